@@ -1,0 +1,14 @@
+"""Word and pronoun frequencies of captions and foils, a figure each."""
+
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.schema import FREQUENCIES
+from waltz.reporting.figures import frequency_figure, save
+
+with job(snakemake.log[0]):
+    counts = parquet.read(snakemake.input.frequencies, FREQUENCIES).to_pylist()
+    for (dataset, kind, title), svg, png in zip(
+        snakemake.params.figures, snakemake.output.svg, snakemake.output.png, strict=True
+    ):
+        part = [row for row in counts if row["dataset"] == dataset and row["kind"] == kind]
+        save(frequency_figure(part, f"{dataset}: {title}"), [svg, png])

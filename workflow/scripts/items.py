@@ -1,0 +1,18 @@
+"""Read one raw file as a benchmark: items with votes, and single annotations where there are any."""
+
+from waltz.benchmark.items import read_items
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.schema import ANNOTATIONS, BENCHMARK
+
+with job(snakemake.log[0]):
+    items, annotations = read_items(
+        snakemake.input.raw,
+        form=snakemake.params.format,
+        dataset=snakemake.wildcards.dataset,
+        source=snakemake.params.source,
+        annotations=snakemake.input.get("annotations"),
+        valid_votes=snakemake.params.valid_votes,
+    )
+    parquet.write(snakemake.output.pairs, parquet.to_table(items, BENCHMARK), BENCHMARK)
+    parquet.write(snakemake.output.annotations, parquet.to_table(annotations, ANNOTATIONS), ANNOTATIONS)

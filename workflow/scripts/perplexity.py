@@ -1,0 +1,43 @@
+"""Score the captions and foils of every data set with one language model."""
+
+import time
+from pathlib import Path
+
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job, progress
+from waltz.core.record import write_record
+from waltz.core.schema import BENCHMARK, EVALUATION
+from waltz.evaluation.items import select
+from waltz.evaluation.perplexity import score_rows, tally
+from waltz.models.registry import ModelSpec
+from waltz.models.text import load_text_model
+
+params = snakemake.params
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    benchmarks = [parquet.read(file, BENCHMARK) for file in snakemake.input.pairs]
+    chosen = [select(benchmark, params.scored, params.sample, params.seed) for benchmark in benchmarks]
+    model = load_text_model(ModelSpec(**params.model), device)
+    texts = sum(2 * len(items) for items in chosen) * len(params.profiles)
+    with progress(texts, "text", model.spec.name) as bar:
+        for items, file, record in zip(chosen, snakemake.output.scores, snakemake.output.runs, strict=True):
+            start = time.perf_counter()
+            stored = Path(file).parent / ".store"
+            rows = score_rows(items.to_pylist(), model, params.profiles, params.tokens_per_batch, stored, bar.update)
+            parquet.write(file, parquet.to_table(rows, EVALUATION), EVALUATION)
+            write_record(
+                record,
+                rows_in=len(items),
+                rows_out=len(rows),
+                seconds=round(time.perf_counter() - start, 3),
+                model=params.model,
+                profiles=params.profiles,
+                device=device.name,
+                device_choice=device.why,
+                threads=device.threads,
+                seed=params.seed,
+                tokens_per_batch=params.tokens_per_batch,
+                shares_prefixes=model.reads_trees,
+                **tally(rows),
+            )

@@ -1,0 +1,30 @@
+"""Validation statistics and word frequencies of every data set."""
+
+from dataclasses import asdict
+
+from waltz.benchmark.statistics import frequencies, validation_statistics
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.schema import ANNOTATIONS, BENCHMARK, FREQUENCIES, STATISTICS
+
+params = snakemake.params
+
+with job(snakemake.log[0]):
+    statistics, counts = [], []
+    for dataset, items_file, annotations_file in zip(
+        params.datasets, snakemake.input.pairs, snakemake.input.annotations, strict=True
+    ):
+        items = parquet.read(items_file, BENCHMARK).to_pylist()
+        annotations = parquet.read(annotations_file, ANNOTATIONS).to_pylist()
+        measures = validation_statistics(
+            dataset,
+            items,
+            annotations,
+            resamples=params.resamples,
+            confidence=params.confidence,
+            seed=params.seed,
+        )
+        statistics += [{"dataset": dataset, "metric": metric, **asdict(found)} for metric, found in measures.items()]
+        counts += [{"dataset": dataset, **row} for row in frequencies(items)]
+    parquet.write(snakemake.output.statistics, parquet.to_table(statistics, STATISTICS), STATISTICS)
+    parquet.write(snakemake.output.frequencies, parquet.to_table(counts, FREQUENCIES), FREQUENCIES)

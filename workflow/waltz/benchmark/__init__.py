@@ -1,0 +1,1 @@
+"""Stage `benchmark`: items with their votes, and what validation says about them."""

@@ -1,0 +1,144 @@
+"""What validation says about a benchmark (thesis Table A.2, figures 3.1, A.1, A.3, A.4)."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from scipy.spatial.distance import jensenshannon
+
+from waltz.benchmark.votes import alpha
+from waltz.core.measure import Measure, bootstrap, interval
+
+PRONOUNS = frozenset(
+    [
+        "i",
+        "me",
+        "my",
+        "mine",
+        "you",
+        "your",
+        "yours",
+        "he",
+        "him",
+        "his",
+        "she",
+        "her",
+        "hers",
+        "it",
+        "its",
+        "we",
+        "us",
+        "our",
+        "ours",
+        "they",
+        "them",
+        "their",
+        "theirs",
+        "this",
+        "that",
+        "these",
+        "those",
+        "himself",
+        "herself",
+        "itself",
+        "themselves",
+    ]
+)
+LETTERS = re.compile(r"[a-z]+")
+NO_VOTES = "the data set holds no votes"
+NO_VALID = "no item was found valid"
+NO_ANNOTATIONS = "the data set holds no single annotations, which agreement needs"
+
+
+def validation_statistics(
+    dataset: str,
+    items: Sequence[Mapping[str, Any]],
+    annotations: Sequence[Mapping[str, str]],
+    *,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> dict[str, Measure]:
+    """The columns of Table A.2 for one data set.
+
+    Args:
+        dataset: Name of the data set.
+        items: Rows of the benchmark layout.
+        annotations: Rows of the annotations layout; none where only votes are known.
+        resamples: Bootstrap resamples.
+        confidence: Coverage of the intervals, a share.
+        seed: Seed of the bootstrap.
+    Returns:
+        By metric: counts as numbers, shares in percent, Jensen-Shannon distances and alpha as ratios.
+    """
+    voted = [item for item in items if item["valid"] is not None]
+    valid = [item for item in voted if item["valid"]]
+    lexical = len({phrase for item in items for phrase in (*item["caption_phrases"], *item["foil_phrases"])})
+    found = {
+        "instances": Measure(len(items), len(items)),
+        "lexical_items": Measure(lexical, len(items)),
+        "js": Measure(jensen_shannon(items), len(items)),
+        "js_valid": Measure(jensen_shannon(valid), len(valid)) if valid else Measure(None, 0, reason=NO_VALID),
+    }
+    images = [item["image"] for item in voted]
+    hits = {"valid": [item["valid"] for item in voted], "unanimous": [_unanimous(item) for item in voted]}
+    for metric, chosen in hits.items():
+        if not voted:
+            found[metric] = found[f"{metric}_percent"] = Measure(None, 0, reason=NO_VOTES)
+            continue
+        label = f"{dataset}:{metric}"
+        low, high = interval(bootstrap(chosen, images, resamples=resamples, seed=seed, label=label), confidence)
+        found[metric] = Measure(sum(chosen), len(voted))
+        found[f"{metric}_percent"] = Measure(100 * sum(chosen) / len(voted), len(voted), 100 * low, 100 * high)
+    valid_ids = {item["item_id"] for item in valid}
+    found["alpha"] = _alpha(annotations)
+    found["alpha_valid"] = _alpha([row for row in annotations if row["item_id"] in valid_ids])
+    return found
+
+
+def jensen_shannon(items: Iterable[Mapping[str, Any]]) -> float:
+    """Jensen-Shannon distance between the lexical items of captions and of foils.
+
+    The square root of the divergence in base 2, as in the thesis: 0 where captions and foils use them
+    alike, 1 where they share none.
+    """
+    items = list(items)
+    caption = Counter(phrase for item in items for phrase in item["caption_phrases"])
+    foil = Counter(phrase for item in items for phrase in item["foil_phrases"])
+    phrases = sorted(caption.keys() | foil.keys())
+    if caption == foil:
+        return 0.0
+    return float(jensenshannon([caption[word] for word in phrases], [foil[word] for word in phrases], base=2))
+
+
+def frequencies(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """How often each lexical item and each pronoun stands in captions and in foils, of all and of valid items.
+
+    Returns:
+        kind (`lexical` or `pronoun`), items (`all` or `valid`), side (`caption` or `foil`), word, count.
+    """
+    rows = []
+    for name, part in (("all", items), ("valid", [item for item in items if item["valid"]])):
+        for side in ("caption", "foil"):
+            lexical = Counter(phrase for item in part for phrase in item[f"{side}_phrases"])
+            pronouns = Counter(
+                word for item in part for word in LETTERS.findall(item[side].lower()) if word in PRONOUNS
+            )
+            for kind, counts in (("lexical", lexical), ("pronoun", pronouns)):
+                rows += [
+                    {"kind": kind, "items": name, "side": side, "word": word, "count": count}
+                    for word, count in sorted(counts.items())
+                ]
+    return rows
+
+
+def _unanimous(item: Mapping[str, Any]) -> bool:
+    return bool(item["votes_caption"]) and not item["votes_foil"] + item["votes_other"]
+
+
+def _alpha(annotations: Sequence[Mapping[str, str]]) -> Measure:
+    if not annotations:
+        return Measure(None, 0, reason=NO_ANNOTATIONS)
+    value, reason = alpha(annotations)
+    return Measure(value, len({row["item_id"] for row in annotations}), reason=reason)

@@ -1,0 +1,139 @@
+"""Arrow schemas of everything that passes between stages."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
+"""Half-open range of characters."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The declared form of one kind of Parquet file.
+
+    Attributes:
+        name: What the file is, for error messages.
+        schema: Columns in order; a field that is not nullable holds no null.
+        key: Columns that together are unique.
+    """
+
+    name: str
+    schema: pa.Schema
+    key: tuple[str, ...]
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+CANDIDATE_FIELDS = [
+    _required("item_id", pa.string()),
+    _required("instrument", pa.string()),
+    _required("piece", pa.string()),
+    _required("source", pa.string()),
+    pa.field("source_id", pa.string()),
+    pa.field("split", pa.string()),
+    _required("image", pa.string()),
+    _required("caption", pa.string()),
+    _required("foil", pa.string()),
+    pa.field("caption_span", SPAN),
+    pa.field("foil_span", SPAN),
+    _required("caption_phrases", pa.list_(pa.string())),
+    _required("foil_phrases", pa.list_(pa.string())),
+    pa.field("direction", pa.string()),
+    pa.field("proposal_rank", pa.int32()),
+    pa.field("proposal_score", pa.float64()),
+]
+
+FILTER_FIELDS = [
+    pa.field("grammaticality", pa.float64()),
+    pa.field("nli_entailment", pa.float64()),
+    pa.field("nli_neutral", pa.float64()),
+    pa.field("nli_contradiction", pa.float64()),
+    _required("kept", pa.bool_()),
+    pa.field("rejected", pa.string()),
+]
+
+VOTE_FIELDS = [
+    pa.field("votes_caption", pa.int32()),
+    pa.field("votes_foil", pa.int32()),
+    pa.field("votes_other", pa.int32()),
+    pa.field("valid", pa.bool_()),
+]
+
+BENCHMARK = Layout(
+    "benchmark",
+    pa.schema([*CANDIDATE_FIELDS, *FILTER_FIELDS, *VOTE_FIELDS, pa.field("release", pa.string())]),
+    key=("item_id",),
+)
+"""One row an item. `valid` is null where nobody voted; `release` is the upstream record as JSON."""
+
+ANNOTATIONS = Layout(
+    "annotations",
+    pa.schema(
+        [
+            _required("item_id", pa.string()),
+            _required("annotator", pa.string()),
+            _required("answer", pa.string()),
+            _required("caption_position", pa.string()),
+        ]
+    ),
+    key=("item_id", "annotator"),
+)
+"""One row an answer, as it was presented: see `benchmark.votes`."""
+
+STATISTICS = Layout(
+    "validation statistics",
+    pa.schema(
+        [
+            _required("dataset", pa.string()),
+            _required("metric", pa.string()),
+            pa.field("value", pa.float64()),
+            _required("n", pa.int64()),
+            pa.field("ci_low", pa.float64()),
+            pa.field("ci_high", pa.float64()),
+            pa.field("reason", pa.string()),
+        ]
+    ),
+    key=("dataset", "metric"),
+)
+"""One row a data set and metric; `reason` says why a value is null."""
+
+FREQUENCIES = Layout(
+    "frequencies",
+    pa.schema(
+        [
+            _required("dataset", pa.string()),
+            _required("kind", pa.string()),
+            _required("items", pa.string()),
+            _required("side", pa.string()),
+            _required("word", pa.string()),
+            _required("count", pa.int64()),
+        ]
+    ),
+    key=("dataset", "kind", "items", "side", "word"),
+)
+"""How often a word stands in captions or foils (`side`), of all or of the valid `items`."""
+
+EVALUATION = Layout(
+    "evaluation",
+    pa.schema(
+        [
+            _required("item_id", pa.string()),
+            _required("role", pa.string()),
+            _required("profile", pa.string()),
+            _required("setting", pa.string()),
+            _required("image", pa.string()),
+            pa.field("score", pa.float64()),
+            pa.field("tokens", pa.int32()),
+            pa.field("probability", pa.float64()),
+            pa.field("prediction", pa.string()),
+            pa.field("correct", pa.bool_()),
+            pa.field("error", pa.string()),
+        ]
+    ),
+    key=("item_id", "role", "profile", "setting"),
+)
+"""One row an item, role (caption, foil, mismatched), profile and setting. A higher `score` means
+that the model likes the text better; `error` says why it is null."""

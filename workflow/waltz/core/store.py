@@ -1,0 +1,35 @@
+"""Results of finished batches, kept by what they were computed from.
+
+A job that was killed, or that runs again because one of its data sets changed, finds here the batches
+that it has done already. The folder lies outside a rule's outputs, which Snakemake deletes on failure;
+it can be deleted at any time and is filled again.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from waltz.core.atomic import replacing
+
+
+def key(**content: Any) -> str:
+    """Digest of everything that decides a batch's result; values are JSON or tuples."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def load(folder: str | Path, key: str) -> np.ndarray | None:
+    """The stored array, or None where there is none or it cannot be read."""
+    try:
+        found: np.ndarray = np.load(Path(folder) / f"{key}.npy", allow_pickle=False)
+    except (FileNotFoundError, ValueError, EOFError):
+        return None
+    return found
+
+
+def save(folder: str | Path, key: str, values: np.ndarray) -> None:
+    """Store an array, whole or not at all."""
+    with replacing(Path(folder) / f"{key}.npy") as temporary, temporary.open("wb") as file:
+        np.save(file, values, allow_pickle=False)

@@ -1,0 +1,118 @@
+"""Study files: found by name, validated against one schema, cut into the slices that rules read."""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError, best_match
+
+from waltz.core.errors import UserError
+
+DEFAULT = "valse"
+
+
+def study_file(config: Mapping[str, Any], given: Sequence[object], folder: Path) -> Path | None:
+    """The study file to load beside what the command line gave.
+
+    A study replaces the default and is never merged with it: where `--configfile` gave files, nothing
+    else is loaded.
+
+    Args:
+        config: What `--config` and `--configfile` gave.
+        given: The files named with `--configfile`.
+        folder: Where the studies lie.
+    Raises:
+        UserError: `--config study=NAME` names no study; the message names the nearest.
+    """
+    if given:
+        return None
+    name = str(config.get("study", DEFAULT))
+    studies = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in studies:
+        raise UserError(f"study {name!r} is not in {folder}/{_nearest(name, studies)}; there are {', '.join(studies)}")
+    return folder / f"{name}.yaml"
+
+
+def validate(config: Mapping[str, Any], schema_file: Path) -> None:
+    """Check a study against the schema and its own cross-references.
+
+    Raises:
+        UserError: The first fault, with the path of its key and, for a misspelt one, its nearest neighbour.
+    """
+    schema = yaml.safe_load(schema_file.read_text(encoding="utf-8"))
+    fault = best_match(Draft202012Validator(schema).iter_errors(config))
+    if fault is not None:
+        raise UserError(f"study file: {_explain(fault)}")
+    known = set(datasets(config))
+    for name in config["evaluation"]["datasets"]:
+        if name not in known:
+            raise UserError(
+                f"study file: evaluation.datasets: no source builds {name!r}{_nearest(name, known)};"
+                f" the sources build {', '.join(sorted(known))}"
+            )
+    for name in config["evaluation"]["models"]:
+        if name not in config["models"]:
+            raise UserError(
+                f"study file: evaluation.models: {name!r} is not among models{_nearest(name, config['models'])}"
+            )
+
+
+def datasets(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every data set that a study's sources hold, with the entry of its file and its source's facts.
+
+    Raises:
+        UserError: Two sources build a data set of one name.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for source, entry in config["sources"].items():
+        for name, file in entry["files"].items():
+            if name in found:
+                raise UserError(
+                    f"study file: sources.{source}.files: {name!r} is built by {found[name]['source']} as well;"
+                    " rename one of them"
+                )
+            found[name] = {"source": source, "format": entry["format"], **file}
+    return found
+
+
+def file_name(file: Mapping[str, Any]) -> str:
+    """Name under which a raw file is kept: that of its path or url."""
+    return str(file.get("path") or file["url"]).rstrip("/").rsplit("/", 1)[-1]
+
+
+def local_copy(file: Mapping[str, Any]) -> Path | None:
+    """The copy of a raw file below `$WALTZ_DATA`, where there is one."""
+    folder = os.environ.get("WALTZ_DATA")
+    if not folder or "local" not in file:
+        return None
+    path = Path(folder) / file["local"]
+    return path if path.is_file() else None
+
+
+def keys(schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each key that a schema declares, as `a.b.c` (`*` for names that users choose), with its own schema."""
+    for name, child in schema.get("properties", {}).items():
+        yield f"{prefix}{name}", child
+        yield from keys(child, f"{prefix}{name}.")
+    chosen = schema.get("additionalProperties")
+    if isinstance(chosen, Mapping):
+        yield from keys(chosen, f"{prefix}*.")
+
+
+def _explain(fault: ValidationError) -> str:
+    place = ".".join(str(part) for part in fault.absolute_path) or "top level"
+    if fault.validator == "additionalProperties":
+        schema: Mapping[str, Any] = fault.schema if isinstance(fault.schema, Mapping) else {}
+        known = list(schema.get("properties", {}))
+        unknown = next(key for key in dict(fault.instance) if key not in known)
+        return f"{place}: unknown key {unknown!r}{_nearest(unknown, known)}; known keys: {', '.join(known)}"
+    return f"{place}: {fault.message}"
+
+
+def _nearest(name: str, known: Sequence[str] | set[str] | Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,1 @@
+"""Stage `evaluation`: one score per item and role, and the metrics over them."""

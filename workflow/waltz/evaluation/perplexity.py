@@ -1,0 +1,186 @@
+"""Caption against foil by a language model that sees no image (thesis 3.4, rows GPT1 and GPT2).
+
+Both profiles give a score, minus the natural logarithm of the perplexity, so that higher is better:
+
+- `equations`: minus the mean negative log-likelihood per token, each token after the start token and all
+  tokens before it. Without a start token (GPT-1) the first token has no context and is not scored.
+- `published`: the released script. No start token; windows of stride 3, each scored on its last three
+  tokens as a mean, the means summed and divided by the number of windows *less one*. A text of up to
+  three tokens divides by zero: its perplexity is infinite.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from waltz.core import store
+from waltz.core.digest import digest
+from waltz.models import text
+from waltz.models.text import TextModel
+from waltz.models.trie import Tokens, packs
+
+STRIDE = 3
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a text costs a model.
+
+    Attributes:
+        value: Minus the log perplexity in nats; None with an error.
+        tokens: Tokens of the text, start token left out.
+        error: Why there is no value.
+    """
+
+    value: float | None
+    tokens: int
+    error: str | None = None
+
+
+def score_rows(
+    items: Sequence[dict[str, Any]],
+    model: TextModel,
+    profiles: Sequence[str],
+    tokens_per_batch: int,
+    stored: Path,
+    done: Callable[[int], object],
+) -> list[dict[str, Any]]:
+    """Rows of the evaluation layout: caption and foil of each item in each profile.
+
+    Args:
+        items: Rows of the benchmark layout.
+        model: A loaded language model.
+        profiles: Which of `equations`, `published`.
+        tokens_per_batch: Most tokens in one forward pass.
+        stored: Folder of finished batches.
+        done: Told the number of texts that each batch finished, for a progress bar.
+    """
+    rows: list[dict[str, Any]] = []
+    texts = [item[role] for item in items for role in ("caption", "foil")]
+    for profile in profiles:
+        scores = score_texts(texts, model, profile, tokens_per_batch, stored, done)
+        for item in items:
+            caption, foil = scores[item["caption"]], scores[item["foil"]]
+            prediction = predict(caption, foil)
+            for role, score in (("caption", caption), ("foil", foil)):
+                rows.append(
+                    {
+                        "item_id": item["item_id"],
+                        "role": role,
+                        "profile": profile,
+                        "setting": "perplexity",
+                        "image": item["image"],
+                        "score": score.value,
+                        "tokens": score.tokens,
+                        "prediction": prediction,
+                        "correct": None if prediction is None else prediction == "caption",
+                        "error": score.error,
+                    }
+                )
+    return rows
+
+
+def predict(caption: Score, foil: Score) -> str | None:
+    """`caption` or `foil`, whichever scores strictly higher, else `tie`; None where a score is missing."""
+    if caption.value is None or foil.value is None:
+        return None
+    if caption.value == foil.value:
+        return "tie"
+    return "caption" if caption.value > foil.value else "foil"
+
+
+def tally(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Ties and items without a score, summed over the profiles."""
+    captions = [row for row in rows if row["role"] == "caption"]
+    return {
+        "ties": sum(row["prediction"] == "tie" for row in captions),
+        "unscored_items": sum(row["prediction"] is None for row in captions),
+    }
+
+
+def score_texts(
+    texts: Sequence[str],
+    model: TextModel,
+    profile: str,
+    tokens_per_batch: int,
+    stored: Path,
+    done: Callable[[int], object],
+) -> dict[str, Score]:
+    """Score of each distinct text; batches depend on the set of texts and `tokens_per_batch` alone."""
+    ids = {text: model.tokens(text) for text in dict.fromkeys(texts)}
+    if profile == "equations":
+        needed = {text: _with_start(tokens, model) for text, tokens in ids.items()}
+    else:
+        needed = {text: _windows(tokens, model.window) for text, tokens in ids.items()}
+    wanted = {sequence for sequences in needed.values() for sequence in sequences}
+    losses = _losses(wanted, model, tokens_per_batch, stored, done)
+    if profile == "equations":
+        return {
+            text: _mean_score(ids[text], [losses[sequence] for sequence in needed[text]], model.window) for text in ids
+        }
+    return {text: _strided_score(ids[text], losses, model.window) for text in ids}
+
+
+def _losses(
+    sequences: set[Tokens], model: TextModel, tokens_per_batch: int, stored: Path, done: Callable[[int], object]
+) -> dict[Tokens, np.ndarray]:
+    code = digest(text.__file__)
+    found: dict[Tokens, np.ndarray] = {}
+    for trie in packs(sequences, tokens_per_batch):
+        key = store.key(
+            code=code,
+            model=model.fingerprint,
+            dtype=model.spec.dtype,
+            device=model.device.partition(":")[0],
+            sequences=trie.sequences,
+        )
+        values = store.load(stored, key)
+        if values is None:
+            values = text.node_losses(model, trie)
+            store.save(stored, key, values)
+        found |= {sequence: values[trie.path(index)] for index, sequence in enumerate(trie.sequences)}
+        done(len(trie.sequences))
+    return found
+
+
+def _with_start(tokens: Tokens, model: TextModel) -> list[Tokens]:
+    sequence = tokens if model.start is None else (model.start, *tokens)
+    return [sequence] if 0 < len(sequence) <= model.window else []
+
+
+def _mean_score(tokens: Tokens, losses: Sequence[np.ndarray], window: int) -> Score:
+    if not losses:
+        why = f"{len(tokens)} tokens do not fit into a window of {window}" if tokens else "the text is empty"
+        return Score(None, len(tokens), why)
+    scored = losses[0][1:]
+    if not len(scored):
+        return Score(None, len(tokens), "no token has a context")
+    return Score(-math.fsum(scored) / len(scored), len(tokens))
+
+
+def _windows(tokens: Tokens, window: int) -> list[Tokens]:
+    """The token sequences whose losses the strided windows need; one where the text fits the window."""
+    return list(dict.fromkeys(tokens[begin : begin + window] for begin, _ in _spans(len(tokens), window)))
+
+
+def _spans(length: int, window: int) -> list[tuple[int, int]]:
+    """First and last (exclusive) token of each window of the released script."""
+    return [(max(first + STRIDE - window, 0), min(first + STRIDE, length)) for first in range(0, length, STRIDE)]
+
+
+def _strided_score(tokens: Tokens, losses: dict[Tokens, np.ndarray], window: int) -> Score:
+    if not tokens:
+        return Score(None, 0, "the text is empty")
+    spans = _spans(len(tokens), window)
+    if len(spans) == 1:
+        return Score(-math.inf, len(tokens))
+    means = []
+    for begin, end in spans:
+        read = losses[tokens[begin : begin + window]]
+        scored = read[max(end - begin - STRIDE, 1) : end - begin]
+        means.append(math.fsum(scored) / len(scored))
+    return Score(-math.fsum(means) / (len(spans) - 1), len(tokens))

@@ -1,0 +1,1 @@
+"""Adapters between model families and the stages that ask them for scores."""

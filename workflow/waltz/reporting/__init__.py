@@ -1,0 +1,1 @@
+"""Stage `reporting`: tables and figures, ours beside the published ones."""

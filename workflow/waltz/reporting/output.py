@@ -1,0 +1,24 @@
+"""A table's three files."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from waltz.core.atomic import write_text
+from waltz.reporting.declarations import Declaration
+from waltz.reporting.layouts import latex, markdown
+from waltz.reporting.tables import Cell, to_csv
+
+
+class TableFiles(Protocol):
+    """Where a table's forms go."""
+
+    csv: str
+    md: str
+    tex: str
+
+
+def write_table(declaration: Declaration, cells: Sequence[Cell], files: TableFiles) -> None:
+    """Write a table as CSV, Markdown and LaTeX."""
+    write_text(files.csv, to_csv(cells))
+    write_text(files.md, markdown(declaration, cells))
+    write_text(files.tex, latex(declaration, cells))

@@ -1,0 +1,1 @@
+"""Stage `sources`: raw files, fetched, checked and read in their upstream formats."""

@@ -1,0 +1,101 @@
+"""A user's own pairs: a JSON, CSV or Parquet file of image, caption, foil and, if given, phenomenon."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from waltz.core.errors import UserError
+from waltz.core.text import changed_spans, slice_of
+
+REQUIRED = ("image", "caption", "foil")
+OPTIONAL = ("id", "phenomenon")
+SUFFIXES = (".json", ".csv", ".parquet")
+
+
+def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, Any]]:
+    """Items of a user's file.
+
+    An `id` column is taken as it is; without one an item is named by its place in the file, `1` first.
+    A `phenomenon` becomes the piece; without one the piece is the data set.
+
+    Args:
+        path: A JSON list of objects (or object of id to object), a CSV file with a header, or Parquet.
+        dataset: Name of the data set.
+        source: Name of the source.
+    Returns:
+        Rows of the benchmark layout, without votes.
+    Raises:
+        UserError: The file cannot be read, lacks a column, has an empty or mistyped cell, a repeated id, or no rows.
+    """
+    path = Path(path)
+    records = _records(path)
+    if not records:
+        raise UserError(f"{path}: holds no pairs")
+    seen: set[str] = set()
+    rows = []
+    for place, record in enumerate(records, 1):
+        for name in (*REQUIRED, *(name for name in OPTIONAL if name in record)):
+            if name not in record:
+                raise UserError(f"{path}: item {place}: {name!r} is missing; it has {', '.join(map(str, record))}")
+            value = record[name]
+            if name == "id" and isinstance(value, int):
+                continue
+            if not isinstance(value, str) or not value.strip():
+                raise UserError(f"{path}: item {place}: {name!r} is {value!r}, not a text")
+        item_id = str(record.get("id", place))
+        if item_id in seen:
+            raise UserError(f"{path}: item {place}: id {item_id!r} stands twice")
+        seen.add(item_id)
+        rows.append(_row(record, item_id, dataset, source))
+    return rows
+
+
+def _row(record: Mapping[str, Any], item_id: str, dataset: str, source: str) -> dict[str, Any]:
+    caption, foil = record["caption"], record["foil"]
+    caption_span, foil_span = changed_spans(caption, foil)
+    return {
+        "item_id": item_id,
+        "instrument": dataset,
+        "piece": record.get("phenomenon", dataset),
+        "source": source,
+        "source_id": item_id,
+        "image": record["image"],
+        "caption": caption,
+        "foil": foil,
+        "caption_span": caption_span,
+        "foil_span": foil_span,
+        "caption_phrases": [slice_of(caption, caption_span)],
+        "foil_phrases": [slice_of(foil, foil_span)],
+        "kept": True,
+        "release": json.dumps(dict(record), ensure_ascii=False, default=str),
+    }
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    """The file's rows; every value of a CSV file is a text."""
+    if path.suffix not in SUFFIXES:
+        raise UserError(
+            f"{path}: its name ends in {path.suffix or 'nothing'}; pairs are read from {', '.join(SUFFIXES)}"
+        )
+    try:
+        if path.suffix == ".csv":
+            frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
+        elif path.suffix == ".parquet":
+            frame = pd.read_parquet(path)
+        else:
+            return _json_records(path)
+    except (ValueError, OSError) as error:
+        raise UserError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+    return [{str(key): value for key, value in record.items()} for record in frame.to_dict("records")]
+
+
+def _json_records(path: Path) -> list[dict[str, Any]]:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(content, dict):
+        content = [{"id": key, **value} if isinstance(value, dict) else value for key, value in content.items()]
+    if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
+        raise UserError(f"{path}: is no list of objects with {', '.join(REQUIRED)}")
+    return content
