@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 ATTEMPTS = 4
 WAIT_SECONDS = 1.0
 TIMEOUT_SECONDS = 30
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 16
+"""What a cut connection loses at most."""
 LASTING = {400, 401, 403, 404, 410, 451}
 """HTTP statuses that a retry does not mend."""
 

@@ -4,7 +4,7 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from jsonschema import Draft202012Validator
@@ -108,7 +108,7 @@ def _explain(fault: ValidationError) -> str:
     if fault.validator == "additionalProperties":
         schema: Mapping[str, Any] = fault.schema if isinstance(fault.schema, Mapping) else {}
         known = list(schema.get("properties", {}))
-        unknown = next(key for key in dict(fault.instance) if key not in known)
+        unknown = next(str(key) for key in cast(Mapping[str, Any], fault.instance) if key not in known)
         return f"{place}: unknown key {unknown!r}{_nearest(unknown, known)}; known keys: {', '.join(known)}"
     return f"{place}: {fault.message}"
 

@@ -1,0 +1,105 @@
+import csv
+import math
+from pathlib import Path
+
+import pytest
+
+from waltz.benchmark.statistics import frequencies, jensen_shannon, validation_statistics
+from waltz.sources.valse import read_release
+
+HOW = {"resamples": 200, "confidence": 0.95, "seed": 1}
+PRINTED = Path(__file__).parents[2] / "resources" / "published" / "thesis-A.2.csv"
+CUT = ("instances", "valid", "unanimous", "lexical_items", "js", "js_valid")
+
+
+def item(item_id, caption, foil, votes=(3, 0, 0)):
+    return {
+        "item_id": item_id,
+        "image": f"{item_id}.png",
+        "caption": f"it is {caption}",
+        "foil": f"she is {foil}",
+        "caption_phrases": [caption],
+        "foil_phrases": [foil],
+        "votes_caption": votes[0],
+        "votes_foil": votes[1],
+        "votes_other": votes[2],
+        "valid": votes[0] >= 2,
+    }
+
+
+ITEMS = [item("a", "on", "off"), item("b", "off", "on", (2, 1, 0)), item("c", "on", "in", (1, 0, 2))]
+
+
+def test_counts_and_shares_worked_by_hand():
+    found = validation_statistics("d", ITEMS, [], **HOW)
+    values = {metric: measure.value for metric, measure in found.items()}
+    assert (values["instances"], values["valid"], values["unanimous"], values["lexical_items"]) == (3, 2, 1, 3)
+    assert values["valid_percent"] == pytest.approx(200 / 3)
+    assert values["unanimous_percent"] == pytest.approx(100 / 3)
+    assert values["js_valid"] == 0
+    assert found["valid_percent"].ci_low <= 200 / 3 <= found["valid_percent"].ci_high
+    assert values["alpha"] is None
+    assert "no single annotations" in found["alpha"].reason
+
+
+def test_divergence_of_distributions_worked_by_hand():
+    # captions: on 2/3, off 1/3; foils: on, off, in 1/3 each
+    p, q = [2 / 3, 1 / 3, 0], [1 / 3, 1 / 3, 1 / 3]
+    m = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
+    divergence = sum(
+        0.5 * a * math.log2(a / c) for side in (p, q) for a, c in zip(side, m, strict=True) if a > 0
+    )
+    assert jensen_shannon(ITEMS) == pytest.approx(math.sqrt(divergence))
+
+
+def test_words_apart_diverge_wholly_and_words_alike_not_at_all():
+    assert jensen_shannon([item("a", "x", "y")]) == pytest.approx(1)
+    assert jensen_shannon([item("a", "x", "y"), item("b", "y", "x")]) == 0
+
+
+def test_a_data_set_without_votes_says_so():
+    unvoted = [{**item("a", "x", "y"), "valid": None, "votes_caption": None}]
+    found = validation_statistics("d", unvoted, [], **HOW)
+    assert found["valid"].value is None
+    assert found["valid_percent"].reason == "the data set holds no votes"
+    assert found["instances"].value == 1
+
+
+def test_frequencies_count_lexical_items_and_pronouns_before_and_after_validation():
+    rows = frequencies(ITEMS)
+    counted = {(row["kind"], row["items"], row["side"], row["word"]): row["count"] for row in rows}
+    assert counted["lexical", "all", "caption", "on"] == 2
+    assert counted["lexical", "valid", "caption", "on"] == 1
+    assert counted["pronoun", "all", "caption", "it"] == 3
+    assert counted["pronoun", "valid", "foil", "she"] == 2
+
+
+def _printed():
+    with PRINTED.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["dataset"] != "overall" and row["metric"] in CUT]
+    return {(row["dataset"], row["metric"]): row["value"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("instrument", "name"),
+    [
+        ("existence", "existence"),
+        ("plurality", "plurals"),
+        ("counting-balanced", "counting-hard"),
+        ("counting-small", "counting-small-quant"),
+        ("counting-adversarial", "counting-adversarial"),
+        ("relations", "relations"),
+        ("action-replacement", "action-replacement"),
+        ("actant-swap", "actant-swap"),
+        ("coreference-standard", "coreference-standard"),
+        ("coreference-clean", "coreference-hard"),
+        ("foil-it", "foil-it"),
+    ],
+)
+def test_the_release_gives_table_a2(shared_data, instrument, name):
+    rows = read_release(shared_data / "valse" / f"{name}.json", instrument, 2)
+    found = validation_statistics(instrument, rows, [], **HOW)
+    for metric in CUT:
+        printed = _printed()[instrument, metric]
+        tolerance = 0.001 if metric.startswith("js") else 0
+        assert abs(found[metric].value - float(printed)) <= tolerance, metric

@@ -1,0 +1,70 @@
+import pytest
+
+from waltz.benchmark.items import read_items
+from waltz.benchmark.votes import alpha, count_votes, read_annotations
+from waltz.core.errors import UserError
+
+HEADER = "item_id,annotator,answer,caption_position\n"
+
+
+def _rows(*answers):
+    return [dict(zip(("item_id", "annotator", "answer", "caption_position"), row.split(","), strict=True)) for row in answers]
+
+
+def test_votes_follow_the_position_of_the_caption():
+    rows = _rows("a,x,first,first", "a,y,second,first", "a,z,second,second", "b,x,both,first", "b,y,cannot tell,first")
+    votes = count_votes(rows, 2)
+    assert votes["a"] == {"votes_caption": 2, "votes_foil": 1, "votes_other": 0, "valid": True}
+    assert votes["b"] == {"votes_caption": 0, "votes_foil": 0, "votes_other": 2, "valid": False}
+
+
+def test_alpha_worked_by_hand():
+    # two annotators, four items: first-first, second-second, first-second, first-first.
+    # coincidences o: ff 4, ss 2, fs = sf = 1; n = 8, n_f = 5, n_s = 3
+    rows = _rows(
+        *(f"{item},x,{answer},first" for item, answer in zip("abcd", ("first", "second", "first", "first"), strict=True)),
+        *(f"{item},y,{answer},first" for item, answer in zip("abcd", ("first", "second", "second", "first"), strict=True)),
+    )
+    observed, expected = 2 / 8, 2 * 5 * 3 / (8 * 7)
+    value, reason = alpha(rows)
+    assert value == pytest.approx(1 - observed / expected)
+    assert reason is None
+
+
+def test_alpha_that_is_undefined_says_why():
+    assert alpha(_rows("a,x,first,first")) == (None, "no item has two annotations")
+    value, reason = alpha(_rows("a,x,first,first", "a,y,first,first"))
+    assert value is None
+    assert "every annotation is the same" in reason
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("item_id,annotator\na,x\n", "lacks the columns answer, caption_position"),
+        (HEADER + "a,x,third,first\n", "line 2: answer 'third'"),
+        (HEADER + "a,x,first,left\n", "line 2: caption_position 'left'"),
+        (HEADER + "a,x,first,first\nz,x,first,first\n", "line 3: item 'z' is not in the data set"),
+        (HEADER + "a,x,first,first\na,x,both,first\n", "line 3: annotator 'x' answered item 'a' twice"),
+    ],
+)
+def test_a_fault_is_named_with_its_line(tmp_path, text, fault):
+    path = tmp_path / "votes.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=rf"votes\.csv: {fault}"):
+        read_annotations(path, ["a"])
+
+
+def test_annotations_give_a_users_pairs_their_votes(tmp_path):
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("id,image,caption,foil\na,1.png,two cats,three cats\nb,2.png,a dog,a cat\n")
+    votes = tmp_path / "votes.csv"
+    votes.write_text(HEADER + "".join(f"a,{name},first,first\n" for name in "xyz"))
+    items, answers = read_items(
+        str(pairs), form="pairs", dataset="mine", source="own", annotations=str(votes), valid_votes=2
+    )
+    assert [(item["item_id"], item.get("votes_caption"), item.get("valid")) for item in items] == [
+        ("a", 3, True),
+        ("b", None, None),
+    ]
+    assert len(answers) == 3

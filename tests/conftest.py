@@ -1,0 +1,75 @@
+"""Fixtures that several stages share: real data where there is any, and tiny models with real classes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("WALTZ_DATA") or ROOT.parent / "shared" / "data")
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+if SHARED.is_dir():
+    os.environ["WALTZ_DATA"] = str(SHARED.resolve())
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data, laid out as WALTZ_DATA; a test that needs it is skipped without it."""
+    if not (SHARED / "valse").is_dir():
+        pytest.skip("the real data is not here: set WALTZ_DATA")
+    return SHARED
+
+
+WORDS = (
+    "there are is no exactly a an the in on of at under over with and picture man woman dog cat zebra zebras cars car"
+    " horse table four six two one 0 1 2 3 4 5 6 7 8 9 . , ? rides sits stands throws ball player tennis red"
+).split()
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    """A lower-casing word tokenizer with a start token."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {word: index for index, word in enumerate(["<unk>", "<s>", *WORDS])}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    core.normalizer = normalizers.Lowercase()
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>", bos_token="<s>", pad_token="<unk>")
+
+
+def build_network(kind: str):
+    """A tiny network with random weights of a fixed seed: `gpt2`, `llama`, `openai-gpt` or `bloom`."""
+    import torch
+    import transformers
+
+    size = len(WORDS) + 2
+    torch.manual_seed(0)
+    config = {
+        "gpt2": lambda: transformers.GPT2Config(vocab_size=size, n_embd=32, n_layer=2, n_head=2, n_positions=64),
+        "llama": lambda: transformers.LlamaConfig(
+            vocab_size=size,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            max_position_embeddings=64,
+        ),
+        "openai-gpt": lambda: transformers.OpenAIGPTConfig(
+            vocab_size=size, n_embd=32, n_layer=2, n_head=2, n_positions=64
+        ),
+        "bloom": lambda: transformers.BloomConfig(vocab_size=size, hidden_size=32, n_layer=2, n_head=2, seq_length=64),
+    }[kind]()
+    config.initializer_range = 0.5
+    return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+
+
+@pytest.fixture(scope="session")
+def tiny_model_folder(tmp_path_factory, tokenizer) -> Path:
+    """A tiny GPT-2 with its tokenizer, as a folder in transformers format."""
+    folder = tmp_path_factory.mktemp("models") / "tiny-gpt2"
+    build_network("gpt2").save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

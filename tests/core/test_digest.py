@@ -1,0 +1,64 @@
+import importlib
+import sys
+
+import pytest
+
+FILES = {
+    "__init__.py": '"""Package."""\n',
+    "core/__init__.py": "",
+    "core/numbers.py": 'def double(x):\n    """Twice."""\n    return 2 * x\n',
+    "stage.py": "from waltz.core.numbers import double\n\ndef run(x):\n    return double(x)\n",
+    "other.py": "VALUE = 1\n",
+    "lazy.py": "def run():\n    from waltz import other\n    return other.VALUE\n",
+}
+SCRIPT = "from waltz.stage import run\n\nprint(run(3))\n"
+
+
+@pytest.fixture
+def digest_of(tmp_path, monkeypatch):
+    """Digest of a script over a small package called waltz, afresh at each call."""
+    package = tmp_path / "waltz"
+    for name, text in FILES.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    script = tmp_path / "script.py"
+
+    def digest(text=SCRIPT, **changes):
+        for name, content in changes.items():
+            (package / name.replace("__", "/")).with_suffix(".py").write_text(content)
+        script.write_text(text)
+        module = importlib.reload(sys.modules["waltz.core.digest"])
+        monkeypatch.setattr(module, "PACKAGE", package)
+        return module.digest(script)
+
+    importlib.import_module("waltz.core.digest")
+    return digest
+
+
+def test_comments_docstrings_and_formatting_say_nothing(digest_of):
+    before = digest_of()
+    assert before == digest_of("# why\nfrom waltz.stage import run\nprint( run(3) )\n")
+    assert before == digest_of(core__numbers='def double(x):\n    """Two times x."""\n    # sum\n    return 2*x\n')
+
+
+def test_a_change_in_an_imported_module_counts_however_deep(digest_of):
+    assert digest_of() != digest_of(core__numbers="def double(x):\n    return x + x\n")
+
+
+def test_a_change_in_the_script_counts(digest_of):
+    assert digest_of() != digest_of(SCRIPT.replace("3", "4"))
+
+
+def test_a_change_in_a_module_that_nothing_imports_does_not_count(digest_of):
+    assert digest_of() == digest_of(other="VALUE = 2\n")
+
+
+def test_an_import_inside_a_function_and_of_a_module_by_name_counts(digest_of):
+    lazy = "from waltz.lazy import run\n"
+    before = digest_of(lazy)
+    assert before != digest_of(lazy, other="VALUE = 3\n")
+
+
+def test_a_string_that_is_no_docstring_counts(digest_of):
+    before = digest_of(SCRIPT + 'NAME = "a"\n')
+    assert before != digest_of(SCRIPT + 'NAME = "b"\n')

@@ -1,0 +1,36 @@
+import json
+import logging
+
+import pytest
+
+from waltz.core.errors import UserError
+from waltz.core.job import job
+from waltz.core.record import write_record
+
+
+def test_a_users_error_is_one_line_without_traceback(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop, job(tmp_path / "logs" / "a.log"):
+        raise UserError("a.json: id 'x': field 'foil' is missing")
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == "waltz: a.json: id 'x': field 'foil' is missing\n"
+    assert "Traceback" not in (tmp_path / "logs" / "a.log").read_text()
+
+
+def test_a_fault_of_the_program_leaves_its_traceback_in_the_log(tmp_path, capsys):
+    log = tmp_path / "a.log"
+    with pytest.raises(SystemExit), job(log):
+        logging.getLogger("waltz").info("so far")
+        _ = {}["missing"]
+    assert "traceback in" in capsys.readouterr().err
+    text = log.read_text()
+    assert "so far" in text
+    assert "KeyError: 'missing'" in text
+
+
+def test_a_run_record_holds_what_was_said_and_what_ran(tmp_path):
+    write_record(tmp_path / "a.run.json", rows_in=2, rows_out=4, seconds=1.5, model={"name": "tiny"})
+    record = json.loads((tmp_path / "a.run.json").read_text())
+    assert (record["rows_in"], record["rows_out"], record["wall_seconds"]) == (2, 4, 1.5)
+    assert record["model"] == {"name": "tiny"}
+    assert record["packages"]["pyarrow"]
+    assert record["peak_memory_mb"] > 10

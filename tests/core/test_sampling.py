@@ -1,0 +1,39 @@
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waltz.core.sampling import rank, sample
+
+IDS = [f"item_{number}" for number in range(500)]
+
+
+def test_a_rank_is_the_head_of_a_published_hash():
+    assert rank("zebra", 7) == int(hashlib.sha256(b"7:zebra").hexdigest()[:16], 16)
+
+
+def test_a_hundred_lie_within_two_hundred():
+    assert set(sample(IDS, 100, 1520)) < set(sample(IDS, 200, 1520))
+
+
+def test_another_seed_gives_another_sample():
+    assert sample(IDS, 100, 1) != sample(IDS, 100, 2)
+
+
+@given(st.permutations(IDS[:30]), st.integers(0, 30))
+def test_the_order_of_the_items_does_not_matter(shuffled, n):
+    assert set(sample(shuffled, n, 3)) == set(sample(IDS[:30], n, 3))
+    assert len(sample(shuffled, n, 3)) == n
+
+
+def test_removing_an_item_that_was_not_drawn_changes_nothing():
+    drawn = sample(IDS, 50, 9)
+    left_out = next(item for item in IDS if item not in drawn)
+    assert sample([item for item in IDS if item != left_out], 50, 9) == drawn
+
+
+@pytest.mark.parametrize(("ids", "n"), [(["a", "a"], 1), (["a"], 2), (["a"], -1)])
+def test_what_cannot_be_sampled_is_refused(ids, n):
+    with pytest.raises(ValueError, match="repeat|cannot sample"):
+        sample(ids, n, 0)

@@ -1,0 +1,28 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waltz.core.text import changed_spans, slice_of
+
+
+@pytest.mark.parametrize(
+    ("caption", "foil", "changed"),
+    [
+        ("There are four zebras.", "There are six zebras.", ("four", "six")),
+        ("A man exercises his torso.", "A torso exercises for a man.", ("man exercises his torso", "torso exercises for a man")),
+        ("There are no people.", "There are people.", ("no", "")),
+        ("on a sports field", "on sports fields", ("a sports field", "sports fields")),
+        ("It's red", "Its red", ("It's", "Its")),
+        ("same", "same", ("", "")),
+        ("a a", "a", ("a", "")),
+    ],
+)
+def test_what_is_left_between_common_words(caption, foil, changed):
+    left, right = changed_spans(caption, foil)
+    assert (slice_of(caption, left), slice_of(foil, right)) == changed
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_spans_lie_inside_their_texts(caption, foil):
+    for text, span in zip((caption, foil), changed_spans(caption, foil), strict=True):
+        assert 0 <= span["start"] <= span["end"] <= len(text)

@@ -1,0 +1,100 @@
+"""The command `waltz`: what can be named, and what was built."""
+
+import difflib
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from waltz.models.registry import ModelSpec, registered
+from waltz.reporting.declarations import TABLES, Declaration
+from waltz.reporting.layouts import LEGEND, grid, reasons
+from waltz.reporting.tables import Cell, from_csv
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="How much vision, and how much text, does a vision-language model use?",
+    epilog="A study is run with snakemake: snakemake --cores 8 --config study=valse",
+)
+
+
+@app.callback()
+def main() -> None:
+    """Keep `waltz` a group of commands."""
+
+
+@app.command()
+def models() -> None:
+    """List the models that a study can name."""
+    table = Table("name", "kind", "parameters", "licence", "weights", "revision", "note")
+    for spec in registered().values():
+        table.add_row(spec.name, spec.kind, _size(spec), spec.licence, spec.weights, spec.revision[:12], spec.note)
+    _console().print(table)
+
+
+@app.command()
+def tables(
+    study: Annotated[str, typer.Option(help="Name of a study that was run.")] = "valse",
+    profile: Annotated[str, typer.Option(help="Fidelity profile: published or equations.")] = "published",
+    results: Annotated[Path, typer.Option(help="Folder of results.")] = Path("results"),
+    why: Annotated[bool, typer.Option(help="List the reasons of cells without a value or verdict.")] = False,
+) -> None:
+    """Print the tables that a study built."""
+    folder = results / study / "reporting" / "tables"
+    files = sorted(folder.glob("*.csv"))
+    if not files:
+        built = sorted(path.parts[-3] for path in results.glob("*/reporting/tables"))
+        raise _refusal(f"{folder} holds no tables", study, built, f"run: snakemake --cores 2 --config study={study}")
+    for file in files:
+        cells = from_csv(file.read_text(encoding="utf-8"))
+        profiles = list(dict.fromkeys(cell.profile for cell in cells))
+        if profile not in profiles:
+            raise _refusal(f"{file} has no profile {profile!r}", profile, profiles, f"it has {', '.join(profiles)}")
+        part = [cell for cell in cells if cell.profile == profile]
+        _print_table(TABLES[file.stem], part, why)
+    typer.echo(LEGEND)
+
+
+def _print_table(declaration: Declaration, cells: list[Cell], why: bool) -> None:
+    """Data sets run down the page, because a terminal is narrow; models without a value stay in the files."""
+    if declaration.columns == "metric":
+        _print_grid(declaration, cells, declaration.title)
+    else:
+        down = replace(declaration, rows=("dataset",), columns="model")
+        for metric, heading in declaration.metrics.items():
+            part = [cell for cell in cells if cell.metric == metric]
+            measured = {cell.model for cell in part if cell.value is not None}
+            if measured:
+                _print_grid(down, [cell for cell in part if cell.model in measured], f"{declaration.title}: {heading}")
+    if why:
+        for line in reasons(cells):
+            typer.echo(f"  {line}")
+
+
+def _print_grid(declaration: Declaration, cells: list[Cell], title: str) -> None:
+    frame = grid(declaration, cells, intervals=declaration.columns == "model")
+    table = Table("", *map(str, frame.columns), title=f"{declaration.id}: {title}", title_justify="left")
+    for name, *texts in frame.itertuples():
+        table.add_row(str(name), *texts)
+    _console().print(table)
+
+
+def _console() -> Console:
+    """A console that folds nothing where its output is not a terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
+def _size(spec: ModelSpec) -> str:
+    return f"{spec.parameters / 1e6:,.0f} M" if spec.parameters else "unknown"
+
+
+def _refusal(fault: str, given: str, known: list[str], advice: str) -> typer.Exit:
+    close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    nearest = f" (did you mean {close[0]!r}?)" if close and close[0] != given else ""
+    typer.echo(f"waltz: {fault}{nearest}; {advice}", err=True)
+    return typer.Exit(1)
