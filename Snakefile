@@ -7,9 +7,13 @@ from snakemake.utils import min_version
 
 min_version("9.27")
 
+# Jobs and this file import waltz from this checkout, whatever else is installed.
 HERE = Path(workflow.basedir)
-os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE / "workflow"), os.environ.get("PYTHONPATH", "")])
-sys.path.insert(0, str(HERE / "workflow"))
+LIBRARY = str(HERE / "workflow")
+sys.path.insert(0, LIBRARY)
+os.environ.update(
+    PYTHONPATH=os.pathsep.join([LIBRARY, os.environ.get("PYTHONPATH", "")])
+)
 
 
 include: "rules/common.smk"

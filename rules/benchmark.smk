@@ -25,7 +25,9 @@ rule validation_statistics:
     """Votes, lexical items, divergence and agreement of every data set (thesis A.2)."""
     input:
         pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=DATASETS),
-        annotations=expand("<results>/benchmark/annotations/{dataset}.parquet", dataset=DATASETS),
+        annotations=expand(
+            "<results>/benchmark/annotations/{dataset}.parquet", dataset=DATASETS
+        ),
     output:
         statistics="<results>/benchmark/validation/statistics.parquet",
         frequencies="<results>/benchmark/validation/frequencies.parquet",

@@ -1,11 +1,11 @@
 """The study, validated, and what several stages ask of it."""
 
-from dataclasses import asdict
+import re
 
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.study import datasets, file_name, study_file, validate
-from waltz.models.registry import resolve, weight_files
+from waltz.models.registry import decisive, resolve, weight_files
 
 
 def chosen_study():
@@ -15,7 +15,9 @@ def chosen_study():
         if file:
             workflow.configfile(str(file))
         validate(config, HERE / "workflow/schemas/study.schema.yaml")
-        models = {name: resolve(name, entry) for name, entry in config["models"].items()}
+        models = {
+            name: resolve(name, entry) for name, entry in config["models"].items()
+        }
         return datasets(config), models
     except UserError as error:
         raise WorkflowError(str(error)) from None
@@ -39,12 +41,25 @@ def study(key):
     return value
 
 
+def raw_file(dataset):
+    """Where the raw file of a data set is kept."""
+    entry = DATASETS[dataset]
+    return f"<results>/sources/raw/{entry['source']}/{dataset}/{file_name(entry)}"
+
+
+def item_files(wildcards):
+    """The raw file of a data set, and its single annotations where the study names them."""
+    files = {"raw": raw_file(wildcards.dataset)}
+    annotations = DATASETS[wildcards.dataset].get("annotations")
+    return files | {"annotations": annotations} if annotations else files
+
+
 pathvars:
     results=f"results/{config['study']}",
     logs=f"logs/{config['study']}",
 
 
 wildcard_constraints:
-    source="|".join(config["sources"]),
-    dataset="|".join(DATASETS),
-    model="|".join(MODELS) or "none",
+    source="|".join(map(re.escape, config["sources"])),
+    dataset="|".join(map(re.escape, DATASETS)),
+    model="|".join(map(re.escape, MODELS)) or "none",

@@ -7,7 +7,9 @@ rule perplexity:
         pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=SCORED),
         weights=lambda wildcards: weight_files(MODELS[wildcards.model]),
     output:
-        scores=expand("<results>/evaluation/{{model}}/{dataset}.parquet", dataset=SCORED),
+        scores=expand(
+            "<results>/evaluation/{{model}}/{dataset}.parquet", dataset=SCORED
+        ),
         runs=expand("<results>/evaluation/{{model}}/{dataset}.run.json", dataset=SCORED),
     log:
         "<logs>/perplexity/{model}.log",
@@ -18,7 +20,7 @@ rule perplexity:
         gpu=1,
         mem_mb=6000,
     params:
-        model=lambda wildcards: asdict(MODELS[wildcards.model]),
+        model=lambda wildcards: decisive(MODELS[wildcards.model]),
         profiles=study("profiles"),
         scored=study("evaluation.items"),
         sample=study("evaluation.sample"),

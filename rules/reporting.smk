@@ -1,11 +1,16 @@
 """Stage reporting: tables and figures, ours beside the published ones."""
 
 REPORTED = {"thesis-A.2": "table_A_2", "thesis-3.4": "table_3_4"}
-TABLES = expand("<results>/reporting/tables/{table}.csv", table=study("reporting.tables"))
+TABLES = expand(
+    "<results>/reporting/tables/{table}.csv", table=study("reporting.tables")
+)
 DRAWN = [(dataset, "lexical", "words exchanged") for dataset in DATASETS]
 DRAWN += [(dataset, "pronoun", "pronouns") for dataset in study("reporting.pronouns")]
 FIGURES = {
-    form: [f"<results>/reporting/figures/{kind}-{dataset}.{form}" for dataset, kind, _ in DRAWN]
+    form: [
+        f"<results>/reporting/figures/{kind}-{dataset}.{form}"
+        for dataset, kind, _ in DRAWN
+    ]
     for form in ("svg", "png")
 }
 RUNS = [(model, dataset) for model in SCORING_MODELS for dataset in SCORED]
@@ -39,7 +44,10 @@ rule table_A_2:
 rule table_3_4:
     """Pairwise ranking accuracy beside the printed one."""
     input:
-        scores=[f"<results>/evaluation/{model}/{dataset}.parquet" for model, dataset in RUNS],
+        scores=[
+            f"<results>/evaluation/{model}/{dataset}.parquet"
+            for model, dataset in RUNS
+        ],
         printed="resources/published/thesis-3.4.csv",
     output:
         csv=report(
@@ -70,7 +78,11 @@ rule frequency_figures:
     input:
         frequencies=rules.validation_statistics.output.frequencies,
     output:
-        svg=report(FIGURES["svg"], category="Figures", labels={"figure": "thesis 3.1, A.1, A.3, A.4"}),
+        svg=report(
+            FIGURES["svg"],
+            category="Figures",
+            labels={"figure": "thesis 3.1, A.1, A.3, A.4"},
+        ),
         png=FIGURES["png"],
     log:
         "<logs>/frequency_figures.log",
@@ -89,7 +101,10 @@ rule page:
         tables=TABLES,
         figures=FIGURES["svg"],
         pngs=FIGURES["png"],
-        records=[f"<results>/evaluation/{model}/{dataset}.run.json" for model, dataset in RUNS],
+        records=[
+            f"<results>/evaluation/{model}/{dataset}.run.json"
+            for model, dataset in RUNS
+        ],
     output:
         page="<results>/reporting/index.html",
     log:

@@ -21,10 +21,11 @@ def shared_data() -> Path:
     return SHARED
 
 
-WORDS = (
-    "there are is no exactly a an the in on of at under over with and picture man woman dog cat zebra zebras cars car"
-    " horse table four six two one 0 1 2 3 4 5 6 7 8 9 . , ? rides sits stands throws ball player tennis red"
-).split()
+SENTENCES = """
+there are is no exactly a an the in on of at under over with and picture man woman dog cat zebra zebras cars car
+horse table four six two one 0 1 2 3 4 5 6 7 8 9 . , ? rides sits stands throws ball player tennis red
+"""
+WORDS = SENTENCES.split()
 
 
 @pytest.fixture(scope="session")

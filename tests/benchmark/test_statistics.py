@@ -46,9 +46,7 @@ def test_divergence_of_distributions_worked_by_hand():
     # captions: on 2/3, off 1/3; foils: on, off, in 1/3 each
     p, q = [2 / 3, 1 / 3, 0], [1 / 3, 1 / 3, 1 / 3]
     m = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
-    divergence = sum(
-        0.5 * a * math.log2(a / c) for side in (p, q) for a, c in zip(side, m, strict=True) if a > 0
-    )
+    divergence = sum(0.5 * a * math.log2(a / c) for side in (p, q) for a, c in zip(side, m, strict=True) if a > 0)
     assert jensen_shannon(ITEMS) == pytest.approx(math.sqrt(divergence))
 
 

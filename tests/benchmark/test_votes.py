@@ -8,7 +8,10 @@ HEADER = "item_id,annotator,answer,caption_position\n"
 
 
 def _rows(*answers):
-    return [dict(zip(("item_id", "annotator", "answer", "caption_position"), row.split(","), strict=True)) for row in answers]
+    return [
+        dict(zip(("item_id", "annotator", "answer", "caption_position"), row.split(","), strict=True))
+        for row in answers
+    ]
 
 
 def test_votes_follow_the_position_of_the_caption():
@@ -22,8 +25,14 @@ def test_alpha_worked_by_hand():
     # two annotators, four items: first-first, second-second, first-second, first-first.
     # coincidences o: ff 4, ss 2, fs = sf = 1; n = 8, n_f = 5, n_s = 3
     rows = _rows(
-        *(f"{item},x,{answer},first" for item, answer in zip("abcd", ("first", "second", "first", "first"), strict=True)),
-        *(f"{item},y,{answer},first" for item, answer in zip("abcd", ("first", "second", "second", "first"), strict=True)),
+        *(
+            f"{item},x,{answer},first"
+            for item, answer in zip("abcd", ("first", "second", "first", "first"), strict=True)
+        ),
+        *(
+            f"{item},y,{answer},first"
+            for item, answer in zip("abcd", ("first", "second", "second", "first"), strict=True)
+        ),
     )
     observed, expected = 2 / 8, 2 * 5 * 3 / (8 * 7)
     value, reason = alpha(rows)

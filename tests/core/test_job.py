@@ -18,13 +18,18 @@ def test_a_users_error_is_one_line_without_traceback(tmp_path, capsys):
 
 def test_a_fault_of_the_program_leaves_its_traceback_in_the_log(tmp_path, capsys):
     log = tmp_path / "a.log"
-    with pytest.raises(SystemExit), job(log):
-        logging.getLogger("waltz").info("so far")
-        _ = {}["missing"]
+    with pytest.raises(SystemExit):
+        _fail_in_a_job(log)
     assert "traceback in" in capsys.readouterr().err
     text = log.read_text()
     assert "so far" in text
     assert "KeyError: 'missing'" in text
+
+
+def _fail_in_a_job(log):
+    with job(log):
+        logging.getLogger("waltz").info("so far")
+        _ = {}["missing"]
 
 
 def test_a_run_record_holds_what_was_said_and_what_ran(tmp_path):

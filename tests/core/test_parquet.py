@@ -71,3 +71,19 @@ def test_a_failure_while_writing_leaves_the_old_file_and_no_other(tmp_path):
         _fail_halfway(tmp_path / "a.txt")
     assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path):
+    import multiprocessing
+    import os
+    import platform
+
+    dead = multiprocessing.get_context("fork").Process(target=int)
+    dead.start()
+    dead.join()
+    left, living = (tmp_path / f".a.txt.{platform.node()}.{pid}.tmp" for pid in (dead.pid, os.getppid()))
+    left.touch()
+    living.touch()
+    write_text(tmp_path / "a.txt", "new")
+    assert not left.exists()
+    assert living.exists()

@@ -35,5 +35,5 @@ def test_removing_an_item_that_was_not_drawn_changes_nothing():
 
 @pytest.mark.parametrize(("ids", "n"), [(["a", "a"], 1), (["a"], 2), (["a"], -1)])
 def test_what_cannot_be_sampled_is_refused(ids, n):
-    with pytest.raises(ValueError, match="repeat|cannot sample"):
+    with pytest.raises(ValueError, match=r"repeat|cannot sample"):
         sample(ids, n, 0)

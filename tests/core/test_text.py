@@ -9,7 +9,11 @@ from waltz.core.text import changed_spans, slice_of
     ("caption", "foil", "changed"),
     [
         ("There are four zebras.", "There are six zebras.", ("four", "six")),
-        ("A man exercises his torso.", "A torso exercises for a man.", ("man exercises his torso", "torso exercises for a man")),
+        (
+            "A man exercises his torso.",
+            "A torso exercises for a man.",
+            ("man exercises his torso", "torso exercises for a man"),
+        ),
         ("There are no people.", "There are people.", ("no", "")),
         ("on a sports field", "on sports fields", ("a sports field", "sports fields")),
         ("It's red", "Its red", ("It's", "Its")),

@@ -1,21 +1,29 @@
 """Files that appear under their name only when they are whole."""
 
+import glob
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import psutil
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it when the block ends well, else remove it.
 
-    The name carries the process id, because a killed Snakemake leaves its job's process writing
-    while the next run starts the same job.
+    The name carries host and process, because a killed Snakemake leaves its job's process writing
+    while the next run starts the same job. What a killed process left is removed.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    ours = f".{path.name}.{platform.node()}."
+    for left in path.parent.glob(f"{glob.escape(ours)}*.tmp"):
+        if not psutil.pid_exists(int(left.suffixes[-2].removeprefix("."))):
+            left.unlink(missing_ok=True)
+    temporary = path.with_name(f"{ours}{os.getpid()}.tmp")
     try:
         yield temporary
         with temporary.open("rb") as file:

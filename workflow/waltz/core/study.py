@@ -47,13 +47,18 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
     fault = best_match(Draft202012Validator(schema).iter_errors(config))
     if fault is not None:
         raise UserError(f"study file: {_explain(fault)}")
-    known = set(datasets(config))
-    for name in config["evaluation"]["datasets"]:
-        if name not in known:
-            raise UserError(
-                f"study file: evaluation.datasets: no source builds {name!r}{_nearest(name, known)};"
-                f" the sources build {', '.join(sorted(known))}"
-            )
+    known = datasets(config)
+    named = {
+        "evaluation.datasets": config["evaluation"]["datasets"],
+        "reporting.pronouns": config["reporting"]["pronouns"],
+    }
+    for place, names in named.items():
+        for name in names:
+            if name not in known:
+                raise UserError(
+                    f"study file: {place}: no source builds {name!r}{_nearest(name, known)};"
+                    f" the sources build {', '.join(sorted(known))}"
+                )
     for name in config["evaluation"]["models"]:
         if name not in config["models"]:
             raise UserError(

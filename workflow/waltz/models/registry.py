@@ -17,7 +17,7 @@ REGISTRY = Path(__file__).with_name("registry.yaml")
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """All that decides a model's numbers, but for the code.
+    """A model that can be named: what decides its numbers, and what a reader wants to know.
 
     Attributes:
         name: Name in the study and in the results.
@@ -69,6 +69,11 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
     if not spec.revision:
         raise UserError(f"study file: models.{name}: weights {spec.weights!r} need a revision (a full commit hash)")
     return spec
+
+
+def decisive(spec: ModelSpec) -> dict[str, str]:
+    """The part of a model's entry that its numbers depend on; the rest is for readers."""
+    return {name: getattr(spec, name) for name in ("name", "kind", "weights", "revision", "dtype")}
 
 
 def weight_files(spec: ModelSpec) -> list[str]:

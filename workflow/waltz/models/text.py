@@ -18,6 +18,8 @@ from waltz.models.trie import Pack, Tokens, pack
 
 log = logging.getLogger(__name__)
 
+WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
+DEFAULT_WINDOW = 1024
 PROBE = ((7, 3, 5), (7, 4, 6, 3), (8, 3))
 """Three short sequences with a fork, by which a model shows whether it reads trees."""
 PROBE_TOLERANCE = 0.01
@@ -83,7 +85,7 @@ def adopt(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> TextMod
     """A text model from a network and tokenizer that are loaded already."""
     network = network.to(device).eval()
     config = network.config
-    window: int = getattr(config, "max_position_embeddings", None) or config.n_positions
+    window: int = next((size for name in WINDOW_NAMES if (size := getattr(config, name, None))), DEFAULT_WINDOW)
     start = tokenizer.bos_token_id
     rows = TextModel(spec, device, network, tokenizer, start, window, False, fingerprint(spec))
     trees = replace(rows, reads_trees=True)

@@ -13,6 +13,7 @@ from waltz.reporting.published import Key, Printed
 from waltz.reporting.verdicts import Comparison, compare
 
 JOINED_PROFILE = "published"
+CHANCE = "chance by definition, not a measurement"
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def join(
     """
     cells = []
     for key in dict.fromkeys([*printed, *measured]):
-        measure = measured.get(key) or Measure(None, 0, reason=absent)
+        measure = measured.get(key) or Measure(None, 0, reason=CHANCE if key[1] == "random" else absent)
         if profile == JOINED_PROFILE:
             comparison = compare(measure, printed.get(key), confidence)
         else:
@@ -142,7 +143,7 @@ def to_csv(cells: Iterable[Cell]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: "" if value is None else value for name, value in asdict(cell).items()} for cell in cells)
+    writer.writerows({name: _written(value) for name, value in asdict(cell).items()} for cell in cells)
     return text.getvalue()
 
 
@@ -165,6 +166,13 @@ def _share(part: Measure, whole: Measure) -> Measure:
     if part.value is None or not whole.value:
         return Measure(None, 0, reason=part.reason or whole.reason)
     return Measure(100 * part.value / whole.value, int(whole.value))
+
+
+def _written(value: Any) -> Any:
+    """Nothing for None, whole numbers without a point."""
+    if value is None:
+        return ""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _parsed(name: str, value: str) -> Any:

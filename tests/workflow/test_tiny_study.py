@@ -1,0 +1,189 @@
+"""The real workflow from raw files to the page: what it makes, and what runs again."""
+
+import csv
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from waltz.core import parquet
+from waltz.core.schema import BENCHMARK, EVALUATION
+
+ALL = {
+    "fetch",
+    "items",
+    "validation_statistics",
+    "perplexity",
+    "table_A_2",
+    "table_3_4",
+    "frequency_figures",
+    "page",
+}
+
+
+def _cells(checkout, table):
+    path = checkout.folder / "results" / "tiny" / "reporting" / "tables" / f"{table}.csv"
+    with path.open() as file:
+        return {(row["profile"], row["metric"], row["model"], row["dataset"]): row for row in csv.DictReader(file)}
+
+
+def test_a_dry_run_plans_every_rule(fresh):
+    assert fresh.planned() == ALL
+
+
+def test_the_whole_way_gives_tables_figures_and_a_page(finished):
+    cells = _cells(finished, "thesis-A.2")
+    assert cells["published", "instances", "", "relations"]["value"] == "24"
+    assert cells["published", "instances", "", "relations"]["verdict"] == "differs"
+    own = cells["published", "alpha", "", "own-counting"]
+    assert own["reason"] == "not printed"
+    assert -1 <= float(own["value"]) <= 1
+    assert cells["published", "valid", "", "own-counting"]["value"] == "3"
+    scored = _cells(finished, "thesis-3.4")["equations", "acc_r", "tiny-gpt2", "relations"]
+    rows = parquet.read(finished.folder / "results/tiny/evaluation/tiny-gpt2/relations.parquet", EVALUATION).to_pylist()
+    captions = [row for row in rows if row["role"] == "caption" and row["profile"] == "equations"]
+    assert float(scored["value"]) == pytest.approx(100 * sum(row["correct"] for row in captions) / len(captions))
+    items = parquet.read(finished.folder / "results/tiny/benchmark/relations.parquet", BENCHMARK).to_pylist()
+    assert len(captions) == int(scored["n"]) == sum(item["valid"] for item in items)
+    page = (finished.folder / "results/tiny/reporting/index.html").read_text()
+    for name in ("tables/thesis-A.2.csv", "figures/lexical-relations.svg", "tiny-gpt2/relations"):
+        assert name in page
+        assert "." not in name or (finished.folder / "results/tiny/reporting" / name).is_file()
+    record = json.loads((finished.folder / "results/tiny/evaluation/tiny-gpt2/relations.run.json").read_text())
+    assert (record["rows_in"], record["rows_out"], record["device"]) == (len(captions), 4 * len(captions), "cpu")
+
+
+def test_a_second_run_has_nothing_to_do(after_run):
+    assert after_run.planned() == set()
+
+
+def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
+    after_run.edit("workflow/waltz/sources/valse.py", "import json\n", "# parse\nimport json\n")
+    after_run.edit("workflow/waltz/benchmark/statistics.py", '"""What validation says', '"""All that validation says')
+    for file in ("workflow/scripts/perplexity.py", "data/relations.json", "workflow/waltz/evaluation/metrics.py"):
+        os.utime(after_run.folder / file)
+    assert after_run.planned() == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "rerun"),
+    [
+        ("workflow/waltz/reporting/verdicts.py", '"compatible"', '"fits"', {"table_A_2", "table_3_4", "page"}),
+        ("workflow/waltz/reporting/figures.py", "WORDS = 20", "WORDS = 10", {"frequency_figures", "page"}),
+        ("workflow/waltz/reporting/page.py", "autoescape=True", "autoescape=bool(1)", {"page"}),
+        (
+            "workflow/waltz/evaluation/perplexity.py",
+            "STRIDE = 3",
+            "STRIDE = 4",
+            {"perplexity", "table_3_4", "page"},
+        ),
+        (
+            "workflow/waltz/benchmark/statistics.py",
+            "[a-z]+",
+            "[a-z]{2,}",
+            {"validation_statistics", "table_A_2", "frequency_figures", "page"},
+        ),
+        ("workflow/waltz/sources/pairs.py", "enumerate(records, 1)", "enumerate(records, 0)", ALL - {"fetch"}),
+        ("workflow/scripts/fetch.py", "file.get(", "dict(file).get(", ALL),
+    ],
+)
+def test_an_edit_reruns_what_imports_it_and_what_follows(after_run, file, old, new, rerun):
+    after_run.edit(file, old, new)
+    assert after_run.planned() == rerun
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "rerun"),
+    [
+        ("reporting.confidence", 0.8, {"validation_statistics", "table_A_2", "table_3_4", "frequency_figures", "page"}),
+        ("evaluation.tokens_per_batch", 64, {"perplexity", "table_3_4", "page"}),
+        ("benchmark.valid_votes", 3, ALL - {"fetch"}),
+    ],
+)
+def test_a_changed_key_reruns_its_readers_and_what_follows(after_run, key, value, rerun):
+    after_run.change(key, value)
+    assert after_run.planned() == rerun
+
+
+def test_changed_data_reruns_its_readers(after_run):
+    after_run.edit("data/own.csv", "own-3,3.png,There are one zebras.", "own-3,3.png,There is one zebra.")
+    assert after_run.planned() == ALL
+    after_run.snakemake()
+    assert after_run.planned() == set()
+
+
+@pytest.mark.parametrize("everything", [False, True], ids=["snakemake", "snakemake and its jobs"])
+def test_a_killed_run_ends_in_the_same_bytes(fresh, finished, everything):
+    running = fresh.start()
+    store = fresh.folder / "results/tiny/evaluation/tiny-gpt2/.store"
+    deadline = time.monotonic() + 240
+    while not list(store.glob("*.npy")) and running.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    if everything:
+        os.killpg(running.pid, signal.SIGKILL)
+    else:
+        running.kill()
+    running.wait()
+    fresh.snakemake("--unlock")
+    fresh.snakemake()
+    assert fresh.parquet() == finished.parquet()
+    assert not list((fresh.folder / "results").rglob("*.tmp"))
+
+
+def test_a_study_replaces_the_default_and_never_merges_with_it(fresh):
+    plan = fresh.snakemake("--dry-run")
+    assert "smollm2" not in plan
+    assert "results/valse" not in plan
+
+
+def test_the_default_and_a_named_study(fresh):
+    for arguments in ((), ("--config", "study=valse")):
+        plan = fresh.snakemake("--dry-run", *arguments, study="")
+        assert "results/valse/evaluation/smollm2-135m-instruct/existence.parquet" in plan
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("evaluation.sampel", 3, "unknown key 'sampel' (did you mean 'sample'?)"),
+        ("models", {"gpt2-large": {}}, "evaluation.models: 'tiny-gpt2' is not among models"),
+    ],
+)
+def test_a_fault_in_the_study_is_one_line_before_any_job(fresh, key, value, fault):
+    fresh.change(key, value)
+    printed = fresh.snakemake(check=False)
+    assert fault in printed
+    assert "Traceback" not in printed
+    assert not (fresh.folder / "results").exists()
+
+
+def test_a_misspelt_study_is_one_line(fresh):
+    printed = fresh.snakemake("--config", "study=valze", study="", check=False)
+    assert "study 'valze' is not in" in printed
+    assert "did you mean 'valse'?" in printed
+    assert "Traceback" not in printed
+
+
+def test_without_network_or_copy_the_job_says_which_file_and_where_to_put_it(fresh):
+    url = "http://127.0.0.1:9/data/relations.json"
+    fresh.change("sources.release.files.relations", {"url": url, "sha256": "0" * 64, "local": "valse/relations.json"})
+    printed = fresh.snakemake(check=False, WALTZ_DATA="")
+    (line,) = [line for line in printed.splitlines() if line.startswith("waltz: ")]
+    for part in ("relations.json", url, "no connection", "valse/relations.json and set WALTZ_DATA"):
+        assert part in line
+
+
+def test_a_fault_in_the_data_is_one_line_and_leaves_no_half_file(fresh):
+    fresh.edit("data/relations.json", '"foil": "A', '"foyl": "A')
+    printed = fresh.snakemake(check=False)
+    (line,) = [line for line in printed.splitlines() if line.startswith("waltz: ")]
+    assert "relations.json: id 'relations:0': field 'foil' is missing" in line
+    assert not (fresh.folder / "results/tiny/benchmark/relations.parquet").exists()
+
+
+def test_lint_finds_nothing(fresh):
+    printed = fresh.snakemake("--lint", study="", check=False)
+    assert "Congratulations" in printed, printed
