@@ -1,0 +1,59 @@
+"""Shared prefixes against one text at a time: the same texts, the same model, in one run.
+
+Usage: python benchmarks/perplexity.py [--model NAME] [--items N] [--release FOLDER]
+
+FOLDER holds the released benchmark's JSON files ($WALTZ_DATA/valse by default). Prints seconds, tokens per second and
+peak memory of both ways, their ratio, and the largest difference between their losses.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from waltz.core.devices import lease
+from waltz.core.record import peak_memory_mb
+from waltz.models.registry import registered
+from waltz.models.text import load_text_model, node_losses
+from waltz.models.trie import pack, packs
+from waltz.sources.valse import read_release
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="smollm2-135m-instruct")
+    parser.add_argument("--items", type=int, default=150)
+    parser.add_argument("--release", type=Path, default=Path(os.environ.get("WALTZ_DATA", ".")) / "valse")
+    arguments = parser.parse_args()
+    with lease(1, torch.get_num_threads()) as device:
+        model = load_text_model(registered()[arguments.model], device)
+        for name in ("counting-hard", "plurals", "actant-swap"):
+            items = read_release(arguments.release / f"{name}.json", "relations", 2)[: arguments.items]
+            texts = {model.tokens(item[role]) for item in items for role in ("caption", "foil")}
+            node_losses(model, pack([min(texts)]))
+            start = time.perf_counter()
+            shared = {
+                sequence: losses[trie.path(place)]
+                for trie in packs(texts, 512)
+                for losses in [node_losses(model, trie)]
+                for place, sequence in enumerate(trie.sequences)
+            }
+            shared_seconds = time.perf_counter() - start
+            start = time.perf_counter()
+            single = {sequence: node_losses(model, pack([sequence])) for sequence in sorted(texts)}
+            single_seconds = time.perf_counter() - start
+            difference = max(np.nanmax(np.abs(shared[text] - single[text])) for text in texts if len(text) > 1)
+            tokens = sum(map(len, texts))
+            print(
+                f"{name}: {len(texts)} texts, {tokens} tokens on {device.name}: shared {shared_seconds:.1f} s"
+                f" ({tokens / shared_seconds:.0f}/s), one by one {single_seconds:.1f} s ({tokens / single_seconds:.0f}/s),"
+                f" ratio {single_seconds / shared_seconds:.2f}, largest difference {difference:.1e} nats"
+            )
+        print(f"peak memory {peak_memory_mb()} MB")
+
+
+if __name__ == "__main__":
+    main()

