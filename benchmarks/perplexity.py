@@ -23,6 +23,7 @@ from waltz.sources.valse import read_release
 
 
 def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m-instruct")
     parser.add_argument("--items", type=int, default=150)
@@ -47,11 +48,10 @@ def main() -> None:
             single_seconds = time.perf_counter() - start
             difference = max(np.nanmax(np.abs(shared[text] - single[text])) for text in texts if len(text) > 1)
             tokens = sum(map(len, texts))
-            print(
-                f"{name}: {len(texts)} texts, {tokens} tokens on {device.name}: shared {shared_seconds:.1f} s"
-                f" ({tokens / shared_seconds:.0f}/s), one by one {single_seconds:.1f} s ({tokens / single_seconds:.0f}/s),"
-                f" ratio {single_seconds / shared_seconds:.2f}, largest difference {difference:.1e} nats"
-            )
+            print(f"{name}: {len(texts)} texts, {tokens} tokens on {device.name}")
+            print(f"  shared prefixes {shared_seconds:.1f} s, {tokens / shared_seconds:.0f} tokens/s")
+            print(f"  one by one      {single_seconds:.1f} s, {tokens / single_seconds:.0f} tokens/s")
+            print(f"  ratio {single_seconds / shared_seconds:.2f}, largest difference {difference:.1e} nats")
         print(f"peak memory {peak_memory_mb()} MB")
 
 
