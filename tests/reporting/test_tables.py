@@ -6,7 +6,7 @@ import pytest
 from waltz.core.measure import Measure
 from waltz.evaluation.metrics import Resampling
 from waltz.reporting.declarations import PAIRWISE, TABLES, VALIDATION
-from waltz.reporting.layouts import html_table, latex, markdown
+from waltz.reporting.layouts import grid, html_table, latex, markdown
 from waltz.reporting.published import read_published
 from waltz.reporting.tables import COLUMNS, from_csv, join, pairwise_cells, to_csv, validation_cells
 
@@ -106,6 +106,12 @@ def test_every_form_shows_value_print_and_verdict():
     assert "(58.0) ≈" in markdown(PAIRWISE, cells)
     assert r"60.0 (58.0) $\approx$" in latex(PAIRWISE, cells)
     assert "(58.0) ≈" in html_table(PAIRWISE, cells)
+
+
+def test_rows_of_a_metric_stand_together_in_the_declared_order():
+    rows = [name.partition(" · ")[0] for name in grid(PAIRWISE, _pairwise()).index]
+    assert list(dict.fromkeys(rows)) == ["all", *PAIRWISE.metrics.values()]
+    assert rows == sorted(rows, key=list(dict.fromkeys(rows)).index)
 
 
 def test_names_are_text_in_every_form():

@@ -45,7 +45,7 @@ def tables(
 ) -> None:
     """Print the tables that a study built."""
     folder = results / study / "reporting" / "tables"
-    files = sorted(folder.glob("*.csv"))
+    files = [file for name in TABLES if (file := folder / f"{name}.csv").is_file()]
     if not files:
         built = sorted(path.parts[-3] for path in results.glob("*/reporting/tables"))
         raise _refusal(f"{folder} holds no tables", study, built, f"run: snakemake --cores 2 --config study={study}")

@@ -57,13 +57,15 @@ def html_table(declaration: Declaration, cells: Sequence[Cell]) -> str:
     """One profile's table as HTML, texts escaped."""
     frame = grid(declaration, cells)
     listed = "".join(f"<li>{html.escape(line)}</li>" for line in reasons(cells))
-    return f"{frame.to_html(border=0, escape=True)}<ul class='reasons'>{listed}</ul>"
+    return f"{frame.to_html(border=0, escape=True, index_names=False)}<ul class='reasons'>{listed}</ul>"
 
 
 def grid(declaration: Declaration, cells: Sequence[Cell], intervals: bool = True) -> pd.DataFrame:
-    """The declared rows and columns of one profile, each cell as text."""
+    """The declared rows and columns of one profile, each cell as text; rows of a metric stand together."""
+    order = {metric: place for place, metric in enumerate(declaration.metrics)}
+    by_metric = sorted(cells, key=lambda cell: order.get(cell.metric, -1)) if "metric" in declaration.rows else cells
     shown: dict[tuple[str, ...], dict[str, str]] = {}
-    for cell in cells:
+    for cell in by_metric:
         names = tuple(_heading(declaration, name, getattr(cell, name)) for name in declaration.rows)
         column = _heading(declaration, declaration.columns, getattr(cell, declaration.columns))
         shown.setdefault(names, {})[column] = text(cell, intervals)
