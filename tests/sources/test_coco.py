@@ -1,14 +1,18 @@
 """COCO captions."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from waltz.core import parquet
 from waltz.core.errors import UserError
 from waltz.sources.coco import image_names, read_captions
 from waltz.sources.layouts import CAPTIONS
+from waltz.sources.valse import read_release
 
 FILE: dict[str, Any] = {
     "annotations": [
@@ -41,6 +45,20 @@ def test_captions_become_rows(write_json: Any, tmp_path: Path) -> None:
     ]
     assert parquet.write_rows(tmp_path / "captions.parquet", rows, CAPTIONS) == (2, 1)
     assert parquet.read(tmp_path / "captions.parquet", CAPTIONS).to_pylist() == rows
+
+
+@given(texts=st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
+def test_any_captions_come_through_json_and_parquet(tmp_path_factory: Any, texts: list[str]) -> None:
+    folder = tmp_path_factory.mktemp("coco")
+    annotations = [{"id": number, "image_id": 1, "caption": text} for number, text in enumerate(texts)]
+    (folder / "raw.json").write_text(json.dumps(FILE | {"annotations": annotations}), encoding="utf-8")
+    rows = list(read_captions(folder / "raw.json", "coco", None))
+    for text, row in zip(texts, rows, strict=True):
+        assert row["caption"].split() == text.split()
+        assert len(row["caption"].splitlines()) <= 1
+        assert (row["rejected"] is None) == bool(text.strip())
+    parquet.write_rows(folder / "rows.parquet", rows, CAPTIONS, batch=2)
+    assert parquet.read(folder / "rows.parquet", CAPTIONS).to_pylist() == rows
 
 
 @pytest.mark.parametrize(
@@ -77,8 +95,6 @@ def test_the_real_captions(shared_data: Path) -> None:
 
 def test_real_captions_are_the_benchmark_s(shared_data: Path) -> None:
     """The captions of the released relations are found under their ids and images (but for a final period)."""
-    from waltz.sources.valse import read_release
-
     path = shared_data / "coco_captions" / "captions_val2017.json"
     captions = {row["source_id"]: row for row in read_captions(path, "coco2017", "val2017")}
     items = read_release(shared_data / "valse" / "relations.json", "relations", 2)

@@ -1,5 +1,6 @@
 """Reading entry by entry: what is found, and what is said where a file is broken."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,14 @@ def test_csv_keeps_quoted_commas_and_lines(tmp_path: Path) -> None:
         (2, {"id": "1", "text": "a, b"}),
         (4, {"id": "2", "text": "two\nlines"}),
     ]
+
+
+@given(cells=st.lists(st.tuples(TEXTS, TEXTS), max_size=5))
+def test_csv_cells_are_read_as_they_were_written(tmp_path_factory: Any, cells: list[tuple[str, str]]) -> None:
+    path = tmp_path_factory.mktemp("stream") / "raw.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("left", "right"), *cells])
+    assert [(record["left"], record["right"]) for _, record in csv_records(path)] == cells
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ KINDS: dict[type, str] = {
     float: "a number",
     type(None): "null",
 }
-BREAK = re.compile(r"\s*[\r\n\t\v\f\x85\u2028\u2029]+\s*")
+BREAK = re.compile(r"\s*[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
 
 
 def kind_of(value: Any) -> str:

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from sys import intern
+from typing import Any, NamedTuple
 
 from waltz.core.errors import UserError
 from waltz.sources.fields import field, identifier, kind_of, once, one_line, optional
@@ -11,6 +12,24 @@ from waltz.sources.names import ImageNames, image_name
 from waltz.sources.stream import list_entries, value_at
 
 NAMES = "COCO_{split}_{id:012d}.jpg"
+
+
+class Annotation(NamedTuple):
+    """What is kept of an annotation; equal texts are one object, because all may have to wait in memory.
+
+    Attributes:
+        image_id: Its image, where the annotation says so.
+        answer: The agreed answer.
+        answers: What each annotator said.
+        type: First words of the question.
+        answer_type: yes/no, number or other.
+    """
+
+    image_id: str | None
+    answer: str
+    answers: tuple[str, ...]
+    type: str | None
+    answer_type: str | None
 
 
 def read_questions(
@@ -57,35 +76,44 @@ def read_questions(
             annotation = take(question_id)
             if annotation is None:
                 row["rejected"] = "the question has no annotation"
+            elif annotation.image_id not in (None, image_id):
+                other = f"{annotations}: question {question_id}: image_id {annotation.image_id}"
+                raise UserError(f"{other} is not the question's, {image_id}")
             else:
-                row |= _answered(annotation, image_id, f"{annotations}: question {question_id}")
-                row["rejected"] = row["rejected"] or (None if row["answer"] else "the answer is empty")
+                row |= {
+                    "answer": annotation.answer,
+                    "answers": list(annotation.answers),
+                    "type": annotation.type,
+                    "answer_type": annotation.answer_type,
+                }
+                row["rejected"] = row["rejected"] or (None if annotation.answer else "the answer is empty")
         yield row
     check_none_left()
 
 
 def _annotations(
     path: str | Path | None, questions: str | Path
-) -> tuple[Callable[[str], dict[str, Any] | None], Callable[[], None]]:
+) -> tuple[Callable[[str], Annotation | None], Callable[[], None]]:
     """A look-up of annotations that reads on only as far as it must, and a check that every one was taken."""
-    waiting: dict[str, dict[str, Any]] = {}
+    waiting: dict[str, Annotation] = {}
     seen: set[str] = set()
 
-    def by_id() -> Iterator[tuple[str, dict[str, Any]]]:
+    def by_id() -> Iterator[tuple[str, Annotation]]:
         for number, entry in enumerate(list_entries(path, "annotations", dict) if path is not None else ()):
             question_id = identifier(entry, "question_id", f"{path}: annotation {number}")
-            once(seen, question_id, f"{path}: question {question_id}")
-            yield question_id, entry
+            place = f"{path}: question {question_id}"
+            once(seen, question_id, place)
+            yield question_id, _annotation(entry, place)
 
     rest = by_id()
 
-    def take(question_id: str) -> dict[str, Any] | None:
+    def take(question_id: str) -> Annotation | None:
         if question_id in waiting:
             return waiting.pop(question_id)
-        for found, entry in rest:
+        for found, annotation in rest:
             if found == question_id:
-                return entry
-            waiting[found] = entry
+                return annotation
+            waiting[found] = annotation
         return None
 
     def check_none_left() -> None:
@@ -96,20 +124,19 @@ def _annotations(
     return take, check_none_left
 
 
-def _answered(annotation: Mapping[str, Any], image_id: str, place: str) -> dict[str, Any]:
-    if "image_id" in annotation and identifier(annotation, "image_id", place) != image_id:
-        raise UserError(f"{place}: image_id {annotation['image_id']} is not the question's, {image_id}")
+def _annotation(entry: Mapping[str, Any], place: str) -> Annotation:
     answers = []
-    for number, entry in enumerate(field(annotation, "answers", list, place)):
-        if not isinstance(entry, dict):
-            raise UserError(f"{place}: answer {number} is {kind_of(entry)}, not an object")
-        answers.append(one_line(field(entry, "answer", str, f"{place}: answer {number}")))
-    agreed = optional(annotation, "multiple_choice_answer", str, place)
+    for number, given in enumerate(field(entry, "answers", list, place)):
+        if not isinstance(given, dict):
+            raise UserError(f"{place}: answer {number} is {kind_of(given)}, not an object")
+        answers.append(intern(one_line(field(given, "answer", str, f"{place}: answer {number}"))))
+    agreed = optional(entry, "multiple_choice_answer", str, place)
     if agreed is None:
         agreed = Counter(answers).most_common(1)[0][0] if answers else ""
-    return {
-        "answer": one_line(agreed),
-        "answers": answers,
-        "type": optional(annotation, "question_type", str, place),
-        "answer_type": optional(annotation, "answer_type", str, place),
-    }
+    kinds = (optional(entry, name, str, place) for name in ("question_type", "answer_type"))
+    return Annotation(
+        identifier(entry, "image_id", place) if "image_id" in entry else None,
+        intern(one_line(agreed)),
+        tuple(answers),
+        *(None if kind is None else intern(kind) for kind in kinds),
+    )
