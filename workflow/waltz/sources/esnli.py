@@ -2,8 +2,8 @@
 
 A file without `pairID` is no original: the one at hand was put together line by line from the tokenised release, has
 blanks before punctuation and lower-cased explanations, and names no pairs. Its rows say so in `reconstructed`. Its
-order is the original's as far as published runs show it: the first two items they drew with a seeded shuffle are the
-first two drawn here.
+order is the original's as far as could be seen: the items 0, 1 and 4 that a public output of the released script shows
+after its seeded shuffle are the rows 6913, 9372 and 360 that the same shuffle draws here.
 """
 
 from collections.abc import Iterator

@@ -2,8 +2,9 @@
 
 All draws are over every row of a file in file order, because they hang on the number of rows. What can be had again:
 
-- ComVE, e-SNLI: the file shuffled by pandas with seed 42, its first 100. The first two items of either task agree with
-  those that the authors' published outputs show. e-SNLI is so only while the file has the original's order.
+- ComVE, e-SNLI: the file shuffled by pandas with seed 42, its first 100. The first two items of either task, and
+  the fifth of e-SNLI, agree with a public output of the released script (its runs of mistral-7b-chat). A file in
+  another order gives other items.
 - BBH: `data` shuffled by Python's `random`, seed 42, its first 100. The generator is the same in every version of
   Python; that nothing drew from it between seeding and shuffling was read in the code, not seen in an output.
 - VALSE, decoders: the first k valid items in file order; which of caption and foil stands first as (A) is one
