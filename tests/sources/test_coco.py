@@ -1,0 +1,105 @@
+"""COCO captions."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waltz.core import parquet
+from waltz.core.errors import UserError
+from waltz.sources.coco import image_names, read_captions
+from waltz.sources.layouts import CAPTIONS
+from waltz.sources.valse import read_release
+
+FILE: dict[str, Any] = {
+    "annotations": [
+        {"id": 7, "image_id": 1, "caption": " A dog\nruns.\n"},
+        {"id": 8, "image_id": 2, "caption": " \n"},
+    ],
+    "images": [{"id": 1, "file_name": "000000000001.jpg"}, {"id": 2, "file_name": "000000000002.jpg"}],
+}
+
+
+def test_captions_become_rows(write_json: Any, tmp_path: Path) -> None:
+    rows = list(read_captions(write_json(FILE), "coco2017", "val"))
+    assert rows == [
+        {
+            "source": "coco2017",
+            "source_id": "7",
+            "split": "val",
+            "image": "000000000001.jpg",
+            "caption": "A dog runs.",
+            "rejected": None,
+        },
+        {
+            "source": "coco2017",
+            "source_id": "8",
+            "split": "val",
+            "image": "000000000002.jpg",
+            "caption": "",
+            "rejected": "the caption is empty",
+        },
+    ]
+    assert parquet.write_rows(tmp_path / "captions.parquet", rows, CAPTIONS) == (2, 1)
+    assert parquet.read(tmp_path / "captions.parquet", CAPTIONS).to_pylist() == rows
+
+
+@given(texts=st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
+def test_any_captions_come_through_json_and_parquet(tmp_path_factory: Any, texts: list[str]) -> None:
+    folder = tmp_path_factory.mktemp("coco")
+    annotations = [{"id": number, "image_id": 1, "caption": text} for number, text in enumerate(texts)]
+    (folder / "raw.json").write_text(json.dumps(FILE | {"annotations": annotations}), encoding="utf-8")
+    rows = list(read_captions(folder / "raw.json", "coco", None))
+    for text, row in zip(texts, rows, strict=True):
+        assert row["caption"].split() == text.split()
+        assert len(row["caption"].splitlines()) <= 1
+        assert (row["rejected"] is None) == bool(text.strip())
+    parquet.write_rows(folder / "rows.parquet", rows, CAPTIONS, batch=2)
+    assert parquet.read(folder / "rows.parquet", CAPTIONS).to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        ({"id": 9, "image_id": 3, "caption": "A"}, "annotation 9: image_id 3 is not among the file's images"),
+        ({"id": 7, "image_id": 1, "caption": "A"}, "annotation 7: the id stands twice"),
+        ({"id": 9, "image_id": 1, "caption": None}, "annotation 9: field 'caption' is null, not a text"),
+        ({"id": 9, "image_id": 1}, "annotation 9: field 'caption' is missing"),
+        ({"id": True, "image_id": 1, "caption": "A"}, "annotation 2: field 'id' is true or false, not a whole number"),
+    ],
+)
+def test_broken_annotations_are_named(write_json: Any, annotation: dict[str, Any], message: str) -> None:
+    path = write_json(FILE | {"annotations": [*FILE["annotations"], annotation]})
+    with pytest.raises(UserError, match=message):
+        list(read_captions(path, "coco", None))
+
+
+def test_a_repeated_image_is_named(write_json: Any) -> None:
+    with pytest.raises(UserError, match="image 1: the id stands twice"):
+        image_names(write_json(FILE | {"images": FILE["images"] * 2}))
+
+
+def test_the_real_captions(shared_data: Path) -> None:
+    path = shared_data / "coco_captions" / "captions_val2017.json"
+    rows = list(read_captions(path, "coco2017", "val2017"))
+    assert len(rows) == 25_014
+    assert len({row["image"] for row in rows}) == len(image_names(path)) == 5000
+    assert not any("\n" in row["caption"] or row["caption"] != row["caption"].strip() for row in rows)
+    assert all(row["rejected"] is None for row in rows)
+    mini = list(read_captions(shared_data / "coco_captions" / "captions_train2017_mini.json", "coco2017", "train2017"))
+    assert (len(mini), len({row["image"] for row in mini})) == (400, 80)
+
+
+def test_real_captions_are_the_benchmark_s(shared_data: Path) -> None:
+    """The captions of the released relations are found under their ids and images (but for a final period)."""
+    path = shared_data / "coco_captions" / "captions_val2017.json"
+    captions = {row["source_id"]: row for row in read_captions(path, "coco2017", "val2017")}
+    items = read_release(shared_data / "valse" / "relations.json", "relations", 2)
+    assert len(items) == 614
+    for item in items:
+        row = captions[item["source_id"]]
+        assert row["image"] == item["image"]
+        assert row["caption"].rstrip(". ") == item["caption"].rstrip(". ")

@@ -1,0 +1,253 @@
+"""Images from folder, zip and tar: found by name, turned to RGB, or named as faulty."""
+
+import io
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from waltz.core.errors import UserError
+from waltz.sources.images import MAX_PIXELS, Fault, check_images, load_image, open_images
+
+RED, WHITE = (255, 0, 0), (255, 255, 255)
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def plain(colour: Any = RED, mode: str = "RGB", size: tuple[int, int] = (8, 6)) -> Image.Image:
+    return Image.new(mode, size, colour)
+
+
+def as_folder(path: Path, files: Mapping[str, bytes]) -> Path:
+    for name, content in files.items():
+        (path / "folder" / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / "folder" / name).write_bytes(content)
+    return path / "folder"
+
+
+def as_zip(path: Path, files: Mapping[str, bytes]) -> Path:
+    with zipfile.ZipFile(path / "images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path / "images.zip"
+
+
+def as_tar(path: Path, files: Mapping[str, bytes]) -> Path:
+    with tarfile.open(path / "images.tar", "w") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return path / "images.tar"
+
+
+CONTAINERS = [as_folder, as_zip, as_tar]
+Container = Callable[[Path, Mapping[str, bytes]], Path]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_an_image_is_found_by_its_path_or_the_end_of_it(tmp_path: Path, container: Container) -> None:
+    files = {
+        "val2014/a.png": encoded(plain("red")),
+        "val2014/deep/b.png": encoded(plain("blue")),
+        "train2014/c.png": encoded(plain("lime")),
+        "val2014/c.png": encoded(plain("white")),
+    }
+    with open_images(container(tmp_path, files)) as source:
+        assert load_image(source, "val2014/a.png").getpixel((0, 0)) == RED
+        assert load_image(source, "a.png").getpixel((7, 5)) == RED
+        assert load_image(source, "deep/b.png").getpixel((0, 0)) == (0, 0, 255)
+        assert load_image(source, "train2014/c.png").getpixel((0, 0)) == (0, 255, 0)
+        assert check_images(source, ["a.png", "c.png", "eep/b.png", "d.png", "a.png"]) == [
+            Fault("c.png", f"stands 2 times: {', '.join(source.members['c.png'])}"),
+            Fault("eep/b.png", "is missing"),
+            Fault("d.png", "is missing"),
+        ]
+        with pytest.raises(UserError, match=r"image 'd\.png': is missing"):
+            load_image(source, "d.png")
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_faulty_files_are_named(tmp_path: Path, container: Container) -> None:
+    jpeg = encoded(Image.effect_noise((64, 64), 50).convert("RGB"), "JPEG")
+    png = encoded(Image.effect_noise((64, 64), 50))
+    files = {
+        "whole.jpg": jpeg,
+        "cut.jpg": jpeg[: len(jpeg) // 2],
+        "cut.png": png[: len(png) // 2],
+        "header.jpg": jpeg[:20],
+        "empty.jpg": b"",
+        "text.jpg": b"<html>404 not found</html>",
+    }
+    with open_images(container(tmp_path, files)) as source:
+        faults = {fault.image: fault.reason for fault in check_images(source, files)}
+    assert set(faults) == set(files) - {"whole.jpg"}
+    assert "truncated" in faults["cut.jpg"]
+    assert faults["empty.jpg"] == "is empty"
+    assert faults["text.jpg"] == "is no image of a known format"
+
+
+def test_a_decompression_bomb_is_refused_from_its_header(tmp_path: Path) -> None:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    files = {}
+    for side in (9000, 60_000):
+        header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+        files[f"{side}.png"] = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 99))
+    with open_images(as_folder(tmp_path, files)) as source:
+        faults = check_images(source, files)
+    assert [fault.reason for fault in faults] == [
+        f"has 9000 x 9000 pixels, more than {MAX_PIXELS}",
+        f"has more than {MAX_PIXELS} pixels",
+    ]
+
+
+def test_every_mode_becomes_rgb(tmp_path: Path) -> None:
+    clear = plain((0, 0, 0, 0), "RGBA")
+    clear.putpixel((0, 0), (255, 0, 0, 255))
+    palette = clear.convert("RGB").quantize(2)
+    hidden = palette.getpixel((5, 5))
+    deep = Image.fromarray(np.full((6, 8), 128 * 257, np.uint16))
+    files = {
+        "grey.png": encoded(plain(128, "L")),
+        "grey.jpg": encoded(plain(128, "L"), "JPEG"),
+        "deep.png": encoded(deep),
+        "bilevel.png": encoded(plain(1, "1")),
+        "cmyk.jpg": encoded(plain((0, 0, 0, 0), "CMYK"), "JPEG"),
+        "clear.png": encoded(clear),
+        "grey-clear.png": encoded(plain((0, 0), "LA")),
+        "palette.png": encoded(plain("red").quantize(2)),
+        "palette-clear.png": encoded(palette, transparency=hidden),
+        "palette.gif": encoded(plain("red").quantize(2), "GIF"),
+    }
+    with open_images(as_zip(tmp_path, files)) as source:
+        images = {name: load_image(source, name) for name in files}
+    assert {image.mode for image in images.values()} == {"RGB"}
+    assert {image.size for image in images.values()} == {(8, 6)}
+    middle = {name: image.getpixel((5, 5)) for name, image in images.items()}
+    grey = (128, 128, 128)
+    assert middle == {
+        "grey.png": grey,
+        "grey.jpg": grey,
+        "deep.png": grey,
+        "bilevel.png": WHITE,
+        "cmyk.jpg": WHITE,
+        "clear.png": WHITE,
+        "grey-clear.png": WHITE,
+        "palette.png": RED,
+        "palette-clear.png": WHITE,
+        "palette.gif": RED,
+    }
+    assert images["clear.png"].getpixel((0, 0)) == images["palette-clear.png"].getpixel((0, 0)) == RED
+
+
+@pytest.mark.parametrize(("orientation", "corner"), [(1, (0, 0)), (3, (7, 5)), (6, (5, 0)), (8, (0, 7))])
+def test_exif_turns_an_image_upright(tmp_path: Path, orientation: int, corner: tuple[int, int]) -> None:
+    image = plain("white")
+    image.putpixel((0, 0), RED)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    with open_images(as_folder(tmp_path, {"turned.png": encoded(image, exif=exif)})) as source:
+        upright = load_image(source, "turned.png")
+    assert upright.size == ((8, 6) if orientation in (1, 3) else (6, 8))
+    assert upright.getpixel(corner) == RED
+
+
+def test_members_that_point_outside_are_no_images(tmp_path: Path) -> None:
+    red = encoded(plain())
+    (tmp_path / "secret.png").write_bytes(red)
+    outside = ["../secret.png", str(tmp_path / "secret.png"), "a/../../secret.png", "..\\secret.png"]
+    for container in (as_zip, as_tar):
+        with open_images(container(tmp_path, dict.fromkeys(outside, red))) as source:
+            assert source.members == {}
+            assert check_images(source, outside) == [Fault(name, "is missing") for name in outside]
+    folder = as_folder(tmp_path, {"a.png": red})
+    with open_images(folder) as source:
+        assert check_images(source, outside) == [Fault(name, "is missing") for name in outside]
+
+
+def test_links_in_a_tar_are_no_images(tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes(encoded(plain()))
+    with tarfile.open(tmp_path / "images.tar", "w") as archive:
+        for name, kind in (("soft.png", tarfile.SYMTYPE), ("hard.png", tarfile.LNKTYPE)):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = kind, str(tmp_path / "secret.png")
+            archive.addfile(entry)
+    with open_images(tmp_path / "images.tar") as source:
+        assert check_images(source, ["soft.png", "hard.png"]) == [
+            Fault("soft.png", "is missing"),
+            Fault("hard.png", "is missing"),
+        ]
+
+
+PARTS = st.lists(st.sampled_from(["..", ".", "", "a", "b.png", "secret.png", "C:", "~", "\\", "\0"]), max_size=5)
+
+
+@given(parts=PARTS, absolute=st.booleans())
+def test_no_name_reaches_outside(tmp_path_factory: Any, parts: list[str], absolute: bool) -> None:
+    """Only names that end the path of the one file inside are found, in all three containers."""
+    path = tmp_path_factory.mktemp("images")
+    inside, outside = encoded(plain("white")), encoded(plain("red"))
+    for name in ("secret.png", "b.png", "a"):
+        (path / name).write_bytes(outside)
+    name = ("/" if absolute else "") + "/".join(parts)
+    for container in CONTAINERS:
+        with open_images(container(path, {"a/b.png": inside})) as source:
+            faults = check_images(source, [name])
+            if faults:
+                assert faults == [Fault(name, "is missing")]
+            else:
+                assert [part for part in parts if part not in ("", ".")] in (["b.png"], ["a", "b.png"])
+                assert load_image(source, name).getpixel((0, 0)) == WHITE
+
+
+@pytest.mark.parametrize(("container", "message"), [(as_zip, "is no folder, zip or tar"), (as_tar, "no whole archive")])
+def test_a_broken_archive_is_named(tmp_path: Path, container: Container, message: str) -> None:
+    noise = encoded(Image.effect_noise((64, 64), 50))
+    path = container(tmp_path, {f"{number}.png": noise for number in range(3)})
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 3])
+    with pytest.raises(UserError, match=message), open_images(path):
+        pass
+
+
+def test_a_damaged_member_is_named(tmp_path: Path) -> None:
+    path = as_zip(tmp_path, {"a.png": encoded(Image.effect_noise((64, 64), 50))})
+    content = bytearray(path.read_bytes())
+    content[600:700] = b"\0" * 100
+    path.write_bytes(content)
+    with open_images(path) as source:
+        (fault,) = check_images(source, ["a.png"])
+    assert fault.reason.startswith("cannot be read: ")
+
+
+def test_what_is_no_source_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder or archive"), open_images(tmp_path / "none"):
+        pass
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(UserError, match="is no folder, zip or tar"), open_images(tmp_path / "file"):
+        pass
+
+
+def test_the_real_images(shared_data: Path) -> None:
+    with open_images(shared_data / "coco_images") as source:
+        names = [name for name in source.members if name.endswith(".jpg")]
+        assert len(names) == 76
+        assert check_images(source, names) == []
+        grey = np.asarray(load_image(source, "000000431848.jpg"))
+        assert grey.shape[2] == 3
+        assert (grey[..., 0] == grey[..., 1]).all()

@@ -1,0 +1,56 @@
+"""COCO captions: `images` of id and file_name, `annotations` of id, image_id and caption."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from waltz.core.errors import UserError
+from waltz.sources.fields import field, identifier, once, one_line
+from waltz.sources.stream import list_entries
+
+
+def read_captions(path: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
+    """Captions in file order, each on one line.
+
+    Args:
+        path: A COCO captions file (captions_val2017.json and its like).
+        source: Name of the source.
+        split: Name of the split.
+    Yields:
+        Rows of the layout `CAPTIONS`; an empty caption is rejected.
+    Raises:
+        UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an image id without image.
+    """
+    names = image_names(path)
+    seen: set[str] = set()
+    for number, annotation in enumerate(list_entries(path, "annotations", dict)):
+        caption_id = identifier(annotation, "id", f"{path}: annotation {number}")
+        place = f"{path}: annotation {caption_id}"
+        once(seen, caption_id, place)
+        image_id = identifier(annotation, "image_id", place)
+        if image_id not in names:
+            raise UserError(f"{place}: image_id {image_id} is not among the file's images")
+        caption = one_line(field(annotation, "caption", str, place))
+        yield {
+            "source": source,
+            "source_id": caption_id,
+            "split": split,
+            "image": names[image_id],
+            "caption": caption,
+            "rejected": None if caption else "the caption is empty",
+        }
+
+
+def image_names(path: str | Path) -> dict[str, str]:
+    """File name of each image id of a COCO file.
+
+    Raises:
+        UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id.
+    """
+    names: dict[str, str] = {}
+    for number, image in enumerate(list_entries(path, "images", dict)):
+        image_id = identifier(image, "id", f"{path}: image {number}")
+        if image_id in names:
+            raise UserError(f"{path}: image {image_id}: the id stands twice in the file")
+        names[image_id] = field(image, "file_name", str, f"{path}: image {image_id}")
+    return names

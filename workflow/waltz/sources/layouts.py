@@ -1,0 +1,114 @@
+"""Layouts of what the adapters yield: one table a kind of payload, the same first columns in each.
+
+`source_id` names a row within its source. `split` is null where the format does not say and the caller did not.
+`rejected` is null, or the reason why the row cannot be used; a rejected row may lack its payload.
+"""
+
+import pyarrow as pa
+
+from waltz.core.schema import Layout
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+def _layout(name: str, payload: list[pa.Field], image: bool = True) -> Layout:
+    common = [
+        _required("source", pa.string()),
+        _required("source_id", pa.string()),
+        pa.field("split", pa.string()),
+        pa.field("image", pa.string(), nullable=not image),
+    ]
+    return Layout(name, pa.schema([*common, *payload, pa.field("rejected", pa.string())]), key=("source_id",))
+
+
+CAPTIONS = _layout("captions", [_required("caption", pa.string())])
+"""One row a caption, on one line."""
+
+QUESTIONS = _layout(
+    "questions",
+    [
+        _required("question", pa.string()),
+        pa.field("answer", pa.string()),
+        _required("answers", pa.list_(pa.string())),
+        _required("choices", pa.list_(pa.string())),
+        pa.field("type", pa.string()),
+        pa.field("answer_type", pa.string()),
+        pa.field("full_answer", pa.string()),
+        pa.field("balanced", pa.bool_()),
+    ],
+)
+"""One row a question about an image.
+
+`answer` is the right one, `answers` what each annotator said (VQA), `choices` the wrong answers offered (Visual7W),
+`full_answer` a sentence and `balanced` whether the question belongs to the balanced set (GQA)."""
+
+FILLER = pa.struct(
+    [
+        _required("role", pa.string()),
+        pa.field("noun", pa.string()),
+        pa.field("gloss", pa.string()),
+        pa.field("box", pa.list_(pa.float64())),
+    ]
+)
+"""Who or what fills a role: WordNet synset, its first gloss, and its box (left, top, right, bottom) in pixels."""
+
+FRAMES = _layout(
+    "frames",
+    [
+        _required("verb", pa.string()),
+        _required("annotator", pa.int32()),
+        pa.field("abstract", pa.string()),
+        _required("roles", pa.list_(FILLER)),
+        pa.field("width", pa.int32()),
+        pa.field("height", pa.int32()),
+    ],
+)
+"""One row an annotator of an image. `roles` stand in the verb's order; a role left empty has a null `noun`.
+`abstract` is the verb's sentence with its roles in capitals; width and height are pixels."""
+
+TURN = pa.struct([_required("question", pa.string()), _required("answer", pa.string())])
+"""A question and its answer."""
+
+TURNS = _layout(
+    "dialogue turns",
+    [
+        _required("caption", pa.string()),
+        _required("round", pa.int32()),
+        pa.field("question", pa.string()),
+        pa.field("answer", pa.string()),
+        _required("history", pa.list_(TURN)),
+    ],
+)
+"""One row a round, from 1; `history` holds the rounds before it."""
+
+FOIL_PAIRS = _layout(
+    "foil pairs",
+    [
+        _required("caption_id", pa.string()),
+        pa.field("caption", pa.string()),
+        _required("foil", pa.string()),
+        _required("target_word", pa.string()),
+        _required("foil_word", pa.string()),
+    ],
+)
+"""One row an annotation of FOIL-it. `caption` is the COCO caption that the foil was made from."""
+
+TEXTS = _layout(
+    "text tasks",
+    [
+        _required("task", pa.string()),
+        pa.field("text", pa.string()),
+        pa.field("premise", pa.string()),
+        pa.field("hypothesis", pa.string()),
+        _required("choices", pa.list_(pa.string())),
+        pa.field("gold", pa.int32()),
+        _required("explanations", pa.list_(pa.string())),
+        _required("reconstructed", pa.bool_()),
+    ],
+    image=False,
+)
+"""One row an item without image. `gold` is the place of the answer in `choices`, from 0, so its letter is A + gold;
+`text` is the item as its file words it, choices included; `reconstructed` is true where the file is not the
+original release."""

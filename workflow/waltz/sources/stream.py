@@ -1,0 +1,228 @@
+"""Raw files read entry by entry: JSON, JSON lines and CSV, with errors that name file and position.
+
+JSON is parsed by `ijson` on its C backend, so memory holds one entry and not the file. A key is a dotted
+path from the root (`data.dialogs`); the empty key is the root itself.
+"""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import ijson
+
+from waltz.core.errors import UserError
+from waltz.sources.fields import KINDS, kind_of
+
+T = TypeVar("T")
+
+CHUNK = 1 << 16
+OPENINGS = {"start_map": "an object", "start_array": "a list", "map_key": "an object"}
+
+
+def list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
+    """Entries of the list at `key`, one after another.
+
+    Args:
+        path: JSON file.
+        key: Dotted path of the list.
+        kind: Type that every entry must have.
+    Yields:
+        The entries in file order.
+    Raises:
+        UserError: No such file, malformed or truncated JSON (with the byte), no list at `key`,
+            an entry of another type.
+    """
+    prefix = f"{key}.item" if key else "item"
+    place = -1
+    with _opened(path) as file:
+        try:
+            for place, entry in enumerate(ijson.items(file, prefix, use_float=True)):
+                if not isinstance(entry, kind):
+                    raise UserError(f"{path}: entry {place} of {_named(key)} is {kind_of(entry)}, not {KINDS[kind]}")
+                yield entry
+        except ijson.JSONError as error:
+            raise _malformed(path, error) from None
+    if place < 0:
+        _expect(path, key, "a list")
+
+
+def object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names and objects of the object of objects at `key`, repeated names included.
+
+    Raises:
+        UserError: As `list_entries`.
+    """
+    name = None
+    with _opened(path) as file:
+        try:
+            for name, entry in ijson.kvitems(file, key, use_float=True):
+                if not isinstance(entry, dict):
+                    raise UserError(f"{path}: {name!r} of {_named(key)} is {kind_of(entry)}, not an object")
+                yield name, entry
+        except ijson.JSONError as error:
+            raise _malformed(path, error) from None
+    if name is None:
+        _expect(path, key, "an object")
+
+
+def value_at(path: str | Path, key: str, kind: type[T]) -> T:
+    """The small value at `key`; reading stops once it is found.
+
+    Raises:
+        UserError: As `list_entries`.
+    """
+    with _opened(path) as file:
+        try:
+            value = next(ijson.items(file, key, use_float=True), None)
+        except ijson.JSONError as error:
+            raise _malformed(path, error) from None
+    if value is None:
+        raise UserError(f"{path}: {_named(key)} is missing or null; get the file again")
+    if not isinstance(value, kind):
+        raise UserError(f"{path}: {_named(key)} is {kind_of(value)}, not {KINDS[kind]}")
+    return value
+
+
+def json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers, from 1, and objects of a JSON-lines file; blank lines hold nothing.
+
+    Raises:
+        UserError: No such file, or a line that is no JSON object.
+    """
+    with _opened(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                entry = json.loads(line)
+            except UnicodeDecodeError as error:
+                raise UserError(f"{path}: line {number}: not UTF-8 at byte {error.start} of the line") from None
+            except json.JSONDecodeError as error:
+                raise UserError(
+                    f"{path}: line {number}: malformed JSON at column {error.colno}; get the file again"
+                ) from None
+            if not isinstance(entry, dict):
+                raise UserError(f"{path}: line {number} is {kind_of(entry)}, not an object")
+            yield number, entry
+
+
+def csv_records(
+    path: str | Path, columns: Sequence[str] = (), required: Sequence[str] = ()
+) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Line numbers and records of a CSV file with commas.
+
+    Args:
+        path: CSV file in UTF-8.
+        columns: The columns, where the file has no header.
+        required: Columns that must be there.
+    Yields:
+        The number of the line that a record ends on, and its cells by column.
+    Raises:
+        UserError: No such file, a missing column, or a record with too few or too many cells.
+    """
+    with _opened(path) as binary:
+        lines = (_decoded(path, number, line) for number, line in enumerate(binary, 1))
+        reader = csv.reader(lines, strict=True)
+        try:
+            header = list(columns) or next(reader, [])
+            missing = [name for name in required if name not in header]
+            if missing:
+                raise UserError(f"{path}: column {missing[0]!r} is missing; it has {', '.join(header) or 'nothing'}")
+            for cells in reader:
+                if len(cells) != len(header):
+                    raise UserError(
+                        f"{path}: line {reader.line_num}: {len(cells)} cells, not {len(header)}; get the file again"
+                    )
+                yield reader.line_num, dict(zip(header, cells, strict=True))
+        except csv.Error as error:
+            raise UserError(f"{path}: line {reader.line_num}: malformed CSV ({error}); get the file again") from None
+
+
+def _opened(path: str | Path) -> BinaryIO:
+    try:
+        return Path(path).open("rb")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be opened: {error.strerror}") from None
+
+
+def _decoded(path: str | Path, number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: line {number}: not UTF-8 at byte {error.start} of the line") from None
+
+
+def _named(key: str) -> str:
+    return repr(key) if key else "the root"
+
+
+def _expect(path: str | Path, key: str, wanted: str) -> None:
+    """Tell an empty container at `key` from a missing one or another kind of value."""
+    parent = key.rpartition(".")[0]
+    beside: list[str] = []
+    with _opened(path) as file:
+        for prefix, event, value in ijson.parse(file, use_float=True):
+            if prefix == key and event != "map_key":
+                found = OPENINGS.get(event, kind_of(value))
+                if found != wanted:
+                    raise UserError(f"{path}: {_named(key)} is {found}, not {wanted}")
+                return
+            if prefix == "" and event == "start_array":
+                raise UserError(f"{path}: the root is a list, not an object with {key!r}")
+            if prefix == "" and event not in OPENINGS and event != "end_map":
+                raise UserError(f"{path}: the root is {kind_of(value)}, not an object with {key!r}")
+            if prefix == parent and event == "map_key":
+                beside.append(value)
+    raise UserError(f"{path}: {_named(key)} is missing; beside it stand {', '.join(beside) or 'no keys'}")
+
+
+def _malformed(path: str | Path, error: Exception) -> UserError:
+    place, size = _first_bad_byte(path), Path(path).stat().st_size
+    if place >= size:
+        return UserError(f"{path}: truncated: the file ends at byte {size} within its JSON; get it again")
+    reason = str(error).removeprefix("b'").splitlines()[0].split("\\n")[0]
+    return UserError(f"{path}: malformed JSON at byte {place}: {reason}; get the file again")
+
+
+def _first_bad_byte(path: str | Path) -> int:
+    """Offset of the byte at which parsing fails; the file's size where it fails at its end."""
+    good = 0
+    parser = _fresh_parser()
+    with _opened(path) as file:
+        while chunk := file.read(CHUNK):
+            if not _accepts(parser, chunk):
+                break
+            good += len(chunk)
+        else:
+            return good
+        parser = _fresh_parser()
+        file.seek(0)
+        for start in range(0, good, CHUNK):
+            _accepts(parser, file.read(min(CHUNK, good - start)))
+    for offset in range(len(chunk)):
+        if not _accepts(parser, chunk[offset : offset + 1]):
+            return good + offset
+    return good + len(chunk)
+
+
+def _fresh_parser() -> Any:
+    return ijson.basic_parse_coro(_Discard(), use_float=True)
+
+
+class _Discard:
+    """A target that forgets the events sent to it."""
+
+    def send(self, event: Any) -> None:
+        """Forget the event."""
+
+
+def _accepts(parser: Any, chunk: bytes) -> bool:
+    try:
+        parser.send(chunk)
+    except ijson.JSONError:
+        return False
+    return True

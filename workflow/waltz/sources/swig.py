@@ -1,0 +1,131 @@
+"""SWiG and imSitu: per image a verb and three annotators' fillers of its roles; SWiG adds size and boxes.
+
+Nouns are WordNet synsets and verbs come with sentences; both are explained by imsitu_space.json. In SWiG's files a
+role left open is an empty text, and a filler without box has the box [-1, -1, -1, -1].
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from waltz.core.errors import UserError
+from waltz.sources.fields import field, kind_of, once, optional, texts
+from waltz.sources.stream import object_entries
+
+NO_BOX = [-1, -1, -1, -1]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of the space.
+
+    Attributes:
+        abstract: Its sentence, roles in capitals.
+        order: Its roles in the order of the sentence.
+    """
+
+    abstract: str
+    order: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Space:
+    """What imsitu_space.json says.
+
+    Attributes:
+        glosses: Words of each noun synset, the first the plainest.
+        verbs: The verbs by name.
+    """
+
+    glosses: Mapping[str, tuple[str, ...]]
+    verbs: Mapping[str, Verb]
+
+
+def read_space(path: str | Path) -> Space:
+    """Nouns and verbs of imsitu_space.json.
+
+    Raises:
+        UserError: Truncated or malformed JSON, a missing or mistyped field, an order that is not the verb's roles.
+    """
+    glosses = {
+        noun: tuple(texts(entry, "gloss", f"{path}: noun {noun!r}")) for noun, entry in object_entries(path, "nouns")
+    }
+    verbs = {}
+    for name, entry in object_entries(path, "verbs"):
+        place = f"{path}: verb {name!r}"
+        order = tuple(texts(entry, "order", place))
+        if sorted(order) != sorted(field(entry, "roles", dict, place)):
+            raise UserError(f"{place}: 'order' does not name its roles")
+        verbs[name] = Verb(field(entry, "abstract", str, place), order)
+    return Space(glosses, verbs)
+
+
+def read_frames(path: str | Path, space: Space, source: str, split: str | None) -> Iterator[dict[str, Any]]:
+    """Frames in file order, one row an annotator; `source_id` is the image's name, `#` and the annotator from 0.
+
+    Args:
+        path: {train,dev,test}.json of SWiG or imSitu.
+        space: Nouns and verbs.
+        source: Name of the source.
+        split: Name of the split.
+    Yields:
+        Rows of the layout `FRAMES`. Rejected are a verb or noun that the space does not know, roles that are not the
+        verb's, and a frame in which no role is filled.
+    Raises:
+        UserError: Truncated or malformed JSON, a missing or mistyped field, an image that stands twice.
+    """
+    seen: set[str] = set()
+    for image, entry in object_entries(path, ""):
+        place = f"{path}: image {image!r}"
+        once(seen, image, place)
+        verb = field(entry, "verb", str, place)
+        boxes = _boxes(entry, place)
+        size = {name: optional(entry, name, int, place) for name in ("width", "height")}
+        for annotator, frame in enumerate(field(entry, "frames", list, place)):
+            fillers = _fillers(frame, f"{place}: frame {annotator}")
+            known = space.verbs.get(verb)
+            order = known.order if known and set(known.order) == set(fillers) else tuple(fillers)
+            yield {
+                "source": source,
+                "source_id": f"{image}#{annotator}",
+                "split": split,
+                "image": image,
+                "verb": verb,
+                "annotator": annotator,
+                "abstract": known.abstract if known else None,
+                "roles": [_filled(role, fillers[role], space, boxes) for role in order],
+                **size,
+                "rejected": _reason(verb, fillers, space),
+            }
+
+
+def _fillers(frame: Any, place: str) -> dict[str, str]:
+    if not isinstance(frame, dict):
+        raise UserError(f"{place} is {kind_of(frame)}, not an object")
+    return {role: field(frame, role, str, place) for role in frame}
+
+
+def _filled(role: str, noun: str, space: Space, boxes: Mapping[str, list[float] | None]) -> dict[str, Any]:
+    words = space.glosses.get(noun, ())
+    return {"role": role, "noun": noun or None, "gloss": words[0] if words else None, "box": boxes.get(role)}
+
+
+def _boxes(entry: Mapping[str, Any], place: str) -> dict[str, list[float] | None]:
+    boxes: dict[str, list[float] | None] = {}
+    for role, box in (optional(entry, "bb", dict, place) or {}).items():
+        if not isinstance(box, list) or len(box) != 4 or not all(type(side) in (int, float) for side in box):
+            raise UserError(f"{place}: box of {role!r} is {box!r}, not four numbers")
+        boxes[role] = None if box == NO_BOX else [float(side) for side in box]
+    return boxes
+
+
+def _reason(verb: str, fillers: Mapping[str, str], space: Space) -> str | None:
+    if verb not in space.verbs:
+        return f"verb {verb!r} is not in the space"
+    if set(fillers) != set(space.verbs[verb].order):
+        return f"its roles are not those of {verb!r}"
+    if not any(fillers.values()):
+        return "no role is filled"
+    unknown = [(role, noun) for role, noun in fillers.items() if noun and not space.glosses.get(noun)]
+    return f"noun {unknown[0][1]!r} of role {unknown[0][0]!r} is not in the space" if unknown else None

@@ -1,0 +1,77 @@
+"""VisDial v1.0: dialogues of ten rounds; questions and answers are places in two pools."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from waltz.core.errors import UserError
+from waltz.sources.fields import field, identifier, kind_of, once, one_line, optional
+from waltz.sources.names import ImageNames, image_name
+from waltz.sources.stream import list_entries, value_at
+
+NAMES = "VisualDialog_{split}_{id:012d}.jpg"
+"""Images of val2018 and test2018. Those of train are COCO's train2014 and val2014: pass their names by id."""
+
+
+def read_turns(path: str | Path, source: str, names: ImageNames = NAMES) -> Iterator[dict[str, Any]]:
+    """Rounds of all dialogues in file order; `source_id` is image id, `#` and the round from 1.
+
+    The file is read once for each pool and once for the dialogues, so memory holds the pools and one dialogue.
+
+    Args:
+        path: visdial_1.0_{train,val,test}.json.
+        source: Name of the source.
+        names: File names of the images.
+    Yields:
+        Rows of the layout `TURNS`. Rejected are a place that is outside its pool, and a round without question or
+        answer (the last one of each dialogue of the test split); later rounds of that dialogue are rejected too,
+        because their history has a gap.
+    Raises:
+        UserError: Truncated or malformed JSON, a missing or mistyped field, an image id that stands twice or has no
+            image.
+    """
+    split = value_at(path, "split", str)
+    questions = list(list_entries(path, "data.questions", str))
+    answers = list(list_entries(path, "data.answers", str))
+    seen: set[str] = set()
+    for number, dialogue in enumerate(list_entries(path, "data.dialogs", dict)):
+        image_id = identifier(dialogue, "image_id", f"{path}: dialogue {number}")
+        place = f"{path}: dialogue of image {image_id}"
+        once(seen, image_id, place)
+        image = image_name(image_id, names, split, place)
+        caption = one_line(field(dialogue, "caption", str, place))
+        history: list[dict[str, str]] = []
+        broken: str | None = None if caption else "the caption is empty"
+        for turn, record in enumerate(field(dialogue, "dialog", list, place), 1):
+            if not isinstance(record, dict):
+                raise UserError(f"{place}: round {turn} is {kind_of(record)}, not an object")
+            question, question_fault = _from_pool(record, "question", questions, f"{place}: round {turn}")
+            answer, answer_fault = _from_pool(record, "answer", answers, f"{place}: round {turn}")
+            fault = question_fault or answer_fault
+            yield {
+                "source": source,
+                "source_id": f"{image_id}#{turn}",
+                "split": split,
+                "image": image,
+                "caption": caption,
+                "round": turn,
+                "question": question,
+                "answer": answer,
+                "history": list(history),
+                "rejected": broken or fault,
+            }
+            if question is not None and answer is not None:
+                history.append({"question": question, "answer": answer})
+            if fault and not broken:
+                broken = f"round {turn}: {fault}"
+
+
+def _from_pool(record: Mapping[str, Any], name: str, pool: list[str], place: str) -> tuple[str | None, str | None]:
+    """The text at a place of its pool, or why there is none."""
+    index = optional(record, name, int, place)
+    if index is None:
+        return None, f"the round has no {name}"
+    if not 0 <= index < len(pool):
+        return None, f"{name} {index} is outside its pool of {len(pool)}"
+    text = one_line(pool[index])
+    return (text, None) if text else (None, f"the {name} is empty")
