@@ -4,7 +4,14 @@ import re
 
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.core.study import datasets, file_name, study_file, validate
+from waltz.core.study import (
+    datasets,
+    file_name,
+    files,
+    raw_sources,
+    study_file,
+    validate,
+)
 from waltz.models.registry import decisive, resolve, weight_files
 
 
@@ -16,7 +23,8 @@ def chosen_study():
             workflow.configfile(str(file))
         validate(config, HERE / "workflow/schemas/study.schema.yaml")
         models = {
-            name: resolve(name, entry) for name, entry in config["models"].items()
+            name: resolve(name, entry)
+            for name, entry in config.get("models", {}).items()
         }
         return datasets(config), models
     except UserError as error:
@@ -24,8 +32,10 @@ def chosen_study():
 
 
 DATASETS, MODELS = chosen_study()
-SCORED = config["evaluation"]["datasets"]
-SCORING_MODELS = config["evaluation"]["models"]
+FILES = files(config)
+RAW_SOURCES = raw_sources(config)
+SCORED = config.get("evaluation", {}).get("datasets", [])
+SCORING_MODELS = config.get("evaluation", {}).get("models", [])
 
 
 def code(script):
@@ -37,21 +47,37 @@ def study(key):
     """One slice of the study, `a.b` for a key below a key."""
     value = config
     for part in key.split("."):
-        value = value[part]
+        value = value.get(part, {})
     return value
 
 
-def raw_file(dataset):
-    """Where the raw file of a data set is kept."""
-    entry = DATASETS[dataset]
-    return f"<results>/sources/raw/{entry['source']}/{dataset}/{file_name(entry)}"
+def raw_file(source, name):
+    """Where a raw file is: drawn, in a folder of the user's, or fetched."""
+    entry = FILES[source, name]
+    if "drawn" in entry:
+        return f"<results>/sources/drawn/{entry['drawn']}"
+    if name == "images" and "path" in entry:
+        return entry["path"]
+    return f"<results>/sources/raw/{source}/{name}/{file_name(entry)}"
 
 
 def item_files(wildcards):
     """The raw file of a data set, and its single annotations where the study names them."""
-    files = {"raw": raw_file(wildcards.dataset)}
-    annotations = DATASETS[wildcards.dataset].get("annotations")
-    return files | {"annotations": annotations} if annotations else files
+    entry = DATASETS[wildcards.dataset]
+    named = {"raw": raw_file(entry["source"], wildcards.dataset)}
+    return (
+        named | {"annotations": entry["annotations"]}
+        if "annotations" in entry
+        else named
+    )
+
+
+def source_files(wildcards):
+    """The raw files of a source, in the order of the study."""
+    return [
+        raw_file(wildcards.source, name)
+        for name in RAW_SOURCES[wildcards.source]["files"]
+    ]
 
 
 pathvars:
@@ -61,5 +87,6 @@ pathvars:
 
 wildcard_constraints:
     source="|".join(map(re.escape, config["sources"])),
-    dataset="|".join(map(re.escape, DATASETS)),
+    part="|".join({re.escape(name) for _, name in sorted(FILES)}),
+    dataset="|".join(map(re.escape, DATASETS)) or "none",
     model="|".join(map(re.escape, MODELS)) or "none",

@@ -44,9 +44,13 @@ def _set(config, path, value):
         ("sources.valse.format", "valse", "sources.valse.format: 'valse' is not one of"),
         ("seed", "7", "seed: '7' is not of type 'integer'"),
         ("evaluation.sample", 0, "evaluation.sample: 0 is less than the minimum"),
-        ("evaluation.datasets", ["existense"], r"no source builds 'existense' \(did you mean 'existence'\?\)"),
-        ("evaluation.models", ["gpt9"], "evaluation.models: 'gpt9' is not among models"),
-        ("reporting.pronouns", ["coref"], "reporting.pronouns: no source builds 'coref'"),
+        (
+            "evaluation.datasets",
+            ["existense"],
+            r"evaluation.datasets: nothing is called 'existense' \(did you mean 'existence'\?\)",
+        ),
+        ("evaluation.models", ["gpt9"], "evaluation.models: nothing is called 'gpt9'; there are smollm2-135m-instruct"),
+        ("reporting.pronouns", ["coref"], "reporting.pronouns: nothing is called 'coref'"),
     ],
 )
 def test_a_fault_names_its_key_and_the_nearest(study, path, value, fault):

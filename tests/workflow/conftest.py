@@ -49,7 +49,7 @@ class Checkout:
 
     def command(self, study: str) -> list[str]:
         given = ["--configfile", study] if study else []
-        return [sys.executable, "-m", "snakemake", "--cores", "2", *given]
+        return [sys.executable, "-m", "snakemake", *given, "--cores", "2"]
 
     @staticmethod
     def environment(**changes: str) -> dict[str, str]:

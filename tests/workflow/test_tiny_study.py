@@ -149,7 +149,7 @@ def test_the_default_and_a_named_study(fresh):
     ("key", "value", "fault"),
     [
         ("evaluation.sampel", 3, "unknown key 'sampel' (did you mean 'sample'?)"),
-        ("models", {"gpt2-large": {}}, "evaluation.models: 'tiny-gpt2' is not among models"),
+        ("models", {"gpt2-large": {}}, "evaluation.models: nothing is called 'tiny-gpt2'"),
     ],
 )
 def test_a_fault_in_the_study_is_one_line_before_any_job(fresh, key, value, fault):

@@ -137,3 +137,10 @@ EVALUATION = Layout(
 )
 """One row an item, role (caption, foil, mismatched), profile and setting. A higher `score` means
 that the model likes the text better; `error` says why it is null."""
+
+IMAGE_FAULTS = Layout(
+    "image faults",
+    pa.schema([_required("image", pa.string()), _required("fault", pa.string())]),
+    key=("image",),
+)
+"""One row an image that is missing or cannot be opened, and why."""

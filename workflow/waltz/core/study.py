@@ -13,6 +13,8 @@ from jsonschema.exceptions import ValidationError, best_match
 from waltz.core.errors import UserError
 
 DEFAULT = "valse"
+ITEM_FORMATS = ("valse-release", "pairs")
+"""Formats of finished items, whose files are data sets."""
 
 
 def study_file(config: Mapping[str, Any], given: Sequence[object], folder: Path) -> Path | None:
@@ -48,32 +50,32 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
     if fault is not None:
         raise UserError(f"study file: {_explain(fault)}")
     known = datasets(config)
-    named = {
-        "evaluation.datasets": config["evaluation"]["datasets"],
-        "reporting.pronouns": config["reporting"]["pronouns"],
-    }
-    for place, names in named.items():
+    models = config.get("models", {})
+    scored = config.get("evaluation", {})
+    named = (
+        ("evaluation.datasets", scored.get("datasets", []), known),
+        ("evaluation.models", scored.get("models", []), models),
+        ("reporting.pronouns", config["reporting"].get("pronouns", []), known),
+    )
+    for place, names, there in named:
         for name in names:
-            if name not in known:
-                raise UserError(
-                    f"study file: {place}: no source builds {name!r}{_nearest(name, known)};"
-                    f" the sources build {', '.join(sorted(known))}"
-                )
-    for name in config["evaluation"]["models"]:
-        if name not in config["models"]:
-            raise UserError(
-                f"study file: evaluation.models: {name!r} is not among models{_nearest(name, config['models'])}"
-            )
+            if name not in there:
+                have = f"there are {', '.join(sorted(there))}" if there else "there are none"
+                raise UserError(f"study file: {place}: nothing is called {name!r}{_nearest(name, there)}; {have}")
+    if known and "benchmark" not in config:
+        raise UserError("study file: benchmark is missing: data sets of finished items need benchmark.valid_votes")
 
 
 def datasets(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Every data set that a study's sources hold, with the entry of its file and its source's facts.
+    """Every data set of finished items, with the entry of its file and its source's facts.
 
     Raises:
         UserError: Two sources build a data set of one name.
     """
     found: dict[str, dict[str, Any]] = {}
     for source, entry in config["sources"].items():
+        if entry["format"] not in ITEM_FORMATS:
+            continue
         for name, file in entry["files"].items():
             if name in found:
                 raise UserError(
@@ -81,6 +83,22 @@ def datasets(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
                     " rename one of them"
                 )
             found[name] = {"source": source, "format": entry["format"], **file}
+    return found
+
+
+def raw_sources(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The sources that are no finished items, by name."""
+    return {name: entry for name, entry in config["sources"].items() if entry["format"] not in ITEM_FORMATS}
+
+
+def files(config: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The entry of every file of every source by source and name; a source's images are called `images`."""
+    found = {}
+    for source, entry in config["sources"].items():
+        for name, file in entry["files"].items():
+            found[source, name] = file
+        if "images" in entry:
+            found[source, "images"] = entry["images"]
     return found
 
 

@@ -1,0 +1,25 @@
+"""Read one source in its upstream format."""
+
+import time
+
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.record import write_record
+from waltz.sources.read import read_source
+
+params = snakemake.params
+
+with job(snakemake.log[0]):
+    start = time.perf_counter()
+    files = dict(zip(params.names, snakemake.input.raw, strict=True))
+    rows, layout = read_source(params.format, files, snakemake.wildcards.source)
+    written, rejected = parquet.write_rows(snakemake.output.rows, rows, layout)
+    write_record(
+        snakemake.output.run,
+        rows_in=written,
+        rows_out=written - rejected,
+        seconds=round(time.perf_counter() - start, 3),
+        source=snakemake.wildcards.source,
+        format=params.format,
+        rejected=rejected,
+    )
