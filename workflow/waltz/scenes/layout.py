@@ -147,7 +147,11 @@ def relation(
     if preposition == "over":
         return cells(subject, subjects, 20, 0, 60, 42), cells(landmark, 1, 24, 50, 52, 50)
     if preposition == "next to":
-        return cells(subject, subjects, 0, 50, 49, 49), cells(landmark, landmarks, 51, 50, 49, 49)
+        half, low = size * 48 // 100, size * 70 // 100
+        sides = [(left, top + size - low, half, low), (left + size - half, top + size - low, half, low)]
+        if mirrored:
+            sides.reverse()
+        return group(subject, subjects, sides[0], rng), group(landmark, landmarks, sides[1], rng)
     raise ValueError(f"unknown preposition {preposition!r}")
 
 

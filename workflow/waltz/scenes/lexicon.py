@@ -35,6 +35,7 @@ class Kind:
         flies: Whether it can hang in the air.
         outdoors: Whether it is never indoors.
         places: Places where it occurs; all where empty.
+        seems: Verbs that its sprite may be taken to show at any time.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Kind:
     flies: bool = False
     outdoors: bool = False
     places: tuple[str, ...] = ()
+    seems: tuple[str, ...] = ()
 
     def occurs_at(self, place: str) -> bool:
         """Whether scenes at a place may hold it."""
@@ -104,6 +106,7 @@ class Verb:
         symmetric: Whether agent and theme do the same to each other.
         relation: Where the agent is to the theme; empty where the picture leaves it open.
         vague: Verbs that the picture of this one neither shows nor rules out.
+        theme_seems: Verbs that the theme may be taken to do.
         places: Places where it occurs; all where empty.
         items: Number of themes an agent takes.
         drawing: The arrangement of sprites, as in the YAML file.
@@ -123,6 +126,7 @@ class Verb:
     symmetric: bool
     relation: str
     vague: frozenset[str]
+    theme_seems: tuple[str, ...]
     places: tuple[str, ...]
     items: int
     drawing: dict[str, Any] = field(hash=False)
@@ -218,6 +222,7 @@ def _verb(name: str, entry: dict[str, Any], vague: frozenset[str]) -> Verb:
         symmetric=entry.get("symmetric", False),
         relation=entry.get("relation", ""),
         vague=vague,
+        theme_seems=tuple(entry.get("theme_seems", ())),
         places=tuple(entry.get("places", ())),
         items=len(theme) if theme and isinstance(theme[0], list) else 1,
         drawing={key: entry[key] for key in entry.keys() - {"vague", "agents", "themes", "roles", "order"}},

@@ -4,7 +4,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFilter
 
 from waltz.core.errors import UserError
 from waltz.scenes.lexicon import Kind
@@ -100,7 +100,16 @@ def sprite(kind: Kind, colour: str | None, pose: str, side: int, mirrored: bool)
             image = image.rotate(-20, Image.Resampling.BICUBIC)
     if mirrored:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    return image.resize((side, side), Image.Resampling.LANCZOS)
+    return _outlined(image.resize((side, side), Image.Resampling.LANCZOS))
+
+
+def _outlined(image: Image.Image) -> Image.Image:
+    """The sprite with a thin dark rim, so that a white sheep shows on snow."""
+    rim = image.getchannel("A").filter(ImageFilter.MaxFilter(3)).point([value * 2 // 5 for value in range(256)])
+    outlined = Image.new("RGBA", image.size, (30, 32, 48, 0))
+    outlined.putalpha(rim)
+    outlined.alpha_composite(image)
+    return outlined
 
 
 @cache
