@@ -7,10 +7,11 @@ noun, subject and verb must agree in number; `a` and `an` are not told apart.
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
+from typing import TypeVar
 
+from waltz.scenes.determiners import BARE, BOUNDS, Determiner, determiners, numeral, quantifier
 from waltz.scenes.lexicon import verbs
 from waltz.scenes.syntax import (
-    INF,
     Alone,
     Being,
     Both,
@@ -24,7 +25,6 @@ from waltz.scenes.syntax import (
     Phrase,
     Predicate,
     Pronoun,
-    Quantifier,
     Setting,
 )
 from waltz.scenes.words import (
@@ -32,58 +32,43 @@ from waltz.scenes.words import (
     PRONOUNS,
     SETTINGS,
     SHOWN,
-    Determiner,
     Noun,
-    determiners,
     nouns,
     numerals,
     phrases,
     verb_forms,
 )
 
+Meaning = TypeVar("Meaning")
+
 READINGS = 48
 """Most readings of a sentence that are looked at."""
 
-BARE = Determiner(Quantifier(2, never_below=1), False, True)
-MASS = Determiner(Quantifier(1), True, False)
-ANY = Quantifier(1)
-
 BE = {"is": False, "are": True, "was": False, "were": True}
-BOUNDS = {
-    ("exactly",): lambda n: Quantifier(n, n),
-    ("only",): lambda n: Quantifier(n, n),
-    ("just",): lambda n: Quantifier(n, n),
-    ("at", "least"): lambda n: Quantifier(n),
-    ("at", "most"): lambda n: Quantifier(0, n),
-    ("more", "than"): lambda n: Quantifier(n + 1),
-    ("fewer", "than"): lambda n: Quantifier(0, n - 1),
-    ("less", "than"): lambda n: Quantifier(0, n - 1),
-    ("the",): lambda n: Quantifier(n, n),
-    ("all",): lambda n: Quantifier(n, n),
-    (): lambda n: Quantifier(n, n),
-}
 
 
 class Parser:
     """Readings of one sentence, question or answer without its final mark."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
+        """Hold the words to parse."""
         self.words = words
 
     def at(self, pos: int) -> str:
         """The word at a position; empty past the end."""
         return self.words[pos] if pos < len(self.words) else ""
 
-    def _starts(self, pos: int, key: tuple[str, ...]) -> bool:
+    def starts(self, pos: int, key: tuple[str, ...]) -> bool:
+        """Whether these words stand at a position."""
         return self.words[pos : pos + len(key)] == key
 
     def determiner(self, pos: int) -> Iterator[tuple[Determiner, int]]:
         """Determiners and numerals, longest first, and none at all."""
-        for prefix, bound in BOUNDS.items():
-            if self._starts(pos, prefix):
+        for prefix in BOUNDS:
+            if self.starts(pos, prefix):
                 number = numerals().get(self.at(pos + len(prefix)))
                 if number is not None:
-                    yield Determiner(bound(number), number == 1, number != 1), pos + len(prefix) + 1
+                    yield numeral(prefix, number), pos + len(prefix) + 1
         for length in (3, 2, 1):
             found = determiners().get(self.words[pos : pos + length])
             if found is not None and len(self.words) >= pos + length:
@@ -107,10 +92,10 @@ class Parser:
             options = [(colour, after + 1), ("", after)] if colour else [("", after)]
             for shade, start in options:
                 for noun, end in self.noun(start):
-                    quantifier = _quantifier(determiner, noun)
-                    if quantifier is None:
+                    many = quantifier(determiner, noun)
+                    if many is None:
                         continue
-                    base = NounPhrase(quantifier, noun.plural, noun.kinds, noun.place, shade.replace("grey", "gray"))
+                    base = NounPhrase(many, noun.plural, noun.kinds, noun.place, shade.replace("grey", "gray"))
                     if restricted:
                         yield from self._restrictions(base, end)
                     else:
@@ -159,10 +144,10 @@ class Parser:
     def adjunct(self, pos: int) -> Iterator[tuple[Predicate, int]]:
         """A setting (indoors, at night), or a preposition with its phrase."""
         for words in phrases("settings").get(self.at(pos), ()):
-            if self._starts(pos, words):
+            if self.starts(pos, words):
                 yield Setting(SETTINGS[" ".join(words)]), pos + len(words)
         for words in phrases("prepositions").get(self.at(pos), ()):
-            if self._starts(pos, words):
+            if self.starts(pos, words):
                 for phrase, end in self.phrase(pos + len(words)):
                     yield Located(" ".join(words), phrase), end
 
@@ -186,7 +171,7 @@ class Parser:
 
     def _passive(self, verb: str, pos: int) -> Iterator[tuple[Predicate, int]]:
         preposition = tuple(verbs()[verb].preposition.split())
-        if not self._starts(pos, preposition):
+        if not self.starts(pos, preposition):
             return
         pos += len(preposition)
         if self.at(pos) == "by":
@@ -198,7 +183,7 @@ class Parser:
         """What follows an active verb form: its object, or nothing."""
         entry = verbs()[verb]
         preposition = tuple(entry.preposition.split())
-        if entry.themes and self._starts(pos, preposition):
+        if entry.themes and self.starts(pos, preposition):
             for theme, end in self.phrase(pos + len(preposition)):
                 yield Does(verb, theme), end
         yield Does(verb), pos
@@ -249,9 +234,10 @@ class Parser:
         """`there is`, `there are`."""
         if self.at(pos) == "there" and self.at(pos + 1) in BE:
             start = pos + 2 + (self.at(pos + 2) == "not")
-            yield from self._exists(start, BE[self.at(pos + 1)], start > pos + 2)
+            yield from self.exists(start, BE[self.at(pos + 1)], start > pos + 2)
 
-    def _exists(self, pos: int, plural: bool, negated: bool) -> Iterator[tuple[Clause, int]]:
+    def exists(self, pos: int, plural: bool, negated: bool) -> Iterator[tuple[Clause, int]]:
+        """What follows `there is` or `there are`."""
         for phrase, after in self.phrase(pos):
             first = phrase.phrases[0] if isinstance(phrase, Group) else phrase
             if isinstance(first, Pronoun) or first.plural != plural:
@@ -261,7 +247,12 @@ class Parser:
 
     def clause(self, pos: int) -> Iterator[tuple[Clause, int]]:
         """A main clause, an existential one, or a bare noun phrase; a place may stand before it."""
-        if self.words[pos : pos + 1] in (("the",), ("this",)) and self.at(pos + 1) in ("picture", "image", "photo", "scene"):
+        if self.words[pos : pos + 1] in (("the",), ("this",)) and self.at(pos + 1) in (
+            "picture",
+            "image",
+            "photo",
+            "scene",
+        ):
             if self.at(pos + 2) in ("shows", "contains"):
                 yield from ((Clause(phrase), end) for phrase, end in self.phrase(pos + 3))
             elif self.at(pos + 2) == "is":
@@ -270,7 +261,7 @@ class Parser:
         if self.at(pos) in ("this", "that") and self.at(pos + 1) == "is":
             yield from ((Clause(Pronoun("it"), said), end) for said, end in self.complement(pos + 2, False))
         for subject, after in self.phrase(pos):
-            for plural in self._numbers(pos, subject):
+            for plural in self.numbers(pos, subject):
                 for predicate, end in self.finite(after, plural):
                     yield Clause(subject, predicate), end
             if not isinstance(subject, Pronoun):
@@ -281,8 +272,9 @@ class Parser:
                 both = Both((main.predicate, place)) if main.predicate is not None else place
                 yield Clause(main.subject, both, main.negated), end
 
-    def _numbers(self, pos: int, subject: Phrase) -> tuple[bool, ...]:
-        return (True, False) if self._starts(pos, ("a", "group", "of")) else (subject.plural,)
+    def numbers(self, pos: int, subject: Phrase) -> tuple[bool, ...]:
+        """Numbers of the verb that go with a subject: both with `a group of`."""
+        return (True, False) if self.starts(pos, ("a", "group", "of")) else (subject.plural,)
 
     def sentence(self, pos: int) -> Iterator[tuple[tuple[Clause, ...], int]]:
         """Clauses joined by `and` or `while`."""
@@ -293,83 +285,14 @@ class Parser:
                     yield (first, *rest), end
             yield (first,), after
 
-    def question(self, pos: int) -> Iterator[tuple[Clause, int]]:
-        """A yes/no question, as the clause that `yes` affirms."""
-        word = self.at(pos)
-        if word in BE and self.at(pos + 1) == "there":
-            yield from self._exists(pos + 2, BE[word], False)
-        elif word in BE and self.at(pos + 1) in ("this", "that") and not BE[word]:
-            yield from ((Clause(Pronoun("it"), said), end) for said, end in self._complements(pos + 2, False))
-        elif word in BE:
-            for subject, after in self.phrase(pos + 1):
-                if BE[word] in self._numbers(pos + 1, subject):
-                    yield from ((Clause(subject, said), end) for said, end in self._complements(after, BE[word]))
-        elif self.words[pos : pos + 3] in (("can", "you", "see"), ("do", "you", "see")):
-            yield from ((Clause(phrase), end) for phrase, end in self.phrase(pos + 3))
-        elif word in ("does", "do"):
-            for subject, after in self.phrase(pos + 1):
-                for verb, form in verb_forms().get(self.at(after), ()):
-                    if form == "base" and subject.plural == (word == "do"):
-                        for does, end in self.arguments(verb, after + 1):
-                            for further, last in self.adjuncts(end):
-                                yield Clause(subject, Both((does, *further))), last
 
-    def _complements(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
-        for predicate, after in self.complement(pos, plural):
-            for further, end in self.adjuncts(after):
-                yield Both((predicate, *further)) if further else predicate, end
-
-    def counted(self, pos: int, answer: str) -> Iterator[tuple[Clause, int]]:
-        """`how many dogs are there` or `what color is the car`, as the clause that the answer makes."""
-        number = numerals().get(answer)
-        if self._starts(pos, ("how", "many")) and number is not None:
-            for noun, after in self.noun(pos + 2):
-                if not noun.plural or self.at(after) != "are":
-                    continue
-                phrase = NounPhrase(Quantifier(number, number), True, noun.kinds, noun.place)
-                if self.at(after + 1) == "there":
-                    for further, end in self.adjuncts(after + 2):
-                        yield Clause(phrase, Both(further)), end
-                for said, end in self._complements(after + 1, True):
-                    yield Clause(phrase, said), end
-        if self.words[pos : pos + 2] in (("what", "color"), ("what", "colour")) and answer in COLOURS:
-            if self.at(pos + 2) in BE:
-                for phrase, end in self.phrase(pos + 3):  # type: ignore[assignment]
-                    if phrase.plural == BE[self.at(pos + 2)]:
-                        yield Clause(phrase, Coloured(answer)), end
-
-
-def _quantifier(determiner: Determiner, noun: Noun) -> Quantifier | None:
-    """How many a noun with this determiner speaks of; None where they do not agree."""
-    if determiner is BARE:
-        return MASS.quantifier if noun.mass and not noun.plural else BARE.quantifier if noun.plural else None
-    if noun.plural and determiner.plural:
-        the = determiner.quantifier == ANY and determiner.singular
-        return Quantifier(2, never_below=1) if the and determiner is not determiners()[("any",)] else determiner.quantifier
-    if not noun.plural and determiner.singular:
-        return determiner.quantifier
-    if noun.mass and determiner is determiners()[("some",)]:
-        return ANY
-    return None
-
-
-def _whole(readings: Iterator[tuple[object, int]], length: int) -> Iterator[object]:
-    return (meaning for meaning, end in readings if end == length)
+def whole(found: Iterator[tuple[Meaning, int]], length: int) -> Iterator[Meaning]:
+    """The readings that take up all words."""
+    return (meaning for meaning, end in found if end == length)
 
 
 @lru_cache(maxsize=65536)
 def readings(words: tuple[str, ...]) -> tuple[tuple[Clause, ...], ...]:
     """Every reading of a sentence, as clauses that all hold; none where it lies outside the grammar."""
-    found = islice(_whole(Parser(words).sentence(0), len(words)), READINGS)
-    return tuple(dict.fromkeys(found))  # type: ignore[arg-type]
-
-
-@lru_cache(maxsize=65536)
-def answered(words: tuple[str, ...], answer: str) -> tuple[tuple[Clause, ...], ...]:
-    """Every reading of a question together with its answer, as in `readings`; for `no`, of what it denies."""
-    parser = Parser(words)
-    found = parser.question(0) if answer in ("yes", "no") else parser.counted(0, answer)
-    return tuple(dict.fromkeys((clause,) for clause in islice(_whole(found, len(words)), READINGS)))  # type: ignore[misc]
-
-
-__all__ = ["INF", "Parser", "answered", "readings"]
+    found = islice(whole(Parser(words).sentence(0), len(words)), READINGS)
+    return tuple(dict.fromkeys(found))

@@ -51,7 +51,7 @@ class Object:
 
 @dataclass(frozen=True)
 class Relation:
-    """Where all individuals of one object are to those of another: on, under, in, behind, in front of, next to, over."""
+    """Where all individuals of one object are to those of another; `preposition` is one of `PREPOSITIONS`."""
 
     subject: int
     preposition: str
@@ -92,6 +92,7 @@ class Graph:
     action: Action | None = None
 
     def __post_init__(self) -> None:
+        """Refuse what is no scene."""
         if self.place not in places():
             raise ValueError(f"unknown place {self.place!r}")
         names = [entry.kind for entry in self.objects]

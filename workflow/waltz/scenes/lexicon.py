@@ -20,7 +20,7 @@ class Kind:
     Attributes:
         name: Singular noun.
         plural: Plural noun.
-        group: What it is drawn and swapped among: people, animals, vehicles, furniture, food, dishes, plants, toys, things.
+        group: people, animals, vehicles, furniture, food, dishes, plants, toys or things.
         emoji: Twemoji code point, or `drawn`.
         synset: WordNet 3.0 noun synset in imSitu's spelling.
         gloss: Words of the synset.
@@ -29,7 +29,7 @@ class Kind:
         size: Side of the sprite as a share of its cell.
         colours: Hue in degrees or code point of each colour it comes in; empty where it has only its own.
         hue: Hue in the sprite that a colour replaces.
-        supports: Height of the surface that things stand on, from the top, as a share of the sprite; 0 where there is none.
+        supports: Where things stand on it, from the top, as a share of the sprite; 0 where nothing can.
         shelters: Whether things can be under it.
         contains: Whether things can be in it.
         flies: Whether it can hang in the air.

@@ -67,7 +67,9 @@ def _present_or_not(graph: Graph, rng: Random) -> str:
 
 def _existence_question(graph: Graph, rng: Random) -> str:
     kind = kinds()[_present_or_not(graph, rng)]
-    return rng.choice((f"are there any {kind.plural}", f"is there {article(kind.name)}", f"do you see any {kind.plural}"))
+    return rng.choice(
+        (f"are there any {kind.plural}", f"is there {article(kind.name)}", f"do you see any {kind.plural}")
+    )
 
 
 def _place_question(graph: Graph, rng: Random) -> str:
@@ -84,7 +86,7 @@ def _other_verb(graph: Graph, rng: Random) -> str:
         verb = rng.choice(fitting)
         return f"{verb.name} {verb.preposition} {definite(theme)}".replace("  ", " ")
     fitting = [verb for verb in verbs().values() if not verb.themes and agent.kind in verb.agents]
-    return rng.choice(fitting).name if fitting else "sleeping"
+    return rng.choice(fitting).name if fitting else PLACES[graph.place][0]
 
 
 def _doing_question(graph: Graph, rng: Random) -> str:
@@ -102,7 +104,9 @@ def _relation_question(graph: Graph, rng: Random) -> str:
     if graph.relations and rng.random() < 0.4:
         preposition, other = graph.relations[0].preposition, graph.objects[graph.relations[0].object]
     else:
-        preposition = rng.choice(("on", "under", "behind", "in front of", "to the left of", "to the right of", "next to"))
+        preposition = rng.choice(
+            ("on", "under", "behind", "in front of", "to the left of", "to the right of", "next to")
+        )
     return f"{BE[subject.count > 1]} {definite(subject)} {preposition} {definite(other)}"
 
 
@@ -190,7 +194,7 @@ def questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
 
 
 def dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, str]]:
-    """Ten rounds of question and answer, lower case and without marks, some with pronouns for what the caption names."""
+    """Ten rounds of question and answer, lower case, without marks; pronouns stand for what the caption names."""
     rounds: dict[str, str] = {}
     while len(rounds) < ROUNDS:
         if rng.random() < 0.3:

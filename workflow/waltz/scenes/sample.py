@@ -40,7 +40,10 @@ def without_action(graph: Graph) -> Graph:
     zones = layout.zones(min(len(graph.objects), 3), rng)
     if len(graph.objects) > 3:
         left, top, width, height = zones[0]
-        zones[:1] = [(left, top, width, height // 2 - 3), (left, top + height - height // 2 + 3, width, height // 2 - 3)]
+        zones[:1] = [
+            (left, top, width, height // 2 - 3),
+            (left, top + height - height // 2 + 3, width, height // 2 - 3),
+        ]
     objects = tuple(
         Object(entry.kind, layout.group(kinds()[entry.kind], entry.count, zone, rng), entry.colour)
         for entry, zone in zip(graph.objects, zones, strict=True)

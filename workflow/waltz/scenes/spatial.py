@@ -85,11 +85,11 @@ def arrangement(graph: Graph, subject: Individual, landmark: Individual) -> str:
     action = graph.action
     if action is not None and action.theme is not None:
         drawn = {"": "touching", "next to": "beside"}
-        relation = verbs()[action.verb].relation
+        meant = verbs()[action.verb].relation
         if (action.agent, action.theme) == (subject[0], landmark[0]) and landmark[1] in graph.theme_of(subject[1]):
-            return drawn.get(relation, relation)
+            return drawn.get(meant, meant)
         if (action.theme, action.agent) == (subject[0], landmark[0]) and subject[1] in graph.theme_of(landmark[1]):
-            return INVERSE[drawn.get(relation, relation)]
+            return INVERSE[drawn.get(meant, meant)]
     return "apart"
 
 

@@ -4,10 +4,11 @@ A sentence is true if one of its readings is, false if all are, unknown otherwis
 grammar. Bare numerals mean exactly that many; `some`, `a number of` and a bare plural two or more.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from waltz.scenes.grammar import answered, readings
+from waltz.scenes.asking import answered, parts
+from waltz.scenes.grammar import readings
 from waltz.scenes.graph import Graph
 from waltz.scenes.lexicon import kinds, verbs
 from waltz.scenes.spatial import PLACE, SENSES, Individual, Truth, elsewhere, stands
@@ -29,13 +30,12 @@ from waltz.scenes.syntax import (
     Setting,
     phrases_of,
 )
-from waltz.scenes.words import FRAMES, tokens
+from waltz.scenes.words import tokens
 
 Known = bool | None
 """True, false, or None for unknown."""
 
 _VALUES: dict[Truth, Known] = {"true": True, "false": False, "unknown": None}
-_FRAMES = tuple(tuple(frame.split()) for frame in FRAMES)
 
 
 def truth(graph: Graph, sentence: str) -> Truth:
@@ -49,7 +49,7 @@ def truth(graph: Graph, sentence: str) -> Truth:
     """
     said: list[NounPhrase] = []
     values: list[Known] = []
-    for words, answer in _parts(tokens(sentence)):
+    for words, answer in parts(tokens(sentence)):
         options = readings(words) if answer is None else answered(words, answer)
         value = _any(_clauses(graph, option, said) for option in options) if options else None
         values.append(_not(value) if answer == "no" else value)
@@ -62,38 +62,9 @@ def truth(graph: Graph, sentence: str) -> Truth:
 
 def in_grammar(sentence: str) -> bool:
     """Whether the oracle can parse a sentence at all."""
-    parts = list(_parts(tokens(sentence)))
-    return bool(parts) and all(readings(words) if answer is None else answered(words, answer) for words, answer in parts)
-
-
-def _parts(words: Sequence[str]) -> Iterable[tuple[tuple[str, ...], str | None]]:
-    """Statements, and questions with their answers, without marks and without `in the picture`."""
-    pieces: list[tuple[tuple[str, ...], str]] = []
-    start = 0
-    for index, word in enumerate(words):
-        if word in ".?!;:":
-            pieces.append((_unframed(tuple(words[start:index])), word))
-            start = index + 1
-    pieces.append((_unframed(tuple(words[start:])), "."))
-    pieces = [(piece, mark) for piece, mark in pieces if piece or mark == "?"]
-    index = 0
-    while index < len(pieces):
-        piece, mark = pieces[index]
-        if mark == "?":
-            answer = pieces[index + 1][0] if index + 1 < len(pieces) else ()
-            yield piece, answer[0] if len(answer) == 1 else ""
-            index += 2
-        else:
-            yield piece, None
-            index += 1
-
-
-def _unframed(words: tuple[str, ...]) -> tuple[str, ...]:
-    for frame in _FRAMES:
-        for start in range(len(words) - len(frame) + 1):
-            if words[start : start + len(frame)] == frame:
-                return words[:start] + words[start + len(frame) :]
-    return words
+    found = list(parts(tokens(sentence)))
+    options = (readings(words) if answer is None else answered(words, answer) for words, answer in found)
+    return bool(found) and all(options)
 
 
 def _mentioned(clause: Clause) -> list[NounPhrase]:
@@ -274,7 +245,9 @@ class _World:
         """Phrases said before that a pronoun may stand for, as definite ones."""
         found: list[NounPhrase] = []
         for phrase in self.said:
-            fitting = frozenset(name for name in phrase.kinds if pronoun.plural or kinds()[name].pronoun == pronoun.word)
+            fitting = frozenset(
+                name for name in phrase.kinds if pronoun.plural or kinds()[name].pronoun == pronoun.word
+            )
             if phrase.place or not fitting or phrase.plural != pronoun.plural:
                 continue
             definite = replace(phrase, kinds=fitting, quantifier=Quantifier(1, every=pronoun.plural))

@@ -6,7 +6,6 @@ from functools import cache
 
 from waltz.scenes.lexicon import NUMBERS, categories, kinds, places, synonyms, verbs
 from waltz.scenes.spatial import SENSES
-from waltz.scenes.syntax import INF, Quantifier
 
 TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
 
@@ -51,16 +50,6 @@ class Noun:
     mass: bool = False
 
 
-@dataclass(frozen=True)
-class Determiner:
-    """Words before a noun: how many they speak of, and which number of the noun they go with."""
-
-    quantifier: Quantifier
-    singular: bool
-    plural: bool
-    bare_singular_verb: bool = False
-
-
 def tokens(text: str) -> tuple[str, ...]:
     """Lower-case words, numerals and punctuation marks."""
     text = text.lower().replace("’", "'")
@@ -69,7 +58,8 @@ def tokens(text: str) -> tuple[str, ...]:
     return tuple(TOKEN.findall(text))
 
 
-def _key(words: str) -> tuple[str, ...]:
+def words_of(words: str) -> tuple[str, ...]:
+    """A phrase as a tuple of words."""
     return tuple(words.split())
 
 
@@ -79,7 +69,7 @@ def nouns() -> dict[tuple[str, ...], tuple[Noun, ...]]:
     table: dict[tuple[str, ...], list[Noun]] = {}
 
     def add(word: str, noun: Noun) -> None:
-        table.setdefault(_key(word), []).append(noun)
+        table.setdefault(words_of(word), []).append(noun)
 
     for kind in kinds().values():
         add(kind.name, Noun(frozenset({kind.name}), False))
@@ -120,29 +110,6 @@ PLACE_NOUNS = {
 
 
 @cache
-def determiners() -> dict[tuple[str, ...], Determiner]:
-    """Every determiner but the numerals and what is built on them."""
-    some = Determiner(Quantifier(1), True, False)
-    several = {
-        "some": Quantifier(2), "a number of": Quantifier(2), "multiple": Quantifier(2), "various": Quantifier(2),
-        "several": Quantifier(3, never_below=2), "a few": Quantifier(3, 5, 2, INF), "few": Quantifier(2, 4, 1, INF),
-        "many": Quantifier(5, never_below=3), "lots of": Quantifier(5, never_below=3),
-        "a lot of": Quantifier(5, never_below=3), "a couple of": Quantifier(2, 2), "both": Quantifier(2, 2),
-        "a pair of": Quantifier(2, 2), "all": Quantifier(2, every=True), "all the": Quantifier(2, every=True),
-        "all of the": Quantifier(2, every=True), "these": Quantifier(2), "those": Quantifier(2),
-    }  # fmt: skip
-    table = {_key(words): Determiner(quantifier, False, True) for words, quantifier in several.items()}
-    table[("a", "group", "of")] = Determiner(Quantifier(2), False, True, bare_singular_verb=True)
-    table |= {(word,): some for word in ("a", "an", "this", "that")}
-    table |= {_key(words): Determiner(Quantifier(1, 1), True, False) for words in ("a single", "exactly a single")}
-    table |= {(word,): Determiner(Quantifier(1, every=True), True, False) for word in ("every", "each")}
-    table[("the",)] = Determiner(Quantifier(1), True, True)
-    table |= {(word,): Determiner(Quantifier(1), True, True) for word in ("his", "her", "its", "their", "any")}
-    table[("no",)] = Determiner(Quantifier(0, 0), True, True)
-    return table
-
-
-@cache
 def numerals() -> dict[str, int]:
     """Number words and digits."""
     return {word: value for value, word in enumerate(NUMBERS)} | {str(value): value for value in range(100)}
@@ -165,5 +132,5 @@ def phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
     entries = {"prepositions": tuple(SENSES), "settings": tuple(SETTINGS), "frames": FRAMES}[table]
     by_first: dict[str, list[tuple[str, ...]]] = {}
     for entry in entries:
-        by_first.setdefault(entry.split()[0], []).append(_key(entry))
+        by_first.setdefault(entry.split()[0], []).append(words_of(entry))
     return {first: tuple(sorted(found, key=len, reverse=True)) for first, found in by_first.items()}
