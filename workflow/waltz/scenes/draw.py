@@ -91,9 +91,7 @@ def _decorate(image: Image.Image, entry: dict[str, list[list[float]]], square: _
         pen.line(ends, fill=(40, 44, 60), width=thick)
     if "rope" in entry:
         x0, y0, x1, y1 = (float(value) for value in entry["rope"])  # type: ignore[arg-type]
-        pen.line(
-            [square.point(x0, y0), square.point(x1, y1)], fill=(120, 72, 30), width=max(2, round(square.size / 45))
-        )
+        pen.line([square.point(x0, y0), square.point(x1, y1)], fill=(120, 72, 30), width=thick + 2)
     if entry.get("water"):
         (left, top), (right, bottom) = square.point(0, 62), square.point(100, 98)
         pen.ellipse((min(left, right), top, max(left, right), bottom), fill=(84, 170, 224))
@@ -101,9 +99,9 @@ def _decorate(image: Image.Image, entry: dict[str, list[list[float]]], square: _
             (start, above), (end, _) = square.point(share, 70), square.point(share + 24, 70)
             wave = (min(start, end), above, max(start, end), above + square.size * 0.1)
             pen.arc(wave, 180, 360, fill=(226, 244, 252), width=2)
-    for code, x, y, share in entry.get("props", []):
-        side = max(5, round(share * square.size / 100))
-        left, top = square.point(x + (share if square.mirrored else 0), y)
+    for code, x, y, width in entry.get("props", []):
+        side = max(5, round(width * square.size / 100))
+        left, top = square.point(x + (width if square.mirrored else 0), y)
         picture = emoji(str(code)).resize((side, side), Image.Resampling.LANCZOS)
         if square.mirrored:
             picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)

@@ -137,15 +137,16 @@ def relation(
     if preposition == "under":
         return cells(subject, subjects, 24, 64, 52, 36), cells(landmark, 1, 8, 0, 84, 84)
     if preposition == "in":
-        return cells(subject, subjects, 20, 8, 60, 52), cells(landmark, 1, 16, 34, 66, 66)
+        side = min(60 / subjects, 52)
+        return cells(subject, subjects, 20, 42 + 0.4 * side - side, 60, side), cells(landmark, 1, 16, 34, 66, 66)
     if preposition == "behind":
-        return cells(subject, subjects, 0, 2, 74, 62), cells(landmark, 1, 46, 44, 54, 54)
+        wide = 62 if subjects == 1 else 92
+        return cells(subject, subjects, (84 - wide) / 2, 0, wide, 62), cells(landmark, 1, 34, 40, 58, 58)
     if preposition == "in front of":
-        return cells(subject, subjects, 46 - 8 * (subjects > 1), 46, 54 + 8 * (subjects > 1), 54), cells(
-            landmark, 1, 0, 2, 66, 66
-        )
+        wide = 48 if subjects == 1 else 80
+        return cells(subject, subjects, (110 - wide) / 2, 52, wide, 48), cells(landmark, 1, 12, 2, 68, 68)
     if preposition == "over":
-        return cells(subject, subjects, 20, 0, 60, 42), cells(landmark, 1, 24, 50, 52, 50)
+        return cells(subject, subjects, 20, 0, 60, 38), cells(landmark, 1, 24, 50, 52, 50)
     if preposition == "next to":
         half, low = size * 48 // 100, size * 70 // 100
         sides = [(left, top + size - low, half, low), (left + size - half, top + size - low, half, low)]

@@ -113,7 +113,7 @@ def _relation(rng: Random, place: str, zone: layout.Zone) -> tuple[list[Object],
         subject, landmark = (rng.choice(_fitting(tuple(kinds()), place, set())) for _ in range(2))
         if subject == landmark or not relates(preposition, subject, landmark):
             continue
-        subjects = rng.choices((1, 2, 3), (0.6, 0.25, 0.15))[0]
+        subjects = rng.choices((1, 2, 3), (0.6, 0.25, 0.0 if preposition == "in" else 0.15))[0]
         landmarks = rng.choices((1, 2), (0.8, 0.2))[0] if preposition == "next to" else 1
         cells = layout.relation(preposition, subject, subjects, landmark, landmarks, zone, rng)
         return [_object(subject, cells[0], rng), _object(landmark, cells[1], rng)], (Relation(0, preposition, 1),)

@@ -134,3 +134,9 @@ def phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
     for entry in entries:
         by_first.setdefault(entry.split()[0], []).append(words_of(entry))
     return {first: tuple(sorted(found, key=len, reverse=True)) for first, found in by_first.items()}
+
+
+@cache
+def standing_alone(words: str) -> re.Pattern[str]:
+    """Finds words where they are no part of longer ones."""
+    return re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")
