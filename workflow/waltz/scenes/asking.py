@@ -52,6 +52,7 @@ def counted(parser: Parser, pos: int, answer: str) -> Iterator[tuple[Clause, int
                     yield Clause(phrase, Both(further)), end
             for said, end in _complements(parser, after + 1, True):
                 yield Clause(phrase, said), end
+            yield Clause(phrase), after + 1
     asks = parser.at(pos) == "what" and parser.at(pos + 1) in ("color", "colour")
     if asks and answer in COLOURS and parser.at(pos + 2) in BE:
         for subject, end in parser.phrase(pos + 3):

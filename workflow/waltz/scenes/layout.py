@@ -39,8 +39,9 @@ def squares(zone: Zone, count: int, largest: int = SIZE) -> list[tuple[int, int,
     for index in range(count):
         row, column = divmod(index, columns)
         in_row = min(columns, count - row * columns)
-        x = left + (width * (2 * column + 1)) // (2 * in_row) - size // 2
-        y = top + height - (height * (2 * (rows - row) - 1)) // (2 * rows) - size // 2
+        across, down = width // in_row, height // rows
+        x = left + (width - across * in_row) // 2 + column * across + (across - size) // 2
+        y = top + height - (rows - row) * down + (down - size) // 2
         boxes.append((x, y, size))
     return boxes
 
@@ -113,17 +114,13 @@ def relation(
 
     def cells(kind: Kind, count: int, x: float, y: float, width: float, height: float) -> tuple[Cell, ...]:
         """A row of sprites, centred, that stands on the lower edge of a box in percent."""
-        side = min(width / count, height) * (kind.size if kind.group == "people" else 1.0)
-        start = x + (width - side * count) / 2
+        scale = size / 100
+        side = max(6, int(min(width / count, height) * (kind.size if kind.group == "people" else 1.0) * scale))
+        start = x * scale + (width * scale - side * count) / 2
         if mirrored:
-            start = 100 - x - width + (width - side * count) / 2
+            start = size - start - side * count
         return tuple(
-            Cell(
-                left + round((start + side * index) * size / 100),
-                top + round((y + height - side) * size / 100),
-                max(6, round(side * size / 100)),
-                mirrored,
-            )
+            Cell(left + round(start) + side * index, top + int((y + height) * scale) - side, side, mirrored)
             for index in range(count)
         )
 
@@ -141,7 +138,7 @@ def relation(
         return cells(subject, subjects, 20, 42 + 0.4 * side - side, 60, side), cells(landmark, 1, 16, 34, 66, 66)
     if preposition == "behind":
         wide = 62 if subjects == 1 else 92
-        return cells(subject, subjects, (84 - wide) / 2, 0, wide, 62), cells(landmark, 1, 34, 40, 58, 58)
+        return cells(subject, subjects, 4 if subjects > 1 else 10, 0, wide, 62), cells(landmark, 1, 34, 40, 58, 58)
     if preposition == "in front of":
         wide = 48 if subjects == 1 else 80
         return cells(subject, subjects, (110 - wide) / 2, 52, wide, 48), cells(landmark, 1, 12, 2, 68, 68)

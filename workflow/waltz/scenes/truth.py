@@ -232,7 +232,8 @@ class _World:
         if isinstance(phrase, Group):
             return _all(self._related(thing, part, holds, plural) for part in phrase.phrases)
         if isinstance(phrase, Pronoun):
-            return _agreed(self._related(thing, part, holds, plural) for part in self.antecedents(phrase))
+            others = (part for part in self.antecedents(phrase) if self.kind(thing) not in part.kinds)
+            return _agreed(self._related(thing, part, holds, plural) for part in others)
         domain = self._domain(phrase)
         each = self._quantified(phrase, [holds(thing, other) for other in domain])
         if not plural:
