@@ -1,0 +1,242 @@
+"""Truth against facts read straight from the graph, in both directions."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waltz.scenes.graph import Action, Cell, Graph, Object, Relation
+from waltz.scenes.lexicon import NUMBERS, kinds, verbs
+from waltz.scenes.sample import scene, scenes
+from waltz.scenes.truth import in_grammar, truth
+
+GRAPHS = scenes(60, seed=11, split="held-out")
+
+TRUE_OF_PLACE = {
+    "indoors": ("indoors", "in a room", "inside", "in the house"),
+    "street": ("outdoors", "on the street", "on a road", "in the street"),
+    "grass": ("outdoors", "on the grass", "in a field", "on a lawn"),
+    "beach": ("outdoors", "on the beach", "at the seashore", "on the sand"),
+    "snow": ("outside", "in the snow", "on the snow"),
+    "night": ("outdoors", "at night"),
+}
+
+OPPOSED = [
+    ("on", "under"),
+    ("on", "in"),
+    ("under", "on"),
+    ("under", "above"),
+    ("in", "behind"),
+    ("in", "outside"),
+    ("behind", "in front of"),
+    ("in front of", "behind"),
+    ("next to", "on"),
+    ("next to", "under"),
+    ("over", "under"),
+    ("over", "in"),
+]
+
+
+def cells(count: int, left: int = 0) -> tuple[Cell, ...]:
+    return tuple(Cell(left, 20 * index, 18) for index in range(count))
+
+
+def agree(count: int, noun: str) -> str:
+    return f"is exactly {count} {noun}" if count == 1 else f"are exactly {count} {noun}"
+
+
+def expected(condition: bool) -> str:
+    return "true" if condition else "false"
+
+
+def test_counts_and_existence_of_every_kind() -> None:
+    tally: Counter[str] = Counter()
+    for graph in GRAPHS:
+        for kind in kinds().values():
+            count = sum(len(entry.cells) for entry in graph.objects if entry.kind == kind.name)
+            for number in {0, 1, 2, 4, count}:
+                noun = kind.name if number == 1 else kind.plural
+                verdict = expected(number == count)
+                for written in (str(number), NUMBERS[number]):
+                    be = "is" if number == 1 else "are"
+                    assert truth(graph, f"There {be} exactly {written} {noun}.") == verdict
+                    tally[verdict] += 1
+            assert truth(graph, f"There are no {kind.plural}.") == expected(count == 0)
+            assert truth(graph, f"There is a {kind.name} shown.") == expected(count > 0)
+            assert truth(graph, f"There is no {kind.name} pictured.") == expected(count == 0)
+            assert truth(graph, f"are there any {kind.plural}? no.") == expected(count == 0)
+            assert truth(graph, f"There are some {kind.plural} in the picture.") == expected(count > 1)
+            assert truth(graph, f"There is a single {kind.name}.") == expected(count == 1)
+            tally["more"] += 6
+    assert tally["true"] > 2000
+    assert tally["false"] > 5000
+
+
+def test_places() -> None:
+    for graph in GRAPHS:
+        name = graph.objects[0].kind
+        for place, phrases in TRUE_OF_PLACE.items():
+            for phrase in phrases:
+                if phrase in ("outdoors", "outside"):
+                    continue
+                assert truth(graph, f"There is a {name} {phrase}.") == expected(place == graph.place), phrase
+        assert truth(graph, f"A {name} outdoors.") == expected(graph.place != "indoors")
+        assert truth(graph, f"is there a {name}? yes. is it indoors? yes.") == expected(graph.place == "indoors")
+
+
+def test_every_verb_on_the_acting_pair_and_on_others() -> None:
+    tally: Counter[str] = Counter()
+    for graph in [graph for graph in GRAPHS if graph.action is not None and graph.action.theme is not None]:
+        assert graph.action is not None
+        assert graph.action.theme is not None
+        agent, theme = graph.objects[graph.action.agent].kind, graph.objects[graph.action.theme].kind
+        meant = verbs()[graph.action.verb]
+        for verb in verbs().values():
+            if not verb.themes or verb.name in meant.vague:
+                continue
+            for doer, other in ((agent, theme), (theme, agent), (agent, "zebra"), ("giraffe", theme)):
+                if doer in kinds() and verb.name in kinds()[doer].seems:
+                    continue
+                swapped_too = meant.symmetric and (doer, other) == (theme, agent)
+                right = verb is meant and ((doer, other) == (agent, theme) or swapped_too)
+                middle = f"{verb.preposition} a {other}".strip()
+                texts = [f"A {doer} {verb.third} {middle}.", f"There is a {doer} that is {verb.name} {middle}"]
+                if not verb.preposition:
+                    texts.append(f"A {other} is being {verb.participle} by a {doer}.")
+                for text in texts:
+                    assert truth(graph, text) == expected(right), text
+                    tally[expected(right)] += 1
+    assert tally["true"] > 60
+    assert tally["false"] > 5000
+
+
+def test_verbs_without_theme() -> None:
+    for graph in GRAPHS:
+        for verb in verbs().values():
+            if verb.themes:
+                continue
+            for entry in graph.objects:
+                if verb.name in kinds()[entry.kind].seems or (graph.action and graph.action.verb == "chasing"):
+                    continue
+                acts = graph.action is not None and graph.objects[graph.action.agent] is entry
+                right = acts and graph.action is not None and graph.action.verb == verb.name
+                vague = acts and graph.action is not None and verb.name in verbs()[graph.action.verb].vague
+                verdict = "unknown" if vague else expected(right)
+                assert truth(graph, f"A {entry.kind} is {verb.name}.") == verdict
+
+
+@pytest.mark.parametrize(("meant", "wrong"), OPPOSED)
+def test_relations_and_their_opposites(meant: str, wrong: str) -> None:
+    graph = Graph("r", "grass", (Object("cat", cells(2)), Object("box", cells(1, 40))), (Relation(0, meant, 1),))
+    assert truth(graph, f"Two cats are {meant} a box.") == "true"
+    assert truth(graph, f"Two cats are {wrong} a box.") == "false"
+    assert truth(graph, f"Three cats are {meant} a box.") == "false"
+    assert truth(graph, f"Two dogs are {meant} a box.") == "false"
+    assert truth(graph, f"Two cats {meant} a box on the grass") == "true"
+    assert truth(graph, f"There are two cats that are {meant} a box.") == "true"
+
+
+def test_left_and_right_follow_the_cells() -> None:
+    graph = Graph("l", "snow", (Object("dog", cells(2)), Object("tree", cells(1, 120))))
+    assert truth(graph, "Two dogs are to the left of a tree.") == "true"
+    assert truth(graph, "Two dogs are to the right of a tree.") == "false"
+    assert truth(graph, "A tree is to the right of two dogs.") == "true"
+    assert truth(graph, "The tree is behind the dogs.") == "unknown"
+
+
+def test_pairs_of_agents_and_themes() -> None:
+    graph = Graph("p", "street", (Object("man", cells(2)), Object("horse", cells(2, 40))), (), Action("riding", 0, 1))
+    verdicts = {
+        "Two men are riding two horses.": "true",
+        "Men ride horses on the street.": "true",
+        "A man is riding a horse.": "true",
+        "A man is riding two horses.": "false",
+        "Exactly one man is riding a horse.": "false",
+        "Two men are riding exactly one horse.": "unknown",
+        "Two horses ride two men.": "false",
+        "Two horses are being ridden by two men.": "true",
+        "Two men are under two horses.": "false",
+        "There are two men and they are riding horses.": "true",
+        "two men are on horses. are the men riding them? yes.": "true",
+        "two men are on horses. are they riding horses? yes.": "unknown",
+        "two men are on horses. are they walking? no.": "unknown",
+    }
+    assert {text: truth(graph, text) for text in verdicts} == verdicts
+
+
+def test_dialogues_need_every_part() -> None:
+    graph = Graph(
+        "d",
+        "beach",
+        (Object("woman", cells(1)), Object("kite", cells(3, 90))),
+    )
+    base = "a woman is on the beach."
+    assert truth(graph, f"{base} is she indoors? no.") == "true"
+    assert truth(graph, f"{base} is she indoors? yes.") == "false"
+    assert truth(graph, "a man is on the beach. is he indoors? no.") == "false"
+    assert truth(graph, f"{base} how many kites are there? 3.") == "true"
+    assert truth(graph, f"{base} how many kites are there? two.") == "false"
+    assert truth(graph, f"{base} is she happy? yes.") == "unknown"
+    assert truth(graph, f"{base} is she alone? yes") == "true"
+
+
+def test_colours() -> None:
+    graph = Graph("c", "night", (Object("car", cells(2), "blue"), Object("dog", cells(1, 90))))
+    assert truth(graph, "Two blue cars are outdoors at night.") == "true"
+    assert truth(graph, "There are two red cars.") == "false"
+    assert truth(graph, "The cars are blue.") == "true"
+    assert truth(graph, "The dog is brown.") == "unknown"
+    assert truth(graph, "what color are the cars? green") == "false"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "?",
+        "A man admires a horse.",
+        "There is exactly 3 dogs.",
+        "Two dog are on the beach.",
+        "Dog beach the on.",
+        "A man horse riding.",
+        "The weather is nice.",
+        "A man sleeps a horse.",
+        "is he riding a horse? maybe.",
+    ],
+)
+def test_what_lies_outside_is_unknown(text: str) -> None:
+    assert not in_grammar(text)
+    assert all(truth(graph, text) == "unknown" for graph in GRAPHS[:10])
+
+
+@given(st.text(max_size=80), st.integers(0, 50))
+def test_any_text_has_a_verdict(text: str, index: int) -> None:
+    assert truth(scene(index, 3), text) in ("true", "false", "unknown")
+
+
+WORDS = [
+    "a",
+    "two",
+    "no",
+    "the",
+    "man",
+    "dogs",
+    "horse",
+    "is",
+    "are",
+    "riding",
+    "rides",
+    "on",
+    "under",
+    "street",
+    "there",
+]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=12), st.integers(0, 50))
+@settings(max_examples=150)
+def test_a_denied_question_is_the_opposite(words: list[str], index: int) -> None:
+    graph, text = scene(index, 4), " ".join(words)
+    yes, no = truth(graph, f"{text}? yes."), truth(graph, f"{text}? no.")
+    assert {yes, no} in ({"true", "false"}, {"unknown"})

@@ -1,0 +1,228 @@
+"""Written files have the forms of the real ones, and say what is true of their scenes."""
+
+import csv
+import io
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from waltz.scenes.lexicon import verbs
+from waltz.scenes.sample import scenes
+from waltz.scenes.truth import truth
+from waltz.scenes.writers.coco import replace_noun
+from waltz.scenes.writers.sources import files, write_sources
+
+GRAPHS = scenes(40, 21)
+
+
+@cache
+def written() -> dict[str, str]:
+    return files(GRAPHS, 5)
+
+
+def read(name: str) -> Any:
+    return json.loads(written()[name])
+
+
+def rows(name: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(written()[name])))
+
+
+def test_same_seed_same_files() -> None:
+    assert files(GRAPHS, 5) == written()
+    assert files(GRAPHS, 6) != written()
+
+
+@pytest.mark.parametrize(
+    ("edition", "name"), [("val2017", "000000000007.png"), ("val2014", "COCO_val2014_000000000007.png")]
+)
+def test_coco_captions(edition: str, name: str) -> None:
+    document = read(f"coco/annotations/captions_{edition}.json")
+    assert set(document) == {"info", "licenses", "images", "annotations"}
+    assert document["images"][6]["file_name"] == name
+    assert set(document["images"][6]) == {
+        "license", "file_name", "coco_url", "height", "width", "date_captured", "flickr_url", "id",
+    }  # fmt: skip
+    assert len(document["annotations"]) == 5 * len(GRAPHS)
+    assert len({entry["id"] for entry in document["annotations"]}) == 5 * len(GRAPHS)
+    for entry in document["annotations"]:
+        assert set(entry) == {"image_id", "id", "caption"}
+        assert truth(GRAPHS[entry["image_id"] - 1], entry["caption"]) == "true"
+
+
+def test_foilit_pairs_with_coco_by_id() -> None:
+    captions = {entry["id"]: entry for entry in read("coco/annotations/captions_val2014.json")["annotations"]}
+    foiled = 0
+    for entry in read("foilit/foilv1.0_test_2017.json")["annotations"]:
+        assert set(entry) == {"caption", "image_id", "foil_id", "foil_word", "target_word", "foil", "id"}
+        graph = GRAPHS[entry["image_id"] - 1]
+        original = captions[entry["id"]]["caption"]
+        if not entry["foil"]:
+            assert (entry["caption"], entry["foil_word"], entry["target_word"]) == (original, "ORIG", "ORIG")
+            continue
+        foiled += 1
+        assert truth(graph, entry["caption"]) == "false"
+        assert entry["target_word"].lower() in original.lower()
+        assert entry["foil_word"].lower() in entry["caption"].lower()
+    assert foiled > 3 * len(GRAPHS)
+
+
+def test_visual7w_telling() -> None:
+    document = read("visual7w/dataset_v7w_telling.json")
+    assert document["dataset"] == "visual7w-telling"
+    zeros = 0
+    for image in document["images"]:
+        assert set(image) == {"image_id", "filename", "split", "qa_pairs"}
+        assert image["filename"] == f"v7w_{image['image_id']}.png"
+        for pair in image["qa_pairs"]:
+            assert set(pair) == {"qa_id", "image_id", "question", "answer", "multiple_choices", "type"}
+            assert len({*pair["multiple_choices"], pair["answer"]}) == 4
+            assert pair["type"] in ("what", "where", "when", "who", "how")
+            if pair["type"] == "how":
+                zeros += pair["answer"] == "0."
+                assert truth(GRAPHS[pair["image_id"] - 1], f"{pair['question']} {pair['answer']}") == "true"
+    assert zeros >= len(GRAPHS)
+    assert {image["split"] for image in document["images"]} == {"train", "val", "test"}
+
+
+def test_swig_and_imsitu() -> None:
+    space = read("swig/imsitu_space.json")
+    assert set(space) == {"nouns", "verbs"}
+    assert space["verbs"]["riding"]["abstract"] == "the AGENT rides the VEHICLE at a PLACE"
+    assert space["verbs"]["sitting"]["abstract"] == "the AGENT sits on the CONTACT at a PLACE"
+    assert all(set(entry) == {"framenet", "abstract", "def", "order", "roles"} for entry in space["verbs"].values())
+    assert all(set(entry["roles"]) == set(entry["order"]) for entry in space["verbs"].values())
+    images, differ = 0, 0
+    for split in ("train", "dev", "test"):
+        imsitu = read(f"imsitu/{split}.json")
+        for name, entry in read(f"swig/{split}.json").items():
+            images += 1
+            verb, number = name.removesuffix(".png").rsplit("_", 1)
+            graph = GRAPHS[int(number) - 1]
+            assert graph.action is not None
+            assert (verb, graph.action.verb) == (entry["verb"], entry["verb"])
+            assert set(entry) == {"verb", "height", "width", "bb", "frames"}
+            assert set(imsitu[name]) == {"verb", "frames"}
+            assert len(entry["frames"]) == 3
+            differ += entry["frames"][0] != entry["frames"][1]
+            order = space["verbs"][verb]["order"]
+            assert set(entry["bb"]) == set(order)
+            for frame in entry["frames"]:
+                assert list(frame) == order
+                assert all(noun == "" or noun in space["nouns"] for noun in frame.values())
+            left, top, right, bottom = entry["bb"]["agent"]
+            assert 0 <= left < right <= 256
+            assert 0 <= top < bottom <= 256
+            words = space["nouns"][entry["frames"][2]["agent"]]["gloss"][0]
+            assert truth(graph, f"There is a {words}.") == "true"
+    assert images == sum(graph.action is not None for graph in GRAPHS)
+    assert differ > 3
+
+
+def test_descriptions_for_contexts() -> None:
+    for name, entry in read("imsitu/descriptions.json").items():
+        graph = GRAPHS[int(name.removesuffix(".png").rsplit("_", 1)[1]) - 1]
+        forms = set(verbs()[entry["verb"]].third.split())
+        assert all(truth(graph, text) == "true" for text in entry["contextual"] + entry["plain"])
+        assert all(forms & set(text.rstrip(".").split()) or graph.agent.count > 1 for text in entry["contextual"])  # type: ignore[union-attr]
+        assert entry["still"].endswith("_still.png")
+
+
+@pytest.mark.parametrize(("file", "split"), [("train", "train"), ("val", "val2018")])
+def test_visdial(file: str, split: str) -> None:
+    document = read(f"visdial/visdial_1.0_{file}.json")
+    assert (document["version"], document["split"]) == ("1.0", split)
+    data = document["data"]
+    for dialog in data["dialogs"]:
+        assert set(dialog) == {"image_id", "caption", "dialog"}
+        graph = GRAPHS[dialog["image_id"] - 1]
+        assert len(dialog["dialog"]) == 10
+        for turn in dialog["dialog"]:
+            assert set(turn) == {"question", "answer", "answer_options", "gt_index"}
+            assert len(set(turn["answer_options"])) == 100
+            assert turn["answer_options"][turn["gt_index"]] == turn["answer"]
+            question, answer = data["questions"][turn["question"]], data["answers"][turn["answer"]]
+            assert question == question.lower().rstrip("?")
+            assert truth(graph, f"{dialog['caption']}. {question}? {answer}.") == "true"
+
+
+def test_vqa_v2() -> None:
+    questions = read("vqa/v2_OpenEnded_mscoco_val2014_questions.json")
+    annotations = read("vqa/v2_mscoco_val2014_annotations.json")
+    assert set(questions) == {"info", "task_type", "data_type", "license", "data_subtype", "questions"}
+    assert [q["question_id"] for q in questions["questions"]] == [a["question_id"] for a in annotations["annotations"]]
+    for question, annotation in zip(questions["questions"], annotations["annotations"], strict=True):
+        assert set(question) == {"image_id", "question", "question_id"}
+        assert len(annotation["answers"]) == 10
+        assert annotation["answer_type"] in ("yes/no", "number", "other")
+        if annotation["answer_type"] != "other":
+            said = f"{question['question']} {annotation['multiple_choice_answer']}."
+            assert truth(GRAPHS[question["image_id"] - 1], said) == "true"
+
+
+def test_gqa_balanced_is_part_of_all() -> None:
+    everything, balanced = read("gqa/testdev_all_questions.json"), read("gqa/testdev_balanced_questions.json")
+    assert 0 < len(balanced) < len(everything)
+    assert balanced == {key: entry for key, entry in everything.items() if entry["isBalanced"]}
+    needed = {"semantic", "entailed", "equivalent", "question", "imageId", "isBalanced", "groups", "answer",
+              "semanticStr", "annotations", "types", "fullAnswer"}  # fmt: skip
+    for entry in everything.values():
+        assert set(entry) == needed
+        assert entry["imageId"].startswith("n")
+        if entry["answer"] in ("yes", "no"):
+            assert truth(GRAPHS[int(entry["imageId"][1:]) - 1], f"{entry['question']} {entry['answer']}.") == "true"
+
+
+def test_esnli() -> None:
+    header, *pairs = rows("esnli/esnli_test.csv")
+    assert header == ["gold_label", "Sentence1", "Sentence2", "Explanation_1", "Explanation_2", "Explanation_3"]
+    assert all(len(pair) == 6 and all(pair) for pair in pairs)
+    assert {pair[0] for pair in pairs} == {"entailment", "neutral", "contradiction"}
+
+
+def test_comve_has_the_index_of_the_nonsense() -> None:
+    header, *pairs = rows("comve/subtaskA_test_data.csv")
+    gold = dict(rows("comve/subtaskA_gold_answers.csv"))  # type: ignore[arg-type]
+    assert header == ["id", "sent0", "sent1"]
+    assert [pair[0] for pair in pairs] == list(gold)
+    assert len(set(gold)) == len(GRAPHS)
+    people = ("man", "woman", "boy", "girl")
+    for number, *sentences in pairs:
+        sense = sentences[1 - int(gold[number])]
+        words = sense.lower().rstrip(".").split()
+        animate = any(
+            verb.third in words and any(a.split()[0] in words for a in verb.agents) for verb in verbs().values()
+        )
+        assert animate or any(person in words for person in people)
+
+
+def test_images_are_written_under_every_name(tmp_path: Path) -> None:
+    graphs = scenes(4, 1)
+    write_sources(tmp_path, graphs, 5)
+    names = ["coco/val2017/000000000002.png", "coco/val2014/COCO_val2014_000000000002.png", "visual7w/images/v7w_2.png",
+             "gqa/images/n2.png", "visdial/train2014/COCO_train2014_000000000002.png",
+             "visdial/val2018/VisualDialog_val2018_000000000002.png"]  # fmt: skip
+    contents = {(tmp_path / name).read_bytes() for name in names}
+    assert len(contents) == 1
+    for split in ("train", "dev", "test"):
+        for name in json.loads((tmp_path / f"swig/{split}.json").read_text()):
+            with Image.open(tmp_path / "swig/images_512" / name) as image:
+                assert image.size == (256, 256)
+    assert (tmp_path / "imsitu/descriptions.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("A dog is on a bed.", "dog", "elephant", "An elephant is on a bed."),
+        ("There is an apple.", "apple", "pizza", "There is a pizza."),
+        ("Dogs chase two dogs.", "dogs", "cats", "Cats chase two cats."),
+        ("A skateboard and a board.", "board", "box", "A skateboard and a box."),
+    ],
+)
+def test_replace_noun(text: str, old: str, new: str, expected: str) -> None:
+    assert replace_noun(text, old, new) == expected

@@ -1,0 +1,77 @@
+"""What the scenes' models learn from: captions, foils, NLI pairs, spoilt sentences and instructions."""
+
+from collections.abc import Iterator
+from random import Random
+
+from waltz.scenes.entailment import Pair, nli_pairs
+from waltz.scenes.foils import Foil, foils
+from waltz.scenes.graph import Graph
+from waltz.scenes.language import captions
+from waltz.scenes.questions import questions
+from waltz.scenes.sample import scene
+from waltz.scenes.truth import in_grammar
+
+AGREEMENT = {"is": "are", "are": "is", "a": "three", "an": "two", "two": "a", "three": "a"}
+
+
+def training_scenes(seed: int, start: int = 0, split: str = "training") -> Iterator[Graph]:
+    """Scenes of a split without end, from number `start`."""
+    index = start
+    while True:
+        yield scene(index, seed, split)
+        index += 1
+
+
+def caption_stream(seed: int, start: int = 0, split: str = "training") -> Iterator[tuple[Graph, list[str]]]:
+    """Scenes with their five captions, without end."""
+    for graph in training_scenes(seed, start, split):
+        yield graph, captions(graph, Random(f"captions:{seed}:{graph.id}"))
+
+
+def corrupted(text: str, rng: Random) -> str | None:
+    """A sentence spoilt in word order, agreement or by a missing word; None where it stays inside the grammar."""
+    words = text.rstrip(".").split()
+    for _ in range(6):
+        spoilt = _spoil(list(words), rng)
+        result = " ".join(spoilt)
+        result = result[0].upper() + result[1:] + ("." if text.endswith(".") else "")
+        if result != text and not in_grammar(result):
+            return result
+    return None
+
+
+def _spoil(words: list[str], rng: Random) -> list[str]:
+    words[0] = words[0].lower()
+    place = rng.randrange(len(words) - 1)
+    way = rng.randrange(5)
+    if way == 0:
+        del words[place]
+    elif way == 1:
+        words[place], words[place + 1] = words[place + 1], words[place]
+    elif way == 2:
+        words.insert(rng.randrange(len(words)), words.pop(place))
+    elif way == 3:
+        turned = [index for index, word in enumerate(words) if word in AGREEMENT]
+        if turned:
+            index = rng.choice(turned)
+            words[index] = AGREEMENT[words[index]]
+    else:
+        words.insert(place, words[rng.randrange(len(words))])
+    return words
+
+
+def instructions(graph: Graph, rng: Random) -> Iterator[tuple[str, str]]:
+    """Prompts about the image with the answers to give: questions, a description, judged and paired sentences."""
+    for question in questions(graph, rng):
+        yield question.text, question.answer
+    yield "Describe the image.", rng.choice(captions(graph, rng))
+    for foil in foils(graph, rng):
+        right = rng.random() < 0.5
+        shown = foil.caption if right else foil.foil
+        yield f'Does this sentence describe the image? "{shown}" Answer yes or no.', "yes" if right else "no"
+        first = rng.random() < 0.5
+        pair = (foil.caption, foil.foil) if first else (foil.foil, foil.caption)
+        yield f"Which sentence describes the image? A: {pair[0]} B: {pair[1]} Answer A or B.", "A" if first else "B"
+
+
+__all__ = ["Foil", "Pair", "caption_stream", "corrupted", "foils", "instructions", "nli_pairs", "training_scenes"]

@@ -1,0 +1,173 @@
+"""What sentences about scenes are parsed into."""
+
+from dataclasses import dataclass
+
+INF = 99
+
+
+@dataclass(frozen=True)
+class Quantifier:
+    """How many individuals a noun phrase speaks of.
+
+    Attributes:
+        least: Fewest that make it true.
+        most: Most that make it true.
+        never_below: Fewer than this make it false; between it and `least` it is open.
+        never_above: More than this make it false; between `most` and it it is open.
+        every: Whether it speaks of all there are.
+    """
+
+    least: int
+    most: int = INF
+    never_below: int | None = None
+    never_above: int | None = None
+    every: bool = False
+
+    def check(self, low: int, high: int) -> bool | None:
+        """Whether a number between low and high fits; None where that is open."""
+        below = self.least if self.never_below is None else self.never_below
+        above = self.most if self.never_above is None else self.never_above
+        if high < below or low > above:
+            return False
+        if low >= self.least and high <= self.most:
+            return True
+        return None
+
+
+@dataclass(frozen=True)
+class NounPhrase:
+    """Quantifier, noun and what restricts it.
+
+    Attributes:
+        quantifier: How many.
+        plural: Grammatical number.
+        kinds: Kinds that the noun stands for; empty for what is never drawn.
+        place: The place that it stands for, or empty.
+        colour: A colour, or empty.
+        restrictions: Modifiers that follow it.
+    """
+
+    quantifier: Quantifier
+    plural: bool
+    kinds: frozenset[str]
+    place: str = ""
+    colour: str = ""
+    restrictions: tuple["Predicate", ...] = ()
+
+
+@dataclass(frozen=True)
+class Pronoun:
+    """he, she, it, they (and him, her, them); `this` stands for the whole picture."""
+
+    word: str
+
+    @property
+    def plural(self) -> bool:
+        """Grammatical number."""
+        return self.word == "they"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Phrases joined by `and`."""
+
+    phrases: tuple["NounPhrase | Pronoun", ...]
+    plural: bool = True
+
+
+Phrase = NounPhrase | Pronoun | Group
+
+
+@dataclass(frozen=True)
+class Located:
+    """preposition + phrase."""
+
+    preposition: str
+    landmark: Phrase
+
+
+@dataclass(frozen=True)
+class Setting:
+    """indoors, outdoors, night or day."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Does:
+    """A verb with its object, or (passive) with who does it."""
+
+    verb: str
+    other: Phrase | None = None
+    passive: bool = False
+
+
+@dataclass(frozen=True)
+class Coloured:
+    """is red."""
+
+    colour: str
+
+
+@dataclass(frozen=True)
+class Being:
+    """is a dog."""
+
+    kinds: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Alone:
+    """is alone."""
+
+
+@dataclass(frozen=True)
+class Not:
+    """not + predicate."""
+
+    predicate: "Predicate"
+
+
+@dataclass(frozen=True)
+class Both:
+    """Predicates that all hold."""
+
+    predicates: tuple["Predicate", ...]
+
+
+Predicate = Located | Setting | Does | Coloured | Being | Alone | Not | Both
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A phrase and what is said of it; `predicate` is None where it is only said to exist."""
+
+    subject: Phrase
+    predicate: Predicate | None = None
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Text:
+    """Clauses that all hold, each with whether it is said to hold (a `no` to a question says it does not)."""
+
+    clauses: tuple[tuple[Clause, bool], ...]
+
+
+def phrases_of(node: Phrase | Predicate | None) -> list[NounPhrase]:
+    """Noun phrases in the order in which they are mentioned."""
+    match node:
+        case NounPhrase():
+            return [node, *(phrase for part in node.restrictions for phrase in phrases_of(part))]
+        case Group():
+            return [found for phrase in node.phrases for found in phrases_of(phrase)]
+        case Located():
+            return phrases_of(node.landmark)
+        case Does():
+            return phrases_of(node.other)
+        case Not():
+            return phrases_of(node.predicate)
+        case Both():
+            return [phrase for part in node.predicates for phrase in phrases_of(part)]
+        case _:
+            return []

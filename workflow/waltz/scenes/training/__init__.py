@@ -1,0 +1,1 @@
+"""Small models of real architectures, trained on scenes from scratch."""

@@ -1,0 +1,67 @@
+"""What the models learn from and are measured on: scenes of a seed and split with their sentences."""
+
+from collections.abc import Iterable
+from random import Random
+
+import numpy as np
+import torch
+from PIL import Image
+
+from waltz.scenes.draw import draw
+from waltz.scenes.examples import corrupted, foils, instructions, nli_pairs
+from waltz.scenes.graph import Graph
+from waltz.scenes.language import captions, contextual_descriptions, plain_descriptions
+from waltz.scenes.questions import dialogue, questions, statement
+from waltz.scenes.sample import scenes
+from waltz.scenes.training.vision import SIDE, Example
+
+
+def graphs(count: int, seed: int, split: str) -> list[Graph]:
+    """The first scenes of a seed and split (`training` or `held-out`)."""
+    return scenes(count, seed, split)
+
+
+def pixels(graphs: Iterable[Graph]) -> torch.Tensor:
+    """Drawn scenes as the models see them: uint8 of shape (scenes, 3, SIDE, SIDE)."""
+    images = [np.asarray(draw(graph).convert("RGB").resize((SIDE, SIDE), Image.Resampling.BICUBIC)) for graph in graphs]
+    return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
+
+
+def sentences(graph: Graph, rng: Random) -> list[str]:
+    """True captions, descriptions, statements and short dialogues of a scene, and foils for the words that they bring."""
+    found = [*captions(graph, rng), *contextual_descriptions(graph, rng), *plain_descriptions(graph, rng)]
+    found += [said for question in questions(graph, rng) if (said := statement(question))]
+    caption = rng.choice(captions(graph, rng))
+    asked = dialogue(graph, caption, rng)
+    if asked:
+        question, answer = rng.choice(asked)
+        found.append(f"{caption.rstrip('.')}. {question} {answer}.")
+    return found + [foil.caption for foil in foils(graph, rng)]
+
+
+def judged(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
+    """Acceptable sentences, true and false ones, and as many corrupted ones."""
+    good = [*rng.sample(captions(graph, rng), 2), *(foil.foil for foil in foils(graph, rng))]
+    bad = [spoilt for text in good if (spoilt := corrupted(text, rng))]
+    return [(text, True) for text in good] + [(text, False) for text in bad]
+
+
+def inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
+    """Premise, hypothesis and label, as truth decides it over the worlds that the premise leaves open."""
+    return [(pair.premise, pair.hypothesis, pair.label) for pair in nli_pairs(graph, rng)]
+
+
+def example(graph: Graph, rng: Random) -> Example:
+    """True captions, and pairs that differ in one place."""
+    pairs = [(foil.caption, foil.foil) for _ in range(3) for foil in foils(graph, rng)]
+    return Example(tuple(captions(graph, rng)), tuple(dict.fromkeys(pairs)))
+
+
+def turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
+    """Prompts about the image with the answers to give."""
+    return [turn for _ in range(3) for turn in instructions(graph, rng)]
+
+
+def generator(purpose: str, seed: int, graph: Graph) -> Random:
+    """The scene's own generator for one purpose."""
+    return Random(f"{purpose}:{seed}:{graph.id}")

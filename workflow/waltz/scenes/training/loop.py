@@ -1,0 +1,55 @@
+"""One optimisation loop for all of them."""
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+
+WARMUP = 0.05
+"""Share of the steps in which the learning rate rises."""
+
+
+def optimise(
+    network: torch.nn.Module,
+    losses: Callable[[int], torch.Tensor],
+    *,
+    steps: int,
+    rate: float,
+    told: Callable[[int, float], object],
+) -> None:
+    """Minimise a loss with AdamW, a cosine schedule and clipped gradients.
+
+    Args:
+        network: What is trained, in place.
+        losses: Gives the loss of one batch, by the number of its step.
+        steps: How many batches.
+        rate: Highest learning rate.
+        told: Told step and loss, for a progress bar and the log.
+    """
+    network.train()
+    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.02, betas=(0.9, 0.98))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _factor(step, steps))
+    for step in range(steps):
+        loss = losses(step)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        told(step, loss.item())
+    network.eval()
+
+
+def batches(count: int, size: int, generator: torch.Generator) -> Iterator[list[int]]:
+    """Endless batches of indices, every index once an epoch."""
+    while True:
+        order = torch.randperm(count, generator=generator).tolist()
+        for first in range(0, count - size + 1, size):
+            yield order[first : first + size]
+
+
+def _factor(step: int, steps: int) -> float:
+    warm = max(1, int(WARMUP * steps))
+    if step < warm:
+        return (step + 1) / warm
+    return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))

@@ -1,0 +1,81 @@
+"""How each model of the scenes is made: how many scenes it sees, for how many steps, from which seed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from waltz.scenes.training import data, decoder, text, vision
+
+Told = Callable[[int, float], object]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides a model, but for the code.
+
+    Attributes:
+        scenes: Training scenes seen.
+        steps: Batches.
+        seed: Seed of scenes, weights and batches.
+        role: What it stands for.
+    """
+
+    scenes: int
+    steps: int
+    seed: int
+    role: str
+
+
+RECIPES = {
+    "masked-lm": Recipe(9000, 1100, 101, "SpanBERT's and BERT's place in proposals, GRUEN's likelihood"),
+    "acceptability": Recipe(9000, 900, 102, "GRUEN's CoLA classifier"),
+    "nli": Recipe(7000, 900, 103, "the NLI filter"),
+    "causal-lm": Recipe(9000, 900, 104, "text-only baseline"),
+    "clip": Recipe(9000, 1400, 105, "encoder, contrastive"),
+    "matcher": Recipe(9000, 900, 106, "encoder with a matching head"),
+    "llava": Recipe(9000, 1300, 107, "decoder"),
+}
+"""By name. `llava` starts from the vision tower of `clip`."""
+
+
+def train(name: str, tower: Path | None, told: Told) -> tuple[Any, Any]:
+    """A network with its tokenizer or processor.
+
+    Args:
+        name: One of `RECIPES`.
+        tower: Folder of the trained CLIP, for `llava`.
+        told: Told step and loss.
+    """
+    recipe = RECIPES[name]
+    graphs = data.graphs(recipe.scenes, recipe.seed, "training")
+    if name in TEXT:
+        prepare, fit = TEXT[name]
+        examples = [entry for graph in graphs for entry in prepare(graph, data.generator(name, recipe.seed, graph))]
+        return fit(examples, seed=recipe.seed, steps=recipe.steps, told=told)
+    pixels = data.pixels(graphs)
+    if name == "llava":
+        assert tower is not None
+        eye = transformers.CLIPVisionModel.from_pretrained(tower)
+        turns = [data.turns(graph, data.generator(name, recipe.seed, graph)) for graph in graphs]
+        return decoder.llava(eye, pixels, turns, seed=recipe.seed, steps=recipe.steps, told=told)
+    pairs = [data.example(graph, data.generator(name, recipe.seed, graph)) for graph in graphs]
+    fit = {"clip": vision.clip, "matcher": vision.matcher}[name]
+    return fit(pixels, pairs, seed=recipe.seed, steps=recipe.steps, told=told)
+
+
+TEXT: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "masked-lm": (data.sentences, text.masked_lm),
+    "acceptability": (data.judged, text.acceptability),
+    "nli": (data.inferences, text.nli),
+    "causal-lm": (data.sentences, text.causal_lm),
+}
+
+
+def save(network: Any, words: Any, folder: Path) -> None:
+    """Half-precision safetensors with config and tokenizer or processor, in transformers format."""
+    network.to(torch.float16).save_pretrained(folder)
+    words.save_pretrained(folder)

@@ -1,0 +1,159 @@
+"""Text models of the scenes: masked LM, acceptability, NLI, causal LM."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import transformers
+
+from waltz.scenes.training.loop import batches, optimise
+from waltz.scenes.training.vocabulary import word_pieces
+
+BERT = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+BERT_ONE, BERT_TWO = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"
+GPT = {"pad_token": "<|pad|>", "unk_token": "<|unk|>", "bos_token": "<|endoftext|>"}
+BATCH = 64
+MASKED = 0.15
+"""Share of the tokens that are hidden."""
+LONGEST_SPAN = 3
+
+Told = Callable[[int, float], object]
+Trained = tuple[Any, Any]
+"""A network and its tokenizer."""
+
+
+def masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) -> Trained:
+    """A masked language model that hides spans of one to three words, as SpanBERT does."""
+    torch.manual_seed(seed)
+    tokenizer = word_pieces(sentences, specials=BERT, template=BERT_ONE, pair=BERT_TWO)
+    network = transformers.BertForMaskedLM(_bert(tokenizer, hidden=112, layers=3))
+    generator = torch.Generator().manual_seed(seed)
+    order = batches(len(sentences), BATCH, generator)
+
+    def loss(_: int) -> torch.Tensor:
+        batch = _encode(tokenizer, [sentences[index] for index in next(order)])
+        hidden = _spans(batch["attention_mask"], generator)
+        labels = batch["input_ids"].masked_fill(~hidden, -100)
+        batch["input_ids"] = batch["input_ids"].masked_fill(hidden, tokenizer.mask_token_id)
+        found: torch.Tensor = network(**batch, labels=labels).loss
+        return found
+
+    optimise(network, loss, steps=steps, rate=2e-3, told=told)
+    return network, tokenizer
+
+
+def acceptability(pairs: Sequence[tuple[str, bool]], *, seed: int, steps: int, told: Told) -> Trained:
+    """A classifier of sentences into corrupted (0) and acceptable (1), in the place of a CoLA checkpoint."""
+    torch.manual_seed(seed)
+    tokenizer = word_pieces((text for text, _ in pairs), specials=BERT, template=BERT_ONE, pair=BERT_TWO)
+    config = _bert(tokenizer, hidden=80, layers=3)
+    config.num_labels = 2
+    config.id2label, config.label2id = {0: "unacceptable", 1: "acceptable"}, {"unacceptable": 0, "acceptable": 1}
+    network = transformers.BertForSequenceClassification(config)
+    order = batches(len(pairs), BATCH, torch.Generator().manual_seed(seed))
+
+    def loss(_: int) -> torch.Tensor:
+        chosen = [pairs[index] for index in next(order)]
+        batch = _encode(tokenizer, [text for text, _ in chosen])
+        found: torch.Tensor = network(**batch, labels=torch.tensor([int(good) for _, good in chosen])).loss
+        return found
+
+    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
+    return network, tokenizer
+
+
+LABELS = ("entailment", "neutral", "contradiction")
+
+
+def nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, told: Told) -> Trained:
+    """A classifier of (premise, hypothesis, label) with the layer-sharing ALBERT of the thesis's filter."""
+    torch.manual_seed(seed)
+    texts = [text for premise, hypothesis, _ in examples for text in (premise, hypothesis)]
+    tokenizer = word_pieces(texts, specials=BERT, template=BERT_ONE, pair=BERT_TWO)
+    config = transformers.AlbertConfig(
+        vocab_size=len(tokenizer),
+        embedding_size=64,
+        hidden_size=160,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=480,
+        max_position_embeddings=96,
+        classifier_dropout_prob=0.0,
+        num_labels=3,
+        id2label=dict(enumerate(LABELS)),
+        label2id={label: index for index, label in enumerate(LABELS)},
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    network = transformers.AlbertForSequenceClassification(config)
+    order = batches(len(examples), BATCH, torch.Generator().manual_seed(seed))
+
+    def loss(_: int) -> torch.Tensor:
+        chosen = [examples[index] for index in next(order)]
+        batch = _encode(tokenizer, [entry[0] for entry in chosen], [entry[1] for entry in chosen])
+        found: torch.Tensor = network(**batch, labels=torch.tensor([LABELS.index(entry[2]) for entry in chosen])).loss
+        return found
+
+    optimise(network, loss, steps=steps, rate=1.2e-3, told=told)
+    return network, tokenizer
+
+
+def causal_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) -> Trained:
+    """A left-to-right language model, in the place of GPT-2; it keeps capitals."""
+    torch.manual_seed(seed)
+    tokenizer = word_pieces(sentences, specials=GPT, template="<|endoftext|> $A <|endoftext|>", lower=False)
+    network = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=len(tokenizer),
+            n_positions=96,
+            n_embd=96,
+            n_layer=3,
+            n_head=4,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.bos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+    order = batches(len(sentences), BATCH, torch.Generator().manual_seed(seed))
+
+    def loss(_: int) -> torch.Tensor:
+        batch = _encode(tokenizer, [sentences[index] for index in next(order)])
+        labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+        found: torch.Tensor = network(**batch, labels=labels).loss
+        return found
+
+    optimise(network, loss, steps=steps, rate=2e-3, told=told)
+    return network, tokenizer
+
+
+def _bert(tokenizer: Any, *, hidden: int, layers: int) -> Any:
+    return transformers.BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        intermediate_size=3 * hidden,
+        max_position_embeddings=96,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+
+
+def _encode(tokenizer: Any, *texts: list[str]) -> dict[str, torch.Tensor]:
+    encoded = tokenizer(*texts, padding=True, truncation=True, max_length=96, return_tensors="pt")
+    return {name: encoded[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded}
+
+
+def _spans(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Which tokens are hidden: spans inside each row's text, never its first or last special token."""
+    hidden = torch.zeros_like(mask, dtype=torch.bool)
+    for row, length in enumerate(mask.sum(dim=1).tolist()):
+        wanted = max(1, round(MASKED * (length - 2)))
+        while int(hidden[row].sum()) < wanted:
+            span = int(torch.randint(1, LONGEST_SPAN + 1, (1,), generator=generator))
+            first = int(torch.randint(1, max(2, length - 1), (1,), generator=generator))
+            hidden[row, first : min(first + span, length - 1)] = True
+    return hidden

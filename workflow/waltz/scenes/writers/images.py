@@ -1,0 +1,78 @@
+"""Names of images as each data set forms them, and the images themselves."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from waltz.scenes.draw import png
+from waltz.scenes.graph import Graph
+from waltz.scenes.sample import without_action
+
+SUFFIX = ".png"
+"""Scenes are PNG files; all else in a name is as upstream, where images are JPEG."""
+
+
+def coco2017(number: int) -> str:
+    """Name of an image of COCO 2017."""
+    return f"{number:012d}{SUFFIX}"
+
+
+def coco2014(number: int, split: str) -> str:
+    """Name of an image of COCO 2014; split is train2014 or val2014."""
+    return f"COCO_{split}_{number:012d}{SUFFIX}"
+
+
+def visdial(number: int, split: str) -> str:
+    """Name of an image of VisDial 1.0: COCO's in training, its own in val2018."""
+    return coco2014(number, "train2014") if split == "train" else f"VisualDialog_{split}_{number:012d}{SUFFIX}"
+
+
+def visual7w(number: int) -> str:
+    """Name of an image of Visual7W."""
+    return f"v7w_{number}{SUFFIX}"
+
+
+def gqa(number: int) -> str:
+    """Name of an image of GQA, after its imageId."""
+    return f"n{number}{SUFFIX}"
+
+
+def swig(verb: str, number: int) -> str:
+    """Name of an image of SWiG and imSitu."""
+    return f"{verb}_{number}{SUFFIX}"
+
+
+def still(verb: str, number: int) -> str:
+    """Name of the image that shows the same things without the action."""
+    return f"{verb}_{number}_still{SUFFIX}"
+
+
+def write_images(directory: Path, graphs: Sequence[Graph]) -> int:
+    """Draw every scene once and write it under each data set's name; scene i has the number i + 1.
+
+    Returns:
+        Number of files written.
+    """
+    written = 0
+    for number, graph in enumerate(graphs, 1):
+        picture = png(graph)
+        paths = [
+            f"coco/val2017/{coco2017(number)}",
+            f"coco/val2014/{coco2014(number, 'val2014')}",
+            f"visual7w/images/{visual7w(number)}",
+            f"gqa/images/{gqa(number)}",
+            f"visdial/train2014/{visdial(number, 'train')}",
+            f"visdial/val2018/{visdial(number, 'val2018')}",
+        ]
+        if graph.action is not None:
+            paths.append(f"swig/images_512/{swig(graph.action.verb, number)}")
+            _write(directory / f"swig/images_512/{still(graph.action.verb, number)}", png(without_action(graph)))
+            written += 1
+        for path in paths:
+            _write(directory / path, picture)
+        written += len(paths)
+    return written
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)

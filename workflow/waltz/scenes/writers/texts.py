@@ -1,0 +1,72 @@
+"""The text tasks that scenes can write: e-SNLI, by truth, and ComVE, by what a verb's agents and themes can be."""
+
+import csv
+import io
+from collections.abc import Sequence
+from random import Random
+
+from waltz.scenes.entailment import Pair, nli_pairs
+from waltz.scenes.graph import Graph
+from waltz.scenes.language import article, sentence
+from waltz.scenes.lexicon import kinds, verbs
+
+ESNLI_COLUMNS = ("gold_label", "Sentence1", "Sentence2", "Explanation_1", "Explanation_2", "Explanation_3")
+
+STRICT = ("eating", "drinking", "reading", "driving", "rowing", "milking", "fueling", "feeding")
+"""Verbs whose themes cannot be of another group."""
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> str:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue()
+
+
+def esnli_csv(graphs: Sequence[Graph], seed: int) -> str:
+    """The whole of `esnli_test.csv`: premise and hypothesis with three explanations, three pairs a scene at most."""
+    rows: list[Sequence[str]] = [ESNLI_COLUMNS]
+    for graph in graphs:
+        for pair in nli_pairs(graph, Random(f"esnli:{seed}:{graph.id}")):
+            rows.append([pair.label, pair.premise, pair.hypothesis, pair.explanation, *_further(pair)])
+    return _csv(rows)
+
+
+def _further(pair: Pair) -> tuple[str, str]:
+    said, asked = pair.premise[:-1].lower(), pair.hypothesis[:-1].lower()
+    if pair.label == "entailment":
+        return f"If {said}, then {asked}.", f"That {asked} follows from the first sentence."
+    if pair.label == "contradiction":
+        return f"If {said}, it is not so that {asked}.", "The two sentences cannot both be true of one picture."
+    return f"If {said}, it may or may not be that {asked}.", "The second sentence adds what the first leaves open."
+
+
+def comve_csvs(count: int, seed: int) -> tuple[str, str]:
+    """The whole of `subtaskA_test_data.csv` and of `subtaskA_gold_answers.csv`, which has the index of the nonsense."""
+    rng = Random(f"comve:{seed}")
+    found: dict[tuple[str, str], int] = {}
+    while len(found) < count:
+        sense, nonsense = _sense_and_nonsense(rng)
+        if (sense, nonsense) not in found and (nonsense, sense) not in found:
+            second = rng.random() < 0.5
+            found[(sense, nonsense) if second else (nonsense, sense)] = int(second)
+    ids = rng.sample(range(1, 3 * count), count)
+    rows = [[str(number), *pair] for number, pair in zip(ids, found, strict=True)]
+    gold = [[str(number), str(answer)] for number, answer in zip(ids, found.values(), strict=True)]
+    return _csv([["id", "sent0", "sent1"], *rows]), _csv(gold)
+
+
+def _sense_and_nonsense(rng: Random) -> tuple[str, str]:
+    verb = rng.choice([verb for verb in verbs().values() if verb.themes and verb.name != "crashing"])
+    agent = rng.choice(verb.agents)
+    theme = rng.choice([name for name in verb.themes if name != agent])
+
+    def words(doer: str, other: str) -> str:
+        return sentence(f"{article(doer)} {verb.third} {verb.preposition} {article(other)}".replace("  ", " "))
+
+    lifeless = [kind.name for kind in kinds().values() if kind.group not in ("people", "animals", "vehicles")]
+    if verb.name in STRICT and rng.random() < 0.6:
+        groups = {kinds()[name].group for name in verb.themes} | {"people"}
+        return words(agent, theme), words(
+            agent, rng.choice([k.name for k in kinds().values() if k.group not in groups])
+        )
+    return words(agent, theme), words(rng.choice([name for name in lifeless if name != theme]), theme)

@@ -1,0 +1,101 @@
+"""VQA v2 (questions and annotations) and GQA (all and balanced questions)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from waltz.scenes.graph import Graph
+from waltz.scenes.language import sentence
+from waltz.scenes.questions import Question, questions
+from waltz.scenes.writers.coco import info
+
+Json = dict[str, Any]
+
+ANNOTATORS = 10
+BALANCED = 25
+"""Most questions with one answer among GQA's balanced ones, as a share of all (one in)."""
+
+
+def _asked(graphs: Sequence[Graph], seed: int, name: str) -> list[tuple[int, int, Question]]:
+    return [
+        (number, index, question)
+        for number, graph in enumerate(graphs, 1)
+        for index, question in enumerate(questions(graph, Random(f"{name}:{seed}:{graph.id}"), 6))
+    ]
+
+
+def vqa_json(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
+    """The whole of the questions file and of the annotations file of VQA v2, val2014."""
+    head = {
+        "info": info("VQA v2"),
+        "license": {"url": "http://creativecommons.org/licenses/by/4.0/", "name": "Attribution License"},
+        "data_type": "mscoco",
+        "data_subtype": "val2014",
+    }
+    asked = _asked(graphs, seed, "vqa")
+    listed = [
+        {"image_id": number, "question": question.text, "question_id": number * 1000 + index}
+        for number, index, question in asked
+    ]
+    annotations = [
+        {
+            "question_type": " ".join(question.text.rstrip("?").lower().split()[:2]),
+            "multiple_choice_answer": _bare(question.answer),
+            "answers": [
+                {"answer": _bare(question.answer), "answer_confidence": "yes", "answer_id": answerer}
+                for answerer in range(1, ANNOTATORS + 1)
+            ],
+            "image_id": number,
+            "answer_type": question.kind,
+            "question_id": number * 1000 + index,
+        }
+        for number, index, question in asked
+    ]
+    return (
+        {**head, "task_type": "Open-Ended", "questions": listed},
+        {**head, "annotations": annotations},
+    )
+
+
+def _bare(answer: str) -> str:
+    """An answer without its article, as VQA and GQA give it."""
+    return answer.removeprefix("a ").removeprefix("an ")
+
+
+def gqa_json(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
+    """The whole of `testdev_all_questions.json` and of `testdev_balanced_questions.json`."""
+    asked = [entry for entry in _asked(graphs, seed, "gqa") if entry[2].kind != "number"]
+    answers: Counter[str] = Counter()
+    everything: Json = {}
+    for number, index, question in asked:
+        answer = _bare(question.answer)
+        answers[answer] += 1
+        balanced = answers[answer] <= max(2, len(asked) // BALANCED)
+        everything[str(number * 1000 + index)] = _entry(number, index, question, answer, balanced)
+    return everything, {key: entry for key, entry in everything.items() if entry["isBalanced"]}
+
+
+def _entry(number: int, index: int, question: Question, answer: str, balanced: bool) -> Json:
+    verify = question.kind == "yes/no"
+    name = question.text.rstrip("?").lower()
+    operation = "verify" if verify else "query"
+    semantic = [
+        {"operation": "select", "dependencies": [], "argument": "scene"},
+        {"operation": operation, "dependencies": [0], "argument": name},
+    ]
+    key = str(number * 1000 + index)
+    return {
+        "semantic": semantic,
+        "entailed": [key],
+        "equivalent": [key],
+        "question": question.text,
+        "imageId": f"n{number}",
+        "isBalanced": balanced,
+        "groups": {"global": None, "local": " ".join(name.split()[:2])},
+        "answer": answer,
+        "semanticStr": f"select: scene->{operation}: {name} [0]",
+        "annotations": {"answer": {}, "question": {}, "fullAnswer": {}},
+        "types": {"detailed": operation, "semantic": "obj" if verify else "rel", "structural": operation},
+        "fullAnswer": sentence(question.answer),
+    }
