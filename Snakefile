@@ -17,6 +17,7 @@ os.environ.update(
 
 
 include: "rules/common.smk"
+include: "rules/scenes.smk"
 include: "rules/sources.smk"
 include: "rules/benchmark.smk"
 include: "rules/evaluation.smk"

@@ -34,6 +34,7 @@ def chosen_study():
 DATASETS, MODELS = chosen_study()
 FILES = files(config)
 RAW_SOURCES = raw_sources(config)
+WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if "images" in entry]
 SCORED = config.get("evaluation", {}).get("datasets", [])
 SCORING_MODELS = config.get("evaluation", {}).get("models", [])
 
@@ -59,6 +60,22 @@ def raw_file(source, name):
     if name == "images" and "path" in entry:
         return entry["path"]
     return f"<results>/sources/raw/{source}/{name}/{file_name(entry)}"
+
+
+DRAWN_FILES = sorted(
+    {
+        raw_file(*key)
+        for key, entry in FILES.items()
+        if "drawn" in entry and key[1] != "images"
+    }
+)
+DRAWN_IMAGES = sorted(
+    {
+        raw_file(*key)
+        for key, entry in FILES.items()
+        if "drawn" in entry and key[1] == "images"
+    }
+)
 
 
 def item_files(wildcards):

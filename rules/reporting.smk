@@ -1,6 +1,5 @@
 """Stage reporting: tables and figures, ours beside the published ones."""
 
-REPORTED = {"thesis-A.2": "table_A_2", "thesis-3.4": "table_3_4"}
 TABLES = expand(
     "<results>/reporting/tables/{table}.csv", table=study("reporting.tables")
 )
@@ -13,6 +12,7 @@ FIGURES = {
     ]
     for form in ("svg", "png")
 }
+SHEET = ["<results>/reporting/figures/scenes.png"] if "scenes" in config else []
 RUNS = [(model, dataset) for model in SCORING_MODELS for dataset in SCORED]
 
 
@@ -99,12 +99,14 @@ rule page:
     """One page that links all tables and figures."""
     input:
         tables=TABLES,
-        figures=FIGURES["svg"],
+        figures=FIGURES["svg"] + SHEET,
         pngs=FIGURES["png"],
         records=[
             f"<results>/evaluation/{model}/{dataset}.run.json"
             for model, dataset in RUNS
         ],
+        read=expand("<results>/sources/{source}.run.json", source=RAW_SOURCES),
+        faults=expand("<results>/sources/images/{source}.parquet", source=WITH_IMAGES),
     output:
         page="<results>/reporting/index.html",
     log:

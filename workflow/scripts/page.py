@@ -11,4 +11,6 @@ with job(snakemake.log[0]):
         snakemake.input.tables,
         snakemake.input.figures,
         snakemake.input.records,
+        snakemake.input.read,
+        snakemake.input.faults,
     )

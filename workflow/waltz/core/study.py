@@ -62,6 +62,11 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
             if name not in there:
                 have = f"there are {', '.join(sorted(there))}" if there else "there are none"
                 raise UserError(f"study file: {place}: nothing is called {name!r}{_nearest(name, there)}; {have}")
+    drawn = [f"{source}.{name}" for (source, name), file in files(config).items() if "drawn" in file]
+    if drawn and "scenes" not in config:
+        raise UserError(
+            f"study file: scenes is missing: sources.{drawn[0]} is drawn, which needs scenes.count and scenes.seed"
+        )
     if known and "benchmark" not in config:
         raise UserError("study file: benchmark is missing: data sets of finished items need benchmark.valid_votes")
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import jinja2
 
+from waltz.core import parquet
 from waltz.core.atomic import write_text
+from waltz.core.schema import IMAGE_FAULTS
 from waltz.reporting.declarations import TABLES
 from waltz.reporting.layouts import LEGEND, html_table
 from waltz.reporting.tables import Cell, from_csv
@@ -22,6 +24,8 @@ def write_page(
     tables: Sequence[str],
     figures: Sequence[str],
     records: Sequence[str],
+    read: Sequence[str],
+    faults: Sequence[str],
 ) -> None:
     """Write the page.
 
@@ -30,8 +34,10 @@ def write_page(
         study: Name of the study.
         sources: The study's sources, with licence and citation.
         tables: CSV files of the tables.
-        figures: SVG files of the figures.
-        records: Run records.
+        figures: Image files of the figures.
+        records: Run records of models.
+        read: Run records of raw sources.
+        faults: Parquet files of images that cannot be used, one a source.
     """
     folder = Path(path).parent
     environment = jinja2.Environment(
@@ -42,8 +48,10 @@ def write_page(
         sources=sources,
         legend=LEGEND,
         tables=[_table(Path(file), folder) for file in tables],
-        figures=[{"name": Path(file).stem, "file": Path(file).relative_to(folder)} for file in figures],
+        figures=[_figure(Path(file), folder) for file in figures],
         records=[_record(Path(file)) for file in records],
+        read=[_record(Path(file)) for file in read],
+        faults=[fault for file in faults for fault in _faults(Path(file))],
     )
     write_text(path, page)
 
@@ -69,6 +77,20 @@ def _table(file: Path, folder: Path) -> dict[str, Any]:
         "profiles": {profile: html_table(declaration, part) for profile, part in profiles.items()},
         "verdicts": {profile: verdict_counts(part) for profile, part in profiles.items()},
     }
+
+
+def _figure(file: Path, folder: Path) -> dict[str, Any]:
+    kind, _, dataset = file.stem.partition("-")
+    texts = {
+        "lexical": f"Bars: how often captions and foils of {dataset} use each exchanged word, before and after validation",
+        "pronoun": f"Bars: how often captions and foils of {dataset} use each pronoun, before and after validation",
+        "scenes": "24 drawn scenes, each with a caption, true statements in green and false ones in red",
+    }
+    return {"name": file.stem, "file": file.relative_to(folder), "alt": texts[kind]}
+
+
+def _faults(file: Path) -> list[dict[str, str]]:
+    return [{"source": file.stem, **row} for row in parquet.read(file, IMAGE_FAULTS).to_pylist()]
 
 
 def _record(file: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def pixels(graphs: Iterable[Graph]) -> torch.Tensor:
 
 
 def sentences(graph: Graph, rng: Random) -> list[str]:
-    """True captions, descriptions, statements and short dialogues of a scene, and foils for the words that they bring."""
+    """True captions, descriptions, statements and short dialogues of a scene."""
     found = [*captions(graph, rng), *contextual_descriptions(graph, rng), *plain_descriptions(graph, rng)]
     found += [said for question in questions(graph, rng) if (said := statement(question))]
     caption = rng.choice(captions(graph, rng))

@@ -53,9 +53,9 @@ def train(name: str, tower: Path | None, told: Told) -> tuple[Any, Any]:
     recipe = RECIPES[name]
     graphs = data.graphs(recipe.scenes, recipe.seed, "training")
     if name in TEXT:
-        prepare, fit = TEXT[name]
+        prepare, learn = TEXT[name]
         examples = [entry for graph in graphs for entry in prepare(graph, data.generator(name, recipe.seed, graph))]
-        return fit(examples, seed=recipe.seed, steps=recipe.steps, told=told)
+        return learn(examples, seed=recipe.seed, steps=recipe.steps, told=told)
     pixels = data.pixels(graphs)
     if name == "llava":
         assert tower is not None
@@ -67,7 +67,7 @@ def train(name: str, tower: Path | None, told: Told) -> tuple[Any, Any]:
     return fit(pixels, pairs, seed=recipe.seed, steps=recipe.steps, told=told)
 
 
-TEXT: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+TEXT: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]]]] = {
     "masked-lm": (data.sentences, text.masked_lm),
     "acceptability": (data.judged, text.acceptability),
     "nli": (data.inferences, text.nli),

@@ -172,7 +172,10 @@ def normalised(pixels: torch.Tensor, mirror: torch.Generator | None = None) -> t
 
 def mirrored(texts: Sequence[str], turned: Sequence[bool]) -> list[str]:
     """The texts of mirrored images with left and right exchanged."""
-    return [SIDES.sub(lambda found: OTHER[found.group()], text) if flip else text for text, flip in zip(texts, turned, strict=True)]
+    return [
+        SIDES.sub(lambda found: OTHER[found.group()], text) if flip else text
+        for text, flip in zip(texts, turned, strict=True)
+    ]
 
 
 def _captions_and_foils(examples: Sequence[Example], generator: torch.Generator) -> tuple[list[str], list[str]]:

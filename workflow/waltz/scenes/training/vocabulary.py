@@ -24,7 +24,12 @@ def word_pieces(
     """
     found = {word for text in texts for word in re.findall(PIECE, text.lower() if lower else text)}
     characters = dict.fromkeys(CHARACTERS.lower() if lower else CHARACTERS)
-    pieces = [*specials.values(), *characters, *(f"##{letter}" for letter in characters), *sorted(found - set(characters))]
+    pieces = [
+        *specials.values(),
+        *characters,
+        *(f"##{letter}" for letter in characters),
+        *sorted(found - set(characters)),
+    ]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
     core = Tokenizer(models.WordPiece(vocabulary, unk_token=specials["unk_token"], max_input_chars_per_word=40))
     core.normalizer = normalizers.Lowercase() if lower else None

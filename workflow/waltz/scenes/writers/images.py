@@ -22,8 +22,8 @@ def coco2014(number: int, split: str) -> str:
 
 
 def visdial(number: int, split: str) -> str:
-    """Name of an image of VisDial 1.0: COCO's in training, its own in val2018."""
-    return coco2014(number, "train2014") if split == "train" else f"VisualDialog_{split}_{number:012d}{SUFFIX}"
+    """Name of an image of VisDial 1.0: COCO 2014's in training, its own in val2018."""
+    return coco2014(number, "val2014") if split == "train" else f"VisualDialog_{split}_{number:012d}{SUFFIX}"
 
 
 def visual7w(number: int) -> str:
@@ -60,8 +60,8 @@ def write_images(directory: Path, graphs: Sequence[Graph]) -> int:
             f"coco/val2014/{coco2014(number, 'val2014')}",
             f"visual7w/images/{visual7w(number)}",
             f"gqa/images/{gqa(number)}",
-            f"visdial/train2014/{visdial(number, 'train')}",
-            f"visdial/val2018/{visdial(number, 'val2018')}",
+            f"visdial/images/{visdial(number, 'train')}",
+            f"visdial/images/{visdial(number, 'val2018')}",
         ]
         if graph.action is not None:
             paths.append(f"swig/images_512/{swig(graph.action.verb, number)}")

@@ -1,0 +1,16 @@
+"""Draw the scenes of a seed and write them in the formats of the real data sets."""
+
+from pathlib import Path
+
+from waltz.core.job import job
+from waltz.scenes.sample import scenes
+from waltz.scenes.sheet import contact_sheet
+from waltz.scenes.writers.sources import write_sources
+
+wanted = snakemake.params.scenes
+
+with job(snakemake.log[0]):
+    graphs = scenes(wanted["count"], wanted["seed"])
+    folder = Path(snakemake.output.sheet).parents[2] / "sources" / "drawn"
+    write_sources(folder, graphs, wanted["seed"])
+    contact_sheet(graphs, wanted["seed"]).save(snakemake.output.sheet)
