@@ -64,12 +64,13 @@ FALSE = {
 }
 """Senses that each arrangement makes false; all others it leaves open."""
 
+# `at` fits every place, because imSitu's sentences put it before all of them.
 PLACE_TRUE = {
-    "indoors": {"in"},
+    "indoors": {"in", "at"},
     "street": {"on", "in", "at"},
-    "grass": {"on", "in"},
+    "grass": {"on", "in", "at"},
     "beach": {"on", "at"},
-    "snow": {"in", "on"},
+    "snow": {"in", "on", "at"},
     "night": {"at"},
 }
 PLACE_FALSE = {"under", "over", "behind", "in front of", "off", "out of", "far", "around", "without"}
