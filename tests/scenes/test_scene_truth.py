@@ -240,3 +240,41 @@ def test_a_denied_question_is_the_opposite(words: list[str], index: int) -> None
     graph, text = scene(index, 4), " ".join(words)
     yes, no = truth(graph, f"{text}? yes."), truth(graph, f"{text}? no.")
     assert {yes, no} in ({"true", "false"}, {"unknown"})
+
+
+FOILED = {
+    "A man rides a bicycle at a seashore.": "true",
+    "A man rides a bicycle at an outdoors.": "true",
+    "A person rides a vehicle at a street.": "false",
+    "A number of men are riding a bicycle on the beach.": "false",
+    "A man is riding exactly one bicycle on exactly one beach.": "true",
+    "A man is riding a bicycle on a number of beaches.": "false",
+    "A man is riding a bicycle off the beach.": "false",
+    "A man is riding a bicycle under the beach.": "false",
+    "A man is riding behind a bicycle.": "false",
+    "A man is riding a bicycle with three dogs.": "unknown",
+    "A man without a bicycle.": "false",
+    "There is a man on the beach and he is riding a bicycle.": "true",
+    "There are some men on the beach and they are riding a bicycle.": "false",
+    "There is a man on the beach and she is riding a bicycle.": "unknown",
+    "At the beach, there are a number of dogs.": "true",
+    "A man, a bicycle and exactly one dog are on the beach.": "false",
+    "A bicycle is being repaired by a man.": "false",
+    "There are at least two dogs and fewer than five dogs.": "true",
+    "All dogs are on the beach.": "true",
+    "A man is not riding a bicycle.": "false",
+    "there are three dogs on the beach. are they cats? no.": "true",
+    "The picture shows three dogs.": "true",
+}
+
+
+@pytest.mark.parametrize(("text", "verdict"), FOILED.items())
+def test_what_instruments_make_of_captions(text: str, verdict: str) -> None:
+    objects = (Object("man", cells(1)), Object("bicycle", cells(1, 30), "red"), Object("dog", cells(3, 150)))
+    assert truth(Graph("f", "beach", objects, (), Action("riding", 0, 1)), text) == verdict
+
+
+def test_long_chains_end_soon() -> None:
+    graph = Graph("n", "beach", (Object("man", cells(1)), Object("dog", cells(3, 150))))
+    assert truth(graph, "a dog " + "on a dog next to a man " * 12 + "nonsense") == "unknown"
+    assert truth(graph, "a man " + "who is next to a dog that is on the beach and a dog " * 9) in ("false", "unknown")

@@ -5,6 +5,7 @@ noun, subject and verb must agree in number; `a` and `an` are not told apart.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
@@ -41,8 +42,11 @@ from waltz.scenes.words import (
 
 Meaning = TypeVar("Meaning")
 
-READINGS = 48
+READINGS = 32
 """Most readings of a sentence that are looked at."""
+
+STEPS = 4000
+"""Most noun phrases that are tried, because the readings of a long chain of prepositions multiply."""
 
 BE = {"is": False, "are": True, "was": False, "were": True}
 
@@ -53,6 +57,7 @@ class Parser:
     def __init__(self, words: tuple[str, ...]) -> None:
         """Hold the words to parse."""
         self.words = words
+        self.steps = 0
 
     def at(self, pos: int) -> str:
         """The word at a position; empty past the end."""
@@ -84,6 +89,9 @@ class Parser:
 
     def noun_phrase(self, pos: int, restricted: bool = True) -> Iterator[tuple[NounPhrase | Pronoun, int]]:
         """A pronoun, or determiner, colour, noun and restrictions."""
+        self.steps += 1
+        if self.steps > STEPS:
+            return
         word = self.at(pos)
         if word in PRONOUNS or word == "her":
             yield Pronoun(PRONOUNS.get(word, "she")), pos + 1
@@ -103,14 +111,7 @@ class Parser:
 
     def _restrictions(self, phrase: NounPhrase, pos: int) -> Iterator[tuple[NounPhrase, int]]:
         for predicate, after in self.restriction(pos, phrase.plural):
-            longer = NounPhrase(
-                phrase.quantifier,
-                phrase.plural,
-                phrase.kinds,
-                phrase.place,
-                phrase.colour,
-                (*phrase.restrictions, predicate),
-            )
+            longer = replace(phrase, restrictions=(*phrase.restrictions, predicate))
             yield from self._restrictions(longer, after)
         yield phrase, pos
 

@@ -42,8 +42,8 @@ def how_many(graph: Graph, rng: Random, zero: bool) -> Question:
     for category in categories().values():
         if not category.mass:
             counts[category.plural] = sum(graph.count(name) for name in category.members)
-    plural = rng.choice(sorted(name for name, count in counts.items() if (count == 0) == zero))
-    count = counts[plural]
+    count = 0 if zero else rng.choice(sorted(set(counts.values()) - {0}))
+    plural = rng.choice(sorted(name for name, number in counts.items() if number == count))
     words = rng.choice(WORDS)
     text = f"how many {plural} are there" if words == "there" else f"how many {plural} are {words}"
     wrong = [str(other) for other in range(10) if other != count]

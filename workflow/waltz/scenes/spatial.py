@@ -18,8 +18,8 @@ SENSES = {
     "in": "in", "inside": "in", "inside of": "in", "into": "in", "within": "in",
     "behind": "behind", "in back of": "behind", "in front of": "in front of", "before": "in front of",
     "over": "over", "above": "over",
-    "next to": "next to", "beside": "next to", "by": "next to", "near": "next to", "alongside": "next to",
-    "close to": "next to", "at": "at",
+    "next to": "next to", "beside": "next to", "alongside": "next to", "at": "at",
+    "by": "near", "near": "near", "close to": "near",
     "to the left of": "left of", "left of": "left of", "on the left of": "left of",
     "to the right of": "right of", "right of": "right of", "on the right of": "right of",
     "outside": "out of", "outside of": "out of", "out of": "out of",
@@ -64,15 +64,16 @@ FALSE = {
 }
 """Senses that each arrangement makes false; all others it leaves open."""
 
+# `at` fits every place, because imSitu's sentences put it before all of them.
 PLACE_TRUE = {
-    "indoors": {"in"},
+    "indoors": {"in", "at"},
     "street": {"on", "in", "at"},
-    "grass": {"on", "in"},
+    "grass": {"on", "in", "at"},
     "beach": {"on", "at"},
-    "snow": {"in", "on"},
+    "snow": {"in", "on", "at"},
     "night": {"at"},
 }
-PLACE_FALSE = {"under", "over", "behind", "in front of", "off", "out of", "far", "around", "without"}
+PLACE_FALSE = {"under", "over", "behind", "in front of", "next to", "off", "out of", "far", "around", "without"}
 
 
 def arrangement(graph: Graph, subject: Individual, landmark: Individual) -> str:
@@ -113,7 +114,7 @@ def stands(graph: Graph, subject: Individual, preposition: str, landmark: Indivi
     drawn = arrangement(graph, subject, landmark)
     if sense in ("with", "without"):
         return "unknown" if drawn == "apart" else "true" if sense == "with" else "false"
-    if TRUE.get(drawn, drawn) == sense:
+    if TRUE.get(drawn, drawn) == sense or (sense == "near" and drawn in ("next to", "beside")):
         return "true"
     return "false" if sense in FALSE[drawn] else "unknown"
 
@@ -121,7 +122,7 @@ def stands(graph: Graph, subject: Individual, preposition: str, landmark: Indivi
 def _at_place(place: str, sense: str) -> Truth:
     if sense in PLACE_TRUE[place]:
         return "true"
-    return "false" if sense in PLACE_FALSE else "unknown"
+    return "false" if sense in PLACE_FALSE or (place, sense) == ("indoors", "on") else "unknown"
 
 
 def elsewhere(sense: str) -> Truth:

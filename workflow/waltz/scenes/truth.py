@@ -100,6 +100,7 @@ class _World:
     def __init__(self, graph: Graph, said: list[NounPhrase]) -> None:
         self.graph = graph
         self.said = said
+        self.known: dict[tuple[Individual, NounPhrase, int], Known] = {}
         self.things: list[Individual] = [
             (index, number) for index, entry in enumerate(graph.objects) for number in range(entry.count)
         ]
@@ -136,6 +137,14 @@ class _World:
         return _check(phrase.quantifier, [_all(pair) for pair in zip(limits, scope, strict=True)])
 
     def _restricted(self, thing: Individual, phrase: NounPhrase) -> Known:
+        if not phrase.restrictions and not phrase.colour:
+            return True
+        key = (thing, phrase, len(self.said))
+        if key not in self.known:
+            self.known[key] = self._limits(thing, phrase)
+        return self.known[key]
+
+    def _limits(self, thing: Individual, phrase: NounPhrase) -> Known:
         values = [self.satisfies(thing, part, phrase.plural) for part in phrase.restrictions]
         if phrase.colour:
             values.append(self._coloured(thing, phrase.colour))

@@ -26,6 +26,14 @@ SETTINGS = {
     "during the day": "day",
     "in the daytime": "day",
     "by day": "day",
+    "at outdoors": "outdoors",
+    "at an outdoors": "outdoors",
+    "in the outdoors": "outdoors",
+    "at the outdoors": "outdoors",
+    "at inside": "indoors",
+    "at an inside": "indoors",
+    "at a night": "night",
+    "at the night": "night",
 }
 """Words that say where or when the whole scene is."""
 
@@ -86,7 +94,7 @@ def nouns() -> dict[tuple[str, ...], tuple[Noun, ...]]:
         for word, name in PLACE_NOUNS.items():
             if name == place.name:
                 add(word, Noun(frozenset(), False, place=place.name, mass=place.name in ("grass", "snow", "night")))
-    for word in ("streets", "roads", "rooms", "beaches", "lawns", "fields"):
+    for word in ("streets", "roads", "rooms", "houses", "beaches", "seashores", "shores", "lawns", "fields", "meadows"):
         add(word, Noun(frozenset(), True, place=PLACE_NOUNS[word[:-2] if word == "beaches" else word[:-1]]))
     return {key: tuple(found) for key, found in table.items()}
 
