@@ -81,9 +81,10 @@ def _table(file: Path, folder: Path) -> dict[str, Any]:
 
 def _figure(file: Path, folder: Path) -> dict[str, Any]:
     kind, _, dataset = file.stem.partition("-")
+    bars = f"Bars: how often captions and foils of {dataset} use each"
     texts = {
-        "lexical": f"Bars: how often captions and foils of {dataset} use each exchanged word, before and after validation",
-        "pronoun": f"Bars: how often captions and foils of {dataset} use each pronoun, before and after validation",
+        "lexical": f"{bars} exchanged word, before and after validation",
+        "pronoun": f"{bars} pronoun, before and after validation",
         "scenes": "24 drawn scenes, each with a caption, true statements in green and false ones in red",
     }
     return {"name": file.stem, "file": file.relative_to(folder), "alt": texts[kind]}

@@ -33,7 +33,7 @@ class ImageSource:
 
     Attributes:
         path: The folder or archive.
-        members: By the last part of a name, the paths of all files called so.
+        members: By the last part of a name, suffix left out, the paths of all files called so.
         size: Bytes of the file at a path.
         read: Content of the file at a path.
     """
@@ -96,7 +96,8 @@ def load_image(source: ImageSource, name: str) -> Image.Image:
 
     Args:
         source: Where it lies.
-        name: Its name: a path in the source, or the end of one that is the only one to end so.
+        name: Its name: a path in the source, or the end of one that is the only one to end so; where there is none, the
+            same with another suffix.
     Raises:
         UserError: The image is missing, ambiguous, truncated, too large or of an unknown format.
     """
@@ -168,13 +169,20 @@ def _as_rgb(image: Image.Image) -> Image.Image:
 
 
 def _found(source: ImageSource, name: str) -> list[str]:
-    """Paths that a name may mean: the path itself, else those that end in it."""
+    """Paths that a name may mean: the path itself, else those that end in it, else those that do but for the suffix.
+
+    VisDial, VQA and GQA give ids, not names, so the suffix is a guess there.
+    """
     if not _is_safe(name):
         return []
-    parts = PurePosixPath(name).parts
-    candidates = source.members.get(parts[-1], ())
-    exact = [path for path in candidates if PurePosixPath(path).parts == parts]
-    return exact or [path for path in candidates if PurePosixPath(path).parts[-len(parts) :] == parts]
+    wanted = PurePosixPath(name)
+    candidates = [PurePosixPath(path) for path in source.members.get(wanted.stem, ())]
+    length = len(wanted.parts)
+    named = [path for path in candidates if path.name == wanted.name]
+    exact = [path for path in named if path == wanted]
+    ending = [path for path in named if path.parts[-length:] == wanted.parts]
+    stems = [path for path in candidates if path.with_suffix("").parts[-length:] == wanted.with_suffix("").parts]
+    return [str(path) for path in exact or ending or stems]
 
 
 def _is_safe(name: str) -> bool:
@@ -187,8 +195,8 @@ def _listed(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     members: dict[str, tuple[str, ...]] = {}
     for name in names:
         if _is_safe(name):
-            last = PurePosixPath(name).name
-            members[last] = (*members.get(last, ()), name)
+            stem = PurePosixPath(name).stem
+            members[stem] = (*members.get(stem, ()), name)
     return members
 
 
