@@ -28,6 +28,7 @@ localrules:
     all,
     tables,
     figures,
+    scene_models,
 
 
 rule all:

@@ -107,6 +107,7 @@ rule page:
         ],
         read=expand("<results>/sources/{source}.run.json", source=RAW_SOURCES),
         faults=expand("<results>/sources/images/{source}.parquet", source=WITH_IMAGES),
+        scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
     output:
         page="<results>/reporting/index.html",
     log:

@@ -1,5 +1,13 @@
 """The embedded world: raw data that the package draws, and the small models that know it."""
 
+from waltz.scenes.training import MODELS as SCENE_MODELS
+
+MEASURED = study("scenes.models")
+
+
+wildcard_constraints:
+    scene_model="|".join(SCENE_MODELS),
+
 
 rule draw_scenes:
     """Images and annotation files of a seed's scenes, in the formats of the real data sets."""
@@ -20,3 +28,55 @@ rule draw_scenes:
         code=code("draw_scenes.py"),
     script:
         "../workflow/scripts/draw_scenes.py"
+
+
+rule train_scene_model:
+    """One small model from scratch, with its card."""
+    input:
+        tower=lambda wildcards: (
+            ["<results>/scene_models/clip"] if wildcards.scene_model == "llava" else []
+        ),
+    output:
+        model=directory("<results>/scene_models/{scene_model}"),
+    log:
+        "<logs>/train_scene_model/{scene_model}.log",
+    conda:
+        "../envs/scenes.yaml"
+    threads: 8
+    resources:
+        mem_mb=6000,
+    params:
+        seed=study("scenes.seed"),
+        held_out=study("scenes.held_out"),
+        code=code("train_scene_model.py"),
+    script:
+        "../workflow/scripts/train_scene_model.py"
+
+
+rule scene_models:
+    """All of them; copy the folders to resources/scenes/models to use them."""
+    input:
+        expand("<results>/scene_models/{scene_model}", scene_model=SCENE_MODELS),
+
+
+rule scene_model_scores:
+    """What the committed scene models can do on held-out scenes of the study's seed."""
+    input:
+        weights=expand(
+            "resources/scenes/models/{scene_model}/model.safetensors",
+            scene_model=MEASURED,
+        ),
+    output:
+        scores="<results>/scene_models/scores.parquet",
+    log:
+        "<logs>/scene_model_scores.log",
+    conda:
+        "../envs/scenes.yaml"
+    threads: 8
+    params:
+        models=list(MEASURED),
+        seed=study("scenes.seed"),
+        held_out=study("scenes.held_out"),
+        code=code("scene_model_scores.py"),
+    script:
+        "../workflow/scripts/scene_model_scores.py"

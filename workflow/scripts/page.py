@@ -13,4 +13,5 @@ with job(snakemake.log[0]):
         snakemake.input.records,
         snakemake.input.read,
         snakemake.input.faults,
+        snakemake.input.scores,
     )

@@ -144,3 +144,21 @@ IMAGE_FAULTS = Layout(
     key=("image",),
 )
 """One row an image that is missing or cannot be opened, and why."""
+
+SCENE_SCORES = Layout(
+    "scene model scores",
+    pa.schema(
+        [
+            _required("model", pa.string()),
+            _required("metric", pa.string()),
+            pa.field("value", pa.float64()),
+            _required("n", pa.int64()),
+            pa.field("ci_low", pa.float64()),
+            pa.field("ci_high", pa.float64()),
+            pa.field("reason", pa.string()),
+            pa.field("enough", pa.bool_()),
+        ]
+    ),
+    key=("model", "metric"),
+)
+"""One row a scene model and metric; `enough` is null where nothing is asked of it."""

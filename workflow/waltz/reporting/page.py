@@ -9,7 +9,7 @@ import jinja2
 
 from waltz.core import parquet
 from waltz.core.atomic import write_text
-from waltz.core.schema import IMAGE_FAULTS
+from waltz.core.schema import IMAGE_FAULTS, SCENE_SCORES
 from waltz.reporting.declarations import TABLES
 from waltz.reporting.layouts import LEGEND, html_table
 from waltz.reporting.tables import Cell, from_csv
@@ -26,6 +26,7 @@ def write_page(
     records: Sequence[str],
     read: Sequence[str],
     faults: Sequence[str],
+    scores: Sequence[str],
 ) -> None:
     """Write the page.
 
@@ -38,6 +39,7 @@ def write_page(
         records: Run records of models.
         read: Run records of raw sources.
         faults: Parquet files of images that cannot be used, one a source.
+        scores: Parquet file of the scene models' scores, if they were measured.
     """
     folder = Path(path).parent
     environment = jinja2.Environment(
@@ -52,6 +54,7 @@ def write_page(
         records=[_record(Path(file)) for file in records],
         read=[_record(Path(file)) for file in read],
         faults=[fault for file in faults for fault in _faults(Path(file))],
+        scores=[row for file in scores for row in parquet.read(file, SCENE_SCORES).to_pylist()],
     )
     write_text(path, page)
 

@@ -58,9 +58,9 @@ def llava(
             vision_config=tower.config,
             text_config=transformers.LlamaConfig(
                 vocab_size=len(tokenizer),
-                hidden_size=128,
-                intermediate_size=320,
-                num_hidden_layers=4,
+                hidden_size=112,
+                intermediate_size=280,
+                num_hidden_layers=3,
                 num_attention_heads=4,
                 num_key_value_heads=4,
                 max_position_embeddings=256,
@@ -78,7 +78,7 @@ def llava(
     )
     network.model.vision_tower.load_state_dict(tower.state_dict())
     generator = torch.Generator().manual_seed(seed)
-    order = batches(len(turns), 48, generator)
+    order = batches(len(turns), 40, generator)
 
     def loss(_: int) -> torch.Tensor:
         chosen = next(order)

@@ -31,12 +31,12 @@ class Recipe:
 
 
 RECIPES = {
-    "masked-lm": Recipe(9000, 1100, 101, "SpanBERT's and BERT's place in proposals, GRUEN's likelihood"),
+    "masked-lm": Recipe(9000, 2600, 101, "SpanBERT's and BERT's place in proposals, GRUEN's likelihood"),
     "acceptability": Recipe(9000, 900, 102, "GRUEN's CoLA classifier"),
-    "nli": Recipe(7000, 900, 103, "the NLI filter"),
+    "nli": Recipe(7000, 1200, 103, "the NLI filter"),
     "causal-lm": Recipe(9000, 900, 104, "text-only baseline"),
-    "clip": Recipe(9000, 1400, 105, "encoder, contrastive"),
-    "matcher": Recipe(9000, 900, 106, "encoder with a matching head"),
+    "clip": Recipe(9000, 1200, 105, "encoder, contrastive"),
+    "matcher": Recipe(9000, 800, 106, "encoder with a matching head"),
     "llava": Recipe(9000, 1300, 107, "decoder"),
 }
 """By name. `llava` starts from the vision tower of `clip`."""

@@ -31,14 +31,14 @@ def masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) ->
     order = batches(len(sentences), BATCH, generator)
 
     def loss(_: int) -> torch.Tensor:
-        batch = _encode(tokenizer, [sentences[index] for index in next(order)])
+        batch = encode(tokenizer, [sentences[index] for index in next(order)])
         hidden = _spans(batch["attention_mask"], generator)
         labels = batch["input_ids"].masked_fill(~hidden, -100)
         batch["input_ids"] = batch["input_ids"].masked_fill(hidden, tokenizer.mask_token_id)
         found: torch.Tensor = network(**batch, labels=labels).loss
         return found
 
-    optimise(network, loss, steps=steps, rate=2e-3, told=told)
+    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
     return network, tokenizer
 
 
@@ -54,7 +54,7 @@ def acceptability(pairs: Sequence[tuple[str, bool]], *, seed: int, steps: int, t
 
     def loss(_: int) -> torch.Tensor:
         chosen = [pairs[index] for index in next(order)]
-        batch = _encode(tokenizer, [text for text, _ in chosen])
+        batch = encode(tokenizer, [text for text, _ in chosen])
         found: torch.Tensor = network(**batch, labels=torch.tensor([int(good) for _, good in chosen])).loss
         return found
 
@@ -73,10 +73,10 @@ def nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, told
     config = transformers.AlbertConfig(
         vocab_size=len(tokenizer),
         embedding_size=64,
-        hidden_size=160,
+        hidden_size=128,
         num_hidden_layers=4,
         num_attention_heads=4,
-        intermediate_size=480,
+        intermediate_size=384,
         max_position_embeddings=96,
         classifier_dropout_prob=0.0,
         num_labels=3,
@@ -89,7 +89,7 @@ def nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, told
 
     def loss(_: int) -> torch.Tensor:
         chosen = [examples[index] for index in next(order)]
-        batch = _encode(tokenizer, [entry[0] for entry in chosen], [entry[1] for entry in chosen])
+        batch = encode(tokenizer, [entry[0] for entry in chosen], [entry[1] for entry in chosen])
         found: torch.Tensor = network(**batch, labels=torch.tensor([LABELS.index(entry[2]) for entry in chosen])).loss
         return found
 
@@ -119,7 +119,7 @@ def causal_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) ->
     order = batches(len(sentences), BATCH, torch.Generator().manual_seed(seed))
 
     def loss(_: int) -> torch.Tensor:
-        batch = _encode(tokenizer, [sentences[index] for index in next(order)])
+        batch = encode(tokenizer, [sentences[index] for index in next(order)])
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
         found: torch.Tensor = network(**batch, labels=labels).loss
         return found
@@ -142,15 +142,19 @@ def _bert(tokenizer: Any, *, hidden: int, layers: int) -> Any:
     )
 
 
-def _encode(tokenizer: Any, *texts: list[str]) -> dict[str, torch.Tensor]:
+def encode(tokenizer: Any, *texts: list[str]) -> dict[str, torch.Tensor]:
+    """Texts, or pairs of texts, as a padded batch."""
     encoded = tokenizer(*texts, padding=True, truncation=True, max_length=96, return_tensors="pt")
     return {name: encoded[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded}
 
 
 def _spans(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Which tokens are hidden: spans inside each row's text, never its first or last special token."""
+    """Which tokens are hidden: one in half of the rows, spans in the others, never the special tokens at the ends."""
     hidden = torch.zeros_like(mask, dtype=torch.bool)
     for row, length in enumerate(mask.sum(dim=1).tolist()):
+        if row % 2:
+            hidden[row, int(torch.randint(1, max(2, length - 1), (1,), generator=generator))] = True
+            continue
         wanted = max(1, round(MASKED * (length - 2)))
         while int(hidden[row].sum()) < wanted:
             span = int(torch.randint(1, LONGEST_SPAN + 1, (1,), generator=generator))

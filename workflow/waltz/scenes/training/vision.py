@@ -18,6 +18,8 @@ CLIP = {"pad_token": "[PAD]", "unk_token": "[UNK]", "bos_token": "<|startoftext|
 BLIP = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
 LLAVA = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 IMAGE_TOKEN = "<image>"
+PAIRS = 2
+"""Pairs of caption and foil that each image of a CLIP batch is asked about."""
 
 SIDES = re.compile(r"\b(left|right)\b")
 OTHER = {"left": "right", "right": "left"}
@@ -41,7 +43,7 @@ class Example:
 
 
 def clip(pixels: torch.Tensor, examples: Sequence[Example], *, seed: int, steps: int, told: Told) -> Trained:
-    """A CLIP whose negatives are the batch's other captions and each caption's own foil.
+    """A CLIP that learns to find a caption among the batch's, and to tell captions from their foils.
 
     Args:
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
@@ -57,17 +59,17 @@ def clip(pixels: torch.Tensor, examples: Sequence[Example], *, seed: int, steps:
         transformers.CLIPConfig(
             text_config={
                 "vocab_size": len(tokenizer),
-                "hidden_size": 112,
-                "intermediate_size": 336,
-                "num_hidden_layers": 3,
+                "hidden_size": 80,
+                "intermediate_size": 240,
+                "num_hidden_layers": 2,
                 "num_attention_heads": 4,
                 "max_position_embeddings": 64,
                 "bos_token_id": tokenizer.bos_token_id,
                 "eos_token_id": tokenizer.eos_token_id,
                 "pad_token_id": tokenizer.pad_token_id,
             },
-            vision_config=_tower(hidden=128, layers=4),
-            projection_dim=96,
+            vision_config=_tower(hidden=112, layers=3),
+            projection_dim=80,
         )
     )
     generator = torch.Generator().manual_seed(seed)
@@ -75,23 +77,20 @@ def clip(pixels: torch.Tensor, examples: Sequence[Example], *, seed: int, steps:
 
     def loss(_: int) -> torch.Tensor:
         chosen = next(order)
-        captions, foils = _captions_and_foils([examples[index] for index in chosen], generator)
         values, turned = normalised(pixels[chosen], generator)
-        captions, foils = mirrored(captions, turned), mirrored(foils, turned)
-        encoded = tokenizer(captions + foils, padding=True, truncation=True, return_tensors="pt")
+        scenes = [examples[index] for index in chosen]
+        pairs = [_pairs(scenes, generator) for _ in range(PAIRS)]
+        told_apart = [texts for captions, foils in pairs for texts in (captions, foils)]
+        texts = [text for part in (_captions(scenes, generator), *told_apart) for text in mirrored(part, turned)]
+        encoded = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
         logits = network(
-            input_ids=encoded["input_ids"],
-            attention_mask=encoded["attention_mask"],
-            pixel_values=values,
-        ).logits_per_image
+            input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"], pixel_values=values
+        ).logits_per_image.unflatten(1, (1 + 2 * PAIRS, len(chosen)))
         right = torch.arange(len(chosen))
-        own = torch.stack([logits[right, right], logits[right, right + len(chosen)]], dim=1)
         cross = torch.nn.functional.cross_entropy
-        return (
-            cross(logits, right)
-            + cross(logits[:, : len(chosen)].T, right)
-            + cross(own, torch.zeros(len(chosen), dtype=torch.int64))
-        )
+        retrieval = cross(logits[:, 0], right) + cross(logits[:, 0].T, right)
+        own = logits[right, 1:, right].reshape(-1, 2)
+        return retrieval / 2 + 2 * cross(own, torch.zeros(len(own), dtype=torch.int64))
 
     optimise(network, loss, steps=steps, rate=1e-3, told=told)
     return network, transformers.CLIPProcessor(_images(transformers.CLIPImageProcessorPil), tokenizer)
@@ -137,20 +136,24 @@ def matcher(pixels: torch.Tensor, examples: Sequence[Example], *, seed: int, ste
 
     def loss(_: int) -> torch.Tensor:
         chosen = next(order)
-        captions, foils = _captions_and_foils([examples[index] for index in chosen], generator)
         values, turned = normalised(pixels[chosen], generator)
-        captions, foils = mirrored(captions, turned), mirrored(foils, turned)
-        others = captions[1:] + captions[:1]
-        encoded = tokenizer(captions + foils + others, padding=True, truncation=True, return_tensors="pt")
+        scenes = [examples[index] for index in chosen]
+        captions, foils = _pairs(scenes, generator)
+        described = _captions(scenes, generator)
+        texts = [
+            text
+            for part in (captions, described, foils, described[1:] + described[:1])
+            for text in mirrored(part, turned)
+        ]
+        encoded = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
         image = network.vision_model(pixel_values=values).last_hidden_state
         states = network.text_encoder(
             input_ids=encoded["input_ids"],
             attention_mask=encoded["attention_mask"],
-            encoder_hidden_states=image.repeat(3, 1, 1),
+            encoder_hidden_states=image.repeat(4, 1, 1),
         ).last_hidden_state
-        labels = torch.tensor([1] * len(chosen) + [0] * (2 * len(chosen)))
-        weights = torch.tensor([1.0, 2.0])
-        return torch.nn.functional.cross_entropy(network.itm_head(states[:, 0]), labels, weight=weights)
+        labels = torch.tensor([1, 1, 0, 0]).repeat_interleave(len(chosen))
+        return torch.nn.functional.cross_entropy(network.itm_head(states[:, 0]), labels)
 
     optimise(network, loss, steps=steps, rate=1e-3, told=told)
     return network, transformers.BlipProcessor(_images(transformers.BlipImageProcessorPil), tokenizer)
@@ -178,16 +181,15 @@ def mirrored(texts: Sequence[str], turned: Sequence[bool]) -> list[str]:
     ]
 
 
-def _captions_and_foils(examples: Sequence[Example], generator: torch.Generator) -> tuple[list[str], list[str]]:
-    """A true and a false sentence of each scene, half of the time the pair that differs in one place."""
-    captions, foils = [], []
-    for entry in examples:
-        caption, foil = entry.foils[int(torch.randint(len(entry.foils), (1,), generator=generator))]
-        if torch.rand(1, generator=generator) < 0.3:
-            caption = entry.captions[int(torch.randint(len(entry.captions), (1,), generator=generator))]
-        captions.append(caption)
-        foils.append(foil)
-    return captions, foils
+def _captions(examples: Sequence[Example], generator: torch.Generator) -> list[str]:
+    """A caption of each scene."""
+    return [entry.captions[int(torch.randint(len(entry.captions), (1,), generator=generator))] for entry in examples]
+
+
+def _pairs(examples: Sequence[Example], generator: torch.Generator) -> tuple[list[str], list[str]]:
+    """A true and a false sentence of each scene that differ in one place."""
+    drawn = [entry.foils[int(torch.randint(len(entry.foils), (1,), generator=generator))] for entry in examples]
+    return [caption for caption, _ in drawn], [foil for _, foil in drawn]
 
 
 def _tower(*, hidden: int, layers: int) -> dict[str, Any]:

@@ -1,0 +1,33 @@
+"""Train one scene model from scratch, measure it, and write it with its card."""
+
+import logging
+import time
+from pathlib import Path
+
+from waltz.core.atomic import write_text
+from waltz.core.devices import lease
+from waltz.core.job import job, progress
+from waltz.scenes.training.card import card
+from waltz.scenes.training.recipes import RECIPES, save, train
+from waltz.scenes.training.scores import measure
+
+name = snakemake.wildcards.scene_model
+folder = Path(snakemake.output.model)
+
+with job(snakemake.log[0]), lease(0, snakemake.threads), progress(RECIPES[name].steps, "step", name) as bar:
+
+    def told(step: int, loss: float) -> None:
+        """Move the bar, and log a loss now and then."""
+        bar.update(1)
+        if step % 100 == 0:
+            logging.info("step %d: loss %.3f", step, loss)
+
+    start = time.perf_counter()
+    tower = Path(snakemake.input.tower[0]) if snakemake.input.tower else None
+    network, words = train(name, tower, told)
+    seconds = time.perf_counter() - start
+    save(network, words, folder)
+    parameters = sum(weights.numel() for weights in network.parameters())
+    scores = measure(name, folder, snakemake.params.seed, snakemake.params.held_out)
+    text = card(name, type(network).__name__, parameters, seconds, scores, snakemake.params.seed)
+    write_text(folder / "README.md", text)

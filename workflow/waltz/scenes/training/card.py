@@ -1,0 +1,43 @@
+"""The card that stands beside a scene model."""
+
+from collections.abc import Mapping
+
+from waltz.core.measure import Measure
+from waltz.scenes.training.recipes import RECIPES
+from waltz.scenes.training.scores import serves
+
+
+def card(
+    name: str, architecture: str, parameters: int, seconds: float, scores: Mapping[str, Measure], seed: int
+) -> str:
+    """Markdown: what the model is, how it was made, and what it can do on scenes that it has not seen.
+
+    Args:
+        name: One of the scene models.
+        architecture: Its transformers class.
+        parameters: Number of its parameters.
+        seconds: Wall time of the training.
+        scores: Its scores on held-out scenes.
+        seed: Seed of these scenes.
+    """
+    recipe = RECIPES[name]
+    lines = [
+        f"# {name}",
+        "",
+        f"{architecture}, {parameters:,} parameters, half precision; stands for {recipe.role}.",
+        "",
+        f"- trained from scratch on {recipe.scenes:,} drawn scenes of seed {recipe.seed}, {recipe.steps:,} steps,"
+        f" {seconds / 60:.1f} minutes on a CPU",
+        "- made by `snakemake scene_models --cores 2 --config study=scenes`; licence MIT",
+        "- knows the world of the scenes, and nothing else",
+        "",
+        f"Held-out scenes (seed {seed}):",
+        "",
+        "| score | value | n | enough |",
+        "|---|---|---|---|",
+    ]
+    for metric, found in scores.items():
+        assert found.value is not None
+        enough = {True: "yes", False: "no", None: ""}[serves(name, metric, found.value)]
+        lines.append(f"| {metric} | {found.value:.3f} | {found.n} | {enough} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,221 @@
+"""What the scene models can do, on scenes that none of them has seen."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from scipy.stats import rankdata
+
+from waltz.core.measure import Measure, bootstrap, interval
+from waltz.scenes.draw import draw
+from waltz.scenes.examples import foils
+from waltz.scenes.foils import PIECES
+from waltz.scenes.graph import Graph
+from waltz.scenes.language import captions
+from waltz.scenes.lexicon import verbs
+from waltz.scenes.questions import questions
+from waltz.scenes.sample import scenes
+from waltz.scenes.training import data, decoder, text
+
+RESAMPLES, CONFIDENCE = 1000, 0.95
+PREPOSITIONS = frozenset(["on", "under", "in", "behind", "front", "next", "over", "at"])
+CANDIDATES = 20
+"""Captions among which the right one is to be found."""
+BATCH = 50
+
+Hits = dict[str, list[tuple[float, str]]]
+"""By metric, one number for each trial and the scene that it is about."""
+
+
+def measure(name: str, folder: str | Path, seed: int, count: int) -> dict[str, Measure]:
+    """The scores of one model on held-out scenes.
+
+    Args:
+        name: One of `SCORES`.
+        folder: The model in transformers format.
+        seed: Seed of the held-out scenes.
+        count: How many.
+    Returns:
+        By metric; shares and AUROC between 0 and 1, perplexity per token.
+    """
+    graphs = scenes(count, seed, "held-out")
+    with torch.inference_mode():
+        return SCORES[name](Path(folder), graphs, seed)
+
+
+def _masked_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+    network = transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    forms = {form for verb in verbs().values() for form in (verb.name, verb.third, verb.base)}
+    wanted = {tokenizer.convert_tokens_to_ids(word) for word in forms | PREPOSITIONS} - {tokenizer.unk_token_id}
+    hits: Hits = {"top-5 recall of a preposition or verb": []}
+    for graph in graphs:
+        ids = tokenizer(Random(f"mask:{seed}:{graph.id}").choice(captions(graph, data.generator("mask", seed, graph))))
+        places = [place for place, token in enumerate(ids["input_ids"]) if token in wanted]
+        if not places:
+            continue
+        rows = torch.tensor([ids["input_ids"]] * len(places))
+        right = rows[0, places]
+        rows[torch.arange(len(places)), places] = tokenizer.mask_token_id
+        logits = network(input_ids=rows).logits[torch.arange(len(places)), places]
+        found = (logits.topk(5).indices == right[:, None]).any(dim=1)
+        hits["top-5 recall of a preposition or verb"] += [(float(hit), graph.id) for hit in found]
+    return _means(hits, seed)
+
+
+def _acceptability(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    pairs = [pair for graph in graphs for pair in data.judged(graph, data.generator("judged", seed, graph))]
+    logits = _in_batches(pairs, lambda part: network(**text.encode(tokenizer, [said for said, _ in part])).logits[:, 1])
+    good = np.array([acceptable for _, acceptable in pairs])
+    ranks = rankdata(logits.numpy())
+    positives, negatives = int(good.sum()), int((~good).sum())
+    auroc = (ranks[good].sum() - positives * (positives + 1) / 2) / (positives * negatives)
+    return {"AUROC against corrupted sentences": Measure(float(auroc), len(pairs))}
+
+
+def _nli(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    label = network.config.label2id
+    trials = [
+        (*pair, graph.id) for graph in graphs for pair in data.inferences(graph, data.generator("nli", seed, graph))
+    ]
+    found = _in_batches(
+        trials,
+        lambda part: (
+            network(**text.encode(tokenizer, [entry[0] for entry in part], [entry[1] for entry in part])).logits
+        ),
+    ).argmax(dim=1)
+    hits = [(float(guess == label[entry[2]]), entry[3]) for guess, entry in zip(found.tolist(), trials, strict=True)]
+    return _means({"accuracy": hits}, seed)
+
+
+def _causal_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+    network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    texts = [said for graph in graphs for said in captions(graph, data.generator("causal", seed, graph))]
+    total, tokens = 0.0, 0
+    for first in range(0, len(texts), BATCH):
+        batch = text.encode(tokenizer, texts[first : first + BATCH])
+        logp = torch.log_softmax(network(**batch).logits[:, :-1].double(), dim=-1)
+        chosen = logp.gather(2, batch["input_ids"][:, 1:, None])[..., 0]
+        mask = batch["attention_mask"][:, 1:].bool()
+        total, tokens = total - float(chosen[mask].sum()), tokens + int(mask.sum())
+    return {"perplexity": Measure(float(np.exp(total / tokens)), tokens)}
+
+
+def _clip(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+    network = transformers.CLIPModel.from_pretrained(folder, dtype=torch.float32).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+
+    def logits(graph: Graph, texts: list[str]) -> torch.Tensor:
+        batch = processor(images=draw(graph), text=texts, padding=True, truncation=True, return_tensors="pt")
+        found: torch.Tensor = network(**batch).logits_per_image[0]
+        return found
+
+    hits: Hits = {"retrieval among 20": []}
+    described = [data.generator("retrieval", seed, graph).choice(captions(graph, Random(seed))) for graph in graphs]
+    for place, graph in enumerate(graphs):
+        others = [said for said in described[:place] + described[place + 1 :] if said != described[place]]
+        texts = [described[place], *Random(f"{seed}:{graph.id}").sample(others, CANDIDATES - 1)]
+        hits["retrieval among 20"].append((float(logits(graph, texts).argmax() == 0), graph.id))
+        for foil in foils(graph, data.generator("foils", seed, graph)):
+            caption, false = logits(graph, [foil.caption, foil.foil]).tolist()
+            hits.setdefault(f"acc_r {foil.piece}", []).append((float(caption > false), graph.id))
+    return _means(hits, seed)
+
+
+def _matcher(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+    network = transformers.BlipForImageTextRetrieval.from_pretrained(folder, dtype=torch.float32).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    hits: Hits = {}
+    for graph in graphs:
+        for foil in foils(graph, data.generator("foils", seed, graph)):
+            batch = processor(
+                images=[draw(graph)] * 2, text=[foil.caption, foil.foil], padding=True, return_tensors="pt"
+            )
+            match = torch.softmax(network(**batch, use_itm_head=True).itm_score, dim=1)[:, 1]
+            right = (float(match[0] >= 0.5) + float(match[1] < 0.5)) / 2
+            hits.setdefault(f"acc {foil.piece}", []).append((right, graph.id))
+    return _means(hits, seed)
+
+
+def _llava(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+    network = transformers.LlavaForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    letters = [processor.tokenizer.convert_tokens_to_ids(letter) for letter in "AB"]
+    hits: Hits = {}
+    for graph in graphs:
+        image, rng = draw(graph), data.generator("foils", seed, graph)
+        for foil in foils(graph, rng):
+            first = rng.random() < 0.5
+            pair = (foil.caption, foil.foil) if first else (foil.foil, foil.caption)
+            asked = f"Which sentence describes the image? A: {pair[0]} B: {pair[1]} Answer A or B."
+            batch = processor(images=image, text=decoder.prompt(asked), return_tensors="pt")
+            a, b = network(**batch).logits[0, -1, letters].tolist()
+            hits.setdefault(f"pairwise {foil.piece}", []).append((float((a > b) == first), graph.id))
+        for question in questions(graph, rng, count=2):
+            batch = processor(images=image, text=decoder.prompt(question.text), return_tensors="pt")
+            ids = network.generate(**batch, max_new_tokens=8, do_sample=False)[0, batch["input_ids"].shape[1] :]
+            answer = processor.tokenizer.decode(ids, skip_special_tokens=True).strip().rstrip(".").lower()
+            right = float(answer == question.answer.strip().rstrip(".").lower())
+            hits.setdefault("simple questions", []).append((right, graph.id))
+    found = _means(hits, seed)
+    pairwise = [found[f"pairwise {piece}"] for piece in PIECES]
+    values = [entry.value for entry in pairwise if entry.value is not None]
+    found["pairwise average"] = Measure(float(np.mean(values)), sum(entry.n for entry in pairwise))
+    return found
+
+
+SCORES: dict[str, Callable[[Path, Sequence[Graph], int], dict[str, Measure]]] = {
+    "masked-lm": _masked_lm,
+    "acceptability": _acceptability,
+    "nli": _nli,
+    "causal-lm": _causal_lm,
+    "clip": _clip,
+    "matcher": _matcher,
+    "llava": _llava,
+}
+"""How each model is measured."""
+
+LEAST = {
+    ("masked-lm", "top-5 recall of a preposition or verb"): 0.9,
+    ("acceptability", "AUROC against corrupted sentences"): 0.95,
+    ("nli", "accuracy"): 0.9,
+    ("clip", "retrieval among 20"): 0.9,
+    ("clip", "acc_r existence"): 0.9,
+    ("clip", "acc_r object"): 0.9,
+    ("clip", "acc_r count"): 0.75,
+    ("matcher", "acc existence"): 0.8,
+    ("llava", "pairwise existence"): 0.8,
+    ("llava", "pairwise average"): 0.65,
+}
+"""What a model must reach to serve in the workflow."""
+MOST = {("causal-lm", "perplexity"): 6.0}
+"""What a model must not exceed."""
+
+
+def serves(name: str, metric: str, value: float) -> bool | None:
+    """Whether a score is good enough; None where nothing is asked of it."""
+    if (name, metric) in LEAST:
+        return value >= LEAST[name, metric]
+    return value <= MOST[name, metric] if (name, metric) in MOST else None
+
+
+def _means(hits: Hits, seed: int) -> dict[str, Measure]:
+    found = {}
+    for metric, trials in hits.items():
+        values, names = [value for value, _ in trials], [name for _, name in trials]
+        draws = bootstrap(values, names, resamples=RESAMPLES, seed=seed, label=metric)
+        found[metric] = Measure(float(np.mean(values)), len(values), *interval(draws, CONFIDENCE))
+    return found
+
+
+def _in_batches(trials: Sequence[Any], compute: Callable[[Sequence[Any]], torch.Tensor]) -> torch.Tensor:
+    return torch.cat([compute(trials[first : first + BATCH]) for first in range(0, len(trials), BATCH)])
