@@ -1,0 +1,128 @@
+"""The real workflow, copied, on a tiny study."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("Snakefile", "rules", "workflow", "config", "profiles", "envs", "resources")
+DATA = ROOT / "tests" / "data"
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A copy of the workflow in a folder of its own."""
+
+    folder: Path
+
+    def snakemake(self, *arguments: str, study: str = "tiny.yaml", check: bool = True, **environment: str) -> str:
+        """Run Snakemake to its end; what it printed."""
+        result = subprocess.run(
+            [*self.command(study), *arguments],
+            cwd=self.folder,
+            env=self.environment(**environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+        )
+        assert not check or result.returncode == 0, result.stdout
+        return result.stdout
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start Snakemake in a process group of its own."""
+        log = (self.folder / "started.log").open("wb")
+        return subprocess.Popen(
+            self.command("tiny.yaml"),
+            cwd=self.folder,
+            env=self.environment(),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+    def command(self, study: str) -> list[str]:
+        given = ["--configfile", study] if study else []
+        return [sys.executable, "-m", "snakemake", *given, "--cores", "2"]
+
+    @staticmethod
+    def environment(**changes: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")}
+        return {**kept, "HF_HUB_OFFLINE": "1", **changes}
+
+    def planned(self, *arguments: str, study: str = "tiny.yaml") -> set[str]:
+        """Rules that a dry run would run."""
+        lines = self.snakemake("--dry-run", "--quiet", "reason", *arguments, study=study).splitlines()
+        if any("Nothing to be done" in line for line in lines):
+            return set()
+        start = next(place for place, line in enumerate(lines) if line.startswith("job ")) + 2
+        names = [line.split()[0] for line in lines[start:] if line.strip()]
+        return set(names[: names.index("total")]) - {"all"}
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        path = self.folder / file
+        text = path.read_text()
+        assert old in text, f"{old!r} is not in {file}"
+        path.write_text(text.replace(old, new))
+
+    def change(self, key: str, value: object) -> None:
+        """Set one key of the tiny study, `a.b`."""
+        path = self.folder / "tiny.yaml"
+        study = yaml.safe_load(path.read_text())
+        *parents, last = key.split(".")
+        place = study
+        for parent in parents:
+            place = place[parent]
+        place[last] = value
+        path.write_text(yaml.safe_dump(study, sort_keys=False))
+
+    def parquet(self) -> dict[str, bytes]:
+        """Content of every Parquet file in the results."""
+        results = self.folder / "results"
+        return {str(path.relative_to(results)): path.read_bytes() for path in sorted(results.rglob("*.parquet"))}
+
+
+def tiny_study(model: Path, data: str = "data") -> dict[str, object]:
+    return {
+        "study": "tiny",
+        "seed": 7,
+        "profiles": ["published", "equations"],
+        "sources": {
+            "release": {
+                "format": "valse-release",
+                "files": {name: {"path": f"{data}/{name}.json"} for name in ("relations", "existence")},
+            },
+            "own": {
+                "format": "pairs",
+                "files": {"own-counting": {"path": f"{data}/own.csv", "annotations": f"{data}/own-annotations.csv"}},
+            },
+        },
+        "benchmark": {"valid_votes": 2},
+        "models": {"tiny-gpt2": {"weights": str(model)}},
+        "evaluation": {
+            "models": ["tiny-gpt2"],
+            "datasets": ["relations", "existence", "own-counting"],
+            "items": "valid",
+            "sample": None,
+            "tokens_per_batch": 16,
+        },
+        "reporting": {"tables": ["thesis-A.2", "thesis-3.4"], "pronouns": [], "resamples": 100, "confidence": 0.9},
+    }
+
+
+def checkout(folder: Path, model: Path) -> Checkout:
+    folder.mkdir(parents=True)
+    for part in PARTS:
+        source = ROOT / part
+        if source.is_dir():
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy2(source, folder / part)
+    shutil.copytree(DATA, folder / "data")
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(tiny_study(model), sort_keys=False))
+    return Checkout(folder)
