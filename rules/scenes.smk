@@ -1,12 +1,13 @@
 """The embedded world: raw data that the package draws, and the small models that know it."""
 
 from waltz.scenes.training import MODELS as SCENE_MODELS
+from waltz.scenes.training import TOWER
 
 MEASURED = study("scenes.models")
 
 
 wildcard_constraints:
-    scene_model="|".join(SCENE_MODELS),
+    scene_model="|".join([*SCENE_MODELS, TOWER]),
 
 
 rule draw_scenes:
@@ -34,7 +35,9 @@ rule train_scene_model:
     """One small model from scratch, with its card."""
     input:
         tower=lambda wildcards: (
-            ["<results>/scene_models/clip"] if wildcards.scene_model == "llava" else []
+            [f"<results>/scene_models/{TOWER}"]
+            if wildcards.scene_model in ("clip", "llava")
+            else []
         ),
     output:
         model=directory("<results>/scene_models/{scene_model}"),

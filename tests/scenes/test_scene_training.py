@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from waltz.scenes.sample import scenes
-from waltz.scenes.training import MODELS, data, decoder, recipes, text, vision
+from waltz.scenes.training import MODELS, TOWER, data, decoder, recipes, text, vision
 from waltz.scenes.training.scores import LEAST, MOST, SCORES, measure, serves
 from waltz.scenes.training.vocabulary import word_pieces
 
@@ -22,7 +22,7 @@ def _quiet(step, loss):
 
 
 def test_every_model_has_a_recipe_and_a_measure():
-    assert tuple(recipes.RECIPES) == tuple(SCORES) == MODELS
+    assert set(recipes.RECIPES) == set(SCORES) == {*MODELS, TOWER}
     assert {name for name, _ in [*LEAST, *MOST]} == set(MODELS)
 
 
@@ -81,6 +81,8 @@ def test_the_image_models_learn_save_and_load(tmp_path):
     pixels = torch.cat([pixels, pixels])
     network, processor = vision.clip(pixels, pairs, seed=3, steps=1, told=_quiet)
     recipes.save(network, processor, tmp_path / "clip")
+    further, _ = vision.clip(pixels, pairs, seed=4, steps=1, told=_quiet, start=(network.float(), processor))
+    assert further is network
     tower = transformers.CLIPVisionModel.from_pretrained(tmp_path / "clip", dtype=torch.float32)
     turns = [data.turns(graph, data.generator("test", 5, graph)) for graph in GRAPHS] * 2
     for name, (model, words) in {

@@ -1,4 +1,6 @@
 """Small models of real architectures, trained on scenes from scratch."""
 
 MODELS = ("masked-lm", "acceptability", "nli", "causal-lm", "clip", "matcher", "llava")
-"""Their names; `llava` is built on `clip`."""
+"""Those that serve in the workflow."""
+TOWER = "tower"
+"""The half-trained CLIP that `clip` and `llava` start from."""

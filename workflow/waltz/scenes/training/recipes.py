@@ -35,11 +35,12 @@ RECIPES = {
     "acceptability": Recipe(9000, 900, 102, "GRUEN's CoLA classifier"),
     "nli": Recipe(7000, 1200, 103, "the NLI filter"),
     "causal-lm": Recipe(9000, 900, 104, "text-only baseline"),
-    "clip": Recipe(9000, 1200, 105, "encoder, contrastive"),
+    "tower": Recipe(9000, 1200, 105, "a CLIP half-way: what clip and llava start from"),
+    "clip": Recipe(11000, 1300, 108, "encoder, contrastive"),
     "matcher": Recipe(9000, 800, 106, "encoder with a matching head"),
     "llava": Recipe(9000, 1300, 107, "decoder"),
 }
-"""By name. `llava` starts from the vision tower of `clip`."""
+"""By name. `clip` goes on from `tower`, `llava` starts from its vision half; the tower itself is not committed."""
 
 
 def train(name: str, tower: Path | None, told: Told) -> tuple[Any, Any]:
@@ -47,7 +48,7 @@ def train(name: str, tower: Path | None, told: Told) -> tuple[Any, Any]:
 
     Args:
         name: One of `RECIPES`.
-        tower: Folder of the trained CLIP, for `llava`.
+        tower: Folder of the trained tower, for `clip` and `llava`.
         told: Told step and loss.
     """
     recipe = RECIPES[name]
@@ -59,12 +60,18 @@ def train(name: str, tower: Path | None, told: Told) -> tuple[Any, Any]:
     pixels = data.pixels(graphs)
     if name == "llava":
         assert tower is not None
-        eye = transformers.CLIPVisionModel.from_pretrained(tower)
+        eye = transformers.CLIPVisionModel.from_pretrained(tower, dtype=torch.float32)
         turns = [data.turns(graph, data.generator(name, recipe.seed, graph)) for graph in graphs]
         return decoder.llava(eye, pixels, turns, seed=recipe.seed, steps=recipe.steps, told=told)
     pairs = [data.example(graph, data.generator(name, recipe.seed, graph)) for graph in graphs]
-    fit = {"clip": vision.clip, "matcher": vision.matcher}[name]
-    return fit(pixels, pairs, seed=recipe.seed, steps=recipe.steps, told=told)
+    if name == "matcher":
+        return vision.matcher(pixels, pairs, seed=recipe.seed, steps=recipe.steps, told=told)
+    start = None
+    if name == "clip":
+        assert tower is not None
+        network = transformers.CLIPModel.from_pretrained(tower, dtype=torch.float32)
+        start = (network, transformers.AutoProcessor.from_pretrained(tower))
+    return vision.clip(pixels, pairs, seed=recipe.seed, steps=recipe.steps, told=told, start=start)
 
 
 TEXT: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]]]] = {

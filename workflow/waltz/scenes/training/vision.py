@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -42,7 +43,15 @@ class Example:
     foils: tuple[tuple[str, str], ...]
 
 
-def clip(pixels: torch.Tensor, examples: Sequence[Example], *, seed: int, steps: int, told: Told) -> Trained:
+def clip(
+    pixels: torch.Tensor,
+    examples: Sequence[Example],
+    *,
+    seed: int,
+    steps: int,
+    told: Told,
+    start: Trained | None = None,
+) -> Trained:
     """A CLIP that learns to find a caption among the batch's, and to tell captions from their foils.
 
     Args:
@@ -51,27 +60,17 @@ def clip(pixels: torch.Tensor, examples: Sequence[Example], *, seed: int, steps:
         seed: Seed of weights and batches.
         steps: Number of batches.
         told: Told step and loss.
+        start: A trained CLIP and its processor, to go on from.
     """
     torch.manual_seed(seed)
-    texts = [text for entry in examples for text in (*entry.captions, *(word for pair in entry.foils for word in pair))]
-    tokenizer = word_pieces(texts, specials=CLIP, template="<|startoftext|> $A <|endoftext|>")
-    network = transformers.CLIPModel(
-        transformers.CLIPConfig(
-            text_config={
-                "vocab_size": len(tokenizer),
-                "hidden_size": 80,
-                "intermediate_size": 240,
-                "num_hidden_layers": 2,
-                "num_attention_heads": 4,
-                "max_position_embeddings": 64,
-                "bos_token_id": tokenizer.bos_token_id,
-                "eos_token_id": tokenizer.eos_token_id,
-                "pad_token_id": tokenizer.pad_token_id,
-            },
-            vision_config=_tower(hidden=112, layers=3),
-            projection_dim=80,
-        )
-    )
+    if start is None:
+        texts = [
+            said for entry in examples for said in (*entry.captions, *(word for pair in entry.foils for word in pair))
+        ]
+        tokenizer = word_pieces(texts, specials=CLIP, template="<|startoftext|> $A <|endoftext|>")
+        network = transformers.CLIPModel(_clip(tokenizer))
+    else:
+        network, tokenizer = start[0], start[1].tokenizer
     generator = torch.Generator().manual_seed(seed)
     order = batches(len(examples), 64, generator)
 
@@ -107,8 +106,7 @@ def matcher(pixels: torch.Tensor, examples: Sequence[Example], *, seed: int, ste
         told: Told step and loss.
     """
     torch.manual_seed(seed)
-    texts = [text for entry in examples for text in (*entry.captions, *(word for pair in entry.foils for word in pair))]
-    tokenizer = word_pieces(texts, specials=BLIP, template="[CLS] $A [SEP]")
+    tokenizer = word_pieces(_said(examples), specials=BLIP, template="[CLS] $A [SEP]")
     network = transformers.BlipForImageTextRetrieval(
         transformers.BlipConfig(
             text_config={
@@ -181,6 +179,11 @@ def mirrored(texts: Sequence[str], turned: Sequence[bool]) -> list[str]:
     ]
 
 
+def _said(examples: Sequence[Example]) -> list[str]:
+    """Every sentence of the examples, true or false."""
+    return [said for entry in examples for said in (*entry.captions, *chain.from_iterable(entry.foils))]
+
+
 def _captions(examples: Sequence[Example], generator: torch.Generator) -> list[str]:
     """A caption of each scene."""
     return [entry.captions[int(torch.randint(len(entry.captions), (1,), generator=generator))] for entry in examples]
@@ -190,6 +193,24 @@ def _pairs(examples: Sequence[Example], generator: torch.Generator) -> tuple[lis
     """A true and a false sentence of each scene that differ in one place."""
     drawn = [entry.foils[int(torch.randint(len(entry.foils), (1,), generator=generator))] for entry in examples]
     return [caption for caption, _ in drawn], [foil for _, foil in drawn]
+
+
+def _clip(tokenizer: Any) -> Any:
+    return transformers.CLIPConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": 80,
+            "intermediate_size": 240,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "max_position_embeddings": 64,
+            "bos_token_id": tokenizer.bos_token_id,
+            "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+        },
+        vision_config=_tower(hidden=112, layers=3),
+        projection_dim=80,
+    )
 
 
 def _tower(*, hidden: int, layers: int) -> dict[str, Any]:
