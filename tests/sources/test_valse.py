@@ -90,14 +90,16 @@ def test_two_votes_with_a_majority_against_are_not_the_rule(read):
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ('{"1": {"caption": ', r"items\.json: malformed JSON at line 1, column 19"),
-        ("[]", "the root is a list"),
-        ({"7": []}, "id '7': the item is a list"),
+        ('{"1": {"caption": ', r"items\.json: truncated: the file ends at byte 18"),
+        ("[]", "is a list, not an object"),
+        ({"7": []}, "'7' of .* is a list, not an object"),
         ({"7": {**ITEM, "caption": None}}, "id '7': field 'caption' is null"),
         ({"7": {key: value for key, value in ITEM.items() if key != "foil"}}, "id '7': field 'foil' is missing"),
-        ({"7": {**ITEM, "mturk": {"caption": 3}}}, "field 'mturk.foil' is null or absent"),
+        ({"7": {**ITEM, "mturk": {"caption": 3}}}, "mturk: field 'foil' is missing"),
+        ({"7": {**ITEM, "classes": None}}, "field 'classes' is null"),
+        ('{"7": %s, "7": %s}' % ((json.dumps(ITEM),) * 2), "id '7': the id stands twice"),
         ({"7": {**ITEM, "dataset": "imagenet"}}, "field 'dataset' is 'imagenet'"),
-        ('{"7": {}, "7": {}}', "id '7' stands twice"),
+        ('{"7": {}, "7": {}}', "id '7': field 'dataset' is missing"),
     ],
 )
 def test_a_fault_is_named_with_file_id_and_field(read, content, fault):
@@ -112,7 +114,7 @@ def test_an_unknown_instrument_is_named(read):
 
 def test_a_file_that_is_no_text_is_named(tmp_path):
     (tmp_path / "items.json").write_bytes(b'{"a": "\xff"}')
-    with pytest.raises(UserError, match="not UTF-8 at byte 7"):
+    with pytest.raises(UserError, match="byte 7"):
         read_release(tmp_path / "items.json", "relations", 2)
 
 

@@ -83,17 +83,22 @@ ANNOTATIONS = Layout(
 )
 """One row an answer, as it was presented: see `benchmark.votes`."""
 
+MEASURE_FIELDS = [
+    pa.field("value", pa.float64()),
+    _required("n", pa.int64()),
+    pa.field("ci_low", pa.float64()),
+    pa.field("ci_high", pa.float64()),
+    pa.field("reason", pa.string()),
+]
+"""The fields of `core.measure.Measure`."""
+
 STATISTICS = Layout(
     "validation statistics",
     pa.schema(
         [
             _required("dataset", pa.string()),
             _required("metric", pa.string()),
-            pa.field("value", pa.float64()),
-            _required("n", pa.int64()),
-            pa.field("ci_low", pa.float64()),
-            pa.field("ci_high", pa.float64()),
-            pa.field("reason", pa.string()),
+            *MEASURE_FIELDS,
         ]
     ),
     key=("dataset", "metric"),
@@ -151,11 +156,7 @@ SCENE_SCORES = Layout(
         [
             _required("model", pa.string()),
             _required("metric", pa.string()),
-            pa.field("value", pa.float64()),
-            _required("n", pa.int64()),
-            pa.field("ci_low", pa.float64()),
-            pa.field("ci_high", pa.float64()),
-            pa.field("reason", pa.string()),
+            *MEASURE_FIELDS,
             pa.field("enough", pa.bool_()),
         ]
     ),

@@ -26,6 +26,8 @@ CHAT = (
     "{% if part['type'] == 'image' %}{{ '<image>\n' }}{% else %}{{ part['text'] }}{% endif %}{% endfor %} "
     "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
 )
+WINDOW = 256
+"""Most tokens of prompt, patches and answer."""
 Turn = tuple[str, str]
 """What is asked, what is answered."""
 
@@ -51,7 +53,7 @@ def llava(
     torch.manual_seed(seed)
     texts = [prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
     specials = {**LLAVA, "image_token": IMAGE_TOKEN}
-    tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False)
+    tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
     tokenizer.padding_side = "right"
     network = transformers.LlavaForConditionalGeneration(
         transformers.LlavaConfig(
@@ -63,7 +65,7 @@ def llava(
                 num_hidden_layers=3,
                 num_attention_heads=4,
                 num_key_value_heads=4,
-                max_position_embeddings=256,
+                max_position_embeddings=WINDOW,
                 tie_word_embeddings=True,
                 bos_token_id=tokenizer.bos_token_id,
                 eos_token_id=tokenizer.eos_token_id,

@@ -11,7 +11,13 @@ CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:;
 
 
 def word_pieces(
-    texts: Iterable[str], *, specials: dict[str, str], template: str, pair: str | None = None, lower: bool = True
+    texts: Iterable[str],
+    *,
+    specials: dict[str, str],
+    template: str,
+    pair: str | None = None,
+    lower: bool = True,
+    longest: int = 64,
 ) -> PreTrainedTokenizerFast:
     """A word-piece tokenizer: each word of the texts is one token, any other word falls into its characters.
 
@@ -21,6 +27,7 @@ def word_pieces(
         template: Special tokens around one text, `$A` in its place.
         pair: The same for two texts, `$A` and `$B`.
         lower: Whether capitals are folded.
+        longest: Most tokens that the model reads.
     """
     found = {word for text in texts for word in re.findall(PIECE, text.lower() if lower else text)}
     characters = dict.fromkeys(CHARACTERS.lower() if lower else CHARACTERS)
@@ -37,4 +44,4 @@ def word_pieces(
     core.decoder = decoders.WordPiece(prefix="##", cleanup=True)
     ids = [(token, vocabulary[token]) for token in specials.values()]
     core.post_processor = processors.TemplateProcessing(single=template, pair=pair, special_tokens=ids)
-    return PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=64, **specials)
+    return PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=longest, **specials)
