@@ -34,13 +34,17 @@ def test_words_are_tokens_and_others_fall_into_characters():
     assert pair["token_type_ids"] == [0, 0, 0, 1, 1]
 
 
-def test_hidden_spans_leave_the_special_tokens_alone():
-    mask = torch.tensor([[1] * 12, [1] * 5 + [0] * 7, [1] * 3 + [0] * 9])
-    hidden = text._spans(mask, torch.Generator().manual_seed(0))
+def test_hidden_tokens_leave_the_special_ones_alone_and_prefer_rare_words():
+    mask = torch.tensor([[1] * 12, [1] * 5 + [0] * 7, [1] * 3 + [0] * 9, [1] * 12])
+    weights = torch.ones(mask.shape)
+    weights[3, 4] = 1e6
+    hidden = text.hidden_tokens(mask, weights, torch.Generator().manual_seed(0))
     assert hidden.any(dim=1).all()
     assert not hidden[:, 0].any()
-    for row, length in enumerate([12, 5, 3]):
+    for row, length in enumerate([12, 5, 3, 12]):
         assert not hidden[row, length - 1 :].any()
+    assert hidden[1].sum() == hidden[3].sum() == 1
+    assert hidden[3, 4]
 
 
 def test_a_mirrored_image_exchanges_left_and_right_in_its_texts_only():

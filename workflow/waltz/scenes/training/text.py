@@ -16,6 +16,8 @@ BATCH = 64
 MASKED = 0.15
 """Share of the tokens that are hidden."""
 LONGEST_SPAN = 3
+RARITY = 0.7
+"""How strongly rare words are preferred where one word is hidden: the power of their frequency, inverted."""
 
 Told = Callable[[int, float], object]
 Trained = tuple[Any, Any]
@@ -23,16 +25,20 @@ Trained = tuple[Any, Any]
 
 
 def masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) -> Trained:
-    """A masked language model that hides spans of one to three words, as SpanBERT does."""
+    """A masked language model that hides spans of one to three words, as SpanBERT does, or one word, rare ones sooner."""
     torch.manual_seed(seed)
     tokenizer = word_pieces(sentences, specials=BERT, template=BERT_ONE, pair=BERT_TWO)
+    counts = torch.ones(len(tokenizer))
+    for ids in tokenizer(list(sentences))["input_ids"]:
+        counts[ids] += 1
+    rarity = counts**-RARITY
     network = transformers.BertForMaskedLM(_bert(tokenizer, hidden=112, layers=3))
     generator = torch.Generator().manual_seed(seed)
     order = batches(len(sentences), BATCH, generator)
 
     def loss(_: int) -> torch.Tensor:
         batch = encode(tokenizer, [sentences[index] for index in next(order)])
-        hidden = _spans(batch["attention_mask"], generator)
+        hidden = hidden_tokens(batch["attention_mask"], rarity[batch["input_ids"]], generator)
         labels = batch["input_ids"].masked_fill(~hidden, -100)
         batch["input_ids"] = batch["input_ids"].masked_fill(hidden, tokenizer.mask_token_id)
         found: torch.Tensor = network(**batch, labels=labels).loss
@@ -148,12 +154,20 @@ def encode(tokenizer: Any, *texts: list[str]) -> dict[str, torch.Tensor]:
     return {name: encoded[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded}
 
 
-def _spans(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Which tokens are hidden: one in half of the rows, spans in the others, never the special tokens at the ends."""
+def hidden_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Which tokens are hidden: spans in every other row, one token in the others, never the special ones at the ends.
+
+    Args:
+        mask: 1 where a row has a token, int64 of shape (rows, tokens).
+        weights: How likely each token is the one, float32 of shape (rows, tokens).
+        generator: What draws.
+    Returns:
+        bool of shape (rows, tokens).
+    """
     hidden = torch.zeros_like(mask, dtype=torch.bool)
     for row, length in enumerate(mask.sum(dim=1).tolist()):
         if row % 2:
-            hidden[row, int(torch.randint(1, max(2, length - 1), (1,), generator=generator))] = True
+            hidden[row, 1 + int(torch.multinomial(weights[row, 1 : length - 1], 1, generator=generator))] = True
             continue
         wanted = max(1, round(MASKED * (length - 2)))
         while int(hidden[row].sum()) < wanted:
