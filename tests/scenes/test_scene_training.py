@@ -30,8 +30,8 @@ def test_words_are_tokens_and_others_fall_into_characters():
     tokenizer = word_pieces(["Two zebras."], specials=text.BERT, template=text.BERT_ONE, pair=text.BERT_TWO)
     assert tokenizer.tokenize("two zebras, cat") == ["two", "zebras", ",", "c", "##a", "##t"]
     assert tokenizer.decode(tokenizer("Two zebras.")["input_ids"], skip_special_tokens=True) == "two zebras."
-    pair = tokenizer("two", "zebras")
-    assert pair["token_type_ids"] == [0, 0, 0, 1, 1]
+    pair = tokenizer.convert_ids_to_tokens(tokenizer("two", "zebras")["input_ids"])
+    assert pair == ["[CLS]", "two", "[SEP]", "zebras", "[SEP]"]
 
 
 def test_hidden_tokens_leave_the_special_ones_alone_and_prefer_rare_words():

@@ -10,7 +10,7 @@ from waltz.scenes.training.loop import batches, optimise
 from waltz.scenes.training.vocabulary import word_pieces
 
 BERT = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-BERT_ONE, BERT_TWO = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"
+BERT_ONE, BERT_TWO = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]"
 GPT = {"pad_token": "<|pad|>", "unk_token": "<|unk|>", "bos_token": "<|endoftext|>"}
 BATCH = 64
 MASKED = 0.15
@@ -25,7 +25,7 @@ Trained = tuple[Any, Any]
 
 
 def masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) -> Trained:
-    """A masked language model that hides spans of one to three words, as SpanBERT does, or one word, rare ones sooner."""
+    """A masked language model that hides spans of one to three words, as SpanBERT does, or one, rare ones sooner."""
     torch.manual_seed(seed)
     tokenizer = word_pieces(sentences, specials=BERT, template=BERT_ONE, pair=BERT_TWO)
     counts = torch.ones(len(tokenizer))
@@ -151,7 +151,7 @@ def _bert(tokenizer: Any, *, hidden: int, layers: int) -> Any:
 def encode(tokenizer: Any, *texts: list[str]) -> dict[str, torch.Tensor]:
     """Texts, or pairs of texts, as a padded batch."""
     encoded = tokenizer(*texts, padding=True, truncation=True, max_length=96, return_tensors="pt")
-    return {name: encoded[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded}
+    return {name: encoded[name] for name in ("input_ids", "attention_mask")}
 
 
 def hidden_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
