@@ -6,13 +6,16 @@ from random import Random
 import pytest
 import torch
 import transformers
+import yaml
 
 from waltz.scenes.sample import scenes
 from waltz.scenes.training import MODELS, TOWER, data, decoder, recipes, text, vision
 from waltz.scenes.training.scores import LEAST, MOST, SCORES, measure, serves
 from waltz.scenes.training.vocabulary import word_pieces
 
-COMMITTED = Path(__file__).parents[2] / "resources" / "scenes" / "models"
+ROOT = Path(__file__).parents[2]
+COMMITTED = ROOT / "resources" / "scenes" / "models"
+NAMES = sorted(folder.name for folder in COMMITTED.iterdir())
 NEW_SEED, SCENES = 991, 150
 GRAPHS = scenes(60, 5, "training")
 
@@ -111,7 +114,13 @@ def test_a_score_serves_at_its_bound():
     assert serves("clip", "acc_r relation", 0.1) is None
 
 
-@pytest.mark.parametrize("name", MODELS)
+def test_the_default_world_measures_every_committed_model():
+    study = yaml.safe_load((ROOT / "config" / "scenes.yaml").read_text())
+    assert sorted(study["scenes"]["models"]) == NAMES
+    assert set(NAMES) <= set(MODELS)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_committed_model_is_good_enough_on_scenes_of_a_new_seed(name):
     scores = measure(name, COMMITTED / name, NEW_SEED, SCENES)
     for metric, found in scores.items():
@@ -122,5 +131,5 @@ def test_a_committed_model_is_good_enough_on_scenes_of_a_new_seed(name):
 
 def test_the_committed_models_weigh_six_megabytes_at_most_and_have_cards():
     assert sum(file.stat().st_size for file in COMMITTED.rglob("*") if file.is_file()) <= 6_000_000
-    for name in MODELS:
+    for name in NAMES:
         assert "| score | value |" in (COMMITTED / name / "README.md").read_text()

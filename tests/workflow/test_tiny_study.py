@@ -140,10 +140,13 @@ def test_a_study_replaces_the_default_and_never_merges_with_it(fresh):
 
 
 def test_the_default_and_a_named_study(fresh):
-    assert "results/scenes/sources/coco.parquet" in fresh.snakemake("--dry-run", study="")
-    plan = fresh.snakemake("--dry-run", "--config", "study=valse", study="")
-    assert "results/valse/evaluation/smollm2-135m-instruct/existence.parquet" in plan
-    assert "results/scenes" not in plan
+    plan = fresh.snakemake("--dry-run", "--config", "study=scenes", study="")
+    assert "results/scenes/sources/coco.parquet" in plan
+    assert "results/valse" not in plan
+    for arguments in ((), ("--config", "study=valse")):
+        plan = fresh.snakemake("--dry-run", *arguments, study="")
+        assert "results/valse/evaluation/smollm2-135m-instruct/existence.parquet" in plan
+        assert "results/scenes" not in plan
 
 
 @pytest.mark.parametrize(

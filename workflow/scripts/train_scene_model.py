@@ -14,7 +14,11 @@ from waltz.scenes.training.scores import measure
 name = snakemake.wildcards.scene_model
 folder = Path(snakemake.output.model)
 
-with job(snakemake.log[0]), lease(0, snakemake.threads), progress(RECIPES[name].steps, "step", name) as bar:
+with (
+    job(snakemake.log[0]),
+    lease(0, snakemake.threads),
+    progress(RECIPES[name].steps * RECIPES[name].cycles, "step", name) as bar,
+):
 
     def told(step: int, loss: float) -> None:
         """Move the bar, and log a loss now and then."""

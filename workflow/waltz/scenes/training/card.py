@@ -26,8 +26,9 @@ def card(
         "",
         f"{architecture}, {parameters:,} parameters, half precision; stands for {recipe.role}.",
         "",
-        f"- trained from scratch on {recipe.scenes:,} drawn scenes of seed {recipe.seed}, {recipe.steps:,} steps,"
-        f" {seconds / 60:.1f} minutes on a CPU",
+        f"- trained on {recipe.scenes:,} drawn scenes of seed {recipe.seed}, {recipe.steps:,} steps"
+        + (f", and again on {recipe.scenes:,} of the next seed" if recipe.cycles > 1 else "")
+        + (f"; {seconds / 60:.1f} minutes on a CPU" if seconds else ""),
         "- made by `snakemake scene_models --cores 2 --config study=scenes`; licence MIT",
         "- knows the world of the scenes, and nothing else",
         "",

@@ -38,7 +38,14 @@ def prompt(question: str) -> str:
 
 
 def llava(
-    tower: Any, pixels: torch.Tensor, turns: Sequence[Sequence[Turn]], *, seed: int, steps: int, told: Told
+    tower: Any,
+    pixels: torch.Tensor,
+    turns: Sequence[Sequence[Turn]],
+    *,
+    seed: int,
+    steps: int,
+    told: Told,
+    start: Trained | None = None,
 ) -> Trained:
     """A decoder over the patches of a trained CLIP's vision tower, which goes on learning.
 
@@ -49,36 +56,17 @@ def llava(
         seed: Seed of weights and batches.
         steps: Number of batches.
         told: Told step and loss.
+        start: A trained LLaVA and its processor, to go on from; the tower is then its own.
     """
     torch.manual_seed(seed)
-    texts = [prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
-    specials = {**LLAVA, "image_token": IMAGE_TOKEN}
-    tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
-    tokenizer.padding_side = "right"
-    network = transformers.LlavaForConditionalGeneration(
-        transformers.LlavaConfig(
-            vision_config=tower.config,
-            text_config=transformers.LlamaConfig(
-                vocab_size=len(tokenizer),
-                hidden_size=112,
-                intermediate_size=280,
-                num_hidden_layers=3,
-                num_attention_heads=4,
-                num_key_value_heads=4,
-                max_position_embeddings=WINDOW,
-                tie_word_embeddings=True,
-                bos_token_id=tokenizer.bos_token_id,
-                eos_token_id=tokenizer.eos_token_id,
-                pad_token_id=tokenizer.pad_token_id,
-            ),
-            image_token_index=tokenizer.convert_tokens_to_ids(IMAGE_TOKEN),
-            image_seq_length=PATCHES,
-            vision_feature_layer=-1,
-            vision_feature_select_strategy="default",
-            tie_word_embeddings=True,
-        )
-    )
-    network.model.vision_tower.load_state_dict(tower.state_dict())
+    if start is None:
+        texts = [prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
+        specials = {**LLAVA, "image_token": IMAGE_TOKEN}
+        tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
+        network = transformers.LlavaForConditionalGeneration(_config(tokenizer, tower.config))
+        network.model.vision_tower.load_state_dict(tower.state_dict())
+    else:
+        network, tokenizer = start[0], start[1].tokenizer
     generator = torch.Generator().manual_seed(seed)
     order = batches(len(turns), 40, generator)
 
@@ -117,6 +105,30 @@ def processor(tokenizer: Any) -> Any:
         num_additional_image_tokens=1,
         image_token=IMAGE_TOKEN,
         chat_template=CHAT,
+    )
+
+
+def _config(tokenizer: Any, tower: Any) -> Any:
+    return transformers.LlavaConfig(
+        vision_config=tower,
+        text_config=transformers.LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=112,
+            intermediate_size=280,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            max_position_embeddings=WINDOW,
+            tie_word_embeddings=True,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        ),
+        image_token_index=tokenizer.convert_tokens_to_ids(IMAGE_TOKEN),
+        image_seq_length=PATCHES,
+        vision_feature_layer=-1,
+        vision_feature_select_strategy="default",
+        tie_word_embeddings=True,
     )
 
 

@@ -19,26 +19,28 @@ class Recipe:
 
     Attributes:
         scenes: Training scenes seen.
-        steps: Batches.
-        seed: Seed of scenes, weights and batches.
+        steps: Batches of a cycle.
+        seed: Seed of scenes, weights and batches of the first cycle; the next has the next seed.
         role: What it stands for.
+        cycles: How often the learning rate rises and falls, each time on new scenes.
     """
 
     scenes: int
     steps: int
     seed: int
     role: str
+    cycles: int = 1
 
 
 RECIPES = {
     "masked-lm": Recipe(9000, 2600, 101, "SpanBERT's and BERT's place in proposals, GRUEN's likelihood"),
     "acceptability": Recipe(9000, 900, 102, "GRUEN's CoLA classifier"),
-    "nli": Recipe(7000, 1200, 103, "the NLI filter"),
+    "nli": Recipe(9000, 3200, 103, "the NLI filter"),
     "causal-lm": Recipe(9000, 900, 104, "text-only baseline"),
     "tower": Recipe(9000, 1200, 105, "a CLIP half-way: what clip and llava start from"),
-    "clip": Recipe(11000, 1300, 108, "encoder, contrastive"),
+    "clip": Recipe(11000, 1300, 108, "encoder, contrastive", cycles=2),
     "matcher": Recipe(9000, 800, 106, "encoder with a matching head"),
-    "llava": Recipe(9000, 1300, 107, "decoder"),
+    "llava": Recipe(9000, 1300, 107, "decoder", cycles=2),
 }
 """By name. `clip` goes on from `tower`, `llava` starts from its vision half; the tower itself is not committed."""
 
@@ -52,26 +54,35 @@ def train(name: str, tower: Path | None, told: Told) -> tuple[Any, Any]:
         told: Told step and loss.
     """
     recipe = RECIPES[name]
-    graphs = data.graphs(recipe.scenes, recipe.seed, "training")
+    made = None
+    if name == "clip":
+        assert tower is not None
+        network = transformers.CLIPModel.from_pretrained(tower, dtype=torch.float32)
+        made = (network, transformers.AutoProcessor.from_pretrained(tower))
+    for seed in range(recipe.seed, recipe.seed + recipe.cycles):
+        made = _cycle(name, recipe, seed, made, tower, told)
+    assert made is not None
+    return made
+
+
+def _cycle(
+    name: str, recipe: Recipe, seed: int, start: tuple[Any, Any] | None, tower: Path | None, told: Told
+) -> tuple[Any, Any]:
+    graphs = data.graphs(recipe.scenes, seed, "training")
     if name in TEXT:
         prepare, learn = TEXT[name]
-        examples = [entry for graph in graphs for entry in prepare(graph, data.generator(name, recipe.seed, graph))]
-        return learn(examples, seed=recipe.seed, steps=recipe.steps, told=told)
+        examples = [entry for graph in graphs for entry in prepare(graph, data.generator(name, seed, graph))]
+        return learn(examples, seed=seed, steps=recipe.steps, told=told)
     pixels = data.pixels(graphs)
     if name == "llava":
         assert tower is not None
         eye = transformers.CLIPVisionModel.from_pretrained(tower, dtype=torch.float32)
-        turns = [data.turns(graph, data.generator(name, recipe.seed, graph)) for graph in graphs]
-        return decoder.llava(eye, pixels, turns, seed=recipe.seed, steps=recipe.steps, told=told)
-    pairs = [data.example(graph, data.generator(name, recipe.seed, graph)) for graph in graphs]
+        turns = [data.turns(graph, data.generator(name, seed, graph)) for graph in graphs]
+        return decoder.llava(eye, pixels, turns, seed=seed, steps=recipe.steps, told=told, start=start)
+    pairs = [data.example(graph, data.generator(name, seed, graph)) for graph in graphs]
     if name == "matcher":
-        return vision.matcher(pixels, pairs, seed=recipe.seed, steps=recipe.steps, told=told)
-    start = None
-    if name == "clip":
-        assert tower is not None
-        network = transformers.CLIPModel.from_pretrained(tower, dtype=torch.float32)
-        start = (network, transformers.AutoProcessor.from_pretrained(tower))
-    return vision.clip(pixels, pairs, seed=recipe.seed, steps=recipe.steps, told=told, start=start)
+        return vision.matcher(pixels, pairs, seed=seed, steps=recipe.steps, told=told)
+    return vision.clip(pixels, pairs, seed=seed, steps=recipe.steps, told=told, start=start)
 
 
 TEXT: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]]]] = {

@@ -99,7 +99,7 @@ def nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, told
         found: torch.Tensor = network(**batch, labels=torch.tensor([LABELS.index(entry[2]) for entry in chosen])).loss
         return found
 
-    optimise(network, loss, steps=steps, rate=1.2e-3, told=told)
+    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
     return network, tokenizer
 
 
