@@ -204,8 +204,8 @@ def test_images_are_written_under_every_name(tmp_path: Path) -> None:
     graphs = scenes(4, 1)
     write_sources(tmp_path, graphs, 5)
     names = ["coco/val2017/000000000002.png", "coco/val2014/COCO_val2014_000000000002.png", "visual7w/images/v7w_2.png",
-             "gqa/images/n2.png", "visdial/train2014/COCO_train2014_000000000002.png",
-             "visdial/val2018/VisualDialog_val2018_000000000002.png"]  # fmt: skip
+             "gqa/images/n2.png", "visdial/images/COCO_val2014_000000000002.png",
+             "visdial/images/VisualDialog_val2018_000000000002.png"]  # fmt: skip
     contents = {(tmp_path / name).read_bytes() for name in names}
     assert len(contents) == 1
     for split in ("train", "dev", "test"):
