@@ -107,7 +107,7 @@ def _latex_grid(frame: pd.DataFrame) -> str:
     escaped = frame.map(_escaped)
     escaped.columns = pd.Index([_escaped(str(name)) for name in frame.columns])
     escaped.index = pd.Index([_escaped(str(name)) for name in frame.index], name=frame.index.name)
-    return str(escaped.to_latex(column_format="l" + "r" * len(frame.columns)))
+    return str(escaped.to_latex(column_format="l" + "r" * len(frame.columns), index_names=False))
 
 
 def _escaped(value: str) -> str:
