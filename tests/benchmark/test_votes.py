@@ -50,7 +50,7 @@ def test_alpha_that_is_undefined_says_why():
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("item_id,annotator\na,x\n", "lacks the columns answer, caption_position"),
+        ("item_id,annotator\na,x\n", "column 'answer' is missing; it has item_id, annotator"),
         (HEADER + "a,x,third,first\n", "line 2: answer 'third'"),
         (HEADER + "a,x,first,left\n", "line 2: caption_position 'left'"),
         (HEADER + "a,x,first,first\nz,x,first,first\n", "line 3: item 'z' is not in the data set"),

@@ -55,7 +55,7 @@ def test_ids_of_the_users_own_are_kept(tmp_path):
         ([{"image": "a", "caption": 3, "foil": "c"}], "item 1: 'caption' is 3, not a text"),
         ([{"id": "1", "image": "a", "caption": "b", "foil": "c"}] * 2, "item 2: id '1' stands twice"),
         ([], "holds no pairs"),
-        (7, "is no list of objects"),
+        (7, "the root is a whole number"),
     ],
 )
 def test_a_fault_is_named_with_file_item_and_field(tmp_path, rows, fault):

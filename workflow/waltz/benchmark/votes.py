@@ -13,6 +13,7 @@ import krippendorff
 import pandas as pd
 
 from waltz.core.errors import UserError
+from waltz.sources.stream import csv_records
 
 ANSWERS = ("first", "second", "both", "neither", "cannot tell")
 POSITIONS = ("first", "second")
@@ -26,18 +27,11 @@ def read_annotations(path: str | Path, item_ids: Iterable[str]) -> list[dict[str
         UserError: A column is missing, an answer or position is none of those known, an item is not in the
             data set, or an annotator answered an item twice.
     """
-    try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
-    except (ValueError, OSError) as error:
-        raise UserError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
-    missing = [name for name in COLUMNS if name not in frame.columns]
-    if missing:
-        raise UserError(f"{path}: lacks the columns {', '.join(missing)}; it needs {', '.join(COLUMNS)}")
     known = set(item_ids)
     seen: set[tuple[str, str]] = set()
     rows = []
-    for line, record in enumerate(frame[list(COLUMNS)].to_dict("records"), 2):
-        row = {str(key): str(value).strip() for key, value in record.items()}
+    for line, record in csv_records(path, required=COLUMNS):
+        row = {name: record[name].strip() for name in COLUMNS}
         if row["answer"] not in ANSWERS:
             raise UserError(f"{path}: line {line}: answer {row['answer']!r} is none of {', '.join(ANSWERS)}")
         if row["caption_position"] not in POSITIONS:

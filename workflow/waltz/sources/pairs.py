@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
 from waltz.core.text import changed_spans, slice_of
+from waltz.sources.stream import csv_records, list_entries, object_entries, root_kind
 
 REQUIRED = ("image", "caption", "foil")
 OPTIONAL = ("id", "phenomenon")
@@ -80,22 +82,13 @@ def _records(path: Path) -> list[dict[str, Any]]:
         raise UserError(
             f"{path}: its name ends in {path.suffix or 'nothing'}; pairs are read from {', '.join(SUFFIXES)}"
         )
-    try:
-        if path.suffix == ".csv":
-            frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
-        elif path.suffix == ".parquet":
-            frame = pd.read_parquet(path)
-        else:
-            return _json_records(path)
-    except (ValueError, OSError) as error:
-        raise UserError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
-    return [{str(key): value for key, value in record.items()} for record in frame.to_dict("records")]
-
-
-def _json_records(path: Path) -> list[dict[str, Any]]:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if isinstance(content, dict):
-        content = [{"id": key, **value} if isinstance(value, dict) else value for key, value in content.items()]
-    if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
-        raise UserError(f"{path}: is no list of objects with {', '.join(REQUIRED)}")
-    return content
+    if path.suffix == ".csv":
+        return [dict(record) for _, record in csv_records(path, required=REQUIRED)]
+    if path.suffix == ".parquet":
+        try:
+            return list(pq.read_table(path, partitioning=None).to_pylist())
+        except (OSError, pa.ArrowInvalid) as error:
+            raise UserError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+    if root_kind(path) == "an object":
+        return [{"id": name, **record} for name, record in object_entries(path, "")]
+    return list(list_entries(path, "", dict))

@@ -67,6 +67,20 @@ def object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, 
         _expect(path, key, "an object")
 
 
+def root_kind(path: str | Path) -> str:
+    """What the root of a JSON file is, in words: `an object`, `a list`, …
+
+    Raises:
+        UserError: No such file, or no JSON.
+    """
+    with _opened(path) as file:
+        try:
+            _, event, value = next(ijson.parse(file, use_float=True))
+        except (ijson.JSONError, StopIteration) as error:
+            raise _malformed(path, error) from None
+    return OPENINGS.get(event, kind_of(value))
+
+
 def value_at(path: str | Path, key: str, kind: type[T]) -> T:
     """The small value at `key`; reading stops once it is found.
 
