@@ -38,7 +38,7 @@ RECIPES = {
     "nli": Recipe(9000, 2400, 103, "the NLI filter"),
     "causal-lm": Recipe(9000, 900, 104, "text-only baseline"),
     "tower": Recipe(9000, 1200, 105, "a CLIP half-way: what clip and llava start from"),
-    "clip": Recipe(11000, 1300, 108, "encoder, contrastive", cycles=2),
+    "clip": Recipe(11000, 1300, 108, "encoder, contrastive", cycles=4),
     "matcher": Recipe(9000, 800, 106, "encoder with a matching head"),
     "llava": Recipe(9000, 1300, 107, "decoder", cycles=2),
 }
