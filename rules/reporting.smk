@@ -77,6 +77,7 @@ rule frequency_figures:
     """Words exchanged and pronouns, before and after validation (thesis figures 3.1, A.1, A.3, A.4)."""
     input:
         frequencies=rules.validation_statistics.output.frequencies,
+        style="workflow/waltz/reporting/waltz.mplstyle",
     output:
         svg=report(
             FIGURES["svg"],
@@ -98,6 +99,7 @@ rule frequency_figures:
 rule page:
     """One page that links all tables and figures."""
     input:
+        template="workflow/waltz/reporting/templates/index.html",
         tables=TABLES,
         figures=FIGURES["svg"] + SHEET,
         pngs=FIGURES["png"],

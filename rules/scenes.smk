@@ -4,6 +4,7 @@ from waltz.scenes.training import MODELS as SCENE_MODELS
 from waltz.scenes.training import TOWER
 
 MEASURED = study("scenes.models")
+WORLD = expand("workflow/waltz/scenes/{table}.yaml", table=["kinds", "verbs"])
 
 
 wildcard_constraints:
@@ -12,6 +13,8 @@ wildcard_constraints:
 
 rule draw_scenes:
     """Images and annotation files of a seed's scenes, in the formats of the real data sets."""
+    input:
+        world=WORLD,
     output:
         files=DRAWN_FILES,
         images=[directory(path) for path in DRAWN_IMAGES],
@@ -34,6 +37,7 @@ rule draw_scenes:
 rule train_scene_model:
     """One small model from scratch, with its card."""
     input:
+        world=WORLD,
         tower=lambda wildcards: (
             [f"<results>/scene_models/{TOWER}"]
             if wildcards.scene_model in ("clip", "llava")
@@ -65,6 +69,7 @@ rule scene_models:
 rule scene_model_scores:
     """What the committed scene models can do on held-out scenes of the study's seed."""
     input:
+        world=WORLD,
         weights=expand(
             "resources/scenes/models/{scene_model}/model.safetensors",
             scene_model=MEASURED,

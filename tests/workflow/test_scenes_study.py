@@ -41,3 +41,12 @@ def test_the_page_shows_sheet_sources_and_scores(drawn):
 
 def test_a_second_run_has_nothing_to_do(drawn):
     assert drawn.planned() == set()
+
+
+def test_an_edited_table_of_the_world_draws_it_anew(drawn):
+    path = drawn.folder / "workflow/waltz/scenes/verbs.yaml"
+    text = path.read_text()
+    path.write_text(text + "\n# edited\n")
+    assert {"draw_scenes", "source", "scene_model_scores", "page"} <= drawn.planned()
+    path.write_text(text)
+    assert drawn.planned() == set()

@@ -72,6 +72,8 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
     [
         ("workflow/waltz/reporting/verdicts.py", '"compatible"', '"fits"', {"table_A_2", "table_3_4", "page"}),
         ("workflow/waltz/reporting/figures.py", "WORDS = 20", "WORDS = 10", {"frequency_figures", "page"}),
+        ("workflow/waltz/reporting/waltz.mplstyle", "font.size: 9", "font.size: 8", {"frequency_figures", "page"}),
+        ("workflow/waltz/reporting/templates/index.html", "<h2", "<h3", {"page"}),
         ("workflow/waltz/reporting/page.py", "autoescape=True", "autoescape=bool(1)", {"page"}),
         (
             "workflow/waltz/evaluation/perplexity.py",
