@@ -1,0 +1,1 @@
+"""Stage `filters`: what models say about candidates: is it grammatical, does it contradict its caption."""
