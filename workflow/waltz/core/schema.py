@@ -46,8 +46,13 @@ CANDIDATE_FIELDS = [
     pa.field("proposal_score", pa.float64()),
 ]
 
+CANDIDATES = Layout("candidates", pa.schema([*CANDIDATE_FIELDS, pa.field("rejected", pa.string())]), key=("item_id",))
+"""One row a candidate; `rejected` says why the rules of its instrument cannot use it."""
+
 FILTER_FIELDS = [
     pa.field("grammaticality", pa.float64()),
+    pa.field("caption_grammaticality", pa.float64()),
+    pa.field("caption_perplexity", pa.float64()),
     pa.field("nli_entailment", pa.float64()),
     pa.field("nli_neutral", pa.float64()),
     pa.field("nli_contradiction", pa.float64()),
@@ -55,7 +60,12 @@ FILTER_FIELDS = [
     pa.field("rejected", pa.string()),
 ]
 
+FILTERED = Layout("filtered candidates", pa.schema([*CANDIDATE_FIELDS, *FILTER_FIELDS]), key=("item_id",))
+"""One row a candidate with what the filters say. `grammaticality` is the foil's; that of the caption, and its
+perplexity, are there where alternatives of one caption are ranked."""
+
 VOTE_FIELDS = [
+    pa.field("voter", pa.string()),
     pa.field("votes_caption", pa.int32()),
     pa.field("votes_foil", pa.int32()),
     pa.field("votes_other", pa.int32()),
@@ -67,7 +77,8 @@ BENCHMARK = Layout(
     pa.schema([*CANDIDATE_FIELDS, *FILTER_FIELDS, *VOTE_FIELDS, pa.field("release", pa.string())]),
     key=("item_id",),
 )
-"""One row an item. `valid` is null where nobody voted; `release` is the upstream record as JSON."""
+"""One row an item. `valid` is null where nobody voted; `voter` is `people` or `oracle`; `release` is the
+upstream record as JSON."""
 
 ANNOTATIONS = Layout(
     "annotations",
@@ -120,6 +131,34 @@ FREQUENCIES = Layout(
     key=("dataset", "kind", "items", "side", "word"),
 )
 """How often a word stands in captions or foils (`side`), of all or of the valid `items`."""
+
+FUNNEL = Layout(
+    "funnel",
+    pa.schema(
+        [
+            _required("instrument", pa.string()),
+            _required("step", pa.string()),
+            _required("count", pa.int64()),
+            _required("lost", pa.list_(pa.struct([("reason", pa.string()), ("count", pa.int64())]))),
+        ]
+    ),
+    key=("instrument", "step"),
+)
+"""How many candidates of an instrument are left after each step, and why the others are not."""
+
+ORACLE = Layout(
+    "oracle's verdicts",
+    pa.schema(
+        [
+            _required("instrument", pa.string()),
+            _required("candidates", pa.string()),
+            _required("metric", pa.string()),
+            *MEASURE_FIELDS,
+        ]
+    ),
+    key=("instrument", "candidates", "metric"),
+)
+"""Shares of captions that are true, foils that are false and sentences inside the grammar, by the scenes' oracle."""
 
 EVALUATION = Layout(
     "evaluation",

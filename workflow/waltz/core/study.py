@@ -15,6 +15,29 @@ from waltz.core.errors import UserError
 DEFAULT = "valse"
 ITEM_FORMATS = ("valse-release", "pairs")
 """Formats of finished items, whose files are data sets."""
+RAW_MATERIAL = {
+    "existence": "visual7w",
+    "counting-balanced": "visual7w",
+    "counting-small": "visual7w",
+    "counting-adversarial": "visual7w",
+    "plurality": "coco-captions",
+    "relations": "coco-captions",
+    "action-replacement": "swig",
+    "actant-swap": "swig",
+    "coreference-standard": "visdial",
+    "coreference-clean": "visdial",
+    "foil-it": "foil-it",
+}
+"""Format of the source that each instrument is built from."""
+PROPOSED = {"relations": "spans", "action-replacement": "verbs"}
+"""Instruments whose foils a model proposes, with the key of that model under `proposals`."""
+FILTERS = {
+    "grammaticality": ("likelihood", "acceptability"),
+    "contradiction": ("nli",),
+    "ranking": ("likelihood", "acceptability", "ranking"),
+}
+"""Keys under `filters` of the models that each filter of an instrument asks."""
+FILTER_MODELS = frozenset(key for keys in FILTERS.values() for key in keys)
 
 
 def study_file(config: Mapping[str, Any], given: Sequence[object], folder: Path) -> Path | None:
@@ -49,13 +72,24 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
     fault = best_match(Draft202012Validator(schema).iter_errors(config))
     if fault is not None:
         raise UserError(f"study file: {_explain(fault)}")
-    known = datasets(config)
+    known = {**datasets(config), **instruments(config)}
     models = config.get("models", {})
     scored = config.get("evaluation", {})
     named = (
         ("evaluation.datasets", scored.get("datasets", []), known),
         ("evaluation.models", scored.get("models", []), models),
         ("reporting.pronouns", config["reporting"].get("pronouns", []), known),
+        ("benchmark.annotations", config.get("benchmark", {}).get("annotations", {}), instruments(config)),
+        *(
+            (f"filters.{key}", [name], models)
+            for key, name in config.get("filters", {}).items()
+            if key in FILTER_MODELS
+        ),
+        *(
+            (f"proposals.{key}", [config["proposals"][key]], models)
+            for key in PROPOSED.values()
+            if "proposals" in config
+        ),
     )
     for place, names, there in named:
         for name in names:
@@ -68,7 +102,8 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
             f"study file: scenes is missing: sources.{drawn[0]} is drawn, which needs scenes.count and scenes.seed"
         )
     if known and "benchmark" not in config:
-        raise UserError("study file: benchmark is missing: data sets of finished items need benchmark.valid_votes")
+        raise UserError("study file: benchmark is missing: data sets need benchmark.valid_votes")
+    _check_instruments(config)
 
 
 def datasets(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -89,6 +124,39 @@ def datasets(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
                 )
             found[name] = {"source": source, "format": entry["format"], **file}
     return found
+
+
+def instruments(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every instrument that the study builds, with its entry."""
+    return dict(config.get("instruments", {}))
+
+
+def needed_models(config: Mapping[str, Any], instrument: str) -> dict[str, str]:
+    """Names of the models that the filters of an instrument ask, by their keys under `filters`."""
+    keys = {key for name in config["instruments"][instrument]["filters"] for key in FILTERS[name]}
+    return {key: config["filters"][key] for key in sorted(keys)}
+
+
+def _check_instruments(config: Mapping[str, Any]) -> None:
+    """Refuse instruments whose source, models or name do not fit the rest of the study."""
+    taken = datasets(config)
+    for name, entry in instruments(config).items():
+        place = f"study file: instruments.{name}"
+        source, wanted = entry["source"], RAW_MATERIAL[name]
+        if source not in config["sources"]:
+            near = _nearest(source, config["sources"])
+            raise UserError(f"{place}.source: no source is called {source!r}{near}")
+        if config["sources"][source]["format"] != wanted:
+            given = config["sources"][source]["format"]
+            raise UserError(f"{place}.source: {source} is in format {given}, the instrument is made from {wanted}")
+        if name in taken:
+            raise UserError(f"{place}: sources.{taken[name]['source']} holds a data set of that name; leave one out")
+        if (name in PROPOSED or "most_tokens" in entry) and "proposals" not in config:
+            raise UserError(f"study file: proposals is missing: instruments.{name} needs its models")
+        if entry["filters"] and "filters" not in config:
+            raise UserError(f"study file: filters is missing: instruments.{name}.filters needs its models")
+    if config.get("benchmark", {}).get("oracle") and "scenes" not in config:
+        raise UserError("study file: benchmark.oracle: only drawn scenes have an oracle, and scenes is missing")
 
 
 def raw_sources(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

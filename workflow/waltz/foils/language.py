@@ -49,4 +49,4 @@ def parser() -> Language:
 
 def parse(texts: Iterable[str]) -> Iterator[Doc]:
     """Parses of texts, in order; a text of white space gives an empty parse."""
-    return parser().pipe(texts, batch_size=BATCH)
+    yield from parser().pipe(texts, batch_size=BATCH)

@@ -1,5 +1,6 @@
 """Names of images as each data set forms them, and the images themselves."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,6 +45,19 @@ def swig(verb: str, number: int) -> str:
 def still(verb: str, number: int) -> str:
     """Name of the image that shows the same things without the action."""
     return f"{verb}_{number}_still{SUFFIX}"
+
+
+def scene_of(image: str, graphs: Sequence[Graph]) -> Graph:
+    """The scene that an image shows, by the number in its name; a still shows it without its action.
+
+    Raises:
+        ValueError: The name has no number of a scene.
+    """
+    named = re.search(r"(\d+)(_still)?\.[a-z]+$", image)
+    if named is None or not 0 < int(named[1]) <= len(graphs):
+        raise ValueError(f"{image} is no image of the {len(graphs)} scenes")
+    graph = graphs[int(named[1]) - 1]
+    return without_action(graph) if named[2] else graph
 
 
 def write_images(directory: Path, graphs: Sequence[Graph]) -> int:

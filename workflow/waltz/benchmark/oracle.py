@@ -1,0 +1,74 @@
+"""What the scenes' oracle says about candidates: are captions true, foils false, sentences inside the grammar."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from waltz.core.measure import Measure, bootstrap, interval
+from waltz.scenes.graph import Graph
+from waltz.scenes.truth import in_grammar, truth
+
+Row = Mapping[str, Any]
+
+
+def oracle_shares(
+    instrument: str,
+    rows: Sequence[Row],
+    graph_of: Callable[[str], Graph],
+    groups: Mapping[str, Callable[[Row], bool]],
+    *,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Shares among several groups of an instrument's candidates.
+
+    Args:
+        instrument: Name of the instrument.
+        rows: Rows of the filtered layout.
+        graph_of: The scene of an image.
+        groups: By name, which candidates belong to a group.
+        resamples: Bootstrap resamples.
+        confidence: Coverage of the intervals, a share.
+        seed: Seed of the bootstrap.
+    Returns:
+        For each group: `captions_true` and `foils_false` among those that the oracle decides, `captions_decided`,
+        `foils_decided` and `foils_in_grammar` among all; n is the number of candidates that a share is taken over.
+    """
+    verdicts: dict[tuple[str, str], str] = {}
+    grammar: dict[str, bool] = {}
+
+    def verdict(image: str, text: str) -> str:
+        if (image, text) not in verdicts:
+            verdicts[image, text] = truth(graph_of(image), text)
+        return verdicts[image, text]
+
+    found = []
+    for group, belongs in groups.items():
+        members = [row for row in rows if belongs(row)]
+        hits: dict[str, list[tuple[bool, str]]] = {}
+        for side, right in (("caption", "true"), ("foil", "false")):
+            told = [(verdict(row["image"], row[side]), row["image"]) for row in members]
+            hits[f"{side}s_decided"] = [(said != "unknown", image) for said, image in told]
+            hits[f"{side}s_{right}"] = [(said == right, image) for said, image in told if said != "unknown"]
+        for row in members:
+            if row["foil"] not in grammar:
+                grammar[row["foil"]] = in_grammar(row["foil"])
+        hits["foils_in_grammar"] = [(grammar[row["foil"]], row["image"]) for row in members]
+        for metric, pairs in hits.items():
+            found.append(
+                {
+                    "instrument": instrument,
+                    "candidates": group,
+                    "metric": metric,
+                    **vars(_share(pairs, f"{instrument}:{group}:{metric}", resamples, confidence, seed)),
+                }
+            )
+    return found
+
+
+def _share(pairs: Sequence[tuple[bool, str]], label: str, resamples: int, confidence: float, seed: int) -> Measure:
+    if not pairs:
+        return Measure(None, 0, reason="there is no such candidate")
+    hits, images = [hit for hit, _ in pairs], [image for _, image in pairs]
+    low, high = interval(bootstrap(hits, images, resamples=resamples, seed=seed, label=label), confidence)
+    return Measure(sum(hits) / len(hits), len(hits), low, high)
