@@ -19,6 +19,8 @@ os.environ.update(
 include: "rules/common.smk"
 include: "rules/scenes.smk"
 include: "rules/sources.smk"
+include: "rules/foils.smk"
+include: "rules/filters.smk"
 include: "rules/benchmark.smk"
 include: "rules/evaluation.smk"
 include: "rules/reporting.smk"

@@ -1,5 +1,7 @@
 """Stage benchmark: items with votes, and what validation says about them."""
 
+SETS = [*DATASETS, *INSTRUMENTS]
+
 
 rule items:
     """One raw file that holds finished items, as a benchmark."""
@@ -21,12 +23,102 @@ rule items:
         "../workflow/scripts/items.py"
 
 
+rule choose:
+    """The items of one instrument among its candidates, so that the words exchanged betray no foil."""
+    input:
+        filtered="<results>/filters/{instrument}.parquet",
+    output:
+        chosen="<results>/benchmark/chosen/{instrument}.parquet",
+    log:
+        "<logs>/choose/{instrument}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        settings=lambda wildcards: {
+            key: INSTRUMENTS[wildcards.instrument][key]
+            for key in ("size", "js", "cap", "foil_cap", "halves")
+            if key in INSTRUMENTS[wildcards.instrument]
+        },
+        seed=study("seed"),
+        code=code("choose.py"),
+    script:
+        "../workflow/scripts/choose.py"
+
+
+rule vote:
+    """The chosen items of one instrument with the votes of people, of the scenes' oracle, or without any."""
+    input:
+        chosen="<results>/benchmark/chosen/{instrument}.parquet",
+        annotations=lambda wildcards: study("benchmark.annotations").get(
+            wildcards.instrument, []
+        ),
+        world=WORLD if study("benchmark.oracle") else [],
+    output:
+        pairs="<results>/benchmark/{instrument}.parquet",
+        annotations="<results>/benchmark/annotations/{instrument}.parquet",
+    log:
+        "<logs>/vote/{instrument}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        valid_votes=study("benchmark.valid_votes"),
+        scenes=study("scenes") if study("benchmark.oracle") else None,
+        code=code("vote.py"),
+    script:
+        "../workflow/scripts/vote.py"
+
+
+rule funnel:
+    """How many candidates of each instrument each step leaves, and why the others go."""
+    input:
+        chosen=expand(
+            "<results>/benchmark/chosen/{instrument}.parquet", instrument=INSTRUMENTS
+        ),
+        pairs=expand("<results>/benchmark/{instrument}.parquet", instrument=INSTRUMENTS),
+    output:
+        funnel="<results>/benchmark/funnel.parquet",
+    log:
+        "<logs>/funnel.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        instruments=list(INSTRUMENTS),
+        code=code("funnel.py"),
+    script:
+        "../workflow/scripts/funnel.py"
+
+
+rule oracle:
+    """What the scenes' oracle says of candidates before and after each filter, and of the items."""
+    input:
+        chosen=expand(
+            "<results>/benchmark/chosen/{instrument}.parquet", instrument=INSTRUMENTS
+        ),
+        world=WORLD,
+    output:
+        shares="<results>/benchmark/oracle.parquet",
+    log:
+        "<logs>/oracle.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        instruments=list(INSTRUMENTS),
+        scenes=study("scenes"),
+        grammaticality=study("filters").get("grammaticality"),
+        resamples=study("reporting.resamples"),
+        confidence=study("reporting.confidence"),
+        seed=study("seed"),
+        code=code("oracle.py"),
+    script:
+        "../workflow/scripts/oracle.py"
+
+
 rule validation_statistics:
     """Votes, lexical items, divergence and agreement of every data set (thesis A.2)."""
     input:
-        pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=DATASETS),
+        pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=SETS),
         annotations=expand(
-            "<results>/benchmark/annotations/{dataset}.parquet", dataset=DATASETS
+            "<results>/benchmark/annotations/{dataset}.parquet", dataset=SETS
         ),
     output:
         statistics="<results>/benchmark/validation/statistics.parquet",
@@ -36,7 +128,7 @@ rule validation_statistics:
     conda:
         "../envs/data.yaml"
     params:
-        datasets=list(DATASETS),
+        datasets=SETS,
         resamples=study("reporting.resamples"),
         confidence=study("reporting.confidence"),
         seed=study("seed"),

@@ -5,9 +5,12 @@ import re
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.study import (
+    PROPOSED,
     datasets,
     file_name,
     files,
+    instruments,
+    needed_models,
     raw_sources,
     study_file,
     validate,
@@ -32,6 +35,7 @@ def chosen_study():
 
 
 DATASETS, MODELS = chosen_study()
+INSTRUMENTS = instruments(config)
 FILES = files(config)
 RAW_SOURCES = raw_sources(config)
 WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if "images" in entry]
@@ -60,6 +64,20 @@ def raw_file(source, name):
     if name == "images" and "path" in entry:
         return entry["path"]
     return f"<results>/sources/raw/{source}/{name}/{file_name(entry)}"
+
+
+def weight_files_of(names):
+    """Files of several models that lie in local folders."""
+    return sorted({file for name in names for file in weight_files(MODELS[name])})
+
+
+def proposing_model(instrument):
+    """The model that proposes an instrument's foils or counts its tokens, as a list of one or none."""
+    if instrument in PROPOSED:
+        return [study(f"proposals.{PROPOSED[instrument]}")]
+    return (
+        [study("proposals.spans")] if "most_tokens" in INSTRUMENTS[instrument] else []
+    )
 
 
 DRAWN_FILES = sorted(
@@ -106,4 +124,5 @@ wildcard_constraints:
     source="|".join(map(re.escape, config["sources"])),
     part="|".join({re.escape(name) for _, name in sorted(FILES)}),
     dataset="|".join(map(re.escape, DATASETS)) or "none",
+    instrument="|".join(map(re.escape, INSTRUMENTS)) or "none",
     model="|".join(map(re.escape, MODELS)) or "none",

@@ -3,7 +3,7 @@
 TABLES = expand(
     "<results>/reporting/tables/{table}.csv", table=study("reporting.tables")
 )
-DRAWN = [(dataset, "lexical", "words exchanged") for dataset in DATASETS]
+DRAWN = [(dataset, "lexical", "words exchanged") for dataset in SETS]
 DRAWN += [(dataset, "pronoun", "pronouns") for dataset in study("reporting.pronouns")]
 FIGURES = {
     form: [
@@ -13,6 +13,19 @@ FIGURES = {
     for form in ("svg", "png")
 }
 SHEET = ["<results>/reporting/figures/scenes.png"] if "scenes" in config else []
+BUILT = (
+    {
+        "funnel": "<results>/benchmark/funnel.parquet",
+        "statistics": "<results>/benchmark/validation/statistics.parquet",
+        "printed": "resources/published/thesis-A.2.csv",
+    }
+    if INSTRUMENTS
+    else {}
+)
+if INSTRUMENTS and study("benchmark.oracle"):
+    BUILT["oracle"] = "<results>/benchmark/oracle.parquet"
+if INSTRUMENTS and study("benchmark.audit"):
+    BUILT["audit"] = "<results>/benchmark/audit.parquet"
 RUNS = [(model, dataset) for model in SCORING_MODELS for dataset in SCORED]
 
 
@@ -110,6 +123,7 @@ rule page:
         read=expand("<results>/sources/{source}.run.json", source=RAW_SOURCES),
         faults=expand("<results>/sources/images/{source}.parquet", source=WITH_IMAGES),
         scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
+        **BUILT,
     output:
         page="<results>/reporting/index.html",
     log:

@@ -3,11 +3,42 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from waltz.benchmark.funnel import reached
 from waltz.core.measure import Measure, bootstrap, interval
 from waltz.scenes.graph import Graph
 from waltz.scenes.truth import in_grammar, truth
 
 Row = Mapping[str, Any]
+
+
+def groups(grammaticality: float | None) -> dict[str, Callable[[Row], bool]]:
+    """The groups of candidates that the report compares: before, after each filter alone, after all, and the items.
+
+    Args:
+        grammaticality: Lowest grammaticality that the study keeps.
+    """
+
+    def attested(row: Row) -> bool:
+        return reached(row, "attested")
+
+    def grammatical(row: Row) -> bool:
+        return attested(row) and row["grammaticality"] is not None and row["grammaticality"] >= (grammaticality or 0)
+
+    def contradicting(row: Row) -> bool:
+        contradiction = row["nli_contradiction"]
+        return (
+            attested(row)
+            and contradiction is not None
+            and contradiction > max(row["nli_entailment"], row["nli_neutral"])
+        )
+
+    return {
+        "attested": attested,
+        "grammatical": grammatical,
+        "contradicting": contradicting,
+        "filtered": lambda row: reached(row, "ranked"),
+        "items": lambda row: bool(row["kept"]),
+    }
 
 
 def oracle_shares(
@@ -31,8 +62,8 @@ def oracle_shares(
         confidence: Coverage of the intervals, a share.
         seed: Seed of the bootstrap.
     Returns:
-        For each group: `captions_true` and `foils_false` among those that the oracle decides, `captions_decided`,
-        `foils_decided` and `foils_in_grammar` among all; n is the number of candidates that a share is taken over.
+        For each group, in percent: `captions_true` and `foils_false` among those that the oracle decides,
+        `captions_decided`, `foils_decided` and `foils_in_grammar` among all; n is what a share is taken over.
     """
     verdicts: dict[tuple[str, str], str] = {}
     grammar: dict[str, bool] = {}
@@ -71,4 +102,4 @@ def _share(pairs: Sequence[tuple[bool, str]], label: str, resamples: int, confid
         return Measure(None, 0, reason="there is no such candidate")
     hits, images = [hit for hit, _ in pairs], [image for _, image in pairs]
     low, high = interval(bootstrap(hits, images, resamples=resamples, seed=seed, label=label), confidence)
-    return Measure(sum(hits) / len(hits), len(hits), low, high)
+    return Measure(100 * sum(hits) / len(hits), len(hits), 100 * low, 100 * high)

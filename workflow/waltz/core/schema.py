@@ -160,6 +160,42 @@ ORACLE = Layout(
 )
 """Shares of captions that are true, foils that are false and sentences inside the grammar, by the scenes' oracle."""
 
+AUDIT = Layout(
+    "blind audit",
+    pa.schema(
+        [
+            _required("instrument", pa.string()),
+            _required("judge", pa.string()),
+            *MEASURE_FIELDS,
+            pa.field("warning", pa.string()),
+        ]
+    ),
+    key=("instrument", "judge"),
+)
+"""Percent of pairs in which a judge that sees no image prefers the caption."""
+
+REPRODUCTION = Layout(
+    "construction fidelity",
+    pa.schema([_required("instrument", pa.string()), _required("metric", pa.string()), *MEASURE_FIELDS]),
+    key=("instrument", "metric"),
+)
+"""Percent of released items that the foiling functions make again."""
+
+MISSES = Layout(
+    "released items not made",
+    pa.schema(
+        [
+            _required("instrument", pa.string()),
+            _required("item_id", pa.string()),
+            _required("caption", pa.string()),
+            _required("foil", pa.string()),
+            _required("cause", pa.string()),
+        ]
+    ),
+    key=("instrument", "item_id"),
+)
+"""Why the foiling functions do not make a released item."""
+
 EVALUATION = Layout(
     "evaluation",
     pa.schema(

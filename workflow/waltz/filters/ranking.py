@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+READS_WORSE = "another caption of the image reads better"
+
 
 def best_captions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The caption of each image whose ranks by grammaticality and by perplexity add up to the least.

@@ -1,0 +1,37 @@
+"""Stage foils: every candidate of every instrument, before any filter."""
+
+
+rule candidates:
+    """All candidates of one instrument from the rows of its source."""
+    input:
+        rows=lambda wildcards: f"<results>/sources/{INSTRUMENTS[wildcards.instrument]['source']}.parquet",
+        weights=lambda wildcards: weight_files_of(proposing_model(wildcards.instrument)),
+        wordnet=lambda wildcards: wordnet_files(wildcards.instrument),
+    output:
+        candidates="<results>/foils/{instrument}.parquet",
+        run="<results>/foils/{instrument}.run.json",
+    log:
+        "<logs>/candidates/{instrument}.log",
+    conda:
+        "../envs/foils.yaml"
+    threads: 8
+    resources:
+        gpu=lambda wildcards: int(bool(proposing_model(wildcards.instrument))),
+        mem_mb=6000,
+    params:
+        settings=lambda wildcards: {
+            key: INSTRUMENTS[wildcards.instrument][key]
+            for key in ("splits", "most_tokens")
+            if key in INSTRUMENTS[wildcards.instrument]
+        },
+        model=lambda wildcards: [
+            decisive(MODELS[name]) for name in proposing_model(wildcards.instrument)
+        ],
+        proposals=lambda wildcards: (
+            {key: study(f"proposals.{key}") for key in ("longest", "best")}
+            if proposing_model(wildcards.instrument)
+            else {}
+        ),
+        code=code("candidates.py"),
+    script:
+        "../workflow/scripts/candidates.py"

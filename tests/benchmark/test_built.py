@@ -1,0 +1,118 @@
+from collections import Counter
+
+from waltz.benchmark.built import NOT_CHOSEN, choose, items
+from waltz.benchmark.funnel import funnel, lost_at
+from waltz.filters.ranking import best_captions
+
+
+def row(number, caption="on", foil="in", kept=True, rejected=None):
+    return {
+        "item_id": f"relations:toy:{number}:0",
+        "instrument": "relations",
+        "piece": "relations",
+        "source": "toy",
+        "source_id": str(number),
+        "split": None,
+        "image": f"{number}.png",
+        "caption": f"A cat {caption} a mat.",
+        "foil": f"A cat {foil} a mat.",
+        "caption_span": None,
+        "foil_span": None,
+        "caption_phrases": [caption],
+        "foil_phrases": [foil],
+        "direction": "preposition",
+        "proposal_rank": 0,
+        "proposal_score": 1.0,
+        "grammaticality": 0.9,
+        "caption_grammaticality": None,
+        "caption_perplexity": None,
+        "nli_entailment": None,
+        "nli_neutral": None,
+        "nli_contradiction": None,
+        "kept": kept,
+        "rejected": rejected,
+    }
+
+
+ROWS = [
+    row(0),
+    row(1),
+    row(2, "in", "on"),
+    row(3, kept=False, rejected="not attested in the captions"),
+    row(4, kept=False, rejected="grammaticality below 0.8"),
+    row(5, kept=False, rejected="no contradiction"),
+]
+
+
+def test_choosing_keeps_every_row_and_says_why_it_is_no_item():
+    chosen = choose(ROWS, {"js": 0}, 1)
+    assert [entry["item_id"] for entry in chosen] == [entry["item_id"] for entry in ROWS]
+    assert Counter(entry["rejected"] for entry in chosen) == {
+        None: 2,
+        NOT_CHOSEN: 1,
+        "not attested in the captions": 1,
+        "grammaticality below 0.8": 1,
+        "no contradiction": 1,
+    }
+    assert [entry["kept"] for entry in chosen] == [entry["rejected"] is None for entry in chosen]
+
+
+def test_even_caps_are_worked_out_from_the_size():
+    rows = [row(n, "1", "2") for n in range(5)] + [row(n, "2", "1") for n in range(5, 7)]
+    chosen = choose(rows, {"size": 4, "cap": "even"}, 1)
+    assert Counter(entry["caption_phrases"][0] for entry in chosen if entry["kept"]) == {"1": 2, "2": 2}
+
+
+def test_items_have_votes_or_say_that_nobody_voted():
+    chosen = choose(ROWS, {"js": 0}, 1)
+    kept = [entry["item_id"] for entry in chosen if entry["kept"]]
+    votes = {kept[0]: {"votes_caption": 3, "votes_foil": 0, "votes_other": 0, "valid": True}}
+    voted, silent = items(chosen, votes, "people")
+    assert (voted["voter"], voted["votes_caption"], voted["valid"]) == ("people", 3, True)
+    assert (silent["voter"], silent["votes_caption"], silent["valid"]) == (None, None, None)
+
+
+def test_the_funnel_of_six_candidates_worked_by_hand():
+    chosen = choose(ROWS, {"js": 0}, 1)
+    kept = [entry["item_id"] for entry in chosen if entry["kept"]]
+    votes = {kept[0]: {"votes_caption": 1, "votes_foil": 2, "votes_other": 0, "valid": False}}
+    counts = {entry["step"]: entry for entry in funnel("relations", chosen, items(chosen, votes, "people"))}
+    assert {step: entry["count"] for step, entry in counts.items()} == {
+        "candidates": 6,
+        "attested": 5,
+        "grammatical": 4,
+        "contradiction": 3,
+        "ranked": 3,
+        "balanced": 2,
+        "valid": 0,
+    }
+    assert counts["attested"]["lost"] == [{"reason": "not attested in the captions", "count": 1}]
+    assert counts["ranked"]["lost"] == []
+    assert counts["valid"]["lost"] == [
+        {"reason": "nobody voted", "count": 1},
+        {"reason": "too few votes for the caption", "count": 1},
+    ]
+
+
+def test_what_no_filter_says_is_the_instruments_own_reason():
+    assert lost_at("the same words") == "attested"
+    assert lost_at("another caption of the image reads better") == "ranked"
+
+
+def test_the_best_caption_has_the_least_sum_of_ranks():
+    def scored(image, caption, grammaticality, perplexity):
+        return {
+            "image": image,
+            "caption": caption,
+            "caption_grammaticality": grammaticality,
+            "caption_perplexity": perplexity,
+        }
+
+    rows = [
+        scored("x", "a", 0.9, 30.0),  # ranks 0 + 2
+        scored("x", "b", 0.8, 10.0),  # ranks 1 + 0: best
+        scored("x", "c", 0.7, 20.0),  # ranks 2 + 1
+        scored("y", "d", 0.9, 20.0),  # ranks 0 + 1, equal to e's, whose perplexity is lower
+        scored("y", "e", 0.8, 10.0),
+    ]
+    assert best_captions(rows) == {"x": "b", "y": "e"}

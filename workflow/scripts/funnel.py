@@ -1,0 +1,15 @@
+"""How many candidates of each instrument each step leaves."""
+
+from waltz.benchmark.funnel import funnel
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.schema import BENCHMARK, FILTERED, FUNNEL
+
+with job(snakemake.log[0]):
+    rows = []
+    for instrument, chosen, pairs in zip(
+        snakemake.params.instruments, snakemake.input.chosen, snakemake.input.pairs, strict=True
+    ):
+        candidates = parquet.read(chosen, FILTERED).to_pylist()
+        rows += funnel(instrument, candidates, parquet.read(pairs, BENCHMARK).to_pylist())
+    parquet.write(snakemake.output.funnel, parquet.to_table(rows, FUNNEL), FUNNEL)

@@ -1,0 +1,28 @@
+"""What the scenes' oracle says of each instrument's candidates."""
+
+from functools import partial
+
+from waltz.benchmark.oracle import groups, oracle_shares
+from waltz.core import parquet
+from waltz.core.job import job, progress
+from waltz.core.schema import FILTERED, ORACLE
+from waltz.scenes.sample import scenes
+from waltz.scenes.writers.images import scene_of
+
+params = snakemake.params
+
+with job(snakemake.log[0]), progress(len(params.instruments), "instrument", "oracle") as bar:
+    graphs = scenes(params.scenes["count"], params.scenes["seed"])
+    rows = []
+    for instrument, chosen in zip(params.instruments, snakemake.input.chosen, strict=True):
+        rows += oracle_shares(
+            instrument,
+            parquet.read(chosen, FILTERED).to_pylist(),
+            partial(scene_of, graphs=graphs),
+            groups(params.grammaticality),
+            resamples=params.resamples,
+            confidence=params.confidence,
+            seed=params.seed,
+        )
+        bar.update(1)
+    parquet.write(snakemake.output.shares, parquet.to_table(rows, ORACLE), ORACLE)

@@ -1,0 +1,27 @@
+"""Give the chosen items of one instrument their votes."""
+
+from waltz.benchmark.built import items
+from waltz.benchmark.votes import count_votes, read_annotations
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.schema import ANNOTATIONS, BENCHMARK, FILTERED
+from waltz.scenes.sample import scenes
+from waltz.scenes.votes import VOTER, oracle_votes
+from waltz.scenes.writers.images import scene_of
+
+params = snakemake.params
+
+with job(snakemake.log[0]):
+    kept = [row for row in parquet.read(snakemake.input.chosen, FILTERED).to_pylist() if row["kept"]]
+    answers, votes, voter = [], {}, None
+    if snakemake.input.annotations:
+        answers = read_annotations(snakemake.input.annotations, (row["item_id"] for row in kept))
+        votes, voter = count_votes(answers, params.valid_votes), "people"
+    elif params.scenes:
+        graphs = scenes(params.scenes["count"], params.scenes["seed"])
+        told = oracle_votes(kept, {row["image"]: scene_of(row["image"], graphs) for row in kept})
+        votes = {row["item_id"]: {**row, "valid": row["votes_caption"] >= params.valid_votes} for row in told}
+        voter = VOTER
+    rows = items(kept, votes, voter)
+    parquet.write(snakemake.output.pairs, parquet.to_table(rows, BENCHMARK), BENCHMARK)
+    parquet.write(snakemake.output.annotations, parquet.to_table(answers, ANNOTATIONS), ANNOTATIONS)
