@@ -21,13 +21,15 @@ class ModelSpec:
 
     Attributes:
         name: Name in the study and in the results.
-        kind: Family of the adapter (`text`).
+        kind: Family of the adapter: `text` (causal LM), `masked` (masked LM) or `classifier` (of texts).
         weights: Hub id, folder in transformers format, or `package:NAME`.
         revision: Full commit hash, package version, or `local` for a folder.
         dtype: Precision of weights and activations.
         parameters: Number of parameters; 0 where nobody said.
         licence: Licence of the weights.
         note: What a user should know.
+        labels: A classifier's classes in the order of its outputs, with commas between; empty where the
+            checkpoint's own config names them.
     """
 
     name: str
@@ -38,6 +40,7 @@ class ModelSpec:
     parameters: int = 0
     licence: str = "unknown"
     note: str = ""
+    labels: str = ""
 
 
 def registered() -> dict[str, ModelSpec]:
@@ -73,7 +76,8 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
 
 def decisive(spec: ModelSpec) -> dict[str, str]:
     """The part of a model's entry that its numbers depend on; the rest is for readers."""
-    return {name: getattr(spec, name) for name in ("name", "kind", "weights", "revision", "dtype")}
+    names = ("name", "kind", "weights", "revision", "dtype", *(("labels",) if spec.labels else ()))
+    return {name: getattr(spec, name) for name in names}
 
 
 def weight_files(spec: ModelSpec) -> list[str]:

@@ -1,10 +1,7 @@
 """Causal language models: what each token of a text costs them."""
 
-import contextlib
-import io
 import logging
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +9,8 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
-from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec, fingerprint, package_gguf
+from waltz.models.checkpoints import load
+from waltz.models.registry import ModelSpec, fingerprint
 from waltz.models.trie import Pack, Tokens, pack
 
 log = logging.getLogger(__name__)
@@ -61,23 +58,7 @@ def load_text_model(spec: ModelSpec, device: Device) -> TextModel:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    transformers.utils.logging.disable_progress_bar()
-    source, options = _source(spec)
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):  # bars of GGUF loading, which no setting stops
-            tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
-            network, report = transformers.AutoModelForCausalLM.from_pretrained(
-                source, dtype=getattr(torch, spec.dtype), output_loading_info=True, **options
-            )
-    except OSError as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise UserError(
-            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {first_line}; check the network,"
-            " or put the files into the hub cache"
-        ) from error
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise UserError(f"models.{spec.name}: {spec.weights} lacks the weights of {', '.join(missing)}")
+    network, tokenizer = load(spec, transformers.AutoModelForCausalLM)
     return adopt(spec, network, tokenizer, device.name)
 
 
@@ -177,13 +158,3 @@ def _agree(trees: TextModel, rows: TextModel) -> bool:
     inner = probe.parents >= 0
     spread = float(np.std(expected[inner]))
     return bool(np.abs(found[inner] - expected[inner]).max() <= PROBE_TOLERANCE * spread)
-
-
-def _source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
-    """Where transformers shall load from, with the options that say what."""
-    if spec.weights.startswith("package:"):
-        file = package_gguf(spec)
-        return str(file.parent), {"gguf_file": file.name}
-    if Path(spec.weights).is_dir():
-        return spec.weights, {}
-    return spec.weights, {"revision": spec.revision}

@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from tiny_models import bert_tokenizer, config, masked_model, masked_network, roberta_model
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models import masked
+from waltz.models.registry import ModelSpec
+
+CPU = Device("cpu", 1, "test")
+TEXTS = ["A man rides a horse.", "There are exactly four zebras in the picture.", "A cat sits", "dog", ""]
+MASK = 4
+
+
+@pytest.fixture(scope="module")
+def model():
+    return masked_model()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("models") / "tiny-bert"
+    masked_network().save_pretrained(place)
+    bert_tokenizer().save_pretrained(place)
+    return place
+
+
+@pytest.fixture
+def load_folder(folder):
+    return lambda: masked.load_masked_model(ModelSpec("tiny", "masked", str(folder), "local"), CPU)
+
+
+def test_a_folder_is_loaded(load_folder):
+    model = load_folder()
+    assert (model.window, model.frame, model.mark) == (40, (1, 1), "")
+    assert len(model.beginners) == model.network.config.vocab_size
+    assert model.tokenizer.convert_ids_to_tokens(list(model.tokens("A catman stands"))) == [
+        "[CLS]",
+        "a",
+        "cat",
+        "##man",
+        "stands",
+        "[SEP]",
+    ]
+
+
+def test_a_checkpoint_without_its_head_is_refused_with_the_keys_that_it_lacks(tmp_path):
+    transformers.BertModel(config()).save_pretrained(tmp_path)
+    bert_tokenizer().save_pretrained(tmp_path)
+    fault = r"models\.span: \S+ lacks the weights of .*cls\.predictions\.transform\.dense\.weight.* masked-LM head$"
+    with pytest.raises(UserError, match=fault):
+        masked.load_masked_model(ModelSpec("span", "masked", str(tmp_path), "local"), CPU)
+
+
+def test_a_model_without_a_mask_token_is_refused(tokenizer):
+    with pytest.raises(UserError, match="has no mask token"):
+        masked.adopt(ModelSpec("m", weights="w", revision="0"), masked_network(), tokenizer, "cpu")
+
+
+def test_unmasked_losses_are_what_the_network_says_of_its_own_labels(model):
+    sequences = [model.tokens(text) for text in TEXTS]
+    losses = masked.unmasked_losses(model, sequences)
+    for ids in sequences:
+        row = torch.tensor([ids])
+        with torch.inference_mode():
+            expected = float(model.network(input_ids=row, labels=row).loss)
+        assert losses[ids] == pytest.approx(expected, abs=2e-5)
+
+
+def test_a_long_text_is_cut_at_the_window(model):
+    ids = model.tokens("dog " * 100)
+    assert len(ids) == 40
+    assert (ids[0], ids[-1]) == (2, 3)
+
+
+def test_pseudo_log_likelihood_masks_each_token_in_turn(model):
+    sequences = [model.tokens(text) for text in TEXTS]
+    found = masked.pseudo_log_likelihoods(model, sequences)
+    for ids in sequences[:-1]:
+        single = []
+        for place in range(1, len(ids) - 1):
+            row = torch.tensor([ids])
+            row[0, place] = MASK
+            with torch.inference_mode():
+                scores = torch.log_softmax(model.network(input_ids=row).logits[0, place].double(), dim=-1)
+            single.append(float(scores[ids[place]]))
+        assert found[ids] == pytest.approx(np.mean(single), abs=2e-5)
+    assert found[sequences[-1]] is None
+
+
+def test_no_score_depends_on_what_it_is_computed_with(model):
+    together = masked.pseudo_log_likelihoods(model, [model.tokens(text) for text in TEXTS[:3]])
+    for text in TEXTS[:3]:
+        ids = model.tokens(text)
+        assert masked.pseudo_log_likelihoods(model, [ids])[ids] == pytest.approx(together[ids], abs=1e-5)
+
+
+@pytest.mark.parametrize("scale", ["logit", "log_softmax"])
+def test_best_tokens_are_the_head_of_the_whole_vocabulary(model, scale):
+    ids = (2, 5, MASK, 9, 3)
+    best = masked.best_tokens(model, [(ids, 2, False)], 7, scale)[ids, 2, False]
+    with torch.inference_mode():
+        scores = model.network(input_ids=torch.tensor([ids])).logits[0, 2]
+    scores = torch.log_softmax(scores, dim=-1) if scale == "log_softmax" else scores
+    expected = torch.sort(scores, descending=True)
+    assert best[:, 0].tolist() == expected.indices[:7].tolist()
+    np.testing.assert_allclose(best[:, 1], expected.values[:7], atol=1e-5)
+    wanted = masked.token_scores(model, [(ids, 2, (9, 5)), (ids, 2, (7,))], scale)
+    np.testing.assert_allclose(wanted[ids, 2, (9, 5)], scores[[9, 5]], atol=1e-5)
+    np.testing.assert_allclose(wanted[ids, 2, (7,)], scores[[7]], atol=1e-5)
+
+
+def test_where_a_vocabulary_marks_beginnings_only_they_may_begin_a_word():
+    model = roberta_model()
+    ids = model.tokens("a man<mask> horse")
+    place = (ids, ids.index(model.tokenizer.mask_token_id), True)
+    best = masked.best_tokens(model, [place], 1000, "logit")[place]
+    names = model.tokenizer.convert_ids_to_tokens(best[:, 0].astype(int).tolist())
+    assert model.mark == "Ġ"
+    assert len(names) == len(model.beginners) < len(model.tokenizer)
+    assert all(name.startswith("Ġ") for name in names)
+    assert (np.diff(best[:, 1]) <= 0).all()

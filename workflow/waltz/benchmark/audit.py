@@ -1,0 +1,114 @@
+"""The blind audit: how well text alone, without the image, tells captions from foils.
+
+A judge that sees the texts only should do no better than chance, 50 %. One that is far from it, to either side,
+shows a bias that a model can use instead of the image.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from waltz.core.measure import Measure, bootstrap, interval
+from waltz.core.text import WORD
+
+Preference = Callable[[Mapping[str, Any]], float | None]
+"""Of an item: above 0 where a judge takes the caption for the caption, 0 for a tie, None without a score."""
+
+NO_SCORES = "no item has a score for both of its texts"
+
+
+def audit(
+    instrument: str,
+    items: Sequence[Mapping[str, Any]],
+    scores: Mapping[str, Mapping[str, float | None]],
+    contradictions: Mapping[tuple[str, str], float] | None = None,
+    *,
+    threshold: float,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Pairwise accuracy of each blind judge on the items of one instrument.
+
+    Args:
+        instrument: Name of the instrument.
+        items: Rows with caption, foil, image.
+        scores: By judge (a language model, GRUEN, ...), a score by text; a higher one means a caption. A text
+            without a score is absent or None, and its item is left out for that judge.
+        contradictions: Probability of contradiction by premise and hypothesis, in both directions of each
+            item; the judge `nli` takes for the foil whichever text the other one contradicts more.
+        threshold: Percent from which, in either direction, a judge is warned of.
+        resamples: Bootstrap resamples, of images.
+        confidence: Coverage of the intervals, a share.
+        seed: Seed of the bootstrap.
+    Returns:
+        One row a judge, `length` (the shorter text is taken for the caption) among them: instrument, judge,
+        value in percent (a tie counts one half), n, ci_low, ci_high, reason, warning.
+    """
+    judges: dict[str, Preference] = {name: _by_score(given) for name, given in scores.items()}
+    if contradictions is not None:
+        judges["nli"] = _by_contradiction(contradictions)
+    judges["length"] = lambda item: float(words(item["foil"]) - words(item["caption"]))
+    rows = []
+    for judge, preference in judges.items():
+        wins, images = [], []
+        for item in items:
+            margin = preference(item)
+            if margin is not None:
+                wins.append(0.5 if margin == 0 else float(margin > 0))
+                images.append(item["image"])
+        label = f"{instrument}:blind {judge}"
+        found = _share(wins, images, label, resamples=resamples, confidence=confidence, seed=seed)
+        rows.append(
+            {
+                "instrument": instrument,
+                "judge": judge,
+                "value": found.value,
+                "n": found.n,
+                "ci_low": found.ci_low,
+                "ci_high": found.ci_high,
+                "reason": found.reason,
+                "warning": _warning(judge, found.value, threshold),
+            }
+        )
+    return rows
+
+
+def words(text: str) -> int:
+    """Words and punctuation marks of a text."""
+    return len(WORD.findall(text))
+
+
+def _by_score(scores: Mapping[str, float | None]) -> Preference:
+    def preference(item: Mapping[str, Any]) -> float | None:
+        caption, foil = scores.get(item["caption"]), scores.get(item["foil"])
+        if caption is None or foil is None:
+            return None
+        return float(caption > foil) - float(caption < foil)
+
+    return preference
+
+
+def _by_contradiction(contradictions: Mapping[tuple[str, str], float]) -> Preference:
+    def preference(item: Mapping[str, Any]) -> float | None:
+        caption, foil = item["caption"], item["foil"]
+        forward, backward = contradictions.get((caption, foil)), contradictions.get((foil, caption))
+        return None if forward is None or backward is None else forward - backward
+
+    return preference
+
+
+def _share(
+    wins: Sequence[float], images: Sequence[str], label: str, *, resamples: int, confidence: float, seed: int
+) -> Measure:
+    if not wins:
+        return Measure(None, 0, reason=NO_SCORES)
+    low, high = interval(bootstrap(wins, images, resamples=resamples, seed=seed, label=label), confidence)
+    return Measure(100 * sum(wins) / len(wins), len(wins), 100 * low, 100 * high)
+
+
+def _warning(judge: str, value: float | None, threshold: float) -> str | None:
+    if value is None or 100 - threshold < value < threshold:
+        return None
+    side = "caption" if value >= threshold else "foil"
+    share = max(value, 100 - value)
+    return f"{judge} alone prefers the {side} in {share:.1f} % of the items; {threshold:g} % is the limit"
