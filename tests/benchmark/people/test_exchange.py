@@ -1,0 +1,329 @@
+import csv
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import annotation_platforms as platforms
+from waltz.benchmark.people.exchange import PLATFORMS, export_tasks, import_annotations
+from waltz.benchmark.people.tasks import image_url, tasks_of
+from waltz.benchmark.votes import ANSWERS, COLUMNS, count_votes
+from waltz.core import parquet
+from waltz.core.errors import UserError
+from waltz.core.schema import ANNOTATIONS
+from waltz.sources.valse import read_release
+
+PREFIX = "https://images.example/a folder/"
+PEOPLE = ("ann", "ben", "cy.d")
+OTHER = {"first": "second", "second": "first"}
+
+texts = st.text(
+    st.characters(exclude_categories=("Cs", "Cc", "Cn")) | st.sampled_from("\r\n\t,;\"'<>&$*{}|#"),
+    min_size=1,
+    max_size=25,
+)
+
+
+@st.composite
+def spans(draw, text):
+    start = draw(st.integers(0, len(text)))
+    return {"start": start, "end": draw(st.integers(start, len(text)))}
+
+
+@st.composite
+def items(draw):
+    rows = []
+    for number in range(draw(st.integers(1, 6))):
+        caption, foil = draw(st.lists(texts, min_size=2, max_size=2, unique=True))
+        rows.append(
+            {
+                "item_id": f"{draw(texts)}-{number}",
+                "instrument": "plurality",
+                "image": f"{number} é&.png",
+                "caption": caption,
+                "foil": foil,
+                "caption_span": draw(spans(caption)),
+                "foil_span": draw(spans(foil)),
+            }
+        )
+    return rows
+
+
+def item(number, instrument="relations"):
+    return {
+        "item_id": f"item-{number}",
+        "instrument": instrument,
+        "image": f"{number}.png",
+        "caption": f"{number} cats sit on a mat.",
+        "foil": f"{number} cats sit under a mat.",
+        "caption_span": None,
+        "foil_span": None,
+    }
+
+
+ITEMS = [item(number) for number in range(5)]
+
+
+def first_task(platform, folder, rows=ITEMS):
+    """Name of the first task of an export, and the item and the position that it stands for."""
+    export_tasks(rows, platform, folder, PREFIX, seed=3)
+    key = json.loads((folder / "keys" / "relations.json").read_text(encoding="utf-8"))["tasks"][0]
+    return key["task"], key["item_id"], key["caption_position"]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@settings(max_examples=25, deadline=None)
+@given(rows=items(), seed=st.integers(0, 2**32), data=st.data())
+def test_nothing_is_lost_from_export_over_annotation_to_import(platform, rows, seed, data):
+    by_image = {image_url(row["image"], PREFIX): row for row in rows}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        export_tasks(rows, platform, folder, PREFIX, seed)
+        answers, expected, meant = [], [], {row["item_id"]: Counter() for row in rows}
+        positions = Counter()
+        shown = platforms.shown_tasks(platform, folder / f"plurality{platforms.SUFFIX[platform]}")
+        for task, image, shown_texts in shown:
+            row = by_image.pop(image)
+            position = platforms.caption_position(row, shown_texts)
+            positions[position] += 1
+            for person in PEOPLE:
+                meaning = data.draw(st.sampled_from(("caption", "foil", *ANSWERS[2:])))
+                answer = {"caption": position, "foil": OTHER[position]}.get(meaning, meaning)
+                answers.append((task, person, answer))
+                expected.append(dict(zip(COLUMNS, (row["item_id"], person, answer, position), strict=True)))
+                meant[row["item_id"]][meaning if meaning in ("caption", "foil") else "other"] += 1
+        assert not by_image
+        imported = import_annotations(
+            [platforms.write_results(platform, folder / "results", answers)], platform, rows, seed
+        )
+    assert imported.left_out == []
+    assert imported.annotations == sorted(expected, key=lambda row: (row["item_id"], row["annotator"]))
+    parquet.to_table(imported.annotations, ANNOTATIONS)
+    assert 0 <= positions["first"] - positions["second"] <= 1
+    for item_id, votes in count_votes(imported.annotations, 2).items():
+        count = meant[item_id]
+        assert [votes[f"votes_{side}"] for side in ("caption", "foil", "other")] == [
+            count[side] for side in ("caption", "foil", "other")
+        ]
+        assert votes["valid"] == (count["caption"] >= 2)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_task_file_betrays_neither_item_nor_caption(tmp_path, platform):
+    spans = {"caption_span": {"start": 0, "end": 0}, "foil_span": {"start": 0, "end": 0}}
+    rows = [{**item(number), **spans} for number in range(200)]
+    export_tasks(rows, platform, tmp_path / "a", PREFIX, seed=3)
+    export_tasks(rows[::-1], platform, tmp_path / "b", PREFIX, seed=3)
+    name = f"relations{platforms.SUFFIX[platform]}"
+    text = (tmp_path / "a" / name).read_text(encoding="utf-8")
+    assert text == (tmp_path / "b" / name).read_text(encoding="utf-8")
+    assert all(word not in text.lower() for word in ("item-", "caption", "foil", "relations"))
+    by_image = {image_url(row["image"], PREFIX): row for row in rows}
+    positions = [
+        platforms.caption_position(by_image[image], shown)
+        for _, image, shown in platforms.shown_tasks(platform, tmp_path / "a" / name)
+    ]
+    assert positions.count("first") == 100
+    assert 35 <= positions[:100].count("first") <= 65  # the order of tasks says nothing about positions
+
+
+def test_positions_follow_the_seed_and_names_the_texts():
+    def names(rows, seed):
+        return {task.item_id: (task.task, task.caption_position) for task in tasks_of(rows, PREFIX, seed)}
+
+    rows = [item(number) for number in range(50)]
+    assert names(rows, 1) == names(rows[::-1], 1)
+    assert [position for _, position in names(rows, 1).values()] != [
+        position for _, position in names(rows, 2).values()
+    ]
+    changed = [{**rows[0], "foil": "another"}, *rows[1:]]
+    assert {item_id for item_id, named in names(changed, 1).items() if named != names(rows, 1)[item_id]} == {"item-0"}
+
+
+def test_an_item_without_spans_shows_what_differs_in_bold(tmp_path):
+    export_tasks(ITEMS[:1], "label-studio", tmp_path, "", seed=3)
+    (entry,) = json.loads((tmp_path / "relations.json").read_text())
+    assert {entry["data"]["first"], entry["data"]["second"]} == {
+        "0 cats sit <b>on</b> a mat.",
+        "0 cats sit <b>under</b> a mat.",
+    }
+
+
+def test_the_batch_is_ascii_in_one_line_a_task(tmp_path):
+    row = {**item(1), "caption": "🐈\r\n costs ${task}", "foil": "é"}
+    export_tasks([row], "mturk", tmp_path, PREFIX, seed=3)
+    lines = (tmp_path / "relations.csv").read_bytes().decode("ascii").splitlines()
+    assert len(lines) == 2
+    assert "$" not in lines[1]
+
+
+def test_one_file_an_instrument_with_a_key_that_names_its_tasks(tmp_path):
+    written = export_tasks([*ITEMS, item(9, "counting-small")], "doccano", tmp_path, PREFIX, seed=3, annotators=4)
+    assert sorted(str(path.relative_to(tmp_path)) for path in written) == [
+        "counting-small.jsonl",
+        "counting-small.labels.json",
+        "keys/counting-small.json",
+        "keys/relations.json",
+        "relations.jsonl",
+        "relations.labels.json",
+    ]
+    key = json.loads((tmp_path / "keys" / "relations.json").read_text())
+    assert (key["annotators"], key["seed"], key["platform"]) == (4, 3, "doccano")
+    assert {task["item_id"] for task in key["tasks"]} == {row["item_id"] for row in ITEMS}
+    labels = json.loads((tmp_path / "relations.labels.json").read_text())
+    assert [label["text"] for label in labels] == list(ANSWERS)
+
+
+def test_items_added_since_the_export_leave_answers_where_they_belong(tmp_path):
+    task, item_id, position = first_task("mturk", tmp_path)
+    path = platforms.write_results("mturk", tmp_path / "results", [(task, "ann", "both")])
+    more = [item(number) for number in range(40)]
+    (row,) = import_annotations([path], "mturk", more, seed=3).annotations
+    assert (row["item_id"], row["caption_position"]) == (item_id, position)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_missing_answer_is_told(tmp_path, platform):
+    task, item_id, _ = first_task(platform, tmp_path)
+    path = platforms.write_results(platform, tmp_path / "results", [(task, "ann", ""), (task, "ben", "both")])
+    imported = import_annotations([path], platform, ITEMS, seed=3)
+    assert imported.left_out == [{"item_id": item_id, "annotator": "ann", "reason": "not answered"}]
+    assert [row["annotator"] for row in imported.annotations] == ["ben"]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize(
+    ("answers", "seed", "fault"),
+    [
+        ([("T", "ann", "both"), ("T", "ann", "first")], 3, "annotator 'ann' answered item '.*' twice, before at .*"),
+        ([("unknown", "ann", "both")], 3, "task 'unknown' is of none of the items"),
+        ([("T", "ann", "both")], 4, "task '.*' is of none of the items; give the seed"),
+        ([("T", "ann", "maybe")], 3, "answer 'maybe' is none of first, second, both, neither, cannot tell"),
+    ],
+)
+def test_a_faulty_answer_is_refused_with_its_place(tmp_path, platform, answers, seed, fault):
+    task, _, _ = first_task(platform, tmp_path)
+    answers = [(task if name == "T" else name, annotator, answer) for name, annotator, answer in answers]
+    if platform == "mturk" and answers[0][2] == "maybe":
+        path = tmp_path / "results.csv"
+        path.write_text(f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nann,Approved,{task},maybe\n")
+    else:
+        path = platforms.write_results(platform, tmp_path / "results", answers)
+    with pytest.raises(UserError, match=rf": (line|entry) \d+: {fault}"):
+        import_annotations([path], platform, ITEMS, seed)
+
+
+def test_answers_in_two_files_are_one_set(tmp_path):
+    task, _, _ = first_task("mturk", tmp_path)
+    paths = [platforms.write_results("mturk", tmp_path / name, [(task, name, "both")]) for name in ("ann", "ben")]
+    assert len(import_annotations(paths, "mturk", ITEMS, seed=3).annotations) == 2
+    with pytest.raises(UserError, match=r"'ann' answered item '.*' twice"):
+        import_annotations([paths[0], paths[0]], "mturk", ITEMS, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells", "answer"),
+    [
+        ("Answer.answer", "cannot tell", "cannot tell"),
+        ("Answer.answer.first,Answer.answer.cannot tell", "FALSE,TRUE", "cannot tell"),
+        ("Answer.taskAnswers", '"[{""answer"":""neither""}]"', "neither"),
+        ("Answer.taskAnswers", '"[{""answer"":{""both"":true,""first"":false}}]"', "both"),
+    ],
+)
+def test_every_form_of_mechanical_turks_answers_is_read(tmp_path, columns, cells, answer):
+    task, _, _ = first_task("mturk", tmp_path)
+    path = tmp_path / "results.csv"
+    path.write_text(f"WorkerId,AssignmentStatus,Input.task,{columns}\nann,Submitted,{task},{cells}\n")
+    (row,) = import_annotations([path], "mturk", ITEMS, seed=3).annotations
+    assert row["answer"] == answer
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells", "fault"),
+    [
+        ("Answer.other", "x", "no column Answer.taskAnswers or Answer.answer"),
+        ("Answer.taskAnswers", "x", "Answer.taskAnswers 'x' is not a list of one object"),
+        ("Answer.taskAnswers", "[]", r"Answer.taskAnswers '\[\]' is not"),
+        ("Answer.answer.first,Answer.answer.both", "true,true", "more than one answer: first, both"),
+    ],
+)
+def test_results_that_cannot_be_read_are_refused(tmp_path, columns, cells, fault):
+    path = tmp_path / "results.csv"
+    path.write_text(f"WorkerId,AssignmentStatus,Input.task,{columns}\nann,Submitted,t,{cells}\n")
+    with pytest.raises(UserError, match=rf"results\.csv: line 2: {fault}"):
+        import_annotations([path], "mturk", ITEMS, seed=3)
+
+
+def test_a_rejected_assignment_is_left_out_and_told(tmp_path):
+    task, item_id, _ = first_task("mturk", tmp_path)
+    path = tmp_path / "results.csv"
+    path.write_text(f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nann,Rejected,{task},first\n")
+    imported = import_annotations([path], "mturk", ITEMS, seed=3)
+    assert imported.annotations == []
+    assert imported.left_out == [{"item_id": item_id, "annotator": "ann", "reason": "rejected by the requester"}]
+
+
+def test_label_studio_users_skips_and_other_exports(tmp_path):
+    task, item_id, _ = first_task("label-studio", tmp_path)
+    choice = {"from_name": "answer", "value": {"choices": ["both"]}}
+    skipped = {"completed_by": 7, "was_cancelled": True, "result": [choice]}
+    answered = {"completed_by": {"id": 8, "email": "b@example.org"}, "was_cancelled": False, "result": [choice]}
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps([{"data": {"task": task}, "annotations": [skipped, answered]}]))
+    imported = import_annotations([path], "label-studio", ITEMS, seed=3)
+    assert imported.left_out == [{"item_id": item_id, "annotator": "7", "reason": "skipped by the annotator"}]
+    assert [row["annotator"] for row in imported.annotations] == ["b@example.org"]
+    for annotation, fault in (
+        ({**answered, "completed_by": None}, "does not say who made it"),
+        ({**answered, "result": [choice, choice]}, "more than one answer: both, both"),
+        ({**answered, "result": [{"value": {}}]}, "no result of choices"),
+    ):
+        path.write_text(json.dumps([{"data": {"task": task}, "annotations": [annotation]}]))
+        with pytest.raises(UserError, match=rf"export\.json: entry 0: .*{fault}"):
+            import_annotations([path], "label-studio", ITEMS, seed=3)
+    path.write_text(json.dumps([{"id": 1, "task": task, "answer": "both", "annotator": 7}]))
+    with pytest.raises(UserError, match=r"entry 0: no data.task or no list of annotations; export the project as JSON"):
+        import_annotations([path], "label-studio", ITEMS, seed=3)
+
+
+def test_doccano_exports_that_do_not_say_who_answered_are_refused(tmp_path):
+    line = json.dumps({"task": "t", "label": ["both", "first"]}) + "\n"
+    for name, fault in (
+        ("all.jsonl", "does not say who answered"),
+        ("x.zip", "is an archive"),
+        ("x.jsonl", "line 1: "),
+    ):
+        (tmp_path / name).write_text(line)
+        with pytest.raises(UserError, match=fault):
+            import_annotations([tmp_path / name], "doccano", ITEMS, seed=3)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"holds no \.jsonl file"):
+        import_annotations([tmp_path / "empty"], "doccano", ITEMS, seed=3)
+    for line, fault in (({"label": []}, "'task' is missing"), ({"task": "t", "label": "both"}, "'label' is 'both'")):
+        (tmp_path / "x.jsonl").write_text(json.dumps(line))
+        with pytest.raises(UserError, match=rf"x\.jsonl: line 1: {fault}"):
+            import_annotations([tmp_path / "x.jsonl"], "doccano", ITEMS, seed=3)
+
+
+def test_an_export_that_cannot_be_is_refused(tmp_path):
+    with pytest.raises(UserError, match="platform 'prodigy' is none of mturk, label-studio, doccano"):
+        export_tasks(ITEMS, "prodigy", tmp_path, PREFIX, seed=3)
+    with pytest.raises(UserError, match="no items to export"):
+        export_tasks([], "doccano", tmp_path, PREFIX, seed=3)
+    with pytest.raises(ValueError, match="item ids repeat"):
+        export_tasks([*ITEMS, ITEMS[0]], "doccano", tmp_path, PREFIX, seed=3)
+
+
+def test_the_release_round_trips(shared_data, tmp_path):
+    rows = read_release(shared_data / "valse" / "plurals.json", "plurality", 2)
+    export_tasks(rows, "mturk", tmp_path, PREFIX, seed=1)
+    with (tmp_path / "plurality.csv").open(encoding="ascii", newline="") as file:
+        tasks = [record["task"] for record in csv.DictReader(file)]
+    path = platforms.write_results("mturk", tmp_path / "results", [(task, "ann", "first") for task in tasks])
+    votes = count_votes(import_annotations([path], "mturk", rows, seed=1).annotations, 1)
+    assert len(votes) == len(rows) == 1000
+    assert sum(vote["votes_caption"] for vote in votes.values()) == 500  # who always says "first" is right in half

@@ -1,0 +1,95 @@
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import annotation_platforms as platforms
+from waltz.benchmark.votes import read_annotations
+from waltz.cli_people import app
+from waltz.core import parquet
+from waltz.core.schema import BENCHMARK
+
+ROW = {
+    "instrument": "relations",
+    "piece": "relations",
+    "source": "coco",
+    "caption_phrases": ["on"],
+    "foil_phrases": ["under"],
+}
+ITEMS = [
+    {
+        **ROW,
+        "item_id": f"item-{number}",
+        "image": f"{number}.png",
+        "caption": f"{number} cats sit on a mat.",
+        "foil": f"{number} cats sit under a mat.",
+        "kept": number < 4,
+    }
+    for number in range(5)
+]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def benchmark(tmp_path):
+    path = tmp_path / "relations.parquet"
+    parquet.write_rows(path, ITEMS, BENCHMARK)
+    return path
+
+
+@pytest.fixture
+def exported(tmp_path, benchmark):
+    arguments = ("--items", benchmark, "--platform", "mturk", "--folder", tmp_path / "tasks", "--seed", 5)
+    done = run("export", *arguments, "--image-prefix", "https://images.example/")
+    assert done.exit_code == 0, done.output
+    return json.loads((tmp_path / "tasks" / "keys" / "relations.json").read_text())["tasks"]
+
+
+def test_kept_items_go_out_and_votes_that_a_study_reads_come_back(tmp_path, benchmark, exported):
+    assert sorted(task["item_id"] for task in exported) == ["item-0", "item-1", "item-2", "item-3"]
+    answers = [
+        (task["task"], person, task["caption_position"] if person != "poor" else "neither")
+        for task in exported
+        for person in ("ann", "ben", "poor")
+    ]
+    results = platforms.write_results("mturk", tmp_path / "results", answers)
+    gold = tmp_path / "gold.txt"
+    gold.write_text("item-0\nitem-1\n")
+    common = ("import", results, "--items", benchmark, "--platform", "mturk", "--seed", 5, "--gold", gold)
+    done = run(*common, "--output", tmp_path / "all.csv")
+    assert done.exit_code == 0, done.output
+    assert "annotator ann: 4 answers, 100% of 2 gold captions preferred\n" in done.output
+    assert "annotator poor: 4 answers, 0% of 2 gold captions preferred, too few" in done.output
+    assert "4 items valid, 0 unanimous; 0 items lack answers" in done.output
+    assert len(read_annotations(tmp_path / "all.csv", [item["item_id"] for item in ITEMS])) == 12
+    done = run(*common, "--output", tmp_path / "good.csv", "--drop-poor")
+    assert "4 items valid, 4 unanimous; 4 items lack answers" in done.output
+    assert len(read_annotations(tmp_path / "good.csv", [item["item_id"] for item in ITEMS])) == 8
+    with (tmp_path / "good.left-out.csv").open(newline="") as file:
+        left_out = list(csv.DictReader(file))
+    assert [(row["item_id"], row["annotator"]) for row in left_out] == [
+        (f"item-{number}", "poor") for number in range(4)
+    ]
+
+
+def test_what_a_user_can_mend_is_one_line(tmp_path, benchmark, exported):
+    results = platforms.write_results("mturk", tmp_path / "results", [(exported[0]["task"], "ann", "both")])
+    arguments = ("import", results, "--platform", "mturk", "--output", tmp_path / "out.csv")
+    gold = tmp_path / "gold.txt"
+    gold.write_text("item-9\n")
+    for more, fault in (
+        (("--items", tmp_path / "none.parquet"), "none.parquet: no such file"),
+        (("--items", benchmark, "--seed", 6), "is of none of the items"),
+        (("--items", benchmark, "--seed", 5, "--drop-poor"), "--drop-poor needs --gold"),
+        (("--items", benchmark, "--seed", 5, "--gold", gold), "item 'item-9' is not in the benchmark"),
+    ):
+        done = run(*arguments, *more)
+        assert done.exit_code == 1
+        assert done.output.startswith("waltz: ")
+        assert fault in done.output
+        assert done.output.count("\n") == 1
+        assert not (tmp_path / "out.csv").exists()

@@ -1,0 +1,102 @@
+import json
+
+import pytest
+
+from waltz.benchmark.people.writing import export_checks, export_writing, import_checks, import_writing
+from waltz.core.errors import UserError
+
+PREFIX = "https://images.example/"
+PROBES = [
+    {"image": "shop 1.jpg", "verb": "browse"},
+    {"image": "shop 1.jpg", "verb": "buy"},
+    {"image": "b.jpg", "verb": "buy"},
+]
+CHECKS = [{"image": "a.jpg", "caption": 'A "man", é\nreads.'}, {"image": "b.jpg", "caption": "A man reads."}]
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def annotate(folder, annotator, tasks, labels):
+    """A file of doccano's export, with the labels that an annotator gives to the line of each text."""
+    folder.mkdir(exist_ok=True)
+    done = [{"id": number, **task, "label": labels(task)} for number, task in enumerate(tasks)]
+    (folder / f"{annotator}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in done), encoding="utf-8")
+
+
+def test_a_captioner_sees_the_image_and_the_verb_not_to_be_used(tmp_path):
+    export_writing(PROBES, tmp_path, PREFIX, seed=1)
+    tasks = lines(tmp_path / "write-captions.jsonl")
+    assert sorted(task["im_url"] for task in tasks) == [
+        PREFIX + name for name in ("b.jpg", "shop%201.jpg", "shop%201.jpg")
+    ]
+    assert sum("Do not use the verb “browse”" in task["text"] for task in tasks) == 1
+    key = json.loads((tmp_path / "keys" / "write-captions.json").read_text())
+    assert key["annotators"] == 4
+    assert sorted(key["tasks"], key=str) == sorted(
+        (
+            {"task": task["task"], **row}
+            for task in tasks
+            for row in PROBES
+            if f"“{row['verb']}”" in task["text"] and task["im_url"].endswith(row["image"].replace(" ", "%20"))
+        ),
+        key=str,
+    )
+
+
+def test_written_captions_come_back_with_image_verb_and_annotator(tmp_path):
+    export_writing(PROBES, tmp_path, PREFIX, seed=1)
+    tasks = lines(tmp_path / "write-captions.jsonl")
+    annotate(tmp_path / "done", "ann", tasks, lambda task: ["two, of\n“them”", task["im_url"]])
+    annotate(tmp_path / "done", "ben", tasks, lambda task: ["once", " ", "once"] if "browse" in task["text"] else [])
+    found = import_writing(tmp_path / "done", PROBES, seed=1)
+    ann = [row for row in found.rows if row["annotator"] == "ann"]
+    assert [(row["image"], row["verb"]) for row in ann[::2]] == [
+        ("b.jpg", "buy"),
+        *((p["image"], p["verb"]) for p in PROBES[:2]),
+    ]
+    assert {row["text"] for row in ann if row["image"] == "b.jpg"} == {"two, of\n“them”", PREFIX + "b.jpg"}
+    assert [row for row in found.rows if row["annotator"] == "ben"] == [
+        {**PROBES[0], "annotator": "ben", "text": "once"}
+    ]
+    assert found.left_out == [
+        {**PROBES[2], "annotator": "ben", "reason": "not answered"},
+        {**PROBES[0], "annotator": "ben", "reason": "empty text"},
+        {**PROBES[0], "annotator": "ben", "reason": "the annotator's same text again"},
+        {**PROBES[1], "annotator": "ben", "reason": "not answered"},
+    ]
+
+
+def test_checks_round_trip(tmp_path):
+    export_checks(CHECKS, tmp_path, PREFIX, seed=1)
+    tasks = lines(tmp_path / "check-captions.jsonl")
+    labels = json.loads((tmp_path / "check-captions.labels.json").read_text())
+    assert [label["text"] for label in labels] == ["yes", "no"]
+    annotate(
+        tmp_path / "done", "ann", tasks, lambda task: ["yes" if task["text"].startswith(CHECKS[0]["caption"]) else "no"]
+    )
+    annotate(tmp_path / "done", "ben", tasks[:1], lambda task: [])
+    found = import_checks(tmp_path / "done", CHECKS, seed=1)
+    assert found.rows == [
+        {**CHECKS[0], "annotator": "ann", "answer": "yes"},
+        {**CHECKS[1], "annotator": "ann", "answer": "no"},
+    ]
+    assert [(row["annotator"], row["reason"]) for row in found.left_out] == [("ben", "not answered")]
+
+
+def test_faults_of_writing_and_checking_are_refused(tmp_path):
+    with pytest.raises(UserError, match=r"image 'b\.jpg' with verb 'buy' stands twice"):
+        export_writing([PROBES[2], PROBES[2]], tmp_path, PREFIX, seed=1)
+    with pytest.raises(UserError, match="no rows of image and caption"):
+        export_checks([], tmp_path, PREFIX, seed=1)
+    export_checks(CHECKS, tmp_path, PREFIX, seed=1)
+    tasks = lines(tmp_path / "check-captions.jsonl")
+    annotate(tmp_path / "done", "ann", tasks[:1], lambda task: ["maybe"])
+    with pytest.raises(UserError, match=r"ann\.jsonl: line 1: answer 'maybe' is not one of yes, no"):
+        import_checks(tmp_path / "done", CHECKS, seed=1)
+    with pytest.raises(UserError, match=r"ann\.jsonl: line 1: task '.*' is of none of the rows"):
+        import_checks(tmp_path / "done", CHECKS, seed=2)
+    annotate(tmp_path / "done", "ann", [tasks[0], tasks[0]], lambda task: ["yes"])
+    with pytest.raises(UserError, match=r"line 2: annotator 'ann' has task '.*' twice: .*line 1"):
+        import_checks(tmp_path / "done", CHECKS, seed=1)

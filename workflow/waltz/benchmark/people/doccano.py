@@ -1,0 +1,101 @@
+"""doccano: JSON lines in, and one file of JSON lines an annotator out.
+
+The export read here is that of a project in which annotations are *not* shared: an archive of `<user name>.jsonl`,
+whose lines hold `text`, the columns of the import that doccano calls metadata, and `label`, a list. A shared
+project exports one `all.jsonl` that does not say whose a label is, and is refused.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from waltz.benchmark.people.answers import NOT_ANSWERED, GivenAnswer
+from waltz.benchmark.people.tasks import QUESTION, MarkedText, Task
+from waltz.benchmark.votes import ANSWERS
+from waltz.core.atomic import write_text
+from waltz.core.errors import UserError
+from waltz.sources.stream import json_lines
+
+SHARED = "all"
+COLOURS = ("#1f6f8b", "#8b4a1f", "#4a6b2a", "#6b2a5c", "#555555")
+
+
+def write_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
+    """Write `<stem>.jsonl`, one line a task, and `<stem>.labels.json`, the five answers as label types.
+
+    doccano shows plain text, so what differs stands between `**`.
+    """
+    lines = [
+        {
+            "text": f"Text 1: {_starred(task.first)}\n\nText 2: {_starred(task.second)}\n\n{QUESTION}",
+            "task": task.task,
+            "im_url": task.image,
+        }
+        for task in tasks
+    ]
+    return [*write_lines(lines, stem), write_labels(ANSWERS, stem)]
+
+
+def read_answers(path: Path) -> Iterator[GivenAnswer]:
+    """Answers of one annotator's file, or of a folder of them; a line without a label counts as none.
+
+    Raises:
+        UserError: As `labelled_lines`, or a line with two labels.
+    """
+    for where, annotator, task, labels in labelled_lines(path):
+        if len(labels) > 1:
+            raise UserError(f"{where}: more than one answer: {', '.join(labels)}; let the project allow a single label")
+        answer = labels[0] if labels else ""
+        yield GivenAnswer(where, task, annotator, answer, "" if answer else NOT_ANSWERED)
+
+
+def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> list[Path]:
+    """Write `<stem>.jsonl`; all but `text` is metadata, of which doccano shows an `im_url` as an image."""
+    path = stem.with_name(f"{stem.name}.jsonl")
+    write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    return [path]
+
+
+def write_labels(labels: Sequence[str], stem: Path) -> Path:
+    """Write `<stem>.labels.json`, label types with the keys 1, 2, … as shortcuts."""
+    path = stem.with_name(f"{stem.name}.labels.json")
+    types = [
+        {
+            "text": label,
+            "prefix_key": None,
+            "suffix_key": str(number),
+            "background_color": colour,
+            "text_color": "#ffffff",
+        }
+        for number, (label, colour) in enumerate(zip(labels, COLOURS, strict=False), 1)
+    ]
+    write_text(path, json.dumps(types, indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+def labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
+    """Place, annotator, task and labels of each line of one annotator's file, or of a folder of such files.
+
+    Raises:
+        UserError: No such file, an archive that was not unpacked, a shared project's file, or a line without
+            `task` or a list `label`.
+    """
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    if not files:
+        raise UserError(f"{path}: holds no .jsonl file; unpack doccano's export there")
+    for file in files:
+        if file.suffix == ".zip":
+            raise UserError(f"{file}: is an archive; unpack it and name its folder")
+        if file.stem == SHARED:
+            raise UserError(f"{file}: does not say who answered; annotate in a project that shares no annotations")
+        for number, line in json_lines(file):
+            where, task, labels = f"{file}: line {number}", line.get("task"), line.get("label")
+            if not isinstance(task, str):
+                raise UserError(f"{where}: 'task' is missing; import the whole lines of the task file into doccano")
+            if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+                raise UserError(f"{where}: 'label' is {labels!r}, not a list of texts; export the project as JSONL")
+            yield where, file.stem, task, labels
+
+
+def _starred(text: MarkedText) -> str:
+    return f"{text.before}**{text.marked}**{text.after}" if text.marked else text.before + text.after
