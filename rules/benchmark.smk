@@ -1,6 +1,11 @@
 """Stage benchmark: items with votes, and what validation says about them."""
 
 SETS = [*DATASETS, *INSTRUMENTS]
+AUDITING = (
+    {key: study("filters")[key] for key in sorted(FILTER_MODELS)}
+    if study("benchmark.audit")
+    else {}
+)
 
 
 rule items:
@@ -111,6 +116,33 @@ rule oracle:
         code=code("oracle.py"),
     script:
         "../workflow/scripts/oracle.py"
+
+
+rule audit:
+    """How well judges that see no image tell captions from foils."""
+    input:
+        pairs=expand("<results>/benchmark/{instrument}.parquet", instrument=INSTRUMENTS),
+        weights=weight_files_of(AUDITING.values()),
+    output:
+        audit="<results>/benchmark/audit.parquet",
+    log:
+        "<logs>/audit.log",
+    conda:
+        "../envs/foils.yaml"
+    threads: 8
+    resources:
+        gpu=1,
+        mem_mb=6000,
+    params:
+        instruments=list(INSTRUMENTS),
+        models={key: decisive(MODELS[name]) for key, name in AUDITING.items()},
+        threshold=study("benchmark.audit"),
+        resamples=study("reporting.resamples"),
+        confidence=study("reporting.confidence"),
+        seed=study("seed"),
+        code=code("audit.py"),
+    script:
+        "../workflow/scripts/audit.py"
 
 
 rule validation_statistics:

@@ -5,6 +5,7 @@ import re
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.study import (
+    FILTER_MODELS,
     PROPOSED,
     datasets,
     file_name,

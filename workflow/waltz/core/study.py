@@ -155,6 +155,8 @@ def _check_instruments(config: Mapping[str, Any]) -> None:
             raise UserError(f"study file: proposals is missing: instruments.{name} needs its models")
         if entry["filters"] and "filters" not in config:
             raise UserError(f"study file: filters is missing: instruments.{name}.filters needs its models")
+    if "audit" in config.get("benchmark", {}) and "filters" not in config:
+        raise UserError("study file: filters is missing: benchmark.audit asks its models")
     if config.get("benchmark", {}).get("oracle") and "scenes" not in config:
         raise UserError("study file: benchmark.oracle: only drawn scenes have an oracle, and scenes is missing")
 

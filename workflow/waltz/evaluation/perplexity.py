@@ -11,34 +11,16 @@ Both profiles give a score, minus the natural logarithm of the perplexity, so th
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from waltz.core import store
-from waltz.core.digest import digest
-from waltz.models import text
+from waltz.models.likelihood import Score, mean_scores, token_losses
 from waltz.models.text import TextModel
-from waltz.models.trie import Tokens, packs
+from waltz.models.trie import Tokens
 
 STRIDE = 3
-
-
-@dataclass(frozen=True)
-class Score:
-    """What a text costs a model.
-
-    Attributes:
-        value: Minus the log perplexity in nats; None with an error.
-        tokens: Tokens of the text, start token left out.
-        error: Why there is no value.
-    """
-
-    value: float | None
-    tokens: int
-    error: str | None = None
 
 
 def score_rows(
@@ -111,55 +93,12 @@ def score_texts(
     done: Callable[[int], object],
 ) -> dict[str, Score]:
     """Score of each distinct text; batches depend on the set of texts and `tokens_per_batch` alone."""
+    if profile == "equations":
+        return mean_scores(texts, model, tokens_per_batch, stored, done)
     ids = {text: model.tokens(text) for text in dict.fromkeys(texts)}
-    if profile == "equations":
-        needed = {text: _with_start(tokens, model) for text, tokens in ids.items()}
-    else:
-        needed = {text: _windows(tokens, model.window) for text, tokens in ids.items()}
-    wanted = {sequence for sequences in needed.values() for sequence in sequences}
-    losses = _losses(wanted, model, tokens_per_batch, stored, done)
-    if profile == "equations":
-        return {
-            text: _mean_score(ids[text], [losses[sequence] for sequence in needed[text]], model.window) for text in ids
-        }
+    wanted = {sequence for tokens in ids.values() for sequence in _windows(tokens, model.window)}
+    losses = token_losses(wanted, model, tokens_per_batch, stored, done)
     return {text: _strided_score(ids[text], losses, model.window) for text in ids}
-
-
-def _losses(
-    sequences: set[Tokens], model: TextModel, tokens_per_batch: int, stored: Path, done: Callable[[int], object]
-) -> dict[Tokens, np.ndarray]:
-    code = digest(text.__file__)
-    found: dict[Tokens, np.ndarray] = {}
-    for trie in packs(sequences, tokens_per_batch):
-        key = store.key(
-            code=code,
-            model=model.fingerprint,
-            dtype=model.spec.dtype,
-            device=model.device.partition(":")[0],
-            sequences=trie.sequences,
-        )
-        values = store.load(stored, key)
-        if values is None:
-            values = text.node_losses(model, trie)
-            store.save(stored, key, values)
-        found |= {sequence: values[trie.path(index)] for index, sequence in enumerate(trie.sequences)}
-        done(len(trie.sequences))
-    return found
-
-
-def _with_start(tokens: Tokens, model: TextModel) -> list[Tokens]:
-    sequence = tokens if model.start is None else (model.start, *tokens)
-    return [sequence] if 0 < len(sequence) <= model.window else []
-
-
-def _mean_score(tokens: Tokens, losses: Sequence[np.ndarray], window: int) -> Score:
-    if not losses:
-        why = f"{len(tokens)} tokens do not fit into a window of {window}" if tokens else "the text is empty"
-        return Score(None, len(tokens), why)
-    scored = losses[0][1:]
-    if not len(scored):
-        return Score(None, len(tokens), "no token has a context")
-    return Score(-math.fsum(scored) / len(scored), len(tokens))
 
 
 def _windows(tokens: Tokens, window: int) -> list[Tokens]:

@@ -9,6 +9,7 @@ from waltz.filters.nli import Inference
 CLOSE = 1e-4
 """Scores this near to a threshold may fall on its other side on another machine."""
 NO_CONTRADICTION = "no contradiction"
+UNGRAMMATICAL = "grammaticality below"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Thresholds:
     @property
     def ungrammatical(self) -> str:
         """The reason of a candidate that is not grammatical enough: one for all, so that it can be counted."""
-        return f"grammaticality below {self.grammaticality:g}"
+        return f"{UNGRAMMATICAL} {self.grammaticality:g}"
 
 
 def judged(

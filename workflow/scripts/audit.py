@@ -1,0 +1,54 @@
+"""How well judges that see no image tell captions from foils."""
+
+from pathlib import Path
+
+from waltz.benchmark.audit import audit
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job, progress
+from waltz.core.schema import AUDIT, BENCHMARK
+from waltz.filters.gruen import score_texts
+from waltz.filters.judge import TOKENS
+from waltz.filters.nli import infer
+from waltz.models.classifier import load_classifier
+from waltz.models.likelihood import mean_scores
+from waltz.models.masked import load_masked_model, pseudo_log_likelihoods
+from waltz.models.registry import ModelSpec
+from waltz.models.text import load_text_model
+
+params = snakemake.params
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    specs = {key: ModelSpec(**model) for key, model in params.models.items()}
+    masked, acceptability = (
+        load_masked_model(specs["likelihood"], device),
+        load_classifier(specs["acceptability"], device),
+    )
+    nli, causal = load_classifier(specs["nli"], device), load_text_model(specs["ranking"], device)
+    benchmarks = [parquet.read(file, BENCHMARK).to_pylist() for file in snakemake.input.pairs]
+    items = [item for benchmark in benchmarks for item in benchmark]
+    texts = sorted({item[side] for item in items for side in ("caption", "foil")})
+    pairs = [(item[a], item[b]) for item in items for a, b in (("caption", "foil"), ("foil", "caption"))]
+    stored = Path(snakemake.output.audit).parent / ".store"
+    with progress(5 * len(texts), "text", "audit") as bar:
+        likelihoods = mean_scores(texts, causal, TOKENS, stored, bar.update)
+        scores = {
+            "causal LM": {text: score.value for text, score in likelihoods.items()},
+            "GRUEN": score_texts(texts, masked, acceptability, stored, bar.update),
+            "masked LM": pseudo_log_likelihoods(masked, texts, stored, bar.update),
+        }
+        inferences = infer(pairs, nli, stored, bar.update)
+    contradictions = {pair: inference.contradiction for pair, inference in inferences.items()}
+    rows = []
+    for instrument, benchmark in zip(params.instruments, benchmarks, strict=True):
+        rows += audit(
+            instrument,
+            benchmark,
+            scores,
+            contradictions,
+            threshold=params.threshold,
+            resamples=params.resamples,
+            confidence=params.confidence,
+            seed=params.seed,
+        )
+    parquet.write(snakemake.output.audit, parquet.to_table(rows, AUDIT), AUDIT)

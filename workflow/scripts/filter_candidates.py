@@ -1,0 +1,45 @@
+"""Grammaticality, entailment and ranking of one instrument's candidates."""
+
+import time
+from pathlib import Path
+
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job, progress
+from waltz.core.record import write_record
+from waltz.core.schema import CANDIDATES, FILTERED
+from waltz.filters.judge import Judges, judge
+from waltz.models.classifier import load_classifier
+from waltz.models.masked import load_masked_model
+from waltz.models.registry import ModelSpec
+from waltz.models.text import load_text_model
+
+params = snakemake.params
+LOADERS = {
+    "likelihood": load_masked_model,
+    "acceptability": load_classifier,
+    "nli": load_classifier,
+    "ranking": load_text_model,
+}
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    start = time.perf_counter()
+    candidates = parquet.read(snakemake.input.candidates, CANDIDATES).to_pylist()
+    judges = Judges(**{key: LOADERS[key](ModelSpec(**model), device) for key, model in params.models.items()})
+    stored = Path(snakemake.output.filtered).parent / ".store" / snakemake.wildcards.instrument
+    with progress(len(candidates), "text", snakemake.wildcards.instrument) as bar:
+        rows, close = judge(candidates, judges, params.filters, params.grammaticality, stored, bar.update)
+    parquet.write(snakemake.output.filtered, parquet.to_table(rows, FILTERED), FILTERED)
+    write_record(
+        snakemake.output.run,
+        rows_in=len(candidates),
+        rows_out=sum(row["kept"] for row in rows),
+        seconds=round(time.perf_counter() - start, 3),
+        instrument=snakemake.wildcards.instrument,
+        filters=params.filters,
+        grammaticality=params.grammaticality,
+        models=params.models,
+        device=device.name,
+        device_choice=device.why,
+        close_to_a_threshold=close,
+    )
