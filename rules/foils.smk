@@ -35,3 +35,32 @@ rule candidates:
         code=code("candidates.py"),
     script:
         "../workflow/scripts/candidates.py"
+
+
+rule reproduce:
+    """Released items made again by the foiling functions from their inputs, and why others are not."""
+    input:
+        unpack(released_files),
+    output:
+        shares="<results>/foils/fidelity/shares.parquet",
+        misses="<results>/foils/fidelity/misses.parquet",
+        table=report(
+            "<results>/reporting/construction_fidelity.md",
+            category="Tables",
+            labels={"table": "construction fidelity"},
+        ),
+    log:
+        "<logs>/reproduce.log",
+    conda:
+        "../envs/foils.yaml"
+    params:
+        released=RELEASED,
+        code=code("reproduce.py"),
+    script:
+        "../workflow/scripts/reproduce.py"
+
+
+rule construction_fidelity:
+    """How close the foiling functions come to the released benchmark."""
+    input:
+        rules.reproduce.output,

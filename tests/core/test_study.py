@@ -92,6 +92,53 @@ def test_a_misspelt_study_is_named_with_the_nearest():
         study_file({"study": "vals"}, [], ROOT / "config")
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "fault"),
+    [
+        ("instruments.existence.source", "visual8w", r"no source is called 'visual8w' \(did you mean 'visual7w'\?\)"),
+        (
+            "instruments.existence.source",
+            "coco",
+            "coco is in format coco-captions, the instrument is made from visual7w",
+        ),
+        ("filters.nli", "scenes-nl", r"filters.nli: nothing is called 'scenes-nl' \(did you mean 'scenes-nli'\?\)"),
+        ("proposals.verbs", "bert", "proposals.verbs: nothing is called 'bert'"),
+        ("benchmark.annotations", {"actions": "a.csv"}, "benchmark.annotations: nothing is called 'actions'"),
+        ("instruments.relations.filters", ["fluency"], "'fluency' is not one of"),
+        ("instruments.plurality.cap", "flat", "instruments.plurality.cap"),
+        (
+            "sources.mine",
+            {"format": "pairs", "files": {"existence": {"path": "a.csv"}}},
+            "instruments.existence: sources.mine holds a data set of that name",
+        ),
+    ],
+)
+def test_a_fault_of_an_instrument_is_named(path, value, fault):
+    study = yaml.safe_load((ROOT / "config" / "scenes.yaml").read_text())
+    with pytest.raises(UserError, match=fault):
+        validate(_set(study, path, value), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        ("filters", "filters is missing: instruments.plurality.filters needs its models"),
+        ("proposals", "proposals is missing: instruments.plurality needs its models"),
+    ],
+)
+def test_instruments_need_their_models(key, fault):
+    study = yaml.safe_load((ROOT / "config" / "scenes.yaml").read_text())
+    del study[key]
+    with pytest.raises(UserError, match=fault):
+        validate(study, SCHEMA)
+
+
+def test_an_oracle_needs_scenes(study):
+    study["benchmark"]["oracle"] = True
+    with pytest.raises(UserError, match="only drawn scenes have an oracle"):
+        validate(study, SCHEMA)
+
+
 def test_a_local_copy_is_found_below_the_named_folder(tmp_path, monkeypatch):
     (tmp_path / "valse").mkdir()
     (tmp_path / "valse" / "a.json").write_text("{}")

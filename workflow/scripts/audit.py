@@ -31,11 +31,13 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     pairs = [(item[a], item[b]) for item in items for a, b in (("caption", "foil"), ("foil", "caption"))]
     stored = Path(snakemake.output.audit).parent / ".store"
     with progress(5 * len(texts), "text", "audit") as bar:
+        tokens = {text: masked.tokens(text) for text in texts}
+        pseudo = pseudo_log_likelihoods(masked, tokens.values(), stored, bar.update)
         likelihoods = mean_scores(texts, causal, TOKENS, stored, bar.update)
         scores = {
             "causal LM": {text: score.value for text, score in likelihoods.items()},
             "GRUEN": score_texts(texts, masked, acceptability, stored, bar.update),
-            "masked LM": pseudo_log_likelihoods(masked, texts, stored, bar.update),
+            "masked LM": {text: pseudo[ids] for text, ids in tokens.items()},
         }
         inferences = infer(pairs, nli, stored, bar.update)
     contradictions = {pair: inference.contradiction for pair, inference in inferences.items()}

@@ -58,15 +58,12 @@ def balance(rows: Sequence[Mapping[str, Any]], wanted: Balance, seed: int) -> se
     Returns:
         The chosen item ids; the same for any order of `rows`.
     Raises:
-        ValueError: A row has not as many phrases on one side as on the other.
+        ValueError: Frequencies are to be balanced, and a row has more phrases on one side than on the other.
         UserError: The solver finds no optimum.
     """
     rows = sorted(rows, key=lambda row: str(row["item_id"]))
     if not rows:
         return set()
-    for row in rows:
-        if len(row["caption_phrases"]) != len(row["foil_phrases"]):
-            raise ValueError(f"{row['item_id']}: caption and foil exchange different numbers of phrases")
     limits = _Limits(len(rows))
     for group in _grouped(rows, lambda row: [_row(row)]).values():
         limits.at_most(group, 1)
@@ -81,12 +78,19 @@ def balance(rows: Sequence[Mapping[str, Any]], wanted: Balance, seed: int) -> se
         for group in directions[1:]:
             limits.equal(directions[0] | dict.fromkeys(group, -1.0))
     if wanted.js is not None:
+        _check(rows)
         for group in _swaps(rows):
             limits.equal(group)
     chosen = _largest(rows, limits, seed)
     if wanted.js and not wanted.halves:
         chosen = _filled(rows, chosen, len(rows) if wanted.size is None else wanted.size, wanted, seed)
     return {str(rows[index]["item_id"]) for index in chosen}
+
+
+def _check(rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows:
+        if len(row["caption_phrases"]) != len(row["foil_phrases"]):
+            raise ValueError(f"{row['item_id']}: caption and foil exchange different numbers of phrases")
 
 
 def _largest(rows: Sequence[Mapping[str, Any]], limits: "_Limits", seed: int) -> set[int]:

@@ -1,0 +1,74 @@
+from waltz.reporting.construction import audit_table, funnel_table, oracle_table
+
+
+def step(name, count, lost=()):
+    return {
+        "instrument": "relations",
+        "step": name,
+        "count": count,
+        "lost": [{"reason": reason, "count": number} for reason, number in lost],
+    }
+
+
+def test_the_funnel_shows_counts_reasons_and_both_distances():
+    rows = [step("candidates", 1200), step("attested", 900, [("not attested", 300)]), step("valid", 880)]
+    table = funnel_table(rows, {"relations": 0.05}, {"relations": 0.083})
+    assert table.header == ("instrument", "candidates", "attested", "valid", "JS", "JS in print")
+    assert table.rows == (("relations", "1,200", "900", "880", "0.050", "0.083"),)
+    assert table.remarks == ("relations: 300 not attested",)
+
+
+def share(candidates, metric, value, low, high, n=100):
+    return {
+        "instrument": "relations",
+        "candidates": candidates,
+        "metric": metric,
+        "value": value,
+        "n": n,
+        "ci_low": low,
+        "ci_high": high,
+        "reason": None if n else "there is no such candidate",
+    }
+
+
+def test_the_oracle_says_whether_a_filter_helps():
+    rows = [
+        share("attested", "foils_false", 80.0, 78.0, 82.0),
+        share("attested", "foils_in_grammar", 90.0, 88.0, 92.0),
+        share("attested", "foils_decided", 90.0, 88.0, 92.0),
+        share("contradicting", "foils_false", 95.0, 93.0, 97.0),
+        share("contradicting", "foils_in_grammar", 90.0, 88.0, 92.0),
+        share("contradicting", "foils_decided", 90.0, 88.0, 92.0),
+        share("grammatical", "foils_false", 80.0, 78.0, 82.0),
+        share("grammatical", "foils_in_grammar", 89.0, 86.0, 92.0),
+        share("grammatical", "foils_decided", 90.0, 88.0, 92.0),
+        share("items", "foils_false", None, None, None, 0),
+        share("items", "foils_in_grammar", None, None, None, 0),
+        share("items", "foils_decided", None, None, None, 0),
+    ]
+    table = oracle_table(rows)
+    assert table.rows[0][:4] == ("relations", "attested", "100", "80.0 [78.0, 82.0]")
+    assert "items" not in {row[1] for row in table.rows}
+    assert table.remarks == (
+        "relations: the entailment filter raises foils false: 80.0 to 95.0 %",
+        "relations: the grammaticality filter does not raise foils in grammar: 90.0 to 89.0 % (the intervals overlap)",
+    )
+
+
+def test_the_audit_lists_its_warnings():
+    rows = [
+        {
+            "instrument": "relations",
+            "judge": judge,
+            "value": value,
+            "n": 10,
+            "ci_low": value - 5,
+            "ci_high": value + 5,
+            "reason": None,
+            "warning": warning,
+        }
+        for judge, value, warning in (("GRUEN", 50.0, None), ("length", 70.0, "length alone prefers the caption"))
+    ]
+    table = audit_table(rows)
+    assert table.rows == (("relations", "10", "50.0 [45.0, 55.0]", "70.0 [65.0, 75.0]"),)
+    assert table.remarks == ("relations: length alone prefers the caption",)
