@@ -81,6 +81,17 @@ def proposing_model(instrument):
     )
 
 
+def released_files(wildcards):
+    """The released files, and the rows of the captions that plurality and relations were made from."""
+    given = {name: raw_file(DATASETS[name]["source"], name) for name in RELEASED}
+    captions = [
+        f"<results>/sources/{name}.parquet"
+        for name, entry in RAW_SOURCES.items()
+        if entry["format"] == "coco-captions"
+    ]
+    return given | {"captions": captions}
+
+
 DRAWN_FILES = sorted(
     {
         raw_file(*key)

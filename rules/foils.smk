@@ -1,12 +1,17 @@
 """Stage foils: every candidate of every instrument, before any filter."""
 
+WORDNET = sorted(str(path) for path in (HERE / "resources/wordnet").iterdir())
+RELEASED = [
+    name for name, entry in DATASETS.items() if entry["format"] == "valse-release"
+]
+
 
 rule candidates:
     """All candidates of one instrument from the rows of its source."""
     input:
         rows=lambda wildcards: f"<results>/sources/{INSTRUMENTS[wildcards.instrument]['source']}.parquet",
         weights=lambda wildcards: weight_files_of(proposing_model(wildcards.instrument)),
-        wordnet=lambda wildcards: wordnet_files(wildcards.instrument),
+        wordnet=WORDNET,
     output:
         candidates="<results>/foils/{instrument}.parquet",
         run="<results>/foils/{instrument}.run.json",

@@ -1,14 +1,20 @@
 """The command `waltz`: what can be named, and what was built."""
 
 import difflib
+import json
+import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from waltz.core.errors import UserError
+from waltz.core.text import Span, slice_of
+from waltz.foils.candidates import Candidate, Refused
+from waltz.foils.one_text import from_texts
 from waltz.models.registry import ModelSpec, registered
 from waltz.reporting.declarations import TABLES, Declaration
 from waltz.reporting.layouts import LEGEND, grid, reasons
@@ -57,6 +63,39 @@ def tables(
         part = [cell for cell in cells if cell.profile == profile]
         _print_table(TABLES[file.stem], part, why)
     typer.echo(LEGEND)
+
+
+@app.command()
+def foil(
+    text: Annotated[str, typer.Argument(help="A text, or - for one text a line from standard input.")],
+    instrument: Annotated[str, typer.Option(help="plurality, existence, counting-small, ...")] = "plurality",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a candidate and line.")] = False,
+) -> None:
+    """Print the candidates of a text: its caption and its foil, what was exchanged in [brackets]."""
+    texts = (line.rstrip("\n") for line in sys.stdin if line.strip()) if text == "-" else [text]
+    try:
+        for source_text, found in from_texts(instrument, texts):
+            for entry in found:
+                if isinstance(entry, Refused):
+                    typer.echo(f"waltz: {source_text!r}: {entry.reason}", err=True)
+                elif as_json:
+                    typer.echo(json.dumps({"source_text": source_text, **_shown(entry)}, ensure_ascii=False))
+                else:
+                    typer.echo(
+                        f"{_marked(entry.caption, entry.caption_span)}\n{_marked(entry.foil, entry.foil_span)}\n"
+                    )
+    except UserError as error:
+        typer.echo(f"waltz: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _shown(candidate: Candidate) -> dict[str, Any]:
+    names = ("caption", "foil", "caption_span", "foil_span", "direction")
+    return {name: getattr(candidate, name) for name in names}
+
+
+def _marked(text: str, span: Span) -> str:
+    return f"{text[: span['start']]}[{slice_of(text, span)}]{text[span['end'] :]}"
 
 
 def _print_table(declaration: Declaration, cells: list[Cell], why: bool) -> None:

@@ -1,0 +1,31 @@
+"""Make the released items again from their inputs."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from waltz.core import parquet
+from waltz.core.atomic import write_text
+from waltz.core.job import job, progress
+from waltz.core.schema import MISSES, REPRODUCTION
+from waltz.foils.fidelity.report import markdown, reproduction
+
+given = snakemake.input
+
+with job(snakemake.log[0]), progress(len(snakemake.params.released), "instrument", "reproduced") as bar:
+    captions = {
+        row["source_id"]: row["caption"]
+        for file in given.captions
+        for row in pq.read_table(file, columns=["source_id", "caption"]).to_pylist()
+    }
+    shares, misses = [], []
+    for instrument in snakemake.params.released:
+        items = json.loads(Path(given[instrument]).read_text(encoding="utf-8"))
+        measured, missed = reproduction(instrument, [{"id": key, **item} for key, item in items.items()], captions)
+        shares.append({"instrument": instrument, "metric": "reproduced", **vars(measured)})
+        misses += [{"instrument": instrument, **vars(miss)} for miss in missed]
+        bar.update(1)
+    parquet.write(snakemake.output.shares, parquet.to_table(shares, REPRODUCTION), REPRODUCTION)
+    parquet.write(snakemake.output.misses, parquet.to_table(misses, MISSES), MISSES)
+    write_text(snakemake.output.table, markdown(shares, misses))
