@@ -1,0 +1,88 @@
+"""Coreference: dialogues of one round, with the contrary answer."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waltz.core.text import slice_of
+from waltz.foils.candidates import Candidate, Refused
+from waltz.foils.coreference import coreference
+from waltz.foils.fidelity.numbers import reproduce_coreference
+from waltz.sources.visdial import read_turns
+
+
+def test_a_round_is_written_as_the_release_writes_it() -> None:
+    found = coreference("The elephant is on grass.", "is it a baby elephant", "no i believe it is full grown", 1)
+    assert isinstance(found, Candidate)
+    assert found.caption == "the elephant is on grass. is it a baby elephant? no."
+    assert found.foil == "the elephant is on grass. is it a baby elephant? yes."
+    assert (found.direction, found.caption_phrases, found.foil_phrases) == ("no2yes", ("no",), ("yes",))
+    assert slice_of(found.caption, found.caption_span) == "no"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "turn", "reason"),
+    [
+        ("is it old", "yes", 2, "a later round"),
+        ("can you see the sky", "yes", 1, "the question has no pronoun"),
+        ("is it old", "maybe, i know nothing", 1, "the answer says neither yes nor no"),
+        ("is it old", "yes and no", 1, "the answer says both yes and no"),
+    ],
+)
+def test_other_rounds_are_refused(question: str, answer: str, turn: int, reason: str) -> None:
+    assert coreference("a dog", question, answer, turn) == Refused(reason)
+
+
+def test_pronouns_inside_contractions_count_and_inside_words_do_not() -> None:
+    assert isinstance(coreference("a cat", "can you tell if it's old", "yes", 1), Candidate)
+    assert coreference("a cat", "is the kitten a bit shy", "yes", 1) == Refused("the question has no pronoun")
+
+
+@given(
+    caption=st.text("abc ?'", min_size=1, max_size=20),
+    rest=st.text("abc '", max_size=20),
+    word=st.sampled_from(["yes", "no"]),
+)
+def test_only_the_answer_differs_and_the_contrary_of_the_contrary_is_the_caption(
+    caption: str, rest: str, word: str
+) -> None:
+    found = coreference(caption, f"is it {rest}", word, 1)
+    assert isinstance(found, Candidate)
+    other = slice_of(found.foil, found.foil_span)
+    assert {slice_of(found.caption, found.caption_span), other} == {"yes", "no"}
+    again = coreference(caption, f"is it {rest}", other, 1)
+    assert isinstance(again, Candidate)
+    assert again.foil == found.caption
+
+
+@pytest.mark.parametrize("name", ["coreference-standard", "coreference-hard"])
+def test_the_released_items_are_reproduced(shared_data: Path, name: str) -> None:
+    items = json.loads((shared_data / "valse" / f"{name}.json").read_text())
+    for item in items.values():
+        (candidate,) = reproduce_coreference(item)
+        assert (candidate.caption, candidate.foil) == (item["caption"], item["foil"])
+
+
+def test_the_released_items_of_the_dialogues_at_hand_come_from_their_first_rounds(shared_data: Path) -> None:
+    path = shared_data / "visdial" / "visdial_1.0_val_visdialconv.json"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not here")
+    released = {
+        int(re.findall(r"\d+", item["image_file"])[-1]): item
+        for item in json.loads((shared_data / "valse" / "coreference-hard.json").read_text()).values()
+    }
+    found = {}
+    for row in read_turns(path, "visdial"):
+        candidate = coreference(row["caption"], row["question"], row["answer"], row["round"])
+        if isinstance(candidate, Candidate):
+            found[int(row["source_id"].split("#")[0])] = (candidate.caption, candidate.foil)
+    common = released.keys() & found.keys()
+    assert len(common) == 13
+    assert {image: found[image] for image in common} == {
+        image: (released[image]["caption"], released[image]["foil"]) for image in common
+    }
+    assert len(found) == 17  # the release leaves out some of what its rule gives

@@ -1,0 +1,159 @@
+"""Existence: questions to statements and their negations."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waltz.core.text import slice_of
+from waltz.foils.asked import asked
+from waltz.foils.candidates import Candidate, Refused
+from waltz.foils.existence import existence, negated
+from waltz.foils.fidelity.numbers import alike, cause_existence, reproduce_existence
+from waltz.foils.language import parse
+from waltz.foils.numerals import number_of
+from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement, noun_forms, singular
+
+
+def found(question: str, answer: str) -> Candidate | Refused:
+    (doc,) = parse([question])
+    (result,) = existence(doc, answer)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "caption", "foil", "direction"),
+    [
+        ("How many animals are shown?", "0", "There are no animals shown.",
+         "There are animals shown.", "zero-to-something"),
+        ("How many trucks are pictured?", "1.", "There is a truck pictured.", "There is no truck pictured.", ""),
+        ("How many elephants are there in the photo?", "One.", "There is an elephant in the photo.",
+         "There is no elephant in the photo.", ""),
+        ("How many people are in the bus?", "12", "There are people in the bus.",
+         "There are no people in the bus.", ""),
+        ("How many people do you see?", "0.", "You see no people.", "You see people.", "zero-to-something"),
+        ("How many trucks can be seen?", "1", "A truck can be seen.", "No truck can be seen.", ""),
+        ("How many other dogs?", "1", "There is another dog.", "There is no other dog.", ""),
+    ],
+)  # fmt: skip
+def test_a_question_and_its_answer_become_a_statement_and_its_negation(
+    question: str, answer: str, caption: str, foil: str, direction: str
+) -> None:
+    candidate = found(question, answer)
+    assert isinstance(candidate, Candidate)
+    assert (candidate.caption, candidate.foil) == (caption, foil)
+    assert candidate.direction == (direction or "something-to-zero")
+    assert (candidate.caption_phrases if direction else candidate.foil_phrases) == ("no",)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "reason"),
+    [
+        ("How many dogs are there?", "A lot.", "the answer is no numeral"),
+        ("What is shown?", "2", "the question does not begin with 'How many'"),
+        ("How many of the dog's legs are visible?", "2", "the question counts parts of something"),
+        ("How many are red?", "2", "the question does not name what it counts"),
+        ("How many dogs and cats are there?", "2", "the question counts several things together"),
+        ("How many people do you think are there?", "2", "the question asks for a belief"),
+        ("How many years have they been open?", "60", "the question measures time"),
+        ("How many people do not wear hats?", "2", "the question is negated"),
+        ("How many people that sit are wearing hats?", "2", "a possessor or a relative clause stands by what"),
+    ],
+)
+def test_what_cannot_be_turned_into_a_statement_is_refused_for_a_reason(
+    question: str, answer: str, reason: str
+) -> None:
+    refused = found(question, answer)
+    assert isinstance(refused, Refused)
+    assert refused.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("question", "statement"),
+    [
+        ("How many levels do the buses have?", "The buses have exactly 2 levels."),
+        (
+            "How many shoes does the man sitting on the rail have on?",
+            "The man sitting on the rail has exactly 2 shoes on.",
+        ),
+        ("How many legs does the dog stand on?", "The dog stands on exactly 2 legs."),
+        ("How many jumps can we see?", "We can see exactly 2 jumps."),
+        ("How many animals is the man riding?", "The man is riding exactly 2 animals."),
+        ("How many years have they been open?", "They have been open exactly 2 years."),
+        ("How many cars are red?", "Exactly 2 cars are red."),
+        ("How many slices are left?", "There are exactly 2 slices left."),
+        ("How many people were there?", "There were exactly 2 people."),
+        ("How many of the bus' wheels are visible?", "There are exactly 2 of the bus' wheels visible."),
+    ],
+)
+def test_other_forms_of_questions(question: str, statement: str) -> None:
+    (doc,) = parse([question])
+    found = asked(doc)
+    assert isinstance(found, Statement)
+    assert found.counting(2) == statement
+
+
+def test_numbers_of_nouns() -> None:
+    words = {
+        "people": "person",
+        "cacti": "cactus",
+        "buses": "bus",
+        "lenses": "lens",
+        "selfies": "selfie",
+        "teeth": "tooth",
+    }
+    assert {word: singular(word) for word in words} == words
+    assert [singular(word) for word in ("bus", "glass", "tennis", "sheep")] == ["bus", "glass", "tennis", "sheep"]
+    assert noun_forms("sheep", "NNS") == Forms("sheep", "sheep")
+    assert noun_forms("giraffe", "NN") == Forms("giraffe", "giraffes")
+
+
+def test_numerals() -> None:
+    answers = ("0.", "Zero.", "None.", "Twenty-one", " 3 ", "a lot", "2 dogs", "")
+    assert [number_of(answer) for answer in answers] == [0, 0, 0, 21, 3, None, None, None]
+
+
+NOUNS = st.sampled_from(["dog", "elephant", "child", "hour glass", "woman", "box", "sheep", "owl"])
+RESTS = st.sampled_from(["", "shown", "in the picture", "on the grass", "not wearing a hat"])
+
+
+@settings(deadline=None)
+@given(
+    noun=NOUNS,
+    modifiers=st.sampled_from(["", "other", "red", "old"]),
+    rest=RESTS,
+    number=st.integers(0, 3),
+    exists=st.booleans(),
+    there=st.booleans(),
+)
+def test_negating_twice_gives_the_caption_back(
+    noun: str, modifiers: str, rest: str, number: int, exists: bool, there: bool
+) -> None:
+    forms = Forms(noun, "children" if noun == "child" else noun if noun == "sheep" else f"{noun}s")
+    opening, be = ("there", IS_ARE) if there else ("you see", NOTHING)
+    candidate = negated(Statement(opening, be, modifiers, forms, "", NOTHING, rest), number, exists)
+    assert candidate.caption != candidate.foil
+    assert slice_of(candidate.caption, candidate.caption_span) != slice_of(candidate.foil, candidate.foil_span)
+    before, after = candidate.caption_span, candidate.foil_span
+    assert candidate.caption[: before["start"]].strip() == candidate.foil[: after["start"]].strip()
+    assert candidate.caption[before["end"] :].strip() == candidate.foil[after["end"] :].strip()
+    if there and modifiers != "other":
+        (again,) = reproduce_existence({"caption": candidate.foil})
+        assert again.foil == candidate.caption
+
+
+def test_the_released_items_are_reproduced(shared_data: Path) -> None:
+    items = json.loads((shared_data / "valse" / "existence.json").read_text())
+    causes: Counter[str] = Counter()
+    for item in items.values():
+        candidates = reproduce_existence(item)
+        if not any(alike(one.caption, item["caption"]) and alike(one.foil, item["foil"]) for one in candidates):
+            causes[cause_existence(item, candidates)] += 1
+        elif candidates:
+            assert candidates[0].direction.replace("-", "_") == item["provenance_of_foils"]
+    assert 1 - causes.total() / len(items) >= 0.99
+    assert causes["the released caption has the wrong article"] == 2
+    assert causes["caption and foil of the release are alike"] == 1
