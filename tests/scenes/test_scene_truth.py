@@ -111,6 +111,12 @@ def test_every_verb_on_the_acting_pair_and_on_others() -> None:
     assert tally["false"] > 5000
 
 
+def test_another_of_the_same_category() -> None:
+    graph = Graph("o", "grass", (Object("dog", cells(1)), Object("cow", cells(1, 30))), (), Action("chasing", 0, 1))
+    assert truth(graph, "An animal chases another animal.") == "true"
+    assert truth(graph, "A dog chases another dog.") == "false"
+
+
 def test_verbs_without_theme() -> None:
     for graph in GRAPHS:
         for verb in verbs().values():

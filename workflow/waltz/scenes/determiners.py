@@ -59,7 +59,7 @@ def determiners() -> dict[tuple[str, ...], Determiner]:
     }  # fmt: skip
     table = {words_of(words): Determiner(quantifier, False, True) for words, quantifier in several.items()}
     table[("a", "group", "of")] = Determiner(Quantifier(2), False, True, bare_singular_verb=True)
-    table |= {(word,): some for word in ("a", "an", "this", "that")}
+    table |= {(word,): some for word in ("a", "an", "another", "this", "that")}
     table |= {words_of(words): Determiner(Quantifier(1, 1), True, False) for words in ("a single", "exactly a single")}
     table |= {(word,): Determiner(Quantifier(1, every=True), True, False) for word in ("every", "each")}
     table[("the",)] = Determiner(Quantifier(1), True, True)

@@ -1,0 +1,124 @@
+"""Released action items through the instruments, and their captions and foils against the oracle of the scenes."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from waltz.foils.actants import actant_swaps
+from waltz.foils.actions import ActionCaption, action_captions, replacement_verbs
+from waltz.foils.candidates import Candidate, Refused, replaced
+from waltz.foils.fidelity.actions import (
+    cause_actant_swap,
+    cause_action_replacement,
+    reproduce_actant_swap,
+    reproduce_action_replacement,
+)
+from waltz.foils.wordnet import read_verbs
+from waltz.scenes.graph import Graph
+from waltz.scenes.lexicon import verbs as scene_verbs
+from waltz.scenes.sample import scenes
+from waltz.scenes.truth import truth
+from waltz.scenes.writers import swig as written
+from waltz.sources.swig import read_frames, read_space
+
+VERBS = read_verbs()
+SEED = 2026
+
+Reproduce = Callable[[Mapping[str, Any]], list[Candidate]]
+Cause = Callable[[Mapping[str, Any], list[Candidate]], str]
+
+
+def same(left: str, right: str) -> bool:
+    return " ".join(left.lower().split()).rstrip(" .") == " ".join(right.lower().split()).rstrip(" .")
+
+
+def measured(path: Path, reproduce: Reproduce, cause: Cause) -> tuple[float, Counter[str]]:
+    """Share of released pairs among the usable candidates, and how often each cause keeps one away."""
+    items = [{**item, "id": name} for name, item in json.loads(path.read_text()).items()]
+    causes: Counter[str] = Counter()
+    for item in items:
+        found = reproduce(item)
+        if not any(
+            same(one.caption, item["caption"]) and same(one.foil, item["foil"]) and not one.rejected for one in found
+        ):
+            causes[cause(item, found)] += 1
+    return 1 - causes.total() / len(items), causes
+
+
+def test_released_action_replacements(shared_data: Path) -> None:
+    share, causes = measured(
+        shared_data / "valse" / "action-replacement.json", reproduce_action_replacement, cause_action_replacement
+    )
+    assert share >= 0.96
+    assert set(causes) == {
+        "the release misspells the verb of the foil",
+        "the verb of the release does not agree with its subject",
+        "the release changes the preposition as well",
+    }
+    assert causes["the release misspells the verb of the foil"] == 19
+
+
+def test_released_actant_swaps(shared_data: Path) -> None:
+    share, causes = measured(shared_data / "valse" / "actant-swap.json", reproduce_actant_swap, cause_actant_swap)
+    assert share >= 0.82
+    assert causes["the released foil is the caption"] == 14
+    assert set(causes) == {
+        "an article that is not tried",
+        "a preposition not tried",
+        "the release treats the noun as a plural",
+        "refused: the verb is true both ways",
+        "the released foil is the caption",
+        "the caption does not begin with the one filler and end with the other",
+        "the release words a filler otherwise",
+        "the release misspells the verb",
+    }
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Graph, ActionCaption]]:
+    """Captions of the frames of the first scenes, once each, with their scenes."""
+    folder = tmp_path_factory.mktemp("swig")
+    graphs = scenes(160, SEED)
+    space = folder / "space.json"
+    space.write_text(json.dumps(written.space()))
+    found: dict[tuple[int, str], tuple[Graph, ActionCaption]] = {}
+    for split in written.SPLITS:
+        path = folder / f"{split}.json"
+        path.write_text(json.dumps(written.annotations(graphs, SEED, split, True)))
+        for frame in read_frames(path, read_space(space), "swig", split):
+            number = int(frame["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1
+            for caption in action_captions(frame, VERBS):
+                if not isinstance(caption, Refused):
+                    found[number, caption.text] = (graphs[number], caption)
+    return list(found.values())
+
+
+def test_every_caption_of_a_scene_is_true(drawn: list[tuple[Graph, ActionCaption]]) -> None:
+    assert len(drawn) > 90
+    assert [caption.text for graph, caption in drawn if truth(graph, caption.text) != "true"] == []
+
+
+def verdicts(pairs: Iterator[tuple[Graph, str]]) -> Counter[str]:
+    return Counter(truth(graph, foil) for graph, foil in pairs)
+
+
+def test_foils_of_scenes_are_false(drawn: list[tuple[Graph, ActionCaption]]) -> None:
+    swaps = verdicts(
+        (graph, one.foil)
+        for graph, caption in drawn
+        for one in actant_swaps(caption, VERBS[caption.verb].base)
+        if one.rejected is None
+    )
+    replacements = verdicts(
+        (graph, replaced(caption.text, caption.verb_span, form)[0])
+        for graph, caption in drawn
+        for form, name in replacement_verbs(caption, VERBS).items()
+        if name in scene_verbs()
+    )
+    for found in (swaps, replacements):
+        assert found["false"] > 1000
+        assert found["false"] / (found["false"] + found["true"]) >= 0.99

@@ -1,0 +1,195 @@
+"""Captions from frames, their verbs replaced, their actants swapped."""
+
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waltz.core.text import slice_of
+from waltz.foils.abstracts import Place, read_abstract
+from waltz.foils.actants import actant_swaps
+from waltz.foils.actions import ActionCaption, action_captions, finite, replacement_verbs, replacements
+from waltz.foils.candidates import Refused
+from waltz.foils.fillers import filler
+from waltz.foils.wordnet import read_verbs
+
+VERBS = read_verbs()
+
+
+ALONE = "no role but agent and place is filled"
+NOBODY = "nobody fills the role before the verb"
+OTHER_VERB = "its abstract does not begin with a role and its verb"
+
+
+def frame(verb: str, abstract: str | None, **glosses: str | None) -> dict[str, Any]:
+    roles = [{"role": role, "noun": gloss, "gloss": gloss, "box": None} for role, gloss in glosses.items()]
+    return {"source_id": "x#0", "verb": verb, "abstract": abstract, "roles": roles, "rejected": None}
+
+
+def captions(*arguments: Any, **glosses: str | None) -> list[ActionCaption]:
+    found = list(action_captions(frame(*arguments, **glosses), VERBS))
+    assert all(isinstance(caption, ActionCaption) for caption in found), found
+    return found  # type: ignore[return-value]
+
+
+def throwing() -> ActionCaption:
+    return captions("throwing", "an AGENT throws an ITEM at a PLACE", agent="tennis player", item="ball")[0]
+
+
+@pytest.mark.parametrize(
+    ("verb", "abstract", "glosses", "texts"),
+    [
+        (
+            "catching",
+            "an AGENT catches a CAUGHTITEM with a TOOL at a PLACE",
+            {"agent": "man", "caughtitem": "ball", "tool": "hand", "place": "beach"},
+            ["A man catches a ball.", "A man catches with a hand."],
+        ),
+        (
+            "rowing",
+            "AGENT rows in VEHICLE at PLACE",
+            {"agent": "people", "vehicle": "canoe"},
+            ["The people row in a canoe."],
+        ),
+        ("spitting", "AGENT spits ITEM on TARGET", {"agent": "woman", "item": "water"}, ["A woman spits water."]),
+        ("flexing", "AGENT flexes AGENTPART", {"agent": "man", "agentpart": "biceps"}, ["A man flexes his biceps."]),
+        ("flapping", "the AGENT flaps its BODYPART", {"agent": "bird", "bodypart": "wing"}, ["A bird flaps the wing."]),
+        ("scolding", "AGENT scolds VICTIM", {"agent": "woman", "victim": "woman"}, ["A woman scolds another woman."]),
+        (
+            "taxiing",
+            "AGENT taxies on GROUND",
+            {"agent": "airplane", "ground": "runway"},
+            ["An airplane taxis on a runway."],
+        ),
+        ("dropping", "AGENT dropped ITEM", {"agent": "people", "item": "stairs"}, ["The people drop the stairs."]),
+    ],
+)
+def test_captions_of_a_frame(verb: str, abstract: str, glosses: dict[str, str], texts: list[str]) -> None:
+    found = captions(verb, abstract, **glosses)
+    assert [caption.text for caption in found] == texts
+    for caption in found:
+        assert slice_of(caption.text, caption.verb_span) == finite(VERBS[verb].base, caption.agent.plural)
+
+
+@pytest.mark.parametrize(
+    ("verb", "abstract", "glosses", "reason"),
+    [
+        ("singing", "the AGENT sings at a PLACE", {"agent": "bird", "place": "tree"}, ALONE),
+        ("catching", "an AGENT catches a CAUGHTITEM", {"agent": None, "caughtitem": "ball"}, NOBODY),
+        ("fishing", "AGENT extracts fish from SOURCE", {"agent": "man", "source": "lake"}, OTHER_VERB),
+        ("snowing", "snows at PLACE", {"place": "field"}, OTHER_VERB),
+        ("catching", None, {"agent": "man"}, OTHER_VERB),
+        ("demolishing", "AGENT demolishes ITEM", {"agent": "man", "item": "wall"}, "its verb is none of SWiG's"),
+    ],
+)  # fmt: skip
+def test_frames_that_give_no_caption(verb: str, abstract: str, glosses: dict[str, Any], reason: str) -> None:
+    assert list(action_captions(frame(verb, abstract, **glosses), VERBS)) == [Refused(reason)]
+
+
+def test_an_abstract_taken_apart() -> None:
+    found = read_abstract("an AGENT hoists an ITEM up from a SOURCE with their TOOL")
+    assert found is not None
+    assert (found.subject, found.verb) == ("agent", "hoists")
+    assert found.places == (Place("item", "", False), Place("source", "up from", False), Place("tool", "with", True))
+
+
+@pytest.mark.parametrize(
+    ("noun", "subject", "definite", "place"),
+    [
+        ("man", "a man", "the man", "at a man"),
+        ("hour", "an hour", "the hour", "at an hour"),
+        ("people", "the people", "the people", "at the people"),
+        ("stairs", "the stairs", "the stairs", "on the stairs"),
+        ("school bus", "a school bus", "the school bus", "at a school bus"),
+        ("glass", "a glass", "the glass", "at a glass"),
+        ("body of water", "a body of water", "the body of water", "in a body of water"),
+        ("orange juice", "orange juice", "the orange juice", "at the orange juice"),
+        ("snow", "snow", "the snow", "in the snow"),
+        ("Santa Claus", "Santa Claus", "Santa Claus", "at Santa Claus"),
+        ("king of the sea", "the king of the sea", "the king of the sea", "at the king of the sea"),
+        ("outdoors", "the outdoors", "the outdoors", "outdoors"),
+    ],
+)  # fmt: skip
+def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) -> None:
+    found = filler(noun)
+    assert (found.subject, found.definite, found.place) == (subject, definite, place)
+
+
+def test_replacement_by_what_a_model_proposes() -> None:
+    caption = throwing()
+    proposals = [("throws", 0, 9.0), (" Kicks", 1, 8.5), ("hurls", 2, 8.0), ("the", 3, 1.0), ("kick", 4, 0.5)]
+    found = list(replacements(caption, proposals, VERBS))
+    assert [(one.foil, one.proposal_rank, one.proposal_score, one.rejected) for one in found] == [
+        ("A tennis player kicks a ball.", 1, 8.5, None),
+        ("A tennis player hurls a ball.", 2, 8.0, "a synonym of the verb"),
+        ("A tennis player the a ball.", 3, 1.0, "no form of another of SWiG's verbs that agrees with the subject"),
+        ("A tennis player kick a ball.", 4, 0.5, "no form of another of SWiG's verbs that agrees with the subject"),
+    ]
+    assert (found[0].caption_phrases, found[0].foil_phrases, found[0].direction) == (("throw",), ("kick",), "unrelated")
+
+
+def test_an_antonym_is_named_as_such_and_allowed() -> None:
+    caption = captions("pushing", "AGENT pushes ITEM", agent="people", item="car")[0]
+    (found,) = replacements(caption, [("pull", 0, 1.0)], VERBS)
+    assert (found.foil, found.direction, found.rejected) == ("The people pull a car.", "antonym", None)
+
+
+def test_the_allowed_verbs_agree_and_leave_out_what_wordnet_forbids() -> None:
+    allowed = replacement_verbs(throwing(), VERBS)
+    assert allowed["kicks"] == "kicking"
+    assert not {"throwing", *VERBS["throwing"].synonyms, *VERBS["throwing"].hyponyms} & set(allowed.values())
+    assert len(allowed) == 503 - sum(
+        VERBS["throwing"].relation(name) in ("synonym", "hypernym", "hyponym") for name in VERBS
+    )
+
+
+def test_swaps_are_worded_anew() -> None:
+    foils = [found.foil for found in actant_swaps(throwing(), "throw", ("like",))]
+    assert foils == [
+        "A ball throws a tennis player.",
+        "A ball throws the tennis player.",
+        "A ball throws like a tennis player.",
+        "A ball throws like the tennis player.",
+    ]
+
+
+def test_a_swapped_plural_takes_the_verb_with_it() -> None:
+    caption = captions("rowing", "AGENT rows in VEHICLE", agent="people", vehicle="canoe")[0]
+    foils = [found.foil for found in actant_swaps(caption, "row", ())]
+    assert foils == [f"A canoe rows {middle}people." for middle in ("the ", "", "in the ", "in ")]
+    back = captions("riding", "AGENT rides VEHICLE", agent="man", vehicle="people")[0]
+    assert next(actant_swaps(back, "ride", ())).foil == "The people ride a man."
+
+
+def test_swaps_that_say_the_same_are_refused_by_reason() -> None:
+    same = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="man")[0]
+    mutual = captions("embracing", "AGENT embraces COAGENT", agent="man", coagent="woman")[0]
+    assert {found.rejected for found in actant_swaps(same, "scold")} == {"both roles have the same filler"}
+    assert {found.rejected for found in actant_swaps(mutual, "embrace")} == {"the verb is true both ways"}
+
+
+NOUNS = st.sampled_from(
+    ["man", "people", "water", "body of water", "male child", "Santa Claus", "stairs", "hour", "lens"]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(VERBS)), NOUNS, NOUNS, st.sampled_from(["", "on", "up from"]))
+def test_spans_hold_the_verb_and_cover_what_differs(name: str, agent: str, other: str, words: str) -> None:
+    verb = VERBS[name]
+    (caption,) = captions(name, f"an AGENT {finite(verb.base, False)} {words} an ITEM", agent=agent, item=other)
+    span = caption.verb_span
+    assert slice_of(caption.text, span) == finite(verb.base, filler(agent).plural)
+    assert caption.text[0].isupper()
+    assert "  " not in caption.text
+    allowed = replacement_verbs(caption, VERBS)
+    found = list(replacements(caption, [(form, 0, 0.0) for form in islice(allowed, 40)], VERBS))
+    swaps = list(actant_swaps(caption, verb.base))
+    assert len({swap.foil for swap in swaps}) == len(swaps)
+    assert all(one.rejected is None for one in found)
+    for one in (*found, *swaps):
+        left, right = one.caption_span, one.foil_span
+        assert one.caption[: left["start"]].split() == one.foil[: right["start"]].split()
+        assert one.caption[left["end"] :].split() == one.foil[right["end"] :].split()

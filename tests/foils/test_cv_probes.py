@@ -1,0 +1,245 @@
+"""CV-Probes: contextual captions from annotations, written captions and their review, the four conditions."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waltz.core.errors import UserError
+from waltz.core.text import slice_of
+from waltz.foils.candidates import Refused
+from waltz.foils.cv_captions import read_descriptions, reviewed, simplified, writing_tasks, written_by_scenes
+from waltz.foils.cv_conditions import checked, checking_tasks, conditions, ranked_images, verb_span
+from waltz.foils.cv_probes import VERBS, Filled, best, chosen_images, fill, forms, repaired
+from waltz.foils.language import parse
+from waltz.foils.wordnet import read_verbs
+from waltz.scenes.sample import scenes, without_action
+from waltz.scenes.truth import truth
+from waltz.scenes.writers import swig as written
+from waltz.sources.swig import read_frames, read_space
+
+SWIG = read_verbs()
+SEED = 2026
+BAPTIZING = "an AGENT baptizes a BAPTIZED in a LIQUID with a TOOL at a PLACE"
+
+
+def frame(verb: str, abstract: str, image: str = "x_1.jpg", **glosses: str | None) -> dict[str, Any]:
+    roles = [{"role": role, "noun": gloss, "gloss": gloss, "box": None} for role, gloss in glosses.items()]
+    return {
+        "source_id": f"{image}#0",
+        "image": image,
+        "verb": verb,
+        "abstract": abstract,
+        "roles": roles,
+        "rejected": None,
+    }
+
+
+def baptizing(**changes: str | None) -> Filled:
+    glosses: dict[str, str | None] = {"agent": "priest", "baptized": "baby", "liquid": None, "tool": "hand"}
+    found = fill(frame("baptizing", BAPTIZING, **(glosses | {"place": "church"} | changes)), SWIG)
+    assert isinstance(found, Filled)
+    return found
+
+
+def test_the_verbs_are_those_in_print(shared_data: Path) -> None:
+    lines = (shared_data.parent / "reference" / "cv-probes-1.csv").read_text().splitlines()[1:]
+    printed = [line.split(",")[5].replace("brows", "browse") for line in lines]
+    assert [SWIG[verb].base for verb in VERBS] == printed
+
+
+def test_an_abstract_is_filled_and_what_is_open_goes() -> None:
+    assert baptizing() == Filled(
+        "x_1.jpg#0",
+        "priest baptizes baby with hand at church",
+        "A priest baptizes a baby with a hand in a church.",
+        "A priest baptizes a baby.",
+    )
+    assert baptizing(place="outdoors", tool=None).caption == "A priest baptizes a baby outdoors."
+    assert baptizing(agent="people", place="snow").caption == "The people baptize a baby with a hand in the snow."
+
+
+def test_a_frame_without_agent_gives_none() -> None:
+    assert fill(frame("baptizing", BAPTIZING, agent=None), SWIG) == Refused("nobody fills the role before the verb")
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (' "A priest baptizes a baby in a church."\nWords: more', ("A priest baptizes a baby in a church.", "model")),
+        ("A priest is baptizing a baby", ("A priest is baptizing a baby.", "model")),
+        ("A priest holds a baby.", (baptizing().caption, "rule")),
+        ("", (baptizing().caption, "rule")),
+    ],
+)
+def test_a_models_repair_must_keep_the_verb(answer: str, expected: tuple[str, str]) -> None:
+    asked = []
+
+    def generate(prompt: str) -> str:
+        asked.append(prompt)
+        return answer
+
+    assert repaired(baptizing(), SWIG["baptizing"], generate) == expected
+    assert "Words: priest baptizes baby with hand at church\n" in asked[0]
+    assert 'keep the verb "baptizes"' in asked[0]
+
+
+def test_the_best_caption_is_the_first_of_the_highest() -> None:
+    assert best(["a", "bb", "cc"], lambda texts: [len(text) for text in texts]) == 1
+
+
+def test_images_are_chosen_by_seed_and_not_by_order() -> None:
+    frames = [frame(verb, "", f"{verb}_{n}.jpg") for verb in ("voting", "racing", "eating") for n in range(9)]
+    frames[0]["rejected"] = "no role is filled"
+    chosen = chosen_images(frames, 1, ["voting", "racing", "hunting"])
+    assert chosen == chosen_images(frames[::-1], 1, ["voting", "racing", "hunting"])
+    assert {verb: len(images) for verb, images in chosen.items()} == {"voting": 5, "racing": 5, "hunting": 0}
+    assert "voting_0.jpg" not in chosen_images(frames, 1, ["voting"], 9)["voting"]
+    assert chosen != chosen_images(frames, 2, ["voting", "racing", "hunting"])
+
+
+def test_writing_tasks_show_the_forbidden_words() -> None:
+    (task,) = writing_tasks({"buying": ["buying_3.jpg"]}, SWIG)
+    assert task["task_id"] == "cv-probes:writing:buying_3.jpg"
+    assert task["forbidden"] == ["bought", "buy", "buying", "buys"]
+    assert "bought, buy, buying, buys" in task["instruction"]
+
+
+def test_the_review_drops_contextual_verbs() -> None:
+    captions = {
+        "A man talks to two women.": None,
+        "a man talks to two  women": "written before for this image",
+        "A woman Trains two children.": "uses a synonym of the contextual verb",
+        "People are educated in a room.": "uses the contextual verb",
+        "A man is buying a book.": "uses another contextual verb",
+        "A man sits in a race car.": None,
+        " \n": "empty",
+    }
+    rows = [{"image": "x.jpg", "verb": "educating", "writer": "a", "caption": text} for text in captions]
+    found = reviewed(rows, SWIG, VERBS)
+    assert [row["rejected"] for row in found] == list(captions.values())
+    assert found[1]["caption"] == "a man talks to two  women"
+
+
+@pytest.mark.parametrize(
+    ("caption", "short"),
+    [
+        ("A young woman in a red coat is holding up a big sign near the door.", "A woman is holding up a sign."),
+        ("Two policemen search a man at night.", "Two policemen search a man."),
+        ("A boy is in the deep snow.", "A boy is in the snow."),
+        ("There is a boy with a ball in the snow.", "There is a boy."),
+        ("A dog and a brown cow are on a street.", "A dog and a cow are on a street."),
+        ("A car is next to a tree in the snow.", "A car is next to a tree."),
+        ("A group of people stand around a large table.", "A group of people stand around a table."),
+        ("The man is being held by two officers.", "The man is being held by two officers."),
+    ],
+)
+def test_captions_cut_down_to_subject_verb_object(caption: str, short: str) -> None:
+    (doc,) = parse([caption])
+    assert simplified(doc) == short
+
+
+@pytest.mark.parametrize(
+    ("caption", "reason"), [("a big crowd", "no main verb is found"), ("Look at it!", "no subject is found")]
+)
+def test_what_is_no_sentence_is_refused(caption: str, reason: str) -> None:
+    (doc,) = parse([caption])
+    assert simplified(doc) == Refused(reason)
+
+
+def test_images_are_ranked_by_score_and_name() -> None:
+    def score(caption: str, images: Sequence[str]) -> list[float]:
+        return [{"a": 0.2, "b": 0.9, "c": 0.9}[image] for image in images]
+
+    assert ranked_images("A man.", ["c", "a", "b"], score, 2) == [("b", 0.9), ("c", 0.9)]
+
+
+CONTEXT = [{"image": "i", "verb": "voting", "caption": "A man votes."}]
+PLAIN = [
+    {"image": "i", "verb": "voting", "caption": "A man stands.", "plain_image": "p"},
+    {"image": "i", "verb": "voting", "caption": "A man waits.", "plain_image": "q"},
+]
+
+
+def test_each_plain_caption_gives_three_conditions_beside_the_contextual_one() -> None:
+    rows = conditions(CONTEXT, PLAIN, SWIG, "original")
+    assert [(row["condition"], row["image"], row["caption"], row["match"]) for row in rows] == [
+        ("+img+cap", "i", "A man votes.", True),
+        ("+img-cap", "i", "A man stands.", True),
+        ("-img+cap", "p", "A man votes.", False),
+        ("-img-cap", "p", "A man stands.", True),
+        ("+img-cap", "i", "A man waits.", True),
+        ("-img+cap", "q", "A man votes.", False),
+        ("-img-cap", "q", "A man waits.", True),
+    ]
+    assert len({row["item_id"] for row in rows}) == 7
+    assert {slice_of(row["caption"], row["verb_span"]) for row in rows if row["verb_span"]} == {"votes"}
+
+
+def test_people_check_the_images_that_were_found() -> None:
+    tasks = checking_tasks(PLAIN)
+    assert tasks[1]["questions"] == ["Does the caption describe the image?", "Is anybody voting in the image?"]
+    answers = {tasks[0]["task_id"]: (True, False)}
+    assert [row["rejected"] for row in checked(PLAIN, answers)] == [None, "nobody checked the image"]
+    for answer, reason in (((False, False), "the image does not fit"), ((True, True), "the image shows the verb")):
+        assert checked(PLAIN[:1], {tasks[0]["task_id"]: answer})[0]["rejected"] == reason
+    assert len(conditions(CONTEXT, checked(PLAIN, answers), SWIG, "original")) == 4
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(VERBS), st.lists(st.sampled_from(["A", "man,", "  ", "crowd"]), max_size=4), st.data())
+def test_a_verbs_span_holds_one_of_its_forms(name: str, before: list[str], data: st.DataObject) -> None:
+    form = data.draw(st.sampled_from(sorted(forms(SWIG[name]))))
+    text = " ".join([*before, form]) + "."
+    span = verb_span(text, SWIG[name])
+    assert span is not None
+    assert slice_of(text, span) == form
+    assert verb_span(" ".join(before), SWIG[name]) is None
+
+
+def test_descriptions_must_be_whole(tmp_path: Path) -> None:
+    path = tmp_path / "descriptions.json"
+    path.write_text(json.dumps({"a.png": {"verb": "voting", "still": "b.png", "contextual": []}}))
+    with pytest.raises(UserError, match=r"image 'a\.png': field 'plain' is missing"):
+        list(read_descriptions(path))
+
+
+def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path: Path) -> None:
+    graphs = scenes(80, SEED)
+    space, path = tmp_path / "space.json", tmp_path / "train.json"
+    space.write_text(json.dumps(written.space()))
+    tally: Counter[str] = Counter()
+    for split in written.SPLITS:
+        path.write_text(json.dumps(written.annotations(graphs, SEED, split, False)))
+        for row in read_frames(path, read_space(space), "imsitu", split):
+            found = fill(row, SWIG)
+            assert isinstance(found, Filled)
+            graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
+            for text in (found.caption, found.simplified):
+                assert truth(graph, text) == "true", text
+                assert truth(without_action(graph), text) == "false", text
+                tally[row["verb"]] += 1
+    assert len(tally) > 15
+
+
+def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_down(tmp_path: Path) -> None:
+    graphs = scenes(80, SEED)
+    path = tmp_path / "descriptions.json"
+    path.write_text(json.dumps(written.descriptions(graphs, SEED)))
+    rows = written_by_scenes(read_descriptions(path))
+    assert len(rows) > 80
+    found = reviewed(rows, SWIG, sorted({row["verb"] for row in rows}))
+    assert {row["rejected"] for row in found} == {None}
+    verdicts: Counter[str] = Counter()
+    for row, doc in zip(found, parse(row["caption"] for row in found), strict=True):
+        graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
+        short = simplified(doc)
+        assert isinstance(short, str)
+        verdicts[truth(graph, short)] += 1
+    assert verdicts["false"] == 0
+    assert verdicts["true"] >= 0.99 * len(found)

@@ -1,0 +1,136 @@
+"""CV-Probes: images for plain captions, and the four conditions, contextual or plain image with either caption.
+
+Of the four only a plain image with a contextual caption is no match: it does not show the action.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from waltz.core.text import Span
+from waltz.foils.cv_probes import forms
+from waltz.foils.wordnet import Verb
+
+CONDITIONS = {
+    "+img+cap": ("contextual", "contextual"),
+    "+img-cap": ("contextual", "plain"),
+    "-img+cap": ("plain", "contextual"),
+    "-img-cap": ("plain", "plain"),
+}
+"""Kind of image and kind of caption, by the names that the paper's tables have."""
+
+
+def ranked_images(
+    caption: str, images: Sequence[str], score: Callable[[str, Sequence[str]], Sequence[float]], count: int
+) -> list[tuple[str, float]]:
+    """The images that fit a caption best, with their scores, best first, equals by name.
+
+    Args:
+        caption: A plain caption.
+        images: Names of the images to choose from, without those of contextual verbs.
+        score: Alignment of a caption with each image (CLIP), higher is better.
+        count: How many are wanted.
+    """
+    scores = [float(value) for value in score(caption, images)]
+    found = sorted(zip(images, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
+    return found[:count]
+
+
+def checking_tasks(plain: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Tasks for people: whether a retrieved image shows what its caption says, and not the verb.
+
+    Args:
+        plain: Rows of image, verb, caption and plain_image.
+    Returns:
+        Rows of task_id, image, caption, verb, and the questions asked.
+    """
+    return [
+        {
+            "task_id": f"cv-probes:checking:{row['image']}:{number}",
+            "image": row["plain_image"],
+            "caption": row["caption"],
+            "verb": row["verb"],
+            "questions": ["Does the caption describe the image?", f"Is anybody {row['verb']} in the image?"],
+        }
+        for number, row in enumerate(plain)
+    ]
+
+
+def checked(plain: Sequence[Mapping[str, Any]], answers: Mapping[str, tuple[bool, bool]]) -> list[dict[str, Any]]:
+    """Plain rows with `rejected` by what people answered; a row that nobody answered is rejected too.
+
+    Args:
+        plain: The rows that the tasks were made from, in the same order.
+        answers: By task_id: whether the caption describes the image, and whether the image shows the verb.
+    """
+    rows = []
+    for row, task in zip(plain, checking_tasks(plain), strict=True):
+        answer = answers.get(task["task_id"])
+        reason = "nobody checked the image" if answer is None else None
+        if answer is not None:
+            reason = "the image shows the verb" if answer[1] else None if answer[0] else "the image does not fit"
+        rows.append({**row, "rejected": row.get("rejected") or reason})
+    return rows
+
+
+def conditions(
+    contextual: Iterable[Mapping[str, Any]],
+    plain: Iterable[Mapping[str, Any]],
+    verbs: Mapping[str, Verb],
+    form: str,
+) -> list[dict[str, Any]]:
+    """The rows of all four conditions, in the order of the contextual captions.
+
+    Each contextual caption stands once with its own image. Each plain caption gives the other three: with the
+    contextual image that it was written for, its own plain image with the contextual caption, and its own with itself.
+
+    Args:
+        contextual: Rows of image, verb and caption, one an image.
+        plain: Rows of image (the contextual one), verb, caption and plain_image; a rejected row, or one without
+            plain_image, is left out.
+        verbs: SWiG's verbs by name.
+        form: `original` or `simplified`: whether the captions are whole.
+    Returns:
+        Rows of item_id, form, condition, verb, image, image_kind, caption, caption_kind, verb_span, match and group
+        (the contextual image).
+    """
+    by_image: dict[str, list[Mapping[str, Any]]] = {}
+    for row in plain:
+        if not row.get("rejected") and row.get("plain_image"):
+            by_image.setdefault(row["image"], []).append(row)
+    rows = []
+    for context in contextual:
+        image, caption = context["image"], context["caption"]
+        pairs = [("+img+cap", image, caption, 0)]
+        for number, row in enumerate(by_image.get(image, [])):
+            pairs.append(("+img-cap", image, row["caption"], number))
+            pairs.append(("-img+cap", row["plain_image"], caption, number))
+            pairs.append(("-img-cap", row["plain_image"], row["caption"], number))
+        rows += [
+            {
+                "item_id": f"cv-probes:{form}:{condition}:{image}:{number}",
+                "form": form,
+                "condition": condition,
+                "verb": context["verb"],
+                "image": shown,
+                "image_kind": CONDITIONS[condition][0],
+                "caption": text,
+                "caption_kind": CONDITIONS[condition][1],
+                "verb_span": verb_span(text, verbs[context["verb"]]),
+                "match": condition != "-img+cap",
+                "group": image,
+            }
+            for condition, shown, text, number in pairs
+        ]
+    return rows
+
+
+def verb_span(caption: str, verb: Verb) -> Span | None:
+    """Where a caption has a form of the contextual verb; None where it has none, as every plain caption."""
+    start = 0
+    for word in caption.split(" "):
+        bare = word.strip(".,;:!?")
+        if bare.lower() in forms(verb):
+            at = start + word.index(bare)
+            return Span(start=at, end=at + len(bare))
+        start += len(word) + 1
+    return None

@@ -1,0 +1,145 @@
+"""CV-Probes: captions that name a context-dependent action, from the three annotations of imSitu images.
+
+The abstract of the verb is filled with each annotation and repaired, by rule or by a language model with a prompt; the
+most grammatical of the three is kept. (CV-Probes, arXiv 2409.01389. The paper's prompt is not in its text: the one
+here is our own.)
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lemminflect import getAllInflections
+
+from waltz.core.sampling import rank
+from waltz.foils.abstracts import Place, complement, read_annotation
+from waltz.foils.actions import finite
+from waltz.foils.candidates import Refused
+from waltz.foils.fillers import Filler
+from waltz.foils.wordnet import Verb
+
+VERBS = (
+    "admiring", "apprehending", "autographing", "baptizing", "begging", "browsing", "buying", "celebrating", "chasing",
+    "cheerleading", "coaching", "competing", "congregating", "counting", "educating", "exercising", "frisking",
+    "guarding", "hitchhiking", "hunting", "interrogating", "interviewing", "praying", "protesting", "racing",
+    "studying", "voting",
+)  # fmt: skip
+"""The 27 context-dependent verbs; `brows` in print is browsing."""
+
+PER_VERB = 5
+
+REPAIR_PROMPT = """\
+The words below were put together by a program. Write them as one correct English sentence in the present tense.
+Correct articles, number and prepositions, and change nothing else; keep the verb "{verb}".
+
+Words: the woman baptizes baby with water at outdoors
+Sentence: A woman baptizes a baby with water outdoors.
+
+Words: {words}
+Sentence:"""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """An abstract filled with one annotation.
+
+    Attributes:
+        source_id: The annotation.
+        words: The abstract with its roles replaced, as it is, for a language model to repair.
+        caption: The same repaired by rule.
+        simplified: Subject, verb and the role that follows the verb.
+    """
+
+    source_id: str
+    words: str
+    caption: str
+    simplified: str
+
+
+def chosen_images(
+    frames: Iterable[Mapping[str, Any]], seed: int, verbs: Sequence[str] = VERBS, count: int = PER_VERB
+) -> dict[str, list[str]]:
+    """Images of each verb: those first in the seeded order, all where there are fewer.
+
+    Args:
+        frames: Rows of the layout `FRAMES`; rejected ones give no image.
+        seed: Of the study.
+        verbs: -ing forms.
+        count: Images of each verb.
+    """
+    found: dict[str, set[str]] = {verb: set() for verb in verbs}
+    for frame in frames:
+        if frame["verb"] in found and not frame["rejected"]:
+            found[frame["verb"]].add(frame["image"])
+    return {
+        verb: sorted(sorted(images, key=lambda image: (rank(image, seed), image))[:count])
+        for verb, images in found.items()
+    }
+
+
+def fill(frame: Mapping[str, Any], verbs: Mapping[str, Verb]) -> Filled | Refused:
+    """The abstract of a frame's verb filled with its annotation; roles left open go, and what is before them.
+
+    Args:
+        frame: A row of the layout `FRAMES`.
+        verbs: SWiG's verbs by name.
+    """
+    found = read_annotation(frame, verbs)
+    if isinstance(found, Refused):
+        return found
+    start = [found.agent.subject, finite(found.verb.base, found.agent.plural)]
+    parts = [_part(found.agent, place, other) for place, other in found.others]
+    core = [part for (place, _), part in zip(found.others, parts, strict=True) if place.role != "place"]
+    raw = [word for place, other in found.others for word in (place.words, other.noun)]
+    return Filled(
+        frame["source_id"],
+        " ".join(word for word in (found.agent.noun, found.written, *raw) if word),
+        _sentence(start + parts),
+        _sentence(start + core[:1]),
+    )
+
+
+def _part(agent: Filler, place: Place, other: Filler) -> str:
+    if place.role == "place" and place.words == "at":
+        return other.place
+    return f"{place.words} {complement(agent, place, other)}".strip()
+
+
+def _sentence(parts: Iterable[str]) -> str:
+    text = " ".join(part for part in parts if part)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def repaired(filled: Filled, verb: Verb, generate: Callable[[str], str]) -> tuple[str, str]:
+    """A filled abstract repaired by a language model, or by rule where its answer is no sentence with the verb.
+
+    Args:
+        filled: The abstract.
+        verb: Its verb.
+        generate: What a model writes after a prompt.
+    Returns:
+        The caption, and `model` or `rule`, whichever made it.
+    """
+    answer = generate(REPAIR_PROMPT.format(verb=finite(verb.base, False), words=filled.words)).strip()
+    line = answer.splitlines()[0].strip().strip('"').strip() if answer else ""
+    words = {word.strip(".,;:!?").lower() for word in line.split()}
+    if not words & forms(verb):
+        return filled.caption, "rule"
+    return (line if line.endswith(".") else f"{line}."), "model"
+
+
+def forms(verb: Verb) -> frozenset[str]:
+    """Every form of a verb: admire, admires, admired, admiring."""
+    inflected = (form for found in getAllInflections(verb.base, upos="VERB").values() for form in found)
+    return frozenset({verb.base, verb.name, *inflected})
+
+
+def best(captions: Sequence[str], score: Callable[[Sequence[str]], Sequence[float]]) -> int:
+    """Place of the caption with the highest score, the first of equals.
+
+    Args:
+        captions: One or more.
+        score: Grammaticality of texts, higher is better.
+    """
+    scores = list(score(captions))
+    return max(range(len(captions)), key=lambda at: (scores[at], -at))

@@ -1,0 +1,105 @@
+"""Released action items through the instruments: replacement given the verb, actant swap given both fillers."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from waltz.core.text import Span
+from waltz.foils.actants import PREPOSITIONS, actant_swaps
+from waltz.foils.actions import ActionCaption, finite, replacements
+from waltz.foils.candidates import Candidate
+from waltz.foils.fillers import Filler, filler
+from waltz.foils.wordnet import Verb, read_verbs
+
+DETERMINERS = frozenset({"a", "an", "the", "such", "his", "her", "its", "their", "my", "another", "some", "all"})
+
+
+def reproduce_action_replacement(item: Mapping[str, Any]) -> list[Candidate]:
+    """The candidate that the verb of the released foil gives; none where that is none of SWiG's.
+
+    Args:
+        item: A record of action-replacement.json.
+    """
+    verb = _verb_of(item)
+    caption = _caption(item["caption"], verb, item["classes"], None)
+    name = _by_form(item["classes_foil"])
+    if caption is None or name is None:
+        return []
+    form = finite(read_verbs()[name].base, caption.agent.plural)
+    return list(replacements(caption, [(form, 0, 0.0)], read_verbs()))
+
+
+def cause_action_replacement(item: Mapping[str, Any], candidates: list[Candidate]) -> str:
+    """Why the released pair is not among the candidates."""
+    if _by_form(item["classes_foil"]) is None:
+        return "the release misspells the verb of the foil"
+    if not candidates:
+        return "the caption does not hold its verb"
+    if candidates[0].rejected:
+        return f"refused: {candidates[0].rejected}"
+    if len(_words(item["foil"])) != len(_words(item["caption"])):
+        return "the release changes the preposition as well"
+    return "the verb of the release does not agree with its subject"
+
+
+def reproduce_actant_swap(item: Mapping[str, Any]) -> list[Candidate]:
+    """Every wording of the swapped sentence, from the released caption and its two fillers.
+
+    Args:
+        item: A record of actant-swap.json.
+    """
+    agent = filler(item["classes"])
+    found = re.fullmatch(rf"(?:\w+ )?{re.escape(agent.noun)} (\w+) .*", item["caption"].rstrip("."), re.IGNORECASE)
+    verb = _verb_of(item)
+    caption = _caption(item["caption"], verb, found[1], item["classes_foil"]) if found else None
+    return list(actant_swaps(caption, verb.base)) if caption is not None else []
+
+
+def cause_actant_swap(item: Mapping[str, Any], candidates: list[Candidate]) -> str:
+    """Why the released pair is not among the candidates."""
+    foil = _words(item["foil"])
+    if foil == _words(item["caption"]):
+        return "the released foil is the caption"
+    if not candidates:
+        return "the caption does not begin with the one filler and end with the other"
+    if any(_words(candidate.foil) == foil for candidate in candidates):
+        return f"refused: {candidates[0].rejected}"
+    verb = _verb_of(item)
+    first, second = (re.escape(item[key]) for key in ("classes_foil", "classes"))
+    found = re.fullmatch(rf"(\w+) {first} (\w+) (?:(.*) )?{second}", " ".join(foil), re.IGNORECASE)
+    if found is None:
+        return "the release words a filler otherwise"
+    if found[2] not in (finite(verb.base, True), finite(verb.base, False)):
+        return "the release misspells the verb"
+    if (found[1] == "the") != filler(item["classes_foil"]).plural:
+        return "the release treats the noun as a plural"
+    between = [word for word in (found[3] or "").split() if word not in DETERMINERS]
+    return "an article that is not tried" if " ".join(between) in ("", *PREPOSITIONS) else "a preposition not tried"
+
+
+def _caption(text: str, verb: Verb, form: str, other: str | None) -> ActionCaption | None:
+    """A released caption taken apart at its verb; `other` is what it ends with, where that is to be known."""
+    found = re.fullmatch(rf"(.+?) ({re.escape(form)}) (.+)", text.rstrip("."))
+    if found is None or (other is not None and not f" {found[3]}".endswith(f" {other}")):
+        return None
+    rest = found[3].removesuffix(other or "").split()
+    preposition = " ".join(word for word in rest if word not in DETERMINERS) if other else ""
+    noun = found[1].split(" ", 1)[-1]
+    plural = form == finite(verb.base, True)
+    agent = Filler(noun, plural, filler(noun).bare)
+    span = Span(start=found.start(2), end=found.end(2))
+    return ActionCaption(text, verb.name, span, agent, filler(other or found[3]), preposition)
+
+
+def _verb_of(item: Mapping[str, Any]) -> Verb:
+    """The verb of SWiG that the image's name begins with."""
+    return read_verbs()[item["image_file"].rsplit("_", 1)[0]]
+
+
+def _by_form(form: str) -> str | None:
+    named = (verb.name for verb in read_verbs().values() if form in (verb.base, finite(verb.base, False)))
+    return next(named, None)
+
+
+def _words(text: str) -> list[str]:
+    return text.lower().rstrip(". ").split()

@@ -1,0 +1,205 @@
+"""What the workflow needs of WordNet 3.0: relations among SWiG's verbs, and the words that are adjectives or adverbs.
+
+    python -m waltz.foils.wordnet DICT VERBS OUT
+
+writes them to the folder OUT from the files of WordNet's folder DICT and SWiG's list of verbs (-ing forms). The files
+of WordNet are parsed here because the distributions of WordNet 3.0 lack files that nltk's reader wants.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from lemminflect import getAllLemmas
+
+from waltz.core.atomic import write_text
+from waltz.core.errors import UserError
+
+VERSION = "WordNet 3.0"
+
+RESOURCE = Path(__file__).resolve().parents[3] / "resources" / "wordnet"
+"""The folder that was extracted, in the checkout that this module is of."""
+
+COLUMNS = ("verb", "base", "synonyms", "antonyms", "hypernyms", "hyponyms")
+
+Relation = Literal["antonym", "synonym", "hypernym", "hyponym"]
+
+POINTERS: dict[str, Relation] = {"!": "antonym", "@": "hypernym", "~": "hyponym"}
+
+SINGLE_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of SWiG and those of SWiG's verbs that it is related to, in any of its senses.
+
+    Attributes:
+        name: Its -ing form, as SWiG names it.
+        base: Its base form.
+        synonyms: Verbs that share a synset with it.
+        antonyms: Verbs that WordNet calls its antonyms.
+        hypernyms: Verbs of a synset directly above one of its own.
+        hyponyms: Verbs of a synset directly below one of its own.
+    """
+
+    name: str
+    base: str
+    synonyms: frozenset[str]
+    antonyms: frozenset[str]
+    hypernyms: frozenset[str]
+    hyponyms: frozenset[str]
+
+    def relation(self, other: str) -> Relation | None:
+        """What another verb is to this one, the first of these four that it is in any sense; None where it is none."""
+        named: tuple[tuple[Relation, frozenset[str]], ...] = (
+            ("antonym", self.antonyms),
+            ("synonym", self.synonyms),
+            ("hypernym", self.hypernyms),
+            ("hyponym", self.hyponyms),
+        )
+        return next((relation for relation, verbs in named if other in verbs), None)
+
+
+@cache
+def read_verbs(folder: str | Path = RESOURCE) -> Mapping[str, Verb]:
+    """SWiG's 504 verbs by name, with their relations.
+
+    Raises:
+        UserError: The folder lacks `verbs.tsv`, or a line has another number of columns.
+    """
+    path = Path(folder) / "verbs.tsv"
+    lines = _lines(path)
+    if not lines or tuple(lines[0].split("\t")) != COLUMNS:
+        raise UserError(f"{path}: the first line does not name the columns {', '.join(COLUMNS)}; extract it anew")
+    found = {}
+    for number, line in enumerate(lines[1:], 2):
+        cells = line.split("\t")
+        if len(cells) != len(COLUMNS):
+            raise UserError(f"{path}: line {number} has {len(cells)} columns, not {len(COLUMNS)}; extract it anew")
+        name, base, *related = cells
+        found[name] = Verb(name, base, *(frozenset(cell.split()) for cell in related))
+    return found
+
+
+@cache
+def read_words(kind: Literal["adjectives", "adverbs"], folder: str | Path = RESOURCE) -> frozenset[str]:
+    """Every single word that is an adjective, or an adverb, in lower case.
+
+    Raises:
+        UserError: The folder lacks the file.
+    """
+    return frozenset(_lines(Path(folder) / f"{kind}.txt"))
+
+
+def extract(dictionary: str | Path, verbs: Sequence[str]) -> dict[str, str]:
+    """The texts of `verbs.tsv`, `adjectives.txt` and `adverbs.txt`.
+
+    Args:
+        dictionary: WordNet's folder with data.verb, index.adj and index.adv.
+        verbs: -ing forms.
+    Raises:
+        UserError: A file is missing or of another version.
+    """
+    root = Path(dictionary)
+    synsets = dict(_synsets(root / "data.verb"))
+    senses: dict[str, set[str]] = {}
+    for synset, (words, _) in synsets.items():
+        for word in words:
+            senses.setdefault(word, set()).add(synset)
+    bases = {verb: base_of(verb, senses) for verb in verbs}
+    lines = ["\t".join(COLUMNS)]
+    for verb in verbs:
+        related = _related(bases[verb], synsets, senses)
+        cells = (
+            " ".join(sorted(other for other in verbs if other != verb and bases[other] in related[relation]))
+            for relation in ("synonym", "antonym", "hypernym", "hyponym")
+        )
+        lines.append("\t".join((verb, bases[verb], *cells)))
+    entries = {
+        "verbs.tsv": lines,
+        "adjectives.txt": _lemmas(root / "index.adj"),
+        "adverbs.txt": _lemmas(root / "index.adv"),
+    }
+    return {name: "\n".join(found) + "\n" for name, found in entries.items()}
+
+
+def base_of(name: str, known: Mapping[str, object]) -> str:
+    """The base form of an -ing form: the first lemma that WordNet knows, or what `ing` leaves where it knows none."""
+    lemmas = getAllLemmas(name, upos="VERB").get("VERB", ())
+    stem = name.removesuffix("ing")
+    return next((lemma for lemma in lemmas if lemma in known), stem)
+
+
+def _related(base: str, synsets: "Synsets", senses: Mapping[str, set[str]]) -> dict[Relation, set[str]]:
+    found: dict[Relation, set[str]] = {"synonym": set(), "antonym": set(), "hypernym": set(), "hyponym": set()}
+    for synset in senses.get(base, ()):
+        words, pointers = synsets[synset]
+        found["synonym"].update(words)
+        for symbol, target, kind, ends in pointers:
+            if symbol not in POINTERS or kind != "v":
+                continue
+            # A pointer between words, not synsets, numbers the two words from 1 in hexadecimal; antonymy is of words.
+            source, goal = int(ends[:2], 16), int(ends[2:], 16)
+            if source and words[source - 1] != base:
+                continue
+            others = synsets[target][0]
+            found[POINTERS[symbol]].update([others[goal - 1]] if goal else others)
+    return found
+
+
+Synsets = Mapping[str, tuple[list[str], list[tuple[str, str, str, str]]]]
+"""Words of each synset, and its pointers: symbol, target, part of speech, the two words that it holds between."""
+
+
+def _synsets(path: Path) -> Iterator[tuple[str, tuple[list[str], list[tuple[str, str, str, str]]]]]:
+    for line in _entries(path):
+        fields = line.split("|")[0].split()
+        end = 4 + 2 * int(fields[3], 16)
+        first = end + 1
+        pointers = [
+            (fields[at], fields[at + 1], fields[at + 2], fields[at + 3])
+            for at in range(first, first + 4 * int(fields[end]), 4)
+        ]
+        yield fields[0], ([word.lower() for word in fields[4:end:2]], pointers)
+
+
+def _lemmas(path: Path) -> list[str]:
+    words = (line.split(" ", 1)[0] for line in _entries(path))
+    return sorted(word for word in words if SINGLE_WORD.fullmatch(word))
+
+
+def _entries(path: Path) -> list[str]:
+    lines = _lines(path)
+    if not any(VERSION in line for line in lines if line.startswith("  ")):
+        raise UserError(f"{path}: its head does not say {VERSION}; give the folder of that version's dict files")
+    return [line for line in lines if not line.startswith("  ")]
+
+
+def _lines(path: Path) -> list[str]:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; see docs/foils-actions.md on where WordNet's files come from")
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Extract the resource: WordNet's folder, SWiG's list of verbs, the folder to write to.
+
+    Raises:
+        UserError: Other than three arguments, or a file is missing.
+    """
+    if len(arguments) != 3:
+        raise UserError("usage: python -m waltz.foils.wordnet DICT VERBS OUT")
+    dictionary, verbs, out = map(Path, arguments)
+    for name, text in extract(dictionary, [line.strip() for line in _lines(verbs) if line.strip()]).items():
+        write_text(out / name, text)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.exit(str(error))
