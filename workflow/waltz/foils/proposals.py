@@ -5,6 +5,7 @@ read with the tokens before it in place, as `TextGenerator.unmask` of CheckList 
 spans are not on one scale; `log_softmax` makes them logarithmic probabilities.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,6 +15,8 @@ from waltz.core.errors import UserError
 from waltz.models.batches import Done, nothing
 from waltz.models.masked import Asked, MaskedModel, Place, Scale, best_tokens, token_scores
 from waltz.models.trie import Tokens
+
+log = logging.getLogger(__name__)
 
 BEAM = 10
 EXTRA = 10
@@ -171,6 +174,8 @@ def _filled(
 def _frame(slot: Slot, masks: int, model: MaskedModel) -> tuple[Tokens, list[int]]:
     """Ids of the text with its masks, and where the masks are."""
     ids = model.tokens(slot.masked(model.tokenizer.mask_token, masks))
+    if len(ids) == model.window:
+        log.warning("%s: read up to %d positions: %s", model.spec.name, model.window, slot.text[:60])
     places = [place for place, token in enumerate(ids) if token == model.tokenizer.mask_token_id]
     if len(places) != masks:
         raise UserError(
