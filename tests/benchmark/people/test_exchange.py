@@ -3,6 +3,7 @@ import json
 import tempfile
 from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -142,6 +143,18 @@ def test_positions_follow_the_seed_and_names_the_texts():
     ]
     changed = [{**rows[0], "foil": "another"}, *rows[1:]]
     assert {item_id for item_id, named in names(changed, 1).items() if named != names(rows, 1)[item_id]} == {"item-0"}
+
+
+def test_label_studios_configuration_shows_the_tasks_and_gives_the_answers(tmp_path):
+    export_tasks(ITEMS, "label-studio", tmp_path, PREFIX, seed=3)
+    view = ElementTree.parse(tmp_path / "relations.xml").getroot()
+    shown = {tag.get("name"): tag.get("value") for tag in view if tag.tag in ("Image", "HyperText")}
+    (choices,) = view.iter("Choices")
+    assert [choice.get("alias") for choice in choices] == list(ANSWERS)
+    assert (choices.get("name"), choices.get("required")) == ("answer", "true")
+    assert choices.get("toName") in shown
+    (data, *_) = (entry["data"] for entry in json.loads((tmp_path / "relations.json").read_text()))
+    assert {f"${name}" for name in data} - {"$task"} == set(shown.values())
 
 
 def test_an_item_without_spans_shows_what_differs_in_bold(tmp_path):
