@@ -187,6 +187,8 @@ def test_one_file_an_instrument_with_a_key_that_names_its_tasks(tmp_path):
     key = json.loads((tmp_path / "keys" / "relations.json").read_text())
     assert (key["annotators"], key["seed"], key["platform"]) == (4, 3, "doccano")
     assert {task["item_id"] for task in key["tasks"]} == {row["item_id"] for row in ITEMS}
+    lines = [json.loads(line) for line in (tmp_path / "relations.jsonl").read_text().splitlines()]
+    assert [line["label"] for line in lines] == [[]] * 5  # doccano complains of lines without
     labels = json.loads((tmp_path / "relations.labels.json").read_text())
     assert [label["text"] for label in labels] == list(ANSWERS)
 

@@ -50,9 +50,12 @@ def read_answers(path: Path) -> Iterator[GivenAnswer]:
 
 
 def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> list[Path]:
-    """Write `<stem>.jsonl`; all but `text` is metadata, of which doccano shows an `im_url` as an image."""
+    """Write `<stem>.jsonl`; all but `text` is metadata, of which doccano shows an `im_url` as an image.
+
+    doccano complains of lines without a `label`, though it takes them.
+    """
     path = stem.with_name(f"{stem.name}.jsonl")
-    write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    write_text(path, "".join(json.dumps({**line, "label": []}, ensure_ascii=False) + "\n" for line in lines))
     return [path]
 
 
