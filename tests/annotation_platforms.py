@@ -5,6 +5,7 @@ import html
 import json
 import re
 
+DOCCANO_HINT = "(A click on the image opens the whole of it.)"
 SUFFIX = {"mturk": ".csv", "label-studio": ".json", "doccano": ".jsonl"}
 
 
@@ -40,7 +41,7 @@ def caption_position(item, texts):
         return "first" if texts[0] == item["caption"] else "second"
     caption, foil = starred(item["caption"], item["caption_span"]), starred(item["foil"], item["foil_span"])
     shown = {
-        f"Text 1: {one}\n\nText 2: {two}\n\nWhich text describes the image?": position
+        f"Text 1: {one}\n\nText 2: {two}\n\nWhich text describes the image?\n\n{DOCCANO_HINT}": position
         for one, two, position in ((caption, foil, "first"), (foil, caption, "second"))
     }
     return shown[texts]

@@ -3,6 +3,7 @@ import json
 import tempfile
 from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -144,6 +145,18 @@ def test_positions_follow_the_seed_and_names_the_texts():
     assert {item_id for item_id, named in names(changed, 1).items() if named != names(rows, 1)[item_id]} == {"item-0"}
 
 
+def test_label_studios_configuration_shows_the_tasks_and_gives_the_answers(tmp_path):
+    export_tasks(ITEMS, "label-studio", tmp_path, PREFIX, seed=3)
+    view = ElementTree.parse(tmp_path / "relations.xml").getroot()
+    shown = {tag.get("name"): tag.get("value") for tag in view if tag.tag in ("Image", "HyperText")}
+    (choices,) = view.iter("Choices")
+    assert [choice.get("alias") for choice in choices] == list(ANSWERS)
+    assert (choices.get("name"), choices.get("required")) == ("answer", "true")
+    assert choices.get("toName") in shown
+    (data, *_) = (entry["data"] for entry in json.loads((tmp_path / "relations.json").read_text()))
+    assert {f"${name}" for name in data} - {"$task"} == set(shown.values())
+
+
 def test_an_item_without_spans_shows_what_differs_in_bold(tmp_path):
     export_tasks(ITEMS[:1], "label-studio", tmp_path, "", seed=3)
     (entry,) = json.loads((tmp_path / "relations.json").read_text())
@@ -174,6 +187,8 @@ def test_one_file_an_instrument_with_a_key_that_names_its_tasks(tmp_path):
     key = json.loads((tmp_path / "keys" / "relations.json").read_text())
     assert (key["annotators"], key["seed"], key["platform"]) == (4, 3, "doccano")
     assert {task["item_id"] for task in key["tasks"]} == {row["item_id"] for row in ITEMS}
+    lines = [json.loads(line) for line in (tmp_path / "relations.jsonl").read_text().splitlines()]
+    assert [line["label"] for line in lines] == [[]] * 5  # doccano complains of lines without
     labels = json.loads((tmp_path / "relations.labels.json").read_text())
     assert [label["text"] for label in labels] == list(ANSWERS)
 

@@ -117,7 +117,7 @@ def _measured(tmp_path, page):
 
 
 def test_a_filled_layout_shows_image_texts_and_five_labelled_answers(tmp_path):
-    caption = "A \"cat\" sits <on> the mat & ${first}, 'so' 🐈 é."
+    caption = "A \"cat\" sits <on> the <i>mat</i> &amp; ${first}, 'so' 🐈 é."
     foil = caption.replace("on", "under")
     page, record = _pages(tmp_path, _item(caption, foil, (14, 16), (14, 19)))
     for frame, width in zip(_measured(tmp_path, page), WIDTHS, strict=True):

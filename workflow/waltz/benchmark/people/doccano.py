@@ -16,6 +16,7 @@ from waltz.core.atomic import write_text
 from waltz.core.errors import UserError
 from waltz.sources.stream import json_lines
 
+WHOLE_IMAGE = "(A click on the image opens the whole of it.)"
 SHARED = "all"
 COLOURS = ("#1f6f8b", "#8b4a1f", "#4a6b2a", "#6b2a5c", "#555555")
 
@@ -50,9 +51,14 @@ def read_answers(path: Path) -> Iterator[GivenAnswer]:
 
 
 def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> list[Path]:
-    """Write `<stem>.jsonl`; all but `text` is metadata, of which doccano shows an `im_url` as an image."""
+    """Write `<stem>.jsonl`; all but `text` is metadata, of which doccano shows an `im_url` as an image.
+
+    The image stands in a narrow column that cuts it, and is a link to the whole, which the text says. doccano complains
+    of lines without a `label`, though it takes them.
+    """
+    entries = [{**line, "text": f"{line['text']}\n\n{WHOLE_IMAGE}", "label": []} for line in lines]
     path = stem.with_name(f"{stem.name}.jsonl")
-    write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    write_text(path, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries))
     return [path]
 
 
