@@ -14,11 +14,12 @@ FEMALE = {
     "bride", "daughter", "female", "girl", "grandmother", "lady", "mom", "mother", "sister", "wife", "woman",
 }  # fmt: skip
 PEOPLE = MALE | FEMALE | {
-    "adult", "artist", "baseman", "batter", "bicyclist", "biker", "boarder", "catcher", "chef", "child", "cook", "couple",
-    "cyclist", "driver", "guest", "kid", "motorcyclist", "officer", "passenger", "people", "person", "pitcher", "player",
-    "rider", "skateboarder", "skater", "skier", "snowboarder", "student", "surfer", "teenager", "toddler", "umpire",
-    "worker",
+    "adult", "artist", "baby", "baseman", "batter", "bicyclist", "biker", "boarder", "catcher", "chef", "child", "cook",
+    "couple", "cyclist", "driver", "guest", "kid", "motorcyclist", "officer", "passenger", "people", "person",
+    "pitcher", "player", "rider", "skateboarder", "skater", "skier", "snowboarder", "student", "surfer", "teenager",
+    "toddler", "umpire", "worker",
 }  # fmt: skip
+"""Nouns that "it" does not take up."""
 SUBJECTS = {"nsubj", "nsubjpass"}
 PLURAL_FORMS = {
     "he": "they", "she": "they", "it": "they", "him": "them", "himself": "themselves", "herself": "themselves",
@@ -41,8 +42,8 @@ def anaphors(noun: Token, number: Number, nouns: Sequence[Token]) -> Iterator[tu
         number: The number that the pronouns shall have.
         nouns: Heads of all noun phrases of the caption, in order.
     Yields:
-        Later pronouns whose first fitting noun is this one: of their number and gender, not the subject of the verb that
-        they are the object of, and not the noun whose modifier they stand in.
+        Later pronouns whose first fitting noun is this one: of their number and gender, not the subject of the verb
+        that they are the object of, and not the noun whose modifier they stand in.
     """
     forms = PLURAL_FORMS if number == "pl" else SINGULAR_FORMS
     for token in noun.doc[noun.i + 1 :]:
@@ -56,7 +57,7 @@ def _plural(pronoun: Token) -> str:
 
 
 def _singular(pronoun: Token, noun: Token) -> str:
-    word = singular_of(noun.text)
+    word = singular_of(noun.lower_)
     return SINGULAR_FORMS[pronoun.lower_][1 if word in MALE else 2 if word in FEMALE else 0]
 
 

@@ -8,10 +8,10 @@ from spacy.tokens import Token
 
 Number = Literal["sg", "pl"]
 
-SINGULAR_DETERMINERS = {"a", "an", "one", "this", "that", "each", "every", "another"}
+SINGULAR_DETERMINERS = {"a", "an", "another", "each", "every", "one", "that", "this"}
 PLURAL_QUANTITIES = {
-    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "both", "few", "many", "multiple", "numerous",
-    "several", "these", "those", "various",
+    "both", "eight", "few", "five", "four", "many", "multiple", "nine", "numerous", "seven", "several", "six", "ten",
+    "these", "those", "three", "two", "various",
 }  # fmt: skip
 ALIKE = {"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
 """Things that can be counted and have one form."""
@@ -69,18 +69,24 @@ def _engine() -> inflect.engine:
 
 @cache
 def plural_of(noun: str) -> str:
-    """The plural of a singular noun, lower-cased; that of a noun without another one is the noun."""
+    """The plural of a singular noun; that of a noun without another one is the noun."""
     lowered = noun.lower()
     if lowered.endswith("s") and lowered in SINGULARS:
-        return lowered
-    return PLURALS.get(lowered) or str(_engine().plural_noun(lowered) or lowered).lower()
+        return noun
+    return _cased_as(noun, PLURALS.get(lowered) or str(_engine().plural_noun(lowered) or lowered).lower())
 
 
 @cache
 def singular_of(noun: str) -> str:
-    """The singular of a plural noun, lower-cased; that of a noun without another one is the noun."""
+    """The singular of a plural noun; that of a noun without another one is the noun."""
     lowered = noun.lower()
-    return SINGULARS.get(lowered) or str(_engine().singular_noun(lowered) or lowered).lower()
+    return _cased_as(noun, SINGULARS.get(lowered) or str(_engine().singular_noun(lowered) or lowered).lower())
+
+
+def _cased_as(noun: str, other: str) -> str:
+    """The other form, with the capitals of the letters that both begin with."""
+    alike = next((i for i, (a, b) in enumerate(zip(noun.lower(), other, strict=False)) if a != b), len(noun))
+    return noun[:alike][: len(other)] + other[alike:]
 
 
 def numbers(noun: Token) -> tuple[Number, ...]:
@@ -91,5 +97,5 @@ def numbers(noun: Token) -> tuple[Number, ...]:
         if before & PLURAL_QUANTITIES:
             return ("pl",)
         return ("sg",) if before & SINGULAR_DETERMINERS else ("sg", "pl")
-    tagged_plural = noun.tag_ in {"NNS", "NNPS"} or (noun.tag_ == "NNP" and noun.is_sent_start)
+    tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or (noun.tag_ == "NNP" and noun.is_sent_start)
     return ("pl",) if tagged_plural and (word.endswith("s") or singular_of(word) != word) else ("sg",)

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from lemminflect import getAllLemmas
 from spacy.tokens import Doc, Span, Token
 
-from waltz.foils.nouns import QUANTITIES
+from waltz.foils.nouns import PLURAL_QUANTITIES, QUANTITIES, singular_of
 
 DETERMINER_TAGS = {"CD", "DT", "PDT", "PRP$", "POS"}
 LEFT_OF_NOUN = {"det", "predet", "amod", "compound", "nummod", "nmod", "poss", "quantmod", "advmod"}
+NEGATED = "the caption says that there is none"
+EACH_ONE = "the caption speaks of each one"
+IN_PREPOSITION = "the noun is part of a preposition"
+PLACE_NOUNS = {"back", "front", "side", "top"}
+PLACE_ADVERBS = {"indoors", "outdoors", "upstairs", "downstairs", "overhead", "nearby"}
+"""Adverbs that the parser takes for nouns."""
+HYPHENS = {"-", "/", "–"}
 
 
 @dataclass(frozen=True)
@@ -35,28 +42,71 @@ def noun_phrases(doc: Doc) -> Iterator[NounPhrase]:
     inside = {token.i for chunk in chunks for token in chunk}
     found = [phrase for chunk in chunks for phrase in _of_chunk(chunk)]
     found += [_alone(token) for token in doc if token.i not in inside and _is_free_noun(token)]
-    yield from sorted(found, key=lambda phrase: phrase.head.i)
+    yield from sorted(filter(_is_usable, found), key=lambda phrase: phrase.head.i)
+
+
+def _is_usable(phrase: NounPhrase) -> bool:
+    """Whether it is a whole phrase of a common noun: no name, no part of a hyphened word, no half of a quotation."""
+    head, first = phrase.head, phrase.head.doc[phrase.stem]
+    stem = head.doc[phrase.stem : head.i + 1]
+    named = head.tag_ in {"NNP", "NNPS"} and head.is_title and phrase.stem == phrase.start > 0
+    named |= len(stem) > 1 and phrase.start == phrase.stem and all(word.tag_ == "NNP" for word in stem)
+    hyphened_before = phrase.stem > 0 and first.nbor(-1).text in HYPHENS and not first.nbor(-1).whitespace_
+    hyphened_after = not head.whitespace_ and head.i + 1 < len(head.doc) and head.nbor(1).text in HYPHENS
+    open_quotation = sum(word.text == '"' for word in stem) % 2 == 1
+    return bool(head.is_alpha) and not (named or hyphened_before or hyphened_after or open_quotation)
+
+
+def unusable(phrase: NounPhrase) -> str | None:
+    """Why a quantifier in the place of its determiners would make no true caption; None where it does."""
+    words = {word.lower_ for word in phrase.head.doc[phrase.start : phrase.stem]}
+    before = phrase.head.doc[phrase.start - 1].lower_ if phrase.start else ""
+    if words & {"any", "no"} or before == "without":
+        return NEGATED
+    if words & {"each", "every"}:
+        return EACH_ONE
+    return IN_PREPOSITION if _in_preposition(phrase) else None
+
+
+def _in_preposition(phrase: NounPhrase) -> bool:
+    head = phrase.head
+    if phrase.start != head.i or not 0 < head.i < len(head.doc) - 1:
+        return False
+    return head.nbor(-1).lower_ in {"in", "on"} and head.nbor(1).lower_ == "of" and head.lower_ in PLACE_NOUNS
 
 
 def _of_chunk(chunk: Span) -> Iterator[NounPhrase]:
     head, before = chunk.root, chunk.doc[max(chunk.root.i - 1, 0)]
-    if head.pos_ not in {"NOUN", "PROPN"}:
+    if head.lower_ in PLACE_ADVERBS and head.i > chunk.start and before.dep_ in {"compound", "nmod"}:
+        head, before = before, chunk.doc[max(before.i - 1, 0)]
+    if head.pos_ not in {"NOUN", "PROPN"} or head.lower_ in PLACE_ADVERBS:
         return
     if _is_verb_after_subject(head, before, chunk):
         yield NounPhrase(before, chunk.start, _stem(chunk.start, before), verb=head)
         return
-    commas = [token.i for token in chunk if token.text == "," and token.nbor(-1).dep_ == "nmod"]
-    starts = [chunk.start, *(comma + 1 for comma in commas)]
-    heads = [*(chunk.doc[comma - 1] for comma in commas), head]
-    for start, noun in zip(starts, heads, strict=True):
-        yield NounPhrase(noun, start, _stem(start, noun))
+    breaks = [token.i for token in chunk[1:-1] if _is_break(token)]
+    starts = [chunk.start, *(place + 1 for place in breaks)]
+    nouns = [*(chunk.doc[place - 1] for place in breaks), head]
+    for start, noun in zip(starts, nouns, strict=True):
+        if noun.pos_ in {"NOUN", "PROPN", "ADJ"}:
+            yield NounPhrase(noun, start, _stem(start, noun))
+
+
+def _is_break(token: Token) -> bool:
+    """Whether one of the nouns that the parser took for one phrase ends before it ("a bathtub, window")."""
+    if token.text == ",":
+        return token.nbor(-1).dep_ == "nmod"
+    before = token.nbor(-1)
+    is_noun = before.pos_ == "NOUN" or singular_of(before.lower_) != before.lower_
+    return token.lower_ == "and" and is_noun and token.nbor(1).tag_ in DETERMINER_TAGS
 
 
 def _is_verb_after_subject(head: Token, before: Token, chunk: Span) -> bool:
-    singular_article = chunk[0].lower_ in {"a", "an"}
-    return (
+    singular_article = chunk[0].lower_ in {"a", "an"} and chunk[1].lower_ not in PLURAL_QUANTITIES
+    return bool(
         singular_article
         and head.tag_ == "NNS"
+        and head.lower_.endswith("s")
         and before.tag_ == "NN"
         and before.dep_ == "compound"
         and head.dep_ in {"ROOT", "ccomp", "advcl"}
@@ -68,7 +118,7 @@ def _is_free_noun(token: Token) -> bool:
     if token.pos_ != "NOUN" or token.tag_ not in {"NN", "NNS"}:
         return False
     subject_of_verb = token.dep_ == "compound" and token.head.pos_ == "VERB" and token.tag_ == "NNS"
-    return subject_of_verb or token.dep_ in {"conj", "appos"}
+    return subject_of_verb or (token.dep_ in {"conj", "appos"} and token.lower_ not in PLACE_ADVERBS)
 
 
 def _alone(head: Token) -> NounPhrase:
@@ -81,7 +131,8 @@ def _alone(head: Token) -> NounPhrase:
 def _stem(start: int, head: Token) -> int:
     stem = start
     for token in head.doc[start : head.i]:
-        if token.tag_ in DETERMINER_TAGS or token.lower_ in QUANTITIES or token.dep_ == "quantmod":
+        named = token.is_title and token.i > start
+        if (token.tag_ in DETERMINER_TAGS and not named) or token.lower_ in QUANTITIES or token.dep_ == "quantmod":
             stem = token.i + 1
         elif head.head == token or token.dep_ != "poss":
             break

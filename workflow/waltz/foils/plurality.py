@@ -1,16 +1,21 @@
 """Plurality: whether a noun phrase of a COCO caption names one thing or more than one (thesis 3.3, A.1)."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 
 from spacy.tokens import Doc, Token
 
-from waltz.foils.agreement import SUBJECTS, agreeing_verbs, in_number
+from waltz.foils.agreement import SUBJECTS, agreeing_verbs, existential_verb, in_number
 from waltz.foils.anaphors import anaphors
 from waltz.foils.candidates import Candidate, Found, Refused, exchanged
+from waltz.foils.captions import parsed
 from waltz.foils.nouns import Number, numbers, plural_of, singular_of
-from waltz.foils.phrases import NounPhrase, noun_phrases
+from waltz.foils.phrases import NounPhrase, noun_phrases, unusable
 
 QUANTIFIERS: dict[Number, tuple[str, ...]] = {"sg": ("exactly one", "a single"), "pl": ("some", "a number of")}
+UNCOUNTED = {"baggage", "hair", "luggage"}
+"""Possessions that stay as they are when their owners become more or fewer."""
 
 
 def plurality(doc: Doc) -> Iterator[Found]:
@@ -32,27 +37,35 @@ def plurality(doc: Doc) -> Iterator[Found]:
             yield from _with_number_changed(doc, phrase, number, heads)
 
 
+def plurality_of(caption: str) -> list[Found]:
+    """What `plurality` yields for one caption as it is written."""
+    return list(plurality(next(parsed([caption]))))
+
+
 def _with_number_changed(doc: Doc, phrase: NounPhrase, old: Number, heads: Sequence[Token]) -> Iterator[Candidate]:
     new: Number = "pl" if old == "sg" else "sg"
     forms = _forms(phrase, old, new, heads)
-    for of_caption in QUANTIFIERS[old]:
-        for of_foil in QUANTIFIERS[new]:
-            caption, foil = _written(doc, phrase, of_caption, {}), _written(doc, phrase, of_foil, forms)
-            yield exchanged(caption, foil, phrase.head.text, forms[phrase.head.i], f"{old}2{new}")
+    rejected = unusable(phrase)
+    captions = [_written(doc, phrase, quantifier, {}) for quantifier in QUANTIFIERS[old]]
+    foils = [_written(doc, phrase, quantifier, forms) for quantifier in QUANTIFIERS[new]]
+    for caption, foil in product(captions, foils):
+        candidate = exchanged(caption, foil, phrase.head.text, forms[phrase.head.i], f"{old}2{new}")
+        yield replace(candidate, rejected=rejected)
 
 
 def _forms(phrase: NounPhrase, old: Number, new: Number, heads: Sequence[Token]) -> dict[int, str]:
     inflect = plural_of if new == "pl" else singular_of
     forms = {phrase.head.i: inflect(phrase.head.text)}
     forms |= {verb.i: form for verb, form in agreeing_verbs(phrase.head, new)}
-    if phrase.verb is not None:
-        forms[phrase.verb.i] = in_number(phrase.verb, new) or phrase.verb.text
+    for verb in (phrase.verb, existential_verb(phrase.head.doc[phrase.start])):
+        if verb is not None:
+            forms[verb.i] = in_number(verb, new) or verb.text
     for pronoun, form in anaphors(phrase.head, new, heads):
         forms[pronoun.i] = form
         if pronoun.dep_ in SUBJECTS:
             forms |= {verb.i: form for verb, form in agreeing_verbs(pronoun, new)}
         possessed = _possessed(pronoun)
-        if possessed is not None and old in numbers(possessed):
+        if possessed is not None and old in numbers(possessed) and possessed.lower_ not in UNCOUNTED:
             forms[possessed.i] = inflect(possessed.text)
     return forms
 
@@ -70,6 +83,8 @@ def _written(doc: Doc, phrase: NounPhrase, quantifier: str, forms: dict[int, str
         if token.i == phrase.stem:
             pieces.append(f"{quantifier} ")
         if not phrase.start <= token.i < phrase.stem:
-            pieces.append(f"{forms.get(token.i, token.text)}{token.whitespace_}")
+            word = forms.get(token.i, token.text)
+            inside = token.i == phrase.stem == 0 and token.tag_ not in {"NNP", "NNPS"}
+            pieces.append(f"{word.lower() if inside else word}{token.whitespace_}")
     text = "".join(pieces).strip()
     return text[:1].upper() + text[1:]

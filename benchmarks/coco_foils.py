@@ -1,0 +1,49 @@
+"""Plurality and relations over all captions of a COCO file, without models: seconds, candidates and peak memory.
+
+    python benchmarks/coco_foils.py captions_val2017.json
+
+Captions are parsed once and streamed; parsing alone, in the same process on every fifth caption before, gives the ratio
+of the whole to the parser. The limits are 3 minutes on 2 cores and 1.5 GB for the 25,014 captions of val2017.
+"""
+
+import argparse
+import resource
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
+
+from waltz.foils.candidates import Candidate
+from waltz.foils.captions import parsed
+from waltz.foils.plurality import plurality
+from waltz.foils.relations import attested, attested_relations, slots
+from waltz.sources.coco import read_captions
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path)
+    captions = [row["caption"] for row in read_captions(parser.parse_args().path, "coco", None)]
+    begin = time.perf_counter()
+    parsed_alone = sum(1 for _ in parsed(captions[::5]))
+    alone = (time.perf_counter() - begin) / parsed_alone * len(captions)
+    begin = time.perf_counter()
+    numbers, places = 0, []
+    for doc in parsed(captions):
+        numbers += sum(isinstance(found, Candidate) for found in plurality(doc))
+        places.append((doc.text, tuple(slots(doc))))
+    both = time.perf_counter() - begin
+    sequences = attested(slot for _, found in places for slot in found)
+    pairs = sum(1 for text, found in places for slot in found for _ in attested_relations(text, slot, sequences))
+    whole = time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{len(captions)} captions: parsing alone would take {alone:.0f} s")
+    print(f"  plurality, {numbers} candidates, and slots, {len(sequences)} sequences: {both:.0f} s with parsing")
+    print(f"  every slot with every sequence, {pairs} candidates: {whole - both:.0f} s more")
+    print(f"  {whole:.0f} s in all, {whole / alone:.2f} times the parsing, peak {peak:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
