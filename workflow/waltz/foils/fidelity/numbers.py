@@ -50,7 +50,7 @@ def reproduce_counting(item: Mapping[str, Any]) -> list[Candidate]:
     """The released caption with the released numeral of the foil; nothing else changes where neither number is 1."""
     text, number, other = item["caption"].strip().rstrip("."), item["classes"], item["classes_foil"]
     place = re.search(rf"(?P<adverb>\bexactly\s+)?\b{number}\b", text, re.I)
-    if place is None:
+    if place is None or number == other:
         return []
     adverb = "exactly" if place["adverb"] else ""
     statement = Statement(text[: place.start()], NOTHING, "", NOTHING, "", NOTHING, text[place.end() :])
@@ -68,10 +68,12 @@ def cause_counting(item: Mapping[str, Any], candidates: list[Candidate]) -> str:
         return "the numeral is not in the released caption"
     if any(not alike(item["caption"], candidate.caption) for candidate in candidates):
         return "noun or verb of the released caption do not agree with its number"
-    number, other = str(item["classes"]), str(item["classes_foil"])
-    if alike(item["caption"].replace(number, other, 1), item["foil"]):
+    numbered = item["caption"].replace(str(item["classes"]), str(item["classes_foil"]), 1)
+    if alike(numbered, item["foil"]):
         return "the released foil only has the numeral replaced, so that it does not agree"
-    return "the release has another form of the noun or of what refers to it"
+    if alike(re.sub(r"\bis\b", "are", numbered), re.sub(r"\bis\b", "are", item["foil"])):
+        return "the released foil leaves the noun as it is, so that it does not agree"
+    return "the release has another form of the noun, of what refers to it, or takes another word for it"
 
 
 def reproduce_coreference(item: Mapping[str, Any]) -> list[Candidate]:
@@ -122,7 +124,7 @@ def _agreeing(caption: Doc, start: int, end: int, number: int) -> Statement:
 def _verb(after: list[Token], start: int) -> int | None:
     """Place of the first finite verb, unless its subject follows it."""
     place = next((at for at, word in enumerate(after) if at >= start and word.tag_ in FINITE), None)
-    return None if place is None or after[place + 1 : place + 2][0].tag_ == "PRP" else place
+    return None if place is None or [word.tag_ for word in after[place + 1 : place + 2]] == ["PRP"] else place
 
 
 def _noun(head: Token, number: int) -> Forms:

@@ -1,0 +1,85 @@
+"""Existence, counting, coreference and FOIL-it on drawn scenes: the oracle holds captions true and foils false."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from waltz.foils.candidates import Candidate, Found
+from waltz.foils.coreference import coreference
+from waltz.foils.counting import NUMERALS, counting
+from waltz.foils.existence import existence
+from waltz.foils.foil_it import foil_it
+from waltz.foils.language import parse
+from waltz.scenes.graph import Graph
+from waltz.scenes.sample import scenes
+from waltz.scenes.truth import truth
+from waltz.scenes.writers.coco import captions_json, foilit_json
+from waltz.scenes.writers.visdial import dialogs_json
+from waltz.scenes.writers.visual7w import telling_json
+from waltz.sources.foilit import read_pairs
+from waltz.sources.visdial import read_turns
+from waltz.sources.visual7w import read_questions
+
+SEED = 2026
+
+
+@pytest.fixture(scope="module")
+def graphs() -> list[Graph]:
+    return list(scenes(60, SEED))
+
+
+def written(folder: Path, name: str, document: Any) -> Path:
+    path = folder / name
+    path.write_text(json.dumps(document))
+    return path
+
+
+def verdicts(graphs: list[Graph], found: Iterator[tuple[str, Found]]) -> list[tuple[str, str]]:
+    """Truth of caption and foil of each candidate, whose image name ends in the number of its scene."""
+    pairs = [
+        (graphs[int("".join(filter(str.isdigit, Path(image).stem.split("_")[-1]))) - 1], one)
+        for image, one in found
+        if isinstance(one, Candidate)
+    ]
+    return [(truth(graph, one.caption), truth(graph, one.foil)) for graph, one in pairs]
+
+
+def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
+    rows = list(read_questions(written(tmp_path, "telling.json", telling_json(graphs, SEED)), "visual7w"))
+    rows = [row for row in rows if row["type"] == "how"]
+    docs = list(parse(row["question"] for row in rows))
+    asked = list(zip(rows, docs, strict=True))
+    there = ((row["image"], one) for row, doc in asked for one in existence(doc, row["answer"]))
+    few = (
+        (row["image"], one)
+        for row, doc in asked
+        for one in counting(doc, row["answer"], NUMERALS["counting-small"], range(4))
+    )
+    found = verdicts(graphs, there), verdicts(graphs, few)
+    assert len(found[0]) == len(rows) > 250
+    assert {*found[0], *found[1]} == {("true", "false")}
+
+
+def test_dialogues(graphs: list[Graph], tmp_path: Path) -> None:
+    rows = read_turns(written(tmp_path, "train.json", dialogs_json(graphs, SEED, "train")), "visdial")
+    found = verdicts(
+        graphs,
+        ((row["image"], coreference(row["caption"], row["question"], row["answer"], row["round"], 10)) for row in rows),
+    )
+    assert len(found) > 150
+    assert set(found) == {("true", "false")}
+
+
+def test_foils_of_captions(graphs: list[Graph], tmp_path: Path) -> None:
+    captions = written(tmp_path, "captions.json", captions_json(graphs, SEED, "val2014"))
+    pairs = read_pairs(written(tmp_path, "foils.json", foilit_json(graphs, SEED)), [captions], "foil-it", "test")
+    rows = [row for row in pairs if row["rejected"] is None]
+    found = verdicts(
+        graphs,
+        ((row["image"], foil_it(row["caption"], row["foil"], row["target_word"], row["foil_word"])) for row in rows),
+    )
+    assert len(found) == len(rows) > 250
+    assert set(found) == {("true", "false")}
