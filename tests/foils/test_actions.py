@@ -24,7 +24,10 @@ OTHER_VERB = "its abstract does not begin with a role and its verb"
 
 
 def frame(verb: str, abstract: str | None, **glosses: str | None) -> dict[str, Any]:
-    roles = [{"role": role, "noun": gloss, "gloss": gloss, "box": None} for role, gloss in glosses.items()]
+    synsets = {"man": "n10287213", "person": "n00007846", "woman": "n10787470"}
+    roles = [
+        {"role": role, "noun": synsets.get(gloss or ""), "gloss": gloss, "box": None} for role, gloss in glosses.items()
+    ]
     return {"source_id": "x#0", "verb": verb, "abstract": abstract, "roles": roles, "rejected": None}
 
 
@@ -167,7 +170,11 @@ def test_swaps_that_say_the_same_are_refused_by_reason() -> None:
     same = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="man")[0]
     mutual = captions("embracing", "AGENT embraces COAGENT", agent="man", coagent="woman")[0]
     assert {found.rejected for found in actant_swaps(same, "scold")} == {"both roles have the same filler"}
+    kind = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="person")[0]
+    apart = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="woman")[0]
     assert {found.rejected for found in actant_swaps(mutual, "embrace")} == {"the verb is true both ways"}
+    assert {found.rejected for found in actant_swaps(kind, "scold")} == {"one filler is a kind of the other"}
+    assert {found.rejected for found in actant_swaps(apart, "scold")} == {None}
 
 
 NOUNS = st.sampled_from(
