@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from waltz.core.text import slice_of
 from waltz.foils.abstracts import Place, read_abstract
 from waltz.foils.actants import actant_swaps
+from waltz.foils.action_texts import read_caption
 from waltz.foils.actions import ActionCaption, action_captions, finite, replacement_verbs, replacements
 from waltz.foils.candidates import Refused
 from waltz.foils.fillers import filler
@@ -118,6 +119,30 @@ def test_an_abstract_taken_apart() -> None:
 def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) -> None:
     found = filler(noun)
     assert (found.subject, found.definite, found.place) == (subject, definite, place)
+
+
+@pytest.mark.parametrize(
+    ("text", "verb", "agent", "preposition", "other"),
+    [
+        ("A tennis player throws a ball.", "throwing", "tennis player", "", "ball"),
+        ("The coach trains the team", "training", "coach", "", "team"),
+        ("The people train in the gymnasium.", "training", "people", "in", "gymnasium"),
+        ("A man spits out his drink.", "spitting", "man", "out", "drink"),
+        ("A man hunts the king of the jungle.", "hunting", "man", "", "king of the jungle"),
+        ("Water floats on oil.", "floating", "water", "on", "oil"),
+        ("Santa Claus rides a horse.", "riding", "Santa Claus", "", "horse"),
+    ],
+)
+def test_captions_that_come_as_text(text: str, verb: str, agent: str, preposition: str, other: str) -> None:
+    found = read_caption(text, VERBS)
+    assert isinstance(found, ActionCaption)
+    assert (found.verb, found.agent.noun, found.preposition, found.other.noun) == (verb, agent, preposition, other)
+    assert found.agent.plural == (agent == "people")
+
+
+@pytest.mark.parametrize("text", ["", "A man.", "A man sleeps.", "A man ponders a question.", "Sit on a chair."])
+def test_texts_that_are_no_action_caption(text: str) -> None:
+    assert read_caption(text, VERBS) == Refused("no verb of SWiG's stands between two nouns")
 
 
 def test_replacement_by_what_a_model_proposes() -> None:
