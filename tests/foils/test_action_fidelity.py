@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from waltz.core.text import slice_of
 from waltz.foils.actants import actant_swaps
+from waltz.foils.action_texts import read_caption
 from waltz.foils.actions import ActionCaption, action_captions, replacement_verbs
 from waltz.foils.candidates import Candidate, Refused, replaced
 from waltz.foils.fidelity.actions import (
@@ -76,6 +78,14 @@ def test_released_actant_swaps(shared_data: Path) -> None:
         "the release words a filler otherwise",
         "the release misspells the verb",
     }
+
+
+def test_the_verb_of_every_released_caption_is_found(shared_data: Path) -> None:
+    items = json.loads((shared_data / "valse" / "action-replacement.json").read_text()).values()
+    for item in items:
+        caption = read_caption(item["caption"], VERBS)
+        assert isinstance(caption, ActionCaption), item["caption"]
+        assert slice_of(caption.text, caption.verb_span) == item["classes"]
 
 
 @pytest.fixture(scope="module")

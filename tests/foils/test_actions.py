@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from waltz.core.text import slice_of
 from waltz.foils.abstracts import Place, read_abstract
 from waltz.foils.actants import actant_swaps
+from waltz.foils.action_texts import read_caption
 from waltz.foils.actions import ActionCaption, action_captions, finite, replacement_verbs, replacements
 from waltz.foils.candidates import Refused
 from waltz.foils.fillers import filler
@@ -24,7 +25,10 @@ OTHER_VERB = "its abstract does not begin with a role and its verb"
 
 
 def frame(verb: str, abstract: str | None, **glosses: str | None) -> dict[str, Any]:
-    roles = [{"role": role, "noun": gloss, "gloss": gloss, "box": None} for role, gloss in glosses.items()]
+    synsets = {"man": "n10287213", "person": "n00007846", "woman": "n10787470"}
+    roles = [
+        {"role": role, "noun": synsets.get(gloss or ""), "gloss": gloss, "box": None} for role, gloss in glosses.items()
+    ]
     return {"source_id": "x#0", "verb": verb, "abstract": abstract, "roles": roles, "rejected": None}
 
 
@@ -117,6 +121,30 @@ def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) 
     assert (found.subject, found.definite, found.place) == (subject, definite, place)
 
 
+@pytest.mark.parametrize(
+    ("text", "verb", "agent", "preposition", "other"),
+    [
+        ("A tennis player throws a ball.", "throwing", "tennis player", "", "ball"),
+        ("The coach trains the team", "training", "coach", "", "team"),
+        ("The people train in the gymnasium.", "training", "people", "in", "gymnasium"),
+        ("A man spits out his drink.", "spitting", "man", "out", "drink"),
+        ("A man hunts the king of the jungle.", "hunting", "man", "", "king of the jungle"),
+        ("Water floats on oil.", "floating", "water", "on", "oil"),
+        ("Santa Claus rides a horse.", "riding", "Santa Claus", "", "horse"),
+    ],
+)
+def test_captions_that_come_as_text(text: str, verb: str, agent: str, preposition: str, other: str) -> None:
+    found = read_caption(text, VERBS)
+    assert isinstance(found, ActionCaption)
+    assert (found.verb, found.agent.noun, found.preposition, found.other.noun) == (verb, agent, preposition, other)
+    assert found.agent.plural == (agent == "people")
+
+
+@pytest.mark.parametrize("text", ["", "A man.", "A man sleeps.", "A man ponders a question.", "Sit on a chair."])
+def test_texts_that_are_no_action_caption(text: str) -> None:
+    assert read_caption(text, VERBS) == Refused("no verb of SWiG's stands between two nouns")
+
+
 def test_replacement_by_what_a_model_proposes() -> None:
     caption = throwing()
     proposals = [("throws", 0, 9.0), (" Kicks", 1, 8.5), ("hurls", 2, 8.0), ("the", 3, 1.0), ("kick", 4, 0.5)]
@@ -167,7 +195,11 @@ def test_swaps_that_say_the_same_are_refused_by_reason() -> None:
     same = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="man")[0]
     mutual = captions("embracing", "AGENT embraces COAGENT", agent="man", coagent="woman")[0]
     assert {found.rejected for found in actant_swaps(same, "scold")} == {"both roles have the same filler"}
+    kind = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="person")[0]
+    apart = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="woman")[0]
     assert {found.rejected for found in actant_swaps(mutual, "embrace")} == {"the verb is true both ways"}
+    assert {found.rejected for found in actant_swaps(kind, "scold")} == {"one filler is a kind of the other"}
+    assert {found.rejected for found in actant_swaps(apart, "scold")} == {None}
 
 
 NOUNS = st.sampled_from(

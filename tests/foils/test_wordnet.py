@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.foils.wordnet import RESOURCE, base_of, extract, main, read_verbs, read_words
+from waltz.foils.wordnet import RESOURCE, base_of, extract, is_kind_of, main, read_nouns, read_verbs, read_words
 
 HEAD = "  1 WordNet 3.0 Copyright 2006 by Princeton University.\n"
 
@@ -24,6 +24,11 @@ DATA = HEAD + "\n".join(
 @pytest.fixture
 def dictionary(tmp_path: Path) -> Path:
     (tmp_path / "data.verb").write_text(DATA + "\n")
+    (tmp_path / "data.noun1").write_text(HEAD + "00000001 03 n 01 thing 0 000 | what there is")
+    (tmp_path / "data.noun2").write_text(
+        "00000002 05 n 02 dog 0 hound 0 002 @ 00000001 n 0000 ! 00000003 n 0101 | barks\n"
+        "00000003 05 n 01 Rex 0 001 @i 00000002 n 0000 | a dog\n00000004 05 n 01 tree 0 001 @ 00000001 n 0000 | grows\n"
+    )
     (tmp_path / "index.adj").write_text(HEAD + "red a 1 0 1 0 00000001  \nfar_off a 1 0 1 0 00000002  \n")
     (tmp_path / "index.adv").write_text(HEAD + "well-nigh r 1 0 1 0 00000003  \n'tween r 1 0 1 0 00000004  \n")
     return tmp_path
@@ -31,7 +36,8 @@ def dictionary(tmp_path: Path) -> Path:
 
 def test_extraction_of_a_dictionary_worked_by_hand(dictionary: Path, tmp_path: Path) -> None:
     (tmp_path / "verbs.txt").write_text("pushing\nshoving\nmoving\npulling\nnudging\npooing\n")
-    main([str(dictionary), str(tmp_path / "verbs.txt"), str(tmp_path / "out")])
+    (tmp_path / "nouns.csv").write_text("blank,0\nn00000003,1\n")
+    main([str(dictionary), *(str(tmp_path / name) for name in ("verbs.txt", "nouns.csv", "out"))])
     verbs = read_verbs(tmp_path / "out")
     assert {other: verbs["pushing"].relation(other) for other in verbs} == {
         "pushing": None,
@@ -44,6 +50,11 @@ def test_extraction_of_a_dictionary_worked_by_hand(dictionary: Path, tmp_path: P
     assert verbs["shoving"].relation("pulling") is None  # antonymy is of the word push
     assert verbs["nudging"].relation("moving") is None  # two steps up
     assert (verbs["pushing"].base, verbs["pooing"].base) == ("push", "poo")
+    nouns = read_nouns(tmp_path / "out")
+    assert nouns == {"n00000001": (), "n00000002": ("n00000001",), "n00000003": ("n00000002",)}
+    assert is_kind_of("n00000003", "n00000001", nouns)
+    assert not is_kind_of("n00000001", "n00000003", nouns)
+    assert not is_kind_of("n00000004", "n00000001", nouns)  # no class of SWiG, so not extracted
     assert read_words("adjectives", tmp_path / "out") == {"red"}
     assert read_words("adverbs", tmp_path / "out") == {"well-nigh"}
 
@@ -51,11 +62,11 @@ def test_extraction_of_a_dictionary_worked_by_hand(dictionary: Path, tmp_path: P
 def test_files_that_are_not_wordnet_3_0_are_refused(dictionary: Path) -> None:
     (dictionary / "data.verb").write_text(DATA.replace("WordNet 3.0", "WordNet 3.1"))
     with pytest.raises(UserError, match=r"data\.verb: its head does not say WordNet 3\.0"):
-        extract(dictionary, ["pushing"])
+        extract(dictionary, ["pushing"], [])
     (dictionary / "data.verb").write_text(DATA)
     (dictionary / "index.adj").unlink()
     with pytest.raises(UserError, match=r"index\.adj: no such file"):
-        extract(dictionary, ["pushing"])
+        extract(dictionary, ["pushing"], [])
 
 
 def test_a_broken_resource_is_refused(tmp_path: Path) -> None:
@@ -69,7 +80,7 @@ def test_the_resource_is_what_the_command_extracts() -> None:
     if package is None or not package.submodule_search_locations:
         pytest.skip("the package pattern, which comes with files of WordNet 3.0, is not installed")
     dictionary = Path(package.submodule_search_locations[0]) / "text" / "en" / "wordnet" / "dict"
-    for name, text in extract(dictionary, list(read_verbs())).items():
+    for name, text in extract(dictionary, list(read_verbs()), list(read_nouns())).items():
         assert (RESOURCE / name).read_text() == text, name
 
 
@@ -88,6 +99,15 @@ def test_relations_of_the_resource_hold_both_ways() -> None:
     assert verbs["educating"].relation("teaching") == "hypernym"
     assert verbs["peeing"].relation("urinating") == "synonym"
     assert sum(path.stat().st_size for path in RESOURCE.iterdir()) < 1_000_000
+
+
+def test_nouns_of_the_resource() -> None:
+    nouns = read_nouns()
+    man, person, dog, animal = "n10287213", "n00007846", "n02084071", "n00015388"
+    assert is_kind_of(man, person, nouns)
+    assert is_kind_of(dog, animal, nouns)
+    assert not is_kind_of(person, man, nouns)
+    assert not is_kind_of(man, dog, nouns)
 
 
 def test_words_of_the_resource() -> None:

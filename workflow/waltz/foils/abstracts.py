@@ -79,7 +79,7 @@ def read_annotation(frame: Mapping[str, Any], verbs: Mapping[str, Verb]) -> Anno
         return Refused("its verb is none of SWiG's")
     if abstract is None or not _same(verb.base, abstract.verb):
         return Refused("its abstract does not begin with a role and its verb")
-    glosses = {entry["role"]: filler(entry["gloss"]) for entry in frame["roles"] if entry["gloss"]}
+    glosses = {entry["role"]: filler(entry["gloss"], entry["noun"]) for entry in frame["roles"] if entry["gloss"]}
     if abstract.subject not in glosses:
         return Refused("nobody fills the role before the verb")
     others = tuple((place, glosses[place.role]) for place in abstract.places if place.role in glosses)
@@ -95,7 +95,7 @@ def complement(agent: Filler, place: Place, other: Filler) -> str:
     """The noun phrase of a role after the verb, without its preposition: "a ball", "his back", "another man"."""
     if place.owned or place.role in BODY_ROLES:
         return f"{agent.possessive} {other.noun}" if agent.possessive else other.definite
-    if other == agent and not other.plural and not other.bare:
+    if other.noun == agent.noun and not other.plural and not other.bare:
         return f"another {other.noun}"
     return other.subject
 

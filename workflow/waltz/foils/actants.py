@@ -11,6 +11,7 @@ from dataclasses import replace
 from waltz.foils.actions import ActionCaption, finite, sentence
 from waltz.foils.candidates import Candidate, exchanged
 from waltz.foils.fillers import Filler, with_article
+from waltz.foils.wordnet import is_kind_of, read_nouns
 
 PREPOSITIONS = (
     "like", "on", "for", "at", "to", "with", "over", "behind", "toward", "as", "from", "beside", "by", "about", "after",
@@ -26,6 +27,7 @@ RECIPROCAL = frozenset(
 )  # fmt: skip
 """Verbs of SWiG that one does together: where they are true of a and b, they are true of b and a."""
 
+KIND = "one filler is a kind of the other"
 SAME = "both roles have the same filler"
 MUTUAL = "the verb is true both ways"
 
@@ -39,10 +41,10 @@ def actant_swaps(caption: ActionCaption, base: str, prepositions: Sequence[str] 
         prepositions: What may stand between verb and object, beside nothing and the caption's own preposition.
     Yields:
         Candidates of the direction `swap`, their phrases the two fillers, first that before the verb; `rejected` where
-        the swapped sentence says the same.
+        the swapped sentence may be true as well.
     """
     agent, other = caption.agent, caption.other
-    rejected = SAME if agent.noun == other.noun else MUTUAL if caption.verb in RECIPROCAL else None
+    rejected = _same(agent, other) or (MUTUAL if caption.verb in RECIPROCAL else None)
     verb = finite(base, other.plural)
     for preposition in dict.fromkeys(("", caption.preposition, *prepositions)):
         for subject in _subjects(other):
@@ -51,6 +53,17 @@ def actant_swaps(caption: ActionCaption, base: str, prepositions: Sequence[str] 
                 pair = (agent.noun, other.noun)
                 found = exchanged(caption.text, foil, pair, (other.noun, agent.noun), "swap")
                 yield replace(found, rejected=rejected)
+
+
+def _same(agent: Filler, other: Filler) -> str | None:
+    """Why the exchange may change nothing: "a person calls a man" is as true as "a man calls a person" among men."""
+    if agent.noun == other.noun:
+        return SAME
+    if agent.synset is None or other.synset is None:
+        return None
+    nouns = read_nouns()
+    both = ((agent.synset, other.synset), (other.synset, agent.synset))
+    return KIND if any(is_kind_of(lower, higher, nouns) for lower, higher in both) else None
 
 
 def _subjects(given: Filler) -> tuple[str, ...]:

@@ -22,11 +22,13 @@ class Filler:
         noun: Its first gloss.
         plural: Whether a verb agrees with it in the plural.
         bare: Whether it takes no article: a mass noun or a name.
+        synset: What it is in WordNet, in imSitu's spelling; None where that is not known.
     """
 
     noun: str
     plural: bool
     bare: bool
+    synset: str | None = None
 
     @property
     def subject(self) -> str:
@@ -61,10 +63,10 @@ class Filler:
 
 
 @cache
-def filler(noun: str) -> Filler:
-    """A filler by its gloss."""
+def filler(noun: str, synset: str | None = None) -> Filler:
+    """A filler by its gloss and, where it is known, its synset."""
     head = head_of(noun)
-    return Filler(noun, _plural(head), head in _nouns()["mass"] or is_name(noun))
+    return Filler(noun, _plural(head), head in _nouns()["mass"] or is_name(noun), synset)
 
 
 def is_name(noun: str) -> bool:

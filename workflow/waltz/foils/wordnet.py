@@ -1,9 +1,10 @@
-"""What the workflow needs of WordNet 3.0: relations among SWiG's verbs, and the words that are adjectives or adverbs.
+"""What the workflow needs of WordNet 3.0: relations among SWiG's verbs and nouns, and the adjectives and adverbs.
 
-    python -m waltz.foils.wordnet DICT VERBS OUT
+    python -m waltz.foils.wordnet DICT VERBS NOUNS OUT
 
-writes them to the folder OUT from the files of WordNet's folder DICT and SWiG's list of verbs (-ing forms). The files
-of WordNet are parsed here because the distributions of WordNet 3.0 lack files that nltk's reader wants.
+writes them to the folder OUT from the files of WordNet's folder DICT, SWiG's list of verbs (-ing forms) and its list of
+noun classes (synsets, `train_classes.csv`). The files of WordNet are parsed here because the distributions of
+WordNet 3.0 lack files that nltk's reader wants.
 """
 
 import re
@@ -95,12 +96,35 @@ def read_words(kind: Literal["adjectives", "adverbs"], folder: str | Path = RESO
     return frozenset(_lines(Path(folder) / f"{kind}.txt"))
 
 
-def extract(dictionary: str | Path, verbs: Sequence[str]) -> dict[str, str]:
-    """The texts of `verbs.tsv`, `adjectives.txt` and `adverbs.txt`.
+@cache
+def read_nouns(folder: str | Path = RESOURCE) -> Mapping[str, tuple[str, ...]]:
+    """The synsets directly above each noun synset of SWiG, and above those, in imSitu's spelling (n00007846).
+
+    Raises:
+        UserError: The folder lacks `nouns.tsv`.
+    """
+    cells = (line.split("\t") for line in _lines(Path(folder) / "nouns.tsv"))
+    return {synset: tuple(above.split()) for synset, above in cells}
+
+
+def is_kind_of(synset: str, other: str, nouns: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a noun synset is another one or below it; False for those that are not known.
 
     Args:
-        dictionary: WordNet's folder with data.verb, index.adj and index.adv.
+        synset: The lower one, in imSitu's spelling.
+        other: The higher one.
+        nouns: The synsets directly above each.
+    """
+    return synset == other or any(is_kind_of(above, other, nouns) for above in nouns.get(synset, ()))
+
+
+def extract(dictionary: str | Path, verbs: Sequence[str], nouns: Sequence[str]) -> dict[str, str]:
+    """The texts of `verbs.tsv`, `nouns.tsv`, `adjectives.txt` and `adverbs.txt`.
+
+    Args:
+        dictionary: WordNet's folder with data.verb, data.noun (or its parts, data.noun1 and on), index.adj, index.adv.
         verbs: -ing forms.
+        nouns: Synsets in imSitu's spelling; those that WordNet does not know are left out.
     Raises:
         UserError: A file is missing or of another version.
     """
@@ -121,6 +145,7 @@ def extract(dictionary: str | Path, verbs: Sequence[str]) -> dict[str, str]:
         lines.append("\t".join((verb, bases[verb], *cells)))
     entries = {
         "verbs.tsv": lines,
+        "nouns.tsv": _above(root, nouns),
         "adjectives.txt": _lemmas(root / "index.adj"),
         "adverbs.txt": _lemmas(root / "index.adv"),
     }
@@ -151,12 +176,27 @@ def _related(base: str, synsets: "Synsets", senses: Mapping[str, set[str]]) -> d
     return found
 
 
+def _above(root: Path, nouns: Sequence[str]) -> list[str]:
+    above: dict[str, list[str]] = {}
+    for part in sorted(root.glob("data.noun*")) or [root / "data.noun"]:
+        for synset, (_, pointers) in _synsets(part):
+            higher = [target for symbol, target, kind, _ in pointers if symbol in ("@", "@i") and kind == "n"]
+            above[f"n{synset}"] = [f"n{target}" for target in higher]
+    wanted = [noun for noun in nouns if noun in above]
+    known = set(wanted)
+    for noun in wanted:
+        wanted += [higher for higher in above[noun] if higher not in known]
+        known.update(above[noun])
+    return [f"{noun}\t{' '.join(above[noun])}" for noun in sorted(known)]
+
+
 Synsets = Mapping[str, tuple[list[str], list[tuple[str, str, str, str]]]]
 """Words of each synset, and its pointers: symbol, target, part of speech, the two words that it holds between."""
 
 
 def _synsets(path: Path) -> Iterator[tuple[str, tuple[list[str], list[tuple[str, str, str, str]]]]]:
-    for line in _entries(path):
+    # The second part of a file that a package split has no head.
+    for line in _lines(path) if path.suffix == ".noun2" else _entries(path):
         fields = line.split("|")[0].split()
         end = 4 + 2 * int(fields[3], 16)
         first = end + 1
@@ -186,15 +226,16 @@ def _lines(path: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Extract the resource: WordNet's folder, SWiG's list of verbs, the folder to write to.
+    """Extract the resource: WordNet's folder, SWiG's lists of verbs and of nouns, the folder to write to.
 
     Raises:
-        UserError: Other than three arguments, or a file is missing.
+        UserError: Other than four arguments, or a file is missing.
     """
-    if len(arguments) != 3:
-        raise UserError("usage: python -m waltz.foils.wordnet DICT VERBS OUT")
-    dictionary, verbs, out = map(Path, arguments)
-    for name, text in extract(dictionary, [line.strip() for line in _lines(verbs) if line.strip()]).items():
+    if len(arguments) != 4:
+        raise UserError("usage: python -m waltz.foils.wordnet DICT VERBS NOUNS OUT")
+    dictionary, verbs, nouns, out = map(Path, arguments)
+    names = [line.strip() for line in _lines(verbs) if line.strip()]
+    for name, text in extract(dictionary, names, [line.split(",")[0] for line in _lines(nouns)]).items():
         write_text(out / name, text)
 
 

@@ -4,14 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from waltz.core.text import Span
 from waltz.foils.actants import PREPOSITIONS, actant_swaps
-from waltz.foils.actions import ActionCaption, finite, replacements
+from waltz.foils.action_texts import DETERMINERS, caption_at
+from waltz.foils.actions import finite, replacements
 from waltz.foils.candidates import Candidate
-from waltz.foils.fillers import Filler, filler
+from waltz.foils.fillers import filler
 from waltz.foils.wordnet import Verb, read_verbs
-
-DETERMINERS = frozenset({"a", "an", "the", "such", "his", "her", "its", "their", "my", "another", "some", "all"})
 
 
 def reproduce_action_replacement(item: Mapping[str, Any]) -> list[Candidate]:
@@ -21,7 +19,7 @@ def reproduce_action_replacement(item: Mapping[str, Any]) -> list[Candidate]:
         item: A record of action-replacement.json.
     """
     verb = _verb_of(item)
-    caption = _caption(item["caption"], verb, item["classes"], None)
+    caption = caption_at(item["caption"], item["classes"], verb)
     name = _by_form(item["classes_foil"])
     if caption is None or name is None:
         return []
@@ -51,7 +49,7 @@ def reproduce_actant_swap(item: Mapping[str, Any]) -> list[Candidate]:
     agent = filler(item["classes"])
     found = re.fullmatch(rf"(?:\w+ )?{re.escape(agent.noun)} (\w+) .*", item["caption"].rstrip("."), re.IGNORECASE)
     verb = _verb_of(item)
-    caption = _caption(item["caption"], verb, found[1], item["classes_foil"]) if found else None
+    caption = caption_at(item["caption"], found[1], verb, item["classes_foil"]) if found else None
     return list(actant_swaps(caption, verb.base)) if caption is not None else []
 
 
@@ -75,20 +73,6 @@ def cause_actant_swap(item: Mapping[str, Any], candidates: list[Candidate]) -> s
         return "the release treats the noun as a plural"
     between = [word for word in (found[3] or "").split() if word not in DETERMINERS]
     return "an article that is not tried" if " ".join(between) in ("", *PREPOSITIONS) else "a preposition not tried"
-
-
-def _caption(text: str, verb: Verb, form: str, other: str | None) -> ActionCaption | None:
-    """A released caption taken apart at its verb; `other` is what it ends with, where that is to be known."""
-    found = re.fullmatch(rf"(.+?) ({re.escape(form)}) (.+)", text.rstrip("."))
-    if found is None or (other is not None and not f" {found[3]}".endswith(f" {other}")):
-        return None
-    rest = found[3].removesuffix(other or "").split()
-    preposition = " ".join(word for word in rest if word not in DETERMINERS) if other else ""
-    noun = found[1].split(" ", 1)[-1]
-    plural = form == finite(verb.base, True)
-    agent = Filler(noun, plural, filler(noun).bare)
-    span = Span(start=found.start(2), end=found.end(2))
-    return ActionCaption(text, verb.name, span, agent, filler(other or found[3]), preposition)
 
 
 def _verb_of(item: Mapping[str, Any]) -> Verb:
