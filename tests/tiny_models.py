@@ -70,9 +70,12 @@ def masked_network(size: int = len(VOCABULARY), kind=transformers.BertConfig):
     return transformers.AutoModelForMaskedLM.from_config(config(size, kind), dtype=torch.float32).eval()
 
 
-def classifier_network(labels: tuple[str, ...]):
+def classifier_network(labels: tuple[str, ...], kind=transformers.BertConfig):
     torch.manual_seed(1)
-    named = config(id2label=dict(enumerate(labels)), label2id={label: place for place, label in enumerate(labels)})
+    changes = {"id2label": dict(enumerate(labels)), "label2id": {label: place for place, label in enumerate(labels)}}
+    if kind is transformers.AlbertConfig:
+        changes |= {"embedding_size": 16, "classifier_dropout_prob": 0.0}
+    named = config(kind=kind, **changes)
     return transformers.AutoModelForSequenceClassification.from_config(named, dtype=torch.float32).eval()
 
 
@@ -87,6 +90,6 @@ def roberta_model() -> masked.MaskedModel:
     return masked.adopt(ModelSpec("tiny-roberta", "masked", weights="none", revision="0"), network, tokenizer, "cpu")
 
 
-def classifier_model(*labels: str, given: str = "") -> classifier.Classifier:
+def classifier_model(*labels: str, given: str = "", kind=transformers.BertConfig) -> classifier.Classifier:
     spec = ModelSpec("tiny-classifier", "classifier", weights="some/folder", revision="0", labels=given)
-    return classifier.adopt(spec, classifier_network(labels), bert_tokenizer(), "cpu")
+    return classifier.adopt(spec, classifier_network(labels, kind), bert_tokenizer(), "cpu")

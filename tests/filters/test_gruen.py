@@ -117,3 +117,10 @@ def test_the_scene_models_prefer_a_sentence_to_its_words_in_another_order():
     assert scores[good] > 0.45 > 0.2 > scores[bad]
     assert scores[good] == pytest.approx(_one_by_one(good, masked, acceptability), abs=1e-5)
     assert class_logits(acceptability, [(good,)])[(good,)].shape == (2,)
+
+
+def test_every_real_caption_has_a_sentence(shared_data):
+    import json
+
+    annotations = json.loads((shared_data / "coco_captions" / "captions_val2017.json").read_text())["annotations"]
+    assert all(gruen.split(annotation["caption"]) for annotation in annotations)

@@ -1,5 +1,6 @@
 import pytest
 import torch
+import transformers
 
 from tiny_models import classifier_model
 from waltz.core.errors import UserError
@@ -40,8 +41,9 @@ def test_labels_that_the_study_gives_are_taken():
     assert label_order(model) == [2, 0, 1]
 
 
-def test_probabilities_are_the_softmax_of_single_passes_with_the_caption_as_premise():
-    model = classifier_model("contradiction", "entailment", "neutral")
+@pytest.mark.parametrize("kind", [transformers.BertConfig, transformers.AlbertConfig])
+def test_probabilities_are_the_softmax_of_single_passes_with_the_caption_as_premise(kind):
+    model = classifier_model("contradiction", "entailment", "neutral", kind=kind)
     found = infer([*PAIRS, PAIRS[0]], model)
     assert len(found) == 3
     for pair in PAIRS:

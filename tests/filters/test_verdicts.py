@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from waltz.filters.nli import Inference
 from waltz.filters.verdicts import Thresholds, judged
+from waltz.sources.valse import read_release
 
 BOTH = Thresholds(grammaticality=0.8, contradiction=True)
 CONTRADICTS, NEUTRAL = Inference(0.1, 0.2, 0.7), Inference(0.1, 0.6, 0.3)
@@ -75,3 +76,21 @@ def test_a_higher_threshold_keeps_no_more_and_all_rows_stay(drawn):
         assert reasons.keys() <= {None, "not attested", f"grammaticality below {threshold}", "no contradiction"}
         kept.append({row["item_id"] for row in found if row["kept"]})
     assert kept[0] >= kept[1] >= kept[2]
+
+
+@pytest.mark.parametrize(("file", "instrument"), [("plurals", "plurality"), ("relations", "relations")])
+def test_the_released_scores_pass_the_published_thresholds(shared_data, file, instrument):
+    items = read_release(shared_data / "valse" / f"{file}.json", instrument, 2)
+    scores = {item["foil"]: item["grammaticality"] for item in items}
+    relations = {
+        (item["caption"], item["foil"]): Inference(
+            item["nli_entailment"], item["nli_neutral"], item["nli_contradiction"]
+        )
+        for item in items
+    }
+    rows = [{**item, "item_id": str(place), "rejected": None} for place, item in enumerate(items)]
+    found, _ = judged(rows, BOTH, scores, relations)
+    assert len(found) == {"plurality": 1000, "relations": 614}[instrument]
+    assert all(row["kept"] for row in found)
+    stricter, _ = judged(rows, Thresholds(0.81, contradiction=True), scores, relations)
+    assert not all(row["kept"] for row in stricter)

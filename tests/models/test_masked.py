@@ -54,6 +54,29 @@ def test_a_checkpoint_without_its_head_is_refused_with_the_keys_that_it_lacks(tm
         masked.load_masked_model(ModelSpec("span", "masked", str(tmp_path), "local"), CPU)
 
 
+@pytest.mark.parametrize("drop", [None, "cls.predictions.transform.dense.weight"])
+def test_a_checkpoint_in_berts_first_format_loads_whole_or_is_refused(folder, tmp_path, drop):
+    state = {}
+    for key, tensor in masked_network().state_dict().items():
+        state[key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")] = tensor
+    state |= {"cls.seq_relationship.weight": torch.zeros(2, 32), "bert.embeddings.position_ids": torch.arange(64)[None]}
+    state.pop("cls.predictions.decoder.bias", None)
+    state.pop(drop, None)
+    for file in folder.iterdir():
+        if file.suffix == ".json":
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    torch.save(state, tmp_path / "pytorch_model.bin")
+    spec = ModelSpec("old", "masked", str(tmp_path), "local")
+    if drop:
+        with pytest.raises(UserError, match=r"lacks the weights of cls\.predictions\.transform\.dense\.weight;"):
+            masked.load_masked_model(spec, CPU)
+        return
+    ids = torch.tensor([[2, 5, MASK, 9, 3]])
+    with torch.inference_mode():
+        found, expected = masked.load_masked_model(spec, CPU).network(ids).logits, masked_network()(ids).logits
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_a_model_without_a_mask_token_is_refused(tokenizer):
     with pytest.raises(UserError, match="has no mask token"):
         masked.adopt(ModelSpec("m", weights="w", revision="0"), masked_network(), tokenizer, "cpu")
