@@ -10,8 +10,8 @@ SUFFIX = {"mturk": ".csv", "label-studio": ".json", "doccano": ".jsonl"}
 
 
 def plain(markup):
-    """The text that a browser shows of HTML without other tags than `<b>`."""
-    return html.unescape(re.sub(r"</?b>", "", markup))
+    """The text that a browser shows of HTML without other tags than `<b>` and `<br>`."""
+    return html.unescape(re.sub(r"</?b>", "", markup.replace("<br>", "\n")))
 
 
 def starred(text, span):

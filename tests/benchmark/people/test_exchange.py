@@ -19,7 +19,7 @@ from waltz.core.schema import ANNOTATIONS
 from waltz.sources.valse import read_release
 
 PREFIX = "https://images.example/a folder/"
-PEOPLE = ("ann", "ben", "cy.d")
+PEOPLE = ("w1", "w2", "w3.x")
 OTHER = {"first": "second", "second": "first"}
 
 texts = st.text(
@@ -195,7 +195,7 @@ def test_one_file_an_instrument_with_a_key_that_names_its_tasks(tmp_path):
 
 def test_items_added_since_the_export_leave_answers_where_they_belong(tmp_path):
     task, item_id, position = first_task("mturk", tmp_path)
-    path = platforms.write_results("mturk", tmp_path / "results", [(task, "ann", "both")])
+    path = platforms.write_results("mturk", tmp_path / "results", [(task, "w1", "both")])
     more = [item(number) for number in range(40)]
     (row,) = import_annotations([path], "mturk", more, seed=3).annotations
     assert (row["item_id"], row["caption_position"]) == (item_id, position)
@@ -204,20 +204,20 @@ def test_items_added_since_the_export_leave_answers_where_they_belong(tmp_path):
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_a_missing_answer_is_told(tmp_path, platform):
     task, item_id, _ = first_task(platform, tmp_path)
-    path = platforms.write_results(platform, tmp_path / "results", [(task, "ann", ""), (task, "ben", "both")])
+    path = platforms.write_results(platform, tmp_path / "results", [(task, "w1", ""), (task, "w2", "both")])
     imported = import_annotations([path], platform, ITEMS, seed=3)
-    assert imported.left_out == [{"item_id": item_id, "annotator": "ann", "reason": "not answered"}]
-    assert [row["annotator"] for row in imported.annotations] == ["ben"]
+    assert imported.left_out == [{"item_id": item_id, "annotator": "w1", "reason": "not answered"}]
+    assert [row["annotator"] for row in imported.annotations] == ["w2"]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize(
     ("answers", "seed", "fault"),
     [
-        ([("T", "ann", "both"), ("T", "ann", "first")], 3, "annotator 'ann' answered item '.*' twice, before at .*"),
-        ([("unknown", "ann", "both")], 3, "task 'unknown' is of none of the items"),
-        ([("T", "ann", "both")], 4, "task '.*' is of none of the items; give the seed"),
-        ([("T", "ann", "maybe")], 3, "answer 'maybe' is none of first, second, both, neither, cannot tell"),
+        ([("T", "w1", "both"), ("T", "w1", "first")], 3, "annotator 'w1' answered item '.*' twice, before at .*"),
+        ([("unknown", "w1", "both")], 3, "task 'unknown' is of none of the items"),
+        ([("T", "w1", "both")], 4, "task '.*' is of none of the items; give the seed"),
+        ([("T", "w1", "maybe")], 3, "answer 'maybe' is none of first, second, both, neither, cannot tell"),
     ],
 )
 def test_a_faulty_answer_is_refused_with_its_place(tmp_path, platform, answers, seed, fault):
@@ -225,7 +225,7 @@ def test_a_faulty_answer_is_refused_with_its_place(tmp_path, platform, answers, 
     answers = [(task if name == "T" else name, annotator, answer) for name, annotator, answer in answers]
     if platform == "mturk" and answers[0][2] == "maybe":
         path = tmp_path / "results.csv"
-        path.write_text(f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nann,Approved,{task},maybe\n")
+        path.write_text(f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nw1,Approved,{task},maybe\n")
     else:
         path = platforms.write_results(platform, tmp_path / "results", answers)
     with pytest.raises(UserError, match=rf": (line|entry) \d+: {fault}"):
@@ -234,9 +234,9 @@ def test_a_faulty_answer_is_refused_with_its_place(tmp_path, platform, answers, 
 
 def test_answers_in_two_files_are_one_set(tmp_path):
     task, _, _ = first_task("mturk", tmp_path)
-    paths = [platforms.write_results("mturk", tmp_path / name, [(task, name, "both")]) for name in ("ann", "ben")]
+    paths = [platforms.write_results("mturk", tmp_path / name, [(task, name, "both")]) for name in ("w1", "w2")]
     assert len(import_annotations(paths, "mturk", ITEMS, seed=3).annotations) == 2
-    with pytest.raises(UserError, match=r"'ann' answered item '.*' twice"):
+    with pytest.raises(UserError, match=r"'w1' answered item '.*' twice"):
         import_annotations([paths[0], paths[0]], "mturk", ITEMS, seed=3)
 
 
@@ -252,7 +252,7 @@ def test_answers_in_two_files_are_one_set(tmp_path):
 def test_every_form_of_mechanical_turks_answers_is_read(tmp_path, columns, cells, answer):
     task, _, _ = first_task("mturk", tmp_path)
     path = tmp_path / "results.csv"
-    path.write_text(f"WorkerId,AssignmentStatus,Input.task,{columns}\nann,Submitted,{task},{cells}\n")
+    path.write_text(f"WorkerId,AssignmentStatus,Input.task,{columns}\nw1,Submitted,{task},{cells}\n")
     (row,) = import_annotations([path], "mturk", ITEMS, seed=3).annotations
     assert row["answer"] == answer
 
@@ -268,7 +268,7 @@ def test_every_form_of_mechanical_turks_answers_is_read(tmp_path, columns, cells
 )
 def test_results_that_cannot_be_read_are_refused(tmp_path, columns, cells, fault):
     path = tmp_path / "results.csv"
-    path.write_text(f"WorkerId,AssignmentStatus,Input.task,{columns}\nann,Submitted,t,{cells}\n")
+    path.write_text(f"WorkerId,AssignmentStatus,Input.task,{columns}\nw1,Submitted,t,{cells}\n")
     with pytest.raises(UserError, match=rf"results\.csv: line 2: {fault}"):
         import_annotations([path], "mturk", ITEMS, seed=3)
 
@@ -276,10 +276,10 @@ def test_results_that_cannot_be_read_are_refused(tmp_path, columns, cells, fault
 def test_a_rejected_assignment_is_left_out_and_told(tmp_path):
     task, item_id, _ = first_task("mturk", tmp_path)
     path = tmp_path / "results.csv"
-    path.write_text(f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nann,Rejected,{task},first\n")
+    path.write_text(f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nw1,Rejected,{task},first\n")
     imported = import_annotations([path], "mturk", ITEMS, seed=3)
     assert imported.annotations == []
-    assert imported.left_out == [{"item_id": item_id, "annotator": "ann", "reason": "rejected by the requester"}]
+    assert imported.left_out == [{"item_id": item_id, "annotator": "w1", "reason": "rejected by the requester"}]
 
 
 def test_label_studio_users_skips_and_other_exports(tmp_path):
@@ -338,7 +338,7 @@ def test_the_release_round_trips(shared_data, tmp_path):
     export_tasks(rows, "mturk", tmp_path, PREFIX, seed=1)
     with (tmp_path / "plurality.csv").open(encoding="ascii", newline="") as file:
         tasks = [record["task"] for record in csv.DictReader(file)]
-    path = platforms.write_results("mturk", tmp_path / "results", [(task, "ann", "first") for task in tasks])
+    path = platforms.write_results("mturk", tmp_path / "results", [(task, "w1", "first") for task in tasks])
     votes = count_votes(import_annotations([path], "mturk", rows, seed=1).annotations, 1)
     assert len(votes) == len(rows) == 1000
     assert sum(vote["votes_caption"] for vote in votes.values()) == 500  # who always says "first" is right in half

@@ -54,7 +54,7 @@ def test_kept_items_go_out_and_votes_that_a_study_reads_come_back(tmp_path, benc
     answers = [
         (task["task"], person, task["caption_position"] if person != "poor" else "neither")
         for task in exported
-        for person in ("ann", "ben", "poor")
+        for person in ("w1", "w2", "poor")
     ]
     results = platforms.write_results("mturk", tmp_path / "results", answers)
     gold = tmp_path / "gold.txt"
@@ -62,7 +62,7 @@ def test_kept_items_go_out_and_votes_that_a_study_reads_come_back(tmp_path, benc
     common = ("import", results, "--items", benchmark, "--platform", "mturk", "--seed", 5, "--gold", gold)
     done = run(*common, "--output", tmp_path / "all.csv")
     assert done.exit_code == 0, done.output
-    assert "annotator ann: 4 answers, 100% of 2 gold captions preferred\n" in done.output
+    assert "annotator w1: 4 answers, 100% of 2 gold captions preferred\n" in done.output
     assert "annotator poor: 4 answers, 0% of 2 gold captions preferred, too few" in done.output
     assert "4 items valid, 0 unanimous; 0 items lack answers" in done.output
     assert len(read_annotations(tmp_path / "all.csv", [item["item_id"] for item in ITEMS])) == 12
@@ -77,7 +77,7 @@ def test_kept_items_go_out_and_votes_that_a_study_reads_come_back(tmp_path, benc
 
 
 def test_what_a_user_can_mend_is_one_line(tmp_path, benchmark, exported):
-    results = platforms.write_results("mturk", tmp_path / "results", [(exported[0]["task"], "ann", "both")])
+    results = platforms.write_results("mturk", tmp_path / "results", [(exported[0]["task"], "w1", "both")])
     arguments = ("import", results, "--platform", "mturk", "--output", tmp_path / "out.csv")
     gold = tmp_path / "gold.txt"
     gold.write_text("item-9\n")

@@ -16,28 +16,28 @@ def rows(*answers):
 
 
 def test_annotators_are_judged_by_the_gold_items_they_answered():
-    good = [f"g{number},ann,first,{'first' if number < 7 else 'second'}" for number in range(10)]
-    poor = [f"g{number},ben,second,{'second' if number < 2 else 'first'}" for number in range(3)]
-    answers = rows(*good, *poor, "other,ann,both,first", "other,cy,first,first")
+    good = [f"g{number},w1,first,{'first' if number < 7 else 'second'}" for number in range(10)]
+    poor = [f"g{number},w2,second,{'second' if number < 2 else 'first'}" for number in range(3)]
+    answers = rows(*good, *poor, "other,w1,both,first", "other,w3,first,first")
     assert annotator_quality(answers, {f"g{number}" for number in range(10)}) == [
-        AnnotatorQuality("ann", 11, 10, 0.7, True),
-        AnnotatorQuality("ben", 3, 3, pytest.approx(2 / 3), False),
-        AnnotatorQuality("cy", 1, 0, None, None),
+        AnnotatorQuality("w1", 11, 10, 0.7, True),
+        AnnotatorQuality("w2", 3, 3, pytest.approx(2 / 3), False),
+        AnnotatorQuality("w3", 1, 0, None, None),
     ]
 
 
 def test_no_preference_is_no_captions_preferred():
-    answers = rows("g,ann,both,first", "g,ben,neither,first", "g,cy,cannot tell,first", "g,dan,second,first")
+    answers = rows("g,w1,both,first", "g,w2,neither,first", "g,w3,cannot tell,first", "g,w4,second,first")
     assert [record.share for record in annotator_quality(answers, ["g"])] == [0, 0, 0, 0]
 
 
 def test_the_answers_of_annotators_left_out_are_recorded():
-    answers = rows("a,ann,first,first", "a,ben,second,first", "b,ben,both,first")
-    kept, left_out = without(answers, ["ben"], "poor")
+    answers = rows("a,w1,first,first", "a,w2,second,first", "b,w2,both,first")
+    kept, left_out = without(answers, ["w2"], "poor")
     assert kept == answers[:1]
     assert left_out == [
-        {"item_id": "a", "annotator": "ben", "reason": "poor"},
-        {"item_id": "b", "annotator": "ben", "reason": "poor"},
+        {"item_id": "a", "annotator": "w2", "reason": "poor"},
+        {"item_id": "b", "annotator": "w2", "reason": "poor"},
     ]
 
 
@@ -46,21 +46,21 @@ def test_unanimity_is_of_captions_and_alpha_of_presented_answers():
     # coincidences: ff 2, ss 2, fs = sf = 1; n = 6, 3 of each
     found = agreement(
         rows(
-            "a,ann,first,first",
-            "a,ben,first,first",
-            "b,ann,second,second",
-            "b,ben,first,second",
-            "c,ann,second,first",
-            "c,ben,second,first",
+            "a,w1,first,first",
+            "a,w2,first,first",
+            "b,w1,second,second",
+            "b,w2,first,second",
+            "c,w1,second,first",
+            "c,w2,second,first",
         )
     )
     assert found == Agreement(3, 1, pytest.approx(1 - (2 / 6) / (2 * 3 * 3 / (6 * 5))), None)
 
 
 def test_no_agreement_without_a_second_annotator():
-    assert agreement(rows("a,ann,first,first")) == Agreement(1, 1, None, "no item has two annotations")
+    assert agreement(rows("a,w1,first,first")) == Agreement(1, 1, None, "no item has two annotations")
 
 
 def test_items_that_lack_answers_are_told_with_how_many():
-    answers = rows("a,ann,first,first", "a,ben,first,first", "b,ann,both,first")
+    answers = rows("a,w1,first,first", "a,w2,first,first", "b,w1,both,first")
     assert unfinished(answers, ["a", "b", "c"], 2) == {"b": 1, "c": 2}

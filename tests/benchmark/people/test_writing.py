@@ -48,23 +48,21 @@ def test_a_captioner_sees_the_image_and_the_verb_not_to_be_used(tmp_path):
 def test_written_captions_come_back_with_image_verb_and_annotator(tmp_path):
     export_writing(PROBES, tmp_path, PREFIX, seed=1)
     tasks = lines(tmp_path / "write-captions.jsonl")
-    annotate(tmp_path / "done", "ann", tasks, lambda task: ["two, of\n“them”", task["im_url"]])
-    annotate(tmp_path / "done", "ben", tasks, lambda task: ["once", " ", "once"] if "browse" in task["text"] else [])
+    annotate(tmp_path / "done", "w1", tasks, lambda task: ["two, of\n“them”", task["im_url"]])
+    annotate(tmp_path / "done", "w2", tasks, lambda task: ["once", " ", "once"] if "browse" in task["text"] else [])
     found = import_writing(tmp_path / "done", PROBES, seed=1)
-    ann = [row for row in found.rows if row["annotator"] == "ann"]
-    assert [(row["image"], row["verb"]) for row in ann[::2]] == [
+    w1 = [row for row in found.rows if row["annotator"] == "w1"]
+    assert [(row["image"], row["verb"]) for row in w1[::2]] == [
         ("b.jpg", "buy"),
         *((p["image"], p["verb"]) for p in PROBES[:2]),
     ]
-    assert {row["text"] for row in ann if row["image"] == "b.jpg"} == {"two, of\n“them”", PREFIX + "b.jpg"}
-    assert [row for row in found.rows if row["annotator"] == "ben"] == [
-        {**PROBES[0], "annotator": "ben", "text": "once"}
-    ]
+    assert {row["text"] for row in w1 if row["image"] == "b.jpg"} == {"two, of\n“them”", PREFIX + "b.jpg"}
+    assert [row for row in found.rows if row["annotator"] == "w2"] == [{**PROBES[0], "annotator": "w2", "text": "once"}]
     assert found.left_out == [
-        {**PROBES[2], "annotator": "ben", "reason": "not answered"},
-        {**PROBES[0], "annotator": "ben", "reason": "empty text"},
-        {**PROBES[0], "annotator": "ben", "reason": "the annotator's same text again"},
-        {**PROBES[1], "annotator": "ben", "reason": "not answered"},
+        {**PROBES[2], "annotator": "w2", "reason": "not answered"},
+        {**PROBES[0], "annotator": "w2", "reason": "empty text"},
+        {**PROBES[0], "annotator": "w2", "reason": "the annotator's same text again"},
+        {**PROBES[1], "annotator": "w2", "reason": "not answered"},
     ]
 
 
@@ -74,15 +72,15 @@ def test_checks_round_trip(tmp_path):
     labels = json.loads((tmp_path / "check-captions.labels.json").read_text())
     assert [label["text"] for label in labels] == ["yes", "no"]
     annotate(
-        tmp_path / "done", "ann", tasks, lambda task: ["yes" if task["text"].startswith(CHECKS[0]["caption"]) else "no"]
+        tmp_path / "done", "w1", tasks, lambda task: ["yes" if task["text"].startswith(CHECKS[0]["caption"]) else "no"]
     )
-    annotate(tmp_path / "done", "ben", tasks[:1], lambda task: [])
+    annotate(tmp_path / "done", "w2", tasks[:1], lambda task: [])
     found = import_checks(tmp_path / "done", CHECKS, seed=1)
     assert found.rows == [
-        {**CHECKS[0], "annotator": "ann", "answer": "yes"},
-        {**CHECKS[1], "annotator": "ann", "answer": "no"},
+        {**CHECKS[0], "annotator": "w1", "answer": "yes"},
+        {**CHECKS[1], "annotator": "w1", "answer": "no"},
     ]
-    assert [(row["annotator"], row["reason"]) for row in found.left_out] == [("ben", "not answered")]
+    assert [(row["annotator"], row["reason"]) for row in found.left_out] == [("w2", "not answered")]
 
 
 def test_faults_of_writing_and_checking_are_refused(tmp_path):
@@ -92,11 +90,11 @@ def test_faults_of_writing_and_checking_are_refused(tmp_path):
         export_checks([], tmp_path, PREFIX, seed=1)
     export_checks(CHECKS, tmp_path, PREFIX, seed=1)
     tasks = lines(tmp_path / "check-captions.jsonl")
-    annotate(tmp_path / "done", "ann", tasks[:1], lambda task: ["maybe"])
-    with pytest.raises(UserError, match=r"ann\.jsonl: line 1: answer 'maybe' is not one of yes, no"):
+    annotate(tmp_path / "done", "w1", tasks[:1], lambda task: ["maybe"])
+    with pytest.raises(UserError, match=r"w1\.jsonl: line 1: answer 'maybe' is not one of yes, no"):
         import_checks(tmp_path / "done", CHECKS, seed=1)
-    with pytest.raises(UserError, match=r"ann\.jsonl: line 1: task '.*' is of none of the rows"):
+    with pytest.raises(UserError, match=r"w1\.jsonl: line 1: task '.*' is of none of the rows"):
         import_checks(tmp_path / "done", CHECKS, seed=2)
-    annotate(tmp_path / "done", "ann", [tasks[0], tasks[0]], lambda task: ["yes"])
-    with pytest.raises(UserError, match=r"line 2: annotator 'ann' has task '.*' twice: .*line 1"):
+    annotate(tmp_path / "done", "w1", [tasks[0], tasks[0]], lambda task: ["yes"])
+    with pytest.raises(UserError, match=r"line 2: annotator 'w1' has task '.*' twice: .*line 1"):
         import_checks(tmp_path / "done", CHECKS, seed=1)

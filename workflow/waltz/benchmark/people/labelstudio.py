@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from waltz.benchmark.people.answers import NOT_ANSWERED, GivenAnswer, bold_html
-from waltz.benchmark.people.tasks import Task
+from waltz.benchmark.people.tasks import MarkedText, Task
 from waltz.core.atomic import write_text
 from waltz.core.errors import UserError
 from waltz.sources.stream import list_entries
@@ -28,8 +28,8 @@ def write_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
             "data": {
                 "task": task.task,
                 "image": task.image,
-                "first": bold_html(task.first),
-                "second": bold_html(task.second),
+                "first": _markup(task.first),
+                "second": _markup(task.second),
             }
         }
         for task in tasks
@@ -59,6 +59,10 @@ def read_answers(path: Path) -> Iterator[GivenAnswer]:
             if annotation.get("was_cancelled"):
                 answer, reason = "", SKIPPED
             yield GivenAnswer(where, data["task"], _annotator(annotation, where), answer, reason)
+
+
+def _markup(text: MarkedText) -> str:
+    return bold_html(text).replace("\n", "<br>")
 
 
 def _answer(annotation: Mapping[str, Any], where: str) -> str:
