@@ -8,9 +8,12 @@ import torch
 from PIL import Image
 
 from waltz.scenes.draw import draw
-from waltz.scenes.examples import corrupted, foils, instructions, nli_pairs
+from waltz.scenes.entailment import label, nli_pairs, worlds
+from waltz.scenes.examples import corrupted, foils, instructions
+from waltz.scenes.foils import actant_swap
 from waltz.scenes.graph import Graph
 from waltz.scenes.language import captions, contextual_descriptions, plain_descriptions
+from waltz.scenes.quantified import number_pair, quantified
 from waltz.scenes.questions import dialogue, questions, statement
 from waltz.scenes.sample import scenes
 from waltz.scenes.training.vision import SIDE, Example
@@ -47,8 +50,27 @@ def judged(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
 
 
 def inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
-    """Premise, hypothesis and label, as truth decides it over the worlds that the premise leaves open."""
-    return [(pair.premise, pair.hypothesis, pair.label) for pair in nli_pairs(graph, rng)]
+    """Premise, hypothesis and label, as truth decides it over the worlds that the premise leaves open.
+
+    Half of the pairs have other quantifiers; captions whose number or whose actants are exchanged are among the
+    hypotheses, and as many true ones as like their premise.
+    """
+    pairs = [(pair.premise, pair.hypothesis) for pair in nli_pairs(graph, rng)]
+    pairs = [(_requantified(graph, *pair, rng) if rng.random() < 0.5 else pair) for pair in pairs]
+    renumbered = number_pair(graph, rng)
+    if renumbered:
+        pairs += [renumbered, (renumbered[0], rng.choice(captions(graph, rng)))]
+    swapped = actant_swap(graph)
+    if swapped:
+        pairs.append(swapped)
+    labels = [label(premise, hypothesis, worlds(graph, hypothesis)) for premise, hypothesis in pairs]
+    return [(*pair, found) for pair, found in zip(pairs, labels, strict=True) if found]
+
+
+def _requantified(graph: Graph, premise: str, hypothesis: str, rng: Random) -> tuple[str, str]:
+    """A pair with other quantifiers in one or both of its sentences, where they allow it."""
+    premise = quantified(premise, rng.choice(graph.objects), rng) or premise
+    return premise, quantified(hypothesis, rng.choice(graph.objects), rng) or hypothesis
 
 
 def example(graph: Graph, rng: Random) -> Example:

@@ -7,6 +7,8 @@ import torch
 
 WARMUP = 0.05
 """Share of the steps in which the learning rate rises."""
+SORTED = 50
+"""Batches among which rows are sorted by length."""
 
 
 def optimise(
@@ -46,6 +48,25 @@ def batches(count: int, size: int, generator: torch.Generator) -> Iterator[list[
         order = torch.randperm(count, generator=generator).tolist()
         for first in range(0, count - size + 1, size):
             yield order[first : first + size]
+
+
+def alike(lengths: torch.Tensor, size: int, generator: torch.Generator) -> Iterator[list[int]]:
+    """Endless batches of indices of about the same length, every index but the last few once an epoch.
+
+    Args:
+        lengths: Of each, int64 of shape (count).
+        size: Of a batch.
+        generator: What draws.
+    """
+    while True:
+        found = [
+            batch
+            for part in torch.randperm(len(lengths), generator=generator).split(SORTED * size)
+            for batch in part[torch.argsort(lengths[part], stable=True)].split(size)
+            if len(batch) == size
+        ]
+        for place in torch.randperm(len(found), generator=generator).tolist():
+            yield found[place].tolist()
 
 
 def _factor(step: int, steps: int) -> float:

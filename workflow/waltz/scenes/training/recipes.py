@@ -35,7 +35,7 @@ class Recipe:
 RECIPES = {
     "masked-lm": Recipe(9000, 2600, 101, "SpanBERT's and BERT's place in proposals, GRUEN's likelihood"),
     "acceptability": Recipe(9000, 900, 102, "GRUEN's CoLA classifier"),
-    "nli": Recipe(9000, 2400, 103, "the NLI filter"),
+    "nli": Recipe(7000, 1800, 103, "the NLI filter"),
     "causal-lm": Recipe(9000, 900, 104, "text-only baseline"),
     "tower": Recipe(9000, 1200, 105, "a CLIP half-way: what clip and llava start from"),
     "clip": Recipe(11000, 1300, 108, "encoder, contrastive", cycles=4),

@@ -18,6 +18,7 @@ def word_pieces(
     pair: str | None = None,
     lower: bool = True,
     longest: int = 64,
+    types: bool = False,
 ) -> PreTrainedTokenizerFast:
     """A word-piece tokenizer: each word of the texts is one token, any other word falls into its characters.
 
@@ -28,6 +29,7 @@ def word_pieces(
         pair: The same for two texts, `$A` and `$B`.
         lower: Whether capitals are folded.
         longest: Most tokens that the model reads.
+        types: Whether it also gives the type of each token, which says of two texts which one it is in.
     """
     found = {word for text in texts for word in re.findall(PIECE, text.lower() if lower else text)}
     characters = dict.fromkeys(CHARACTERS.lower() if lower else CHARACTERS)
@@ -44,4 +46,5 @@ def word_pieces(
     core.decoder = decoders.WordPiece(prefix="##", cleanup=True)
     ids = [(token, vocabulary[token]) for token in specials.values()]
     core.post_processor = processors.TemplateProcessing(single=template, pair=pair, special_tokens=ids)
-    return PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=longest, **specials)
+    names = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
+    return PreTrainedTokenizerFast(tokenizer_object=core, model_max_length=longest, model_input_names=names, **specials)
