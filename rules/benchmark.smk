@@ -129,7 +129,6 @@ rule audit:
         "<logs>/audit.log",
     conda:
         "../envs/foils.yaml"
-    threads: 8
     resources:
         gpu=1,
         mem_mb=6000,

@@ -15,7 +15,6 @@ rule filter_candidates:
         "<logs>/filter_candidates/{instrument}.log",
     conda:
         "../envs/foils.yaml"
-    threads: 8
     resources:
         gpu=lambda wildcards: int(bool(INSTRUMENTS[wildcards.instrument]["filters"])),
         mem_mb=6000,

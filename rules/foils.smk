@@ -19,7 +19,6 @@ rule candidates:
         "<logs>/candidates/{instrument}.log",
     conda:
         "../envs/foils.yaml"
-    threads: 8
     resources:
         gpu=lambda wildcards: int(bool(proposing_model(wildcards.instrument))),
         mem_mb=6000,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from waltz.core.text import slice_of
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.counting import NUMERALS, counting, recounted
-from waltz.foils.fidelity.numbers import alike, cause_counting, reproduce_counting
+from waltz.foils.fidelity.compare import alike
+from waltz.foils.fidelity.numbers import cause_counting, reproduce_counting
 from waltz.foils.language import parse
 from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement
 

@@ -12,7 +12,8 @@ from waltz.core.text import slice_of
 from waltz.foils.asked import asked
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.existence import existence, negated
-from waltz.foils.fidelity.numbers import alike, cause_existence, reproduce_existence
+from waltz.foils.fidelity.compare import alike
+from waltz.foils.fidelity.numbers import cause_existence, reproduce_existence
 from waltz.foils.language import parse
 from waltz.foils.numerals import number_of
 from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement, noun_forms, singular

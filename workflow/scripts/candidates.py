@@ -14,7 +14,7 @@ from waltz.core.job import job, progress
 from waltz.core.record import write_record
 from waltz.core.schema import CANDIDATES
 from waltz.foils.candidates import Refused, Tally, candidate_row
-from waltz.foils.instruments import Help, distinct, made
+from waltz.foils.instruments import Help, distinct, made, of_splits
 from waltz.foils.proposals import fitting, proposals
 from waltz.models.masked import load_masked_model
 from waltz.models.registry import ModelSpec
@@ -42,7 +42,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     start = time.perf_counter()
     rows = pq.read_table(snakemake.input.rows).to_pylist()
     if "splits" in settings:
-        rows = [row for row in rows if row["split"] in settings["splits"]]
+        rows = of_splits(rows, settings["splits"], f"instruments.{instrument}.splits")
     tally.rows = len(rows)
     stored = Path(snakemake.output.candidates).parent / ".store" / instrument
     needs = Help()

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from waltz.cli_people import app as people
 from waltz.core.errors import UserError
 from waltz.core.text import Span, slice_of
 from waltz.foils.candidates import Candidate, Refused
@@ -26,6 +27,9 @@ app = typer.Typer(
     help="How much vision, and how much text, does a vision-language model use?",
     epilog="A study is run with snakemake: snakemake --cores 8 --config study=valse",
 )
+
+
+app.add_typer(people, name="people")
 
 
 @app.callback()

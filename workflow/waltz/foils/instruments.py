@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from itertools import tee
 from typing import Any
 
+from waltz.core.errors import UserError
+from waltz.core.text import Span
 from waltz.foils.actants import actant_swaps
 from waltz.foils.actions import ActionCaption, action_captions, replacement_verbs, replacements
 from waltz.foils.candidates import Candidate, Found, Refused
+from waltz.foils.captions import parsed
 from waltz.foils.coreference import coreference
 from waltz.foils.counting import NUMERALS, counting
 from waltz.foils.existence import existence
@@ -53,6 +56,23 @@ class Help:
     verbs: Mapping[str, Verb] = field(default_factory=read_verbs)
 
 
+def of_splits(rows: Sequence[Row], splits: Sequence[str], place: str) -> list[Row]:
+    """The rows of some splits.
+
+    Args:
+        rows: Rows of a source.
+        splits: The splits wanted.
+        place: Where the study names them, for the error.
+    Raises:
+        UserError: The source has no such split.
+    """
+    known = sorted({str(row["split"]) for row in rows})
+    for split in splits:
+        if split not in known:
+            raise UserError(f"study file: {place}: the source has no split {split!r}; it has {', '.join(known)}")
+    return [row for row in rows if row["split"] in splits]
+
+
 def made(instrument: str, rows: Iterable[Row], needs: Help) -> Made:
     """All candidates of an instrument, and what was refused, in the order of the rows.
 
@@ -94,27 +114,25 @@ def _plurality(rows: Sequence[Row], needs: Help, _: str) -> Made:
             yield row, Refused(TOO_LONG)
         else:
             short.append(row)
-    for row, doc in zip(short, parse(row["caption"] for row in short), strict=True):
+    for row, doc in zip(short, parsed(row["caption"] for row in short), strict=True):
         yield from ((row, found) for found in plurality(doc))
 
 
 def _relations(rows: Sequence[Row], needs: Help, _: str) -> Made:
     assert needs.propose is not None
-    places = [list(slots(doc)) for doc in parse(row["caption"] for row in rows)]
-    sequences = attested(slot for some in places for slot in some)
-    asked = {
-        Slot(row["caption"], slot.span["start"], slot.span["end"])
-        for row, some in zip(rows, places, strict=True)
-        for slot in some
-    }
-    proposed = needs.propose(sorted(asked))
-    for row, some in zip(rows, places, strict=True):
-        if not some:
+    captions = [(doc.text, list(slots(doc))) for doc in parsed(row["caption"] for row in rows)]
+    sequences = attested(slot for _, places in captions for slot in places)
+    proposed = needs.propose(sorted({_place(text, slot.span) for text, places in captions for slot in places}))
+    for row, (text, places) in zip(rows, captions, strict=True):
+        if not places:
             yield row, Refused("the caption has no preposition")
-        for slot in some:
-            proposals = proposed[Slot(row["caption"], slot.span["start"], slot.span["end"])]
-            given = ((proposal.phrase, proposal.rank, proposal.score) for proposal in proposals)
-            yield from ((row, found) for found in relations(row["caption"], slot, given, sequences))
+        for slot in places:
+            given = ((entry.phrase, entry.rank, entry.score) for entry in proposed[_place(text, slot.span)])
+            yield from ((row, found) for found in relations(text, slot, given, sequences))
+
+
+def _place(text: str, span: Span) -> Slot:
+    return Slot(text, span["start"], span["end"])
 
 
 def _captioned(rows: Sequence[Row], needs: Help) -> Iterator[tuple[Row, ActionCaption | Refused]]:
@@ -126,7 +144,7 @@ def _replacement(rows: Sequence[Row], needs: Help, _: str) -> Made:
     assert needs.fit is not None
     first, second = tee(_captioned(rows, needs))
     forms = {
-        _slot(caption): tuple(replacement_verbs(caption, needs.verbs))
+        _place(caption.text, caption.verb_span): tuple(replacement_verbs(caption, needs.verbs))
         for _, caption in first
         if not isinstance(caption, Refused)
     }
@@ -135,12 +153,11 @@ def _replacement(rows: Sequence[Row], needs: Help, _: str) -> Made:
         if isinstance(caption, Refused):
             yield row, caption
             continue
-        best = ((entry.phrase, entry.rank, entry.score) for entry in fitted[_slot(caption)][: needs.best])
+        best = (
+            (entry.phrase, entry.rank, entry.score)
+            for entry in fitted[_place(caption.text, caption.verb_span)][: needs.best]
+        )
         yield from ((row, found) for found in replacements(caption, best, needs.verbs))
-
-
-def _slot(caption: ActionCaption) -> Slot:
-    return Slot(caption.text, caption.verb_span["start"], caption.verb_span["end"])
 
 
 def _swap(rows: Sequence[Row], needs: Help, _: str) -> Made:

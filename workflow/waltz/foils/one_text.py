@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from waltz.core.errors import UserError
 from waltz.foils.candidates import Found, Refused
+from waltz.foils.captions import parsed
 from waltz.foils.coreference import coreference
 from waltz.foils.counting import NUMERALS, counting
 from waltz.foils.existence import existence
@@ -33,13 +34,13 @@ def from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, lis
 
 
 def _pluralities(_: str, texts: Sequence[str]) -> Iterator[list[Found]]:
-    for doc in parse(texts):
+    for doc in parsed(texts):
         yield list(plurality(doc))
 
 
 def _numbers(instrument: str, texts: Sequence[str]) -> Iterator[list[Found]]:
     parts = [text.partition("?") for text in texts]
-    for (_, mark, answer), question in zip(parts, parse(before + mark for before, mark, _ in parts), strict=True):
+    for (_, _, answer), question in zip(parts, parse(f"{asked}?" for asked, _, _ in parts), strict=True):
         if instrument == "existence":
             yield list(existence(question, answer.strip()))
         else:

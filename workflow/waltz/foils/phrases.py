@@ -95,7 +95,7 @@ def _of_chunk(chunk: Span) -> Iterator[NounPhrase]:
 def _is_break(token: Token) -> bool:
     """Whether one of the nouns that the parser took for one phrase ends before it ("a bathtub, window")."""
     if token.text == ",":
-        return token.nbor(-1).dep_ == "nmod"
+        return bool(token.nbor(-1).dep_ == "nmod")
     before = token.nbor(-1)
     is_noun = before.pos_ == "NOUN" or singular_of(before.lower_) != before.lower_
     return token.lower_ == "and" and is_noun and token.nbor(1).tag_ in DETERMINER_TAGS

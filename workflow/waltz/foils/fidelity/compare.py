@@ -1,12 +1,14 @@
 """How many released items the foiling functions make again, and why they do not make the others."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from waltz.foils.candidates import Candidate
 
 Item = Mapping[str, Any]
+Reproduce = Callable[[Item], Sequence[Candidate]]
+Cause = Callable[[Item, Collection[Candidate]], str]
 
 
 @dataclass(frozen=True)
@@ -26,20 +28,29 @@ class Miss:
     cause: str
 
 
-def plain(text: str) -> str:
-    """A text without what does not count: case, runs of white space, the final full stop."""
-    return " ".join(text.lower().split()).rstrip(" .")
+def alike(one: str, other: str) -> bool:
+    """Whether two texts are the same, case, runs of white space and the final full stop aside."""
+    return _plain(one) == _plain(other)
 
 
 def same(candidate: Candidate, item: Item) -> bool:
-    """Whether a candidate is the released pair, white space, case and final full stop aside."""
-    return plain(candidate.caption) == plain(item["caption"]) and plain(candidate.foil) == plain(item["foil"])
+    """Whether a candidate that its rules can use is the released pair."""
+    return (
+        candidate.rejected is None
+        and alike(candidate.caption, item["caption"])
+        and alike(candidate.foil, item["foil"])
+        and not alike(candidate.caption, candidate.foil)
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split()).rstrip(" .")
 
 
 def misses(
     released: Iterable[Item],
-    reproduce: Callable[[Item], Sequence[Candidate]],
-    cause: Callable[[Item, Sequence[Candidate]], str],
+    reproduce: Reproduce,
+    cause: Cause,
 ) -> tuple[int, list[Miss]]:
     """Released items that are not among the candidates made from their inputs.
 

@@ -5,7 +5,7 @@ stand, and written with the released class.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from spacy.tokens import Doc, Token
@@ -15,6 +15,7 @@ from waltz.foils.candidates import Candidate
 from waltz.foils.coreference import coreference
 from waltz.foils.counting import recounted
 from waltz.foils.existence import negated
+from waltz.foils.fidelity.compare import alike
 from waltz.foils.language import parse
 from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement, noun_forms, plural, verb_forms
 
@@ -37,7 +38,7 @@ def reproduce_existence(item: Mapping[str, Any]) -> list[Candidate]:
     return [negated(statement, 1 if one else 2, found["quantity"].lower() != "no")]
 
 
-def cause_existence(item: Mapping[str, Any], candidates: list[Candidate]) -> str:
+def cause_existence(item: Mapping[str, Any], candidates: Collection[Candidate]) -> str:
     """Why a released existence item is not among the candidates."""
     if item["caption"] == item["foil"]:
         return "caption and foil of the release are alike"
@@ -60,7 +61,7 @@ def reproduce_counting(item: Mapping[str, Any]) -> list[Candidate]:
     return [recounted(statement, number, other, adverb)]
 
 
-def cause_counting(item: Mapping[str, Any], candidates: list[Candidate]) -> str:
+def cause_counting(item: Mapping[str, Any], candidates: Collection[Candidate]) -> str:
     """Why a released counting item is not among the candidates."""
     if item["caption"] == item["foil"]:
         return "caption and foil of the release are alike"
@@ -84,15 +85,9 @@ def reproduce_coreference(item: Mapping[str, Any]) -> list[Candidate]:
     return [found] if isinstance(found, Candidate) else []
 
 
-def cause_coreference(item: Mapping[str, Any], candidates: list[Candidate]) -> str:
+def cause_coreference(item: Mapping[str, Any], candidates: Collection[Candidate]) -> str:
     """Why a released coreference item is not among the candidates."""
     return "the released text has another form" if candidates else "no pronoun that this rule knows"
-
-
-def alike(one: str, other: str) -> bool:
-    """Whether two texts are the same but for white space, case and the final full stop."""
-    left, right = (" ".join(text.lower().split()).rstrip(" .") for text in (one, other))
-    return left == right
 
 
 def _agreeing(caption: Doc, start: int, end: int, number: int) -> Statement:
