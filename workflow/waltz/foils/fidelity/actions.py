@@ -1,7 +1,7 @@
 """Released action items through the instruments: replacement given the verb, actant swap given both fillers."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from waltz.foils.actants import PREPOSITIONS, actant_swaps
@@ -27,7 +27,7 @@ def reproduce_action_replacement(item: Mapping[str, Any]) -> list[Candidate]:
     return list(replacements(caption, [(form, 0, 0.0)], read_verbs()))
 
 
-def cause_action_replacement(item: Mapping[str, Any], candidates: Collection[Candidate]) -> str:
+def cause_action_replacement(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
     """Why the released pair is not among the candidates."""
     if _by_form(item["classes_foil"]) is None:
         return "the release misspells the verb of the foil"
@@ -53,7 +53,7 @@ def reproduce_actant_swap(item: Mapping[str, Any]) -> list[Candidate]:
     return list(actant_swaps(caption, verb.base)) if caption is not None else []
 
 
-def cause_actant_swap(item: Mapping[str, Any], candidates: Collection[Candidate]) -> str:
+def cause_actant_swap(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
     """Why the released pair is not among the candidates."""
     foil = _words(item["foil"])
     if foil == _words(item["caption"]):

@@ -1,6 +1,6 @@
 """Released items of plurality and relations, rebuilt from the COCO captions that they were made from."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from waltz.core.text import WORD
@@ -30,7 +30,7 @@ def reproduce_plurality(item: Mapping[str, Any], original: str) -> list[Candidat
     return [found for found in plurality(doc) if isinstance(found, Candidate) and found.rejected is None]
 
 
-def cause_plurality(item: Mapping[str, Any], candidates: Collection[Candidate]) -> str:
+def cause_plurality(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
     """Why the caption and foil of a released plurality item are not among its candidates."""
     caption, foil = _words(item["caption"]), _words(item["foil"])
     foils = [_words(found.foil) for found in candidates if _words(found.caption) == caption]
@@ -58,7 +58,7 @@ def reproduce_relations(item: Mapping[str, Any], original: str, sequences: Colle
     return [found for slot in slots(doc) for found in attested_relations(doc.text, slot, sequences)]
 
 
-def cause_relations(item: Mapping[str, Any], candidates: Collection[Candidate]) -> str:
+def cause_relations(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
     """Why the caption and foil of a released relations item are not among its candidates."""
     if _words(item["caption"]) not in {_words(found.caption) for found in candidates}:
         return OTHER_CAPTION if candidates else NO_SLOT

@@ -1,6 +1,6 @@
 """How many released items the foiling functions make again, and why they do not make the others."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,7 @@ from waltz.foils.candidates import Candidate
 
 Item = Mapping[str, Any]
 Reproduce = Callable[[Item], Sequence[Candidate]]
-Cause = Callable[[Item, Collection[Candidate]], str]
+Cause = Callable[[Item, Sequence[Candidate]], str]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ stand, and written with the released class.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spacy.tokens import Doc, Token
@@ -38,7 +38,7 @@ def reproduce_existence(item: Mapping[str, Any]) -> list[Candidate]:
     return [negated(statement, 1 if one else 2, found["quantity"].lower() != "no")]
 
 
-def cause_existence(item: Mapping[str, Any], candidates: Collection[Candidate]) -> str:
+def cause_existence(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
     """Why a released existence item is not among the candidates."""
     if item["caption"] == item["foil"]:
         return "caption and foil of the release are alike"
@@ -61,7 +61,7 @@ def reproduce_counting(item: Mapping[str, Any]) -> list[Candidate]:
     return [recounted(statement, number, other, adverb)]
 
 
-def cause_counting(item: Mapping[str, Any], candidates: Collection[Candidate]) -> str:
+def cause_counting(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
     """Why a released counting item is not among the candidates."""
     if item["caption"] == item["foil"]:
         return "caption and foil of the release are alike"
@@ -85,7 +85,7 @@ def reproduce_coreference(item: Mapping[str, Any]) -> list[Candidate]:
     return [found] if isinstance(found, Candidate) else []
 
 
-def cause_coreference(item: Mapping[str, Any], candidates: Collection[Candidate]) -> str:
+def cause_coreference(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
     """Why a released coreference item is not among the candidates."""
     return "the released text has another form" if candidates else "no pronoun that this rule knows"
 
