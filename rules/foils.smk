@@ -67,4 +67,4 @@ rule reproduce:
 rule construction_fidelity:
     """How close the foiling functions come to the released benchmark."""
     input:
-        rules.reproduce.output,
+        rules.reproduce.output.table,

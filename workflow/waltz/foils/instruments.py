@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import tee
 from typing import Any
 
 from waltz.core.errors import UserError
@@ -142,22 +141,22 @@ def _captioned(rows: Sequence[Row], needs: Help) -> Iterator[tuple[Row, ActionCa
 
 def _replacement(rows: Sequence[Row], needs: Help, _: str) -> Made:
     assert needs.fit is not None
-    first, second = tee(_captioned(rows, needs))
+    named = {row["verb"] for row in rows}
+    verbs = {name: verb for name, verb in needs.verbs.items() if name in named}
+    captions = list(_captioned(rows, needs))
     forms = {
-        _place(caption.text, caption.verb_span): tuple(replacement_verbs(caption, needs.verbs))
-        for _, caption in first
+        _place(caption.text, caption.verb_span): tuple(replacement_verbs(caption, verbs))
+        for _, caption in captions
         if not isinstance(caption, Refused)
     }
     fitted = needs.fit(forms)
-    for row, caption in second:
+    for row, caption in captions:
         if isinstance(caption, Refused):
             yield row, caption
             continue
-        best = (
-            (entry.phrase, entry.rank, entry.score)
-            for entry in fitted[_place(caption.text, caption.verb_span)][: needs.best]
-        )
-        yield from ((row, found) for found in replacements(caption, best, needs.verbs))
+        best = fitted[_place(caption.text, caption.verb_span)][: needs.best]
+        given = ((entry.phrase, entry.rank, entry.score) for entry in best)
+        yield from ((row, found) for found in replacements(caption, given, verbs))
 
 
 def _swap(rows: Sequence[Row], needs: Help, _: str) -> Made:
