@@ -95,23 +95,23 @@ def _of_chunk(chunk: Span) -> Iterator[NounPhrase]:
 def _is_break(token: Token) -> bool:
     """Whether one of the nouns that the parser took for one phrase ends before it ("a bathtub, window")."""
     if token.text == ",":
-        return token.nbor(-1).dep_ == "nmod"
+        return bool(token.nbor(-1).dep_ == "nmod")
     before = token.nbor(-1)
     is_noun = before.pos_ == "NOUN" or singular_of(before.lower_) != before.lower_
     return token.lower_ == "and" and is_noun and token.nbor(1).tag_ in DETERMINER_TAGS
 
 
 def _is_verb_after_subject(head: Token, before: Token, chunk: Span) -> bool:
-    singular_article = chunk[0].lower_ in {"a", "an"} and chunk[1].lower_ not in PLURAL_QUANTITIES
-    return bool(
-        singular_article
-        and head.tag_ == "NNS"
-        and head.lower_.endswith("s")
-        and before.tag_ == "NN"
-        and before.dep_ == "compound"
-        and head.dep_ in {"ROOT", "ccomp", "advcl"}
-        and "VERB" in getAllLemmas(head.lower_)
-    )
+    if before.dep_ != "compound" or "VERB" not in getAllLemmas(head.lower_):
+        return False
+    first, second = chunk[0].lower_, chunk[1].lower_
+    if first in {"a", "an"} and second not in PLURAL_QUANTITIES:
+        noun_tags = ("NN", "NNS")
+        is_clause = head.lower_.endswith("s") and head.dep_ in {"ROOT", "ccomp", "advcl"}
+    else:
+        noun_tags = ("NNS", "NN")
+        is_clause = bool({first, second} & PLURAL_QUANTITIES) and head.dep_ == "ROOT"
+    return is_clause and (before.tag_, head.tag_) == noun_tags
 
 
 def _is_free_noun(token: Token) -> bool:
