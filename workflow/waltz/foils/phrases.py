@@ -102,16 +102,16 @@ def _is_break(token: Token) -> bool:
 
 
 def _is_verb_after_subject(head: Token, before: Token, chunk: Span) -> bool:
-    singular_article = chunk[0].lower_ in {"a", "an"} and chunk[1].lower_ not in PLURAL_QUANTITIES
-    return bool(
-        singular_article
-        and head.tag_ == "NNS"
-        and head.lower_.endswith("s")
-        and before.tag_ == "NN"
-        and before.dep_ == "compound"
-        and head.dep_ in {"ROOT", "ccomp", "advcl"}
-        and "VERB" in getAllLemmas(head.lower_)
-    )
+    if before.dep_ != "compound" or "VERB" not in getAllLemmas(head.lower_):
+        return False
+    first, second = chunk[0].lower_, chunk[1].lower_
+    if first in {"a", "an"} and second not in PLURAL_QUANTITIES:
+        noun_tags = ("NN", "NNS")
+        is_clause = head.lower_.endswith("s") and head.dep_ in {"ROOT", "ccomp", "advcl"}
+    else:
+        noun_tags = ("NNS", "NN")
+        is_clause = bool({first, second} & PLURAL_QUANTITIES) and head.dep_ == "ROOT"
+    return is_clause and (before.tag_, head.tag_) == noun_tags
 
 
 def _is_free_noun(token: Token) -> bool:

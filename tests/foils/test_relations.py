@@ -1,0 +1,85 @@
+"""Captions whose prepositions are exchanged."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waltz.core.text import Span, slice_of
+from waltz.foils.candidates import replaced
+from waltz.foils.captions import parsed
+from waltz.foils.relations import Slot, alternatives, attested, attested_relations, relations, slots
+
+BOAT = "A boat pushes off from the shore."
+
+
+def slots_of(caption: str) -> list[Slot]:
+    return list(slots(next(parsed([caption]))))
+
+
+def test_slots_are_runs_of_prepositions_and_their_parts():
+    assert [slot.text for slot in slots_of(BOAT)] == ["off", "off from", "from"]
+    assert slots_of(BOAT)[1].span == Span(start=14, end=22)
+
+
+@pytest.mark.parametrize(
+    ("caption", "texts"),
+    [
+        ("A horse stands outside.", ["outside"]),
+        ("A man walks to a train to eat.", ["to"]),
+        ("Two dogs sleep.", []),
+        ("", []),
+        ("On the table, a cat sits up.", ["on", "up"]),
+    ],
+)
+def test_slots(caption, texts):
+    assert [slot.text for slot in slots_of(caption)] == texts
+
+
+def test_attested_sequences_are_counted_and_ordered():
+    found = [slot for caption in (BOAT, "A cat jumps off a table.") for slot in slots_of(caption)]
+    assert list(attested(found).items()) == [("off", 2), ("from", 1), ("off from", 1)]
+
+
+def test_proposals_are_kept_in_order_with_the_reason_why_not():
+    slot = slots_of(BOAT)[0]
+    proposals = [("In", 0, -0.5), ("off", 1, -0.7), ("amid", 2, -0.9), (" out  of ", 3, -1.0)]
+    found = list(relations(BOAT, slot, proposals, {"in", "off", "out of"}))
+    assert [candidate.foil for candidate in found] == [
+        "A boat pushes in from the shore.",
+        "A boat pushes off from the shore.",
+        "A boat pushes amid from the shore.",
+        "A boat pushes out of from the shore.",
+    ]
+    assert [candidate.rejected for candidate in found] == [None, "the same words", "not attested in the captions", None]
+    assert [candidate.proposal_rank for candidate in found] == [0, 1, 2, 3]
+    assert [candidate.proposal_score for candidate in found] == [-0.5, -0.7, -0.9, -1.0]
+    assert (found[0].caption_phrases, found[0].foil_phrases, found[0].direction) == (("off",), ("in",), "off>in")
+
+
+def test_a_preposition_at_the_start_keeps_its_capital():
+    caption = "On the table, a cat sits."
+    found = next(attested_relations(caption, slots_of(caption)[0], ["under"]))
+    assert found.foil == "Under the table, a cat sits."
+    assert slice_of(found.foil, found.foil_span) == "Under"
+
+
+def test_alternatives_leave_out_the_slot_itself():
+    assert alternatives(slots_of(BOAT)[0], {"off": 3, "in": 2, "on": 1}) == ["in", "on"]
+
+
+PLACES = st.sampled_from(["on", "in front of", "out of", "up on", "behind", "over", "through", "off from", "into"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(PLACES, PLACES, st.sampled_from(["", "."]))
+def test_spans_hold_the_prepositions_and_nothing_else(first, second, stop):
+    caption = f"A dog jumps {first} a box and runs {second} the house{stop}"
+    found = slots_of(caption)
+    sequences = attested([*found, *slots_of(BOAT)])
+    assert found
+    for slot in found:
+        assert slice_of(caption, slot.span).lower() == slot.text
+        for candidate in attested_relations(caption, slot, sequences):
+            exchanged = slice_of(candidate.foil, candidate.foil_span)
+            assert exchanged == candidate.foil_phrases[0]
+            assert replaced(caption, candidate.caption_span, exchanged)[0] == candidate.foil != caption
