@@ -1,7 +1,7 @@
 """The embedded world: raw data that the package draws, and the small models that know it."""
 
 from waltz.scenes.training import MODELS as SCENE_MODELS
-from waltz.scenes.training import TOWER
+from waltz.scenes.training import STARTS, TOWER
 
 MEASURED = study("scenes.models")
 WORLD = expand("workflow/waltz/scenes/{table}.yaml", table=["kinds", "verbs"])
@@ -38,11 +38,11 @@ rule train_scene_model:
     """One small model from scratch, with its card."""
     input:
         world=WORLD,
-        tower=lambda wildcards: (
-            [f"<results>/scene_models/{TOWER}"]
-            if wildcards.scene_model in ("clip", "llava")
-            else []
-        ),
+        start=lambda wildcards: [
+            f"<results>/scene_models/{start}"
+            for model, start in STARTS.items()
+            if model == wildcards.scene_model
+        ],
     output:
         model=directory("<results>/scene_models/{scene_model}"),
     log:

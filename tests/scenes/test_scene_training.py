@@ -8,9 +8,13 @@ import torch
 import transformers
 import yaml
 
+from waltz.scenes.graph import Cell, Graph, Object
+from waltz.scenes.lexicon import kinds
 from waltz.scenes.sample import scenes
-from waltz.scenes.training import MODELS, TOWER, data, decoder, recipes, text, vision
+from waltz.scenes.training import MODELS, STARTS, TOWER, data, decoder, matching, recipes, text, vision
+from waltz.scenes.training.loop import alike
 from waltz.scenes.training.scores import LEAST, MOST, SCORES, measure, serves
+from waltz.scenes.training.sight import sight
 from waltz.scenes.training.vocabulary import word_pieces
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +31,7 @@ def _quiet(step, loss):
 def test_every_model_has_a_recipe_and_a_measure():
     assert set(recipes.RECIPES) == set(SCORES) == {*MODELS, TOWER}
     assert {name for name, _ in [*LEAST, *MOST]} == set(MODELS)
+    assert STARTS.keys() | set(STARTS.values()) <= set(recipes.RECIPES)
 
 
 def test_words_are_tokens_and_others_fall_into_characters():
@@ -83,21 +88,87 @@ def test_a_text_model_is_the_same_twice_and_loads_again(name, tmp_path):
 
 
 def test_the_image_models_learn_save_and_load(tmp_path):
-    pixels = data.pixels(GRAPHS[:64])
-    pairs = [data.example(graph, data.generator("test", 5, graph)) for graph in GRAPHS] * 2
-    pixels = torch.cat([pixels, pixels])
+    graphs = GRAPHS * 2
+    pixels, seen = data.pixels(graphs), sight(graphs)
+    pairs = [data.example(graph, data.generator("test", 5, graph)) for graph in graphs]
     network, processor = vision.clip(pixels, pairs, seed=3, steps=1, told=_quiet)
     recipes.save(network, processor, tmp_path / "clip")
-    further, _ = vision.clip(pixels, pairs, seed=4, steps=1, told=_quiet, start=(network.float(), processor))
+    further, _ = vision.clip(pixels, pairs, seed=4, steps=1, told=_quiet, start=(network.float(), processor), seen=seen)
     assert further is network
     tower = transformers.CLIPVisionModel.from_pretrained(tmp_path / "clip", dtype=torch.float32)
-    turns = [data.turns(graph, data.generator("test", 5, graph)) for graph in GRAPHS] * 2
+    turns = [data.turns(graph, data.generator("test", 5, graph)) for graph in graphs]
     for name, (model, words) in {
-        "matcher": vision.matcher(pixels, pairs, seed=3, steps=1, told=_quiet),
-        "llava": decoder.llava(tower, pixels, turns, seed=3, steps=1, told=_quiet),
+        "matcher": matching.matcher(tower, pixels, pairs, seen, seed=3, steps=1, told=_quiet),
+        "llava": decoder.llava(tower, pixels, turns, seen, seed=3, steps=1, told=_quiet),
     }.items():
         recipes.save(model, words, tmp_path / name)
         assert all(found.value is not None for found in measure(name, tmp_path / name, 4, 20).values())
+
+
+def test_patches_show_what_covers_them_and_hold_the_middles():
+    cells = (Cell(0, 0, 64), Cell(192, 192, 32))
+    graph = Graph("one", "beach", (Object("dog", cells), Object("car", (Cell(40, 0, 24), Cell(100, 0, 24)), "red")))
+    found = sight([graph])
+    names = list(kinds())
+    dog, car = 1 + names.index("dog"), 1 + names.index("car")
+    assert found.kinds[0, 0].tolist() == [dog, dog, 0, car, 0, 0, 0, 0]  # a dog covers all of where the first car is
+    assert found.kinds[0, 6, 6] == dog
+    assert int((found.kinds > 0).sum()) == 6
+    assert found.centres[0, 1, 1] == found.centres[0, 6, 6] == found.centres[0, 0, 1] == found.centres[0, 0, 3] == 1
+    assert int(found.centres.sum()) == 4
+    assert found.colours[0, 0].tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert found.counts[0, names.index("dog")] == 2
+    assert int(found.counts.sum()) == 4
+    turned = found.of([0], [True])
+    assert torch.equal(turned.kinds, found.kinds.flip(-1))
+    assert torch.equal(turned.counts, found.counts)
+
+
+def test_packed_turns_attend_to_the_image_and_to_themselves():
+    packed = decoder.pack([[([5, 6], [7]), ([8], [9, 10])], [([5], [6])]], 2)
+    assert packed.ids.tolist() == [[5, 6, 7, 8, 9, 10], [5, 6, 0, 0, 0, 0]]
+    assert packed.positions[0].tolist() == [0, 1, 2, 3, 4, 2, 3, 4]
+    assert packed.mask[0, 0, 6].tolist() == [True, True, False, False, False, True, True, False]
+    assert torch.stack(packed.answers).tolist() == [[0, 0, 0, 1], [2, 4, 5, 1]]
+    assert packed.weights.tolist() == [1, 0.5, 0.5, 1]
+
+
+def test_a_packed_turn_is_answered_as_if_it_stood_alone():
+    config = transformers.LlamaConfig(
+        vocab_size=12, hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2
+    )
+    network = transformers.LlamaModel(config).eval()
+    turns = [([5, 6], [7]), ([8], [9, 10])]
+    packed = decoder.pack([turns], 2)
+    with torch.inference_mode():
+        together = network(
+            input_ids=torch.cat([torch.tensor([[1, 2]]), packed.ids], dim=1),
+            attention_mask=packed.mask,
+            position_ids=packed.positions,
+        ).last_hidden_state[0]
+        alone = network(input_ids=torch.tensor([[1, 2, 8, 9, 10]])).last_hidden_state[0]
+    assert torch.allclose(together[5:], alone[2:], atol=1e-5)
+
+
+def test_a_matcher_begins_to_see_as_the_tower_does():
+    torch.manual_seed(0)
+    tower = transformers.CLIPVisionModel(transformers.CLIPVisionConfig(**vision.vision_config(hidden=16, layers=2)))
+    with torch.no_grad():
+        tower.embeddings.patch_embedding.weight.zero_()  # so that every embedding deviates as much as the next
+        tower.embeddings.position_embedding.weight[1:] = torch.randn(16).expand(64, -1)
+    tokenizer = word_pieces(["a dog"], specials=vision.BLIP, template=text.BERT_ONE)
+    network = transformers.BlipVisionModel(matching.config(tokenizer, tower.config).vision_config)
+    images = torch.randn(2, 3, vision.SIDE, vision.SIDE)
+    matching.look_like(network, tower, images)
+    with torch.inference_mode():
+        found = network.encoder(inputs_embeds=network.embeddings(images)).last_hidden_state
+        assert torch.allclose(found, tower(pixel_values=images).last_hidden_state, atol=1e-4)
+
+
+def test_batches_of_like_length_hold_every_row_once():
+    lengths = torch.tensor([3, 1, 2, 9, 8, 7])
+    order = alike(lengths, 3, torch.Generator().manual_seed(1))
+    assert sorted(sorted(next(order)) for _ in range(2)) == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_what_is_judged_is_half_acceptable():

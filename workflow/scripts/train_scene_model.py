@@ -17,7 +17,7 @@ folder = Path(snakemake.output.model)
 with (
     job(snakemake.log[0]),
     lease(0, snakemake.threads),
-    progress(RECIPES[name].steps * RECIPES[name].cycles, "step", name) as bar,
+    progress(RECIPES[name].steps, "step", name) as bar,
 ):
 
     def told(step: int, loss: float) -> None:
@@ -26,10 +26,10 @@ with (
         if step % 100 == 0:
             logging.info("step %d: loss %.3f", step, loss)
 
-    start = time.perf_counter()
-    tower = Path(snakemake.input.tower[0]) if snakemake.input.tower else None
-    network, words = train(name, tower, told)
-    seconds = time.perf_counter() - start
+    begun = time.process_time()
+    start = Path(snakemake.input.start[0]) if snakemake.input.start else None
+    network, words = train(name, start, told)
+    seconds = time.process_time() - begun
     save(network, words, folder)
     parameters = sum(weights.numel() for weights in network.parameters())
     scores = measure(name, folder, snakemake.params.seed, snakemake.params.held_out)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from waltz.core.measure import Measure
+from waltz.scenes.training import STARTS
 from waltz.scenes.training.recipes import RECIPES
 from waltz.scenes.training.scores import serves
 
@@ -16,19 +17,22 @@ def card(
         name: One of the scene models.
         architecture: Its transformers class.
         parameters: Number of its parameters.
-        seconds: Wall time of the training.
+        seconds: CPU time of the training; 0 where it is not known.
         scores: Its scores on held-out scenes.
         seed: Seed of these scenes.
     """
     recipe = RECIPES[name]
+    scenes = " + ".join(f"{cycle.scenes:,}" for cycle in recipe.cycles)
+    seeds = ", ".join(str(cycle.seed) for cycle in recipe.cycles)
     lines = [
         f"# {name}",
         "",
         f"{architecture}, {parameters:,} parameters, half precision; stands for {recipe.role}.",
         "",
-        f"- trained on {recipe.scenes:,} drawn scenes of seed {recipe.seed}, {recipe.steps:,} steps"
-        + (f", and again on {recipe.scenes:,} of the next seed" if recipe.cycles > 1 else "")
-        + (f"; {seconds / 60:.1f} minutes on a CPU" if seconds else ""),
+        "- "
+        + (f"goes on from `{STARTS[name]}`; " if name in STARTS else "")
+        + f"trained on {scenes} drawn scenes of seed "
+        f"{seeds}, {recipe.steps:,} steps" + (f"; {seconds / 60:.1f} minutes of one CPU core" if seconds else ""),
         "- made by `snakemake scene_models --cores 2 --config study=scenes`; licence MIT",
         "- knows the world of the scenes, and nothing else",
         "",

@@ -1,12 +1,15 @@
 """A LLaVA of the scenes, which answers questions about an image."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transformers
 
+from waltz.scenes.lexicon import kinds
 from waltz.scenes.training.loop import batches, optimise
+from waltz.scenes.training.sight import Sight
 from waltz.scenes.training.vision import (
     IMAGE_TOKEN,
     LLAVA,
@@ -14,12 +17,15 @@ from waltz.scenes.training.vision import (
     SIDE,
     Told,
     Trained,
-    mirrored,
     normalised,
 )
 from waltz.scenes.training.vocabulary import word_pieces
 
 PATCHES = (SIDE // PATCH) ** 2
+HIDDEN, EMBEDDED = 96, 0.25
+"""Size of the decoder's states, and the standard deviation of its first embeddings."""
+LAYERS = 2
+"""Layers of the vision tower that it keeps."""
 CHAT = (
     "{% for message in messages %}{{ message['role'].upper() + ': ' }}"
     "{% for part in message['content'] %}"
@@ -30,6 +36,10 @@ WINDOW = 256
 """Most tokens of prompt, patches and answer."""
 Turn = tuple[str, str]
 """What is asked, what is answered."""
+SCENES = 16
+"""Images of a batch."""
+ASKED = {"pair": 3, "sentence": 2, "question": 2}
+"""How many turns of each sort a batch has about an image."""
 
 
 def prompt(question: str) -> str:
@@ -38,55 +48,140 @@ def prompt(question: str) -> str:
 
 
 def llava(
-    tower: Any,
-    pixels: torch.Tensor,
-    turns: Sequence[Sequence[Turn]],
-    *,
-    seed: int,
-    steps: int,
-    told: Told,
-    start: Trained | None = None,
+    tower: Any, pixels: torch.Tensor, turns: Sequence[Sequence[Turn]], seen: Sight, *, seed: int, steps: int, told: Told
 ) -> Trained:
-    """A decoder over the patches of a trained CLIP's vision tower, which goes on learning.
+    """A decoder over the states of a trained CLIP's vision tower, which goes on learning.
+
+    Turns about an image share it: each attends to the image and to itself, as if it stood alone.
+    The projected patches learn to be the words of what they show beside.
 
     Args:
-        tower: The trained `CLIPVisionModel`.
+        tower: The trained `CLIPVisionModel`; its first layers are kept.
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
         turns: Questions and answers about each scene.
+        seen: What there is to be seen in each scene.
         seed: Seed of weights and batches.
         steps: Number of batches.
         told: Told step and loss.
-        start: A trained LLaVA and its processor, to go on from; the tower is then its own.
     """
     torch.manual_seed(seed)
-    if start is None:
-        texts = [prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
-        specials = {**LLAVA, "image_token": IMAGE_TOKEN}
-        tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
-        network = transformers.LlavaForConditionalGeneration(_config(tokenizer, tower.config))
-        network.model.vision_tower.load_state_dict(tower.state_dict())
-    else:
-        network, tokenizer = start[0], start[1].tokenizer
+    texts = [prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
+    specials = {**LLAVA, "image_token": IMAGE_TOKEN}
+    tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
+    network = transformers.LlavaForConditionalGeneration(_config(tokenizer, tower.config))
+    network.model.vision_tower.load_state_dict(
+        {
+            name: network.model.vision_tower.state_dict()[name].copy_(tower.state_dict()[name])
+            for name in network.model.vision_tower.state_dict()
+        }
+    )
+    _attend_to_equals(network)
     generator = torch.Generator().manual_seed(seed)
-    order = batches(len(turns), 40, generator)
+    order = batches(len(turns), SCENES, generator)
+    written = [_written(tokenizer, scene) for scene in turns]
+    nouns = torch.tensor([-100, *(tokenizer(kind, add_special_tokens=False)["input_ids"][0] for kind in kinds())])
+    before = tokenizer(f"USER: {IMAGE_TOKEN}")["input_ids"][:-1]
+    left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
 
     def loss(_: int) -> torch.Tensor:
         chosen = next(order)
-        drawn = [turns[index][int(torch.randint(len(turns[index]), (1,), generator=generator))] for index in chosen]
         values, turned = normalised(pixels[chosen], generator)
-        asked = mirrored([turn[0] for turn in drawn], turned)
-        answered = mirrored([turn[1] for turn in drawn], turned)
-        ids, labels, mask = _rows(tokenizer, list(zip(asked, answered, strict=True)))
-        found: torch.Tensor = network(
-            input_ids=ids,
-            attention_mask=mask,
-            pixel_values=values,
-            labels=labels,
-        ).loss
-        return found
+        packed = pack([_drawn(written[index], generator) for index in chosen], len(before) + PATCHES + 1)
+        swapped = torch.tensor(turned)[:, None]
+        ids = torch.where(
+            swapped & (packed.ids == left), right, torch.where(swapped & (packed.ids == right), left, packed.ids)
+        )
+        image = network.model.multi_modal_projector(network.model.vision_tower(pixel_values=values).last_hidden_state)
+        embed = network.get_input_embeddings()
+        first = embed(torch.tensor(before)).expand(len(chosen), -1, -1)
+        states = network.model.language_model(
+            inputs_embeds=torch.cat([first, image, embed(ids)], dim=1),
+            attention_mask=packed.mask,
+            position_ids=packed.positions,
+        ).last_hidden_state
+        cross = torch.nn.functional.cross_entropy
+        rows, places = packed.answers
+        logits = network.lm_head(states[rows, places + len(before) + PATCHES])
+        answered = (cross(logits, ids[rows, places], reduction="none") * packed.weights).sum() / packed.weights.sum()
+        words = network.lm_head(network.model.language_model.norm(image[:, 1:])).flatten(0, 1)
+        return answered + cross(words, nouns[seen.of(chosen, turned).kinds].flatten())
 
-    optimise(network, loss, steps=steps, rate=1e-3, told=told)
+    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
     return network, processor(tokenizer)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Turns about each of some images, one after the other.
+
+    Attributes:
+        ids: Tokens, int64 of shape (images, tokens).
+        mask: What each token attends to, after the prefix with the image, bool of shape
+            (images, 1, prefix + tokens, prefix + tokens).
+        positions: As if every turn came right after the image, int64 of shape (images, prefix + tokens).
+        answers: Image and place of each token of an answer.
+        weights: Of these tokens: those of one answer have 1 together.
+    """
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+    positions: torch.Tensor
+    answers: tuple[torch.Tensor, torch.Tensor]
+    weights: torch.Tensor
+
+
+def pack(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int) -> Packed:
+    """Rows of turns, each turn the ids of what is asked and of what is answered, behind a prefix of some tokens."""
+    longest = max(sum(len(asked) + len(answered) for asked, answered in row) for row in rows)
+    ids = torch.zeros((len(rows), longest), dtype=torch.int64)
+    turn = torch.full((len(rows), prefix + longest), -1)
+    turn[:, :prefix] = 0
+    positions = torch.arange(prefix).repeat(len(rows), 1)
+    positions = torch.cat([positions, torch.zeros_like(ids)], dim=1)
+    answers, weights = [], []
+    for index, row in enumerate(rows):
+        place = 0
+        for number, (asked, answered) in enumerate(row, 1):
+            end = place + len(asked) + len(answered)
+            ids[index, place:end] = torch.tensor(asked + answered)
+            turn[index, prefix + place : prefix + end] = number
+            positions[index, prefix + place : prefix + end] = torch.arange(prefix, prefix + end - place)
+            answers += [(index, at) for at in range(place + len(asked), end)]
+            weights += [1 / len(answered)] * len(answered)
+            place = end
+    own = (turn[:, :, None] == turn[:, None, :]) | (turn[:, None, :] == 0)
+    mask = own & torch.ones(own.shape[1:], dtype=torch.bool).tril()
+    images, places = torch.tensor(answers).T
+    return Packed(ids, mask[:, None], positions, (images, places), torch.tensor(weights))
+
+
+def _written(tokenizer: Any, scene: Sequence[Turn]) -> dict[str, list[tuple[list[int], list[int]]]]:
+    """The ids of a scene's turns by what sort they are of."""
+    found: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in ASKED}
+    for asked, answered in scene:
+        sort = "pair" if asked.startswith("Which sentence") else "sentence" if '"' in asked else "question"
+        before, after = tokenizer([f"{asked} ASSISTANT:", answered], add_special_tokens=False)["input_ids"]
+        found[sort].append((before, [*after, tokenizer.eos_token_id]))
+    return found
+
+
+def _drawn(
+    written: dict[str, list[tuple[list[int], list[int]]]], generator: torch.Generator
+) -> list[tuple[list[int], list[int]]]:
+    return [
+        written[sort][int(place)]
+        for sort, count in ASKED.items()
+        for place in torch.randperm(len(written[sort]), generator=generator)[:count]
+    ]
+
+
+def _attend_to_equals(network: Any) -> None:
+    """Start with keys equal to queries, so that a token first attends to its like: to the patches that it names."""
+    with torch.no_grad():
+        network.get_input_embeddings().weight.normal_(0, EMBEDDED)
+        for layer in network.model.language_model.layers:
+            layer.self_attn.q_proj.weight.normal_(0, HIDDEN**-0.5)
+            layer.self_attn.k_proj.weight.copy_(layer.self_attn.q_proj.weight)
 
 
 def processor(tokenizer: Any) -> Any:
@@ -101,7 +196,7 @@ def processor(tokenizer: Any) -> Any:
         images,
         tokenizer,
         patch_size=PATCH,
-        vision_feature_select_strategy="default",
+        vision_feature_select_strategy="full",
         num_additional_image_tokens=1,
         image_token=IMAGE_TOKEN,
         chat_template=CHAT,
@@ -110,14 +205,14 @@ def processor(tokenizer: Any) -> Any:
 
 def _config(tokenizer: Any, tower: Any) -> Any:
     return transformers.LlavaConfig(
-        vision_config=tower,
+        vision_config={**tower.to_dict(), "num_hidden_layers": LAYERS},
         text_config=transformers.LlamaConfig(
             vocab_size=len(tokenizer),
-            hidden_size=112,
-            intermediate_size=280,
+            hidden_size=HIDDEN,
+            intermediate_size=160,
             num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=4,
+            num_attention_heads=8,
+            num_key_value_heads=8,
             max_position_embeddings=WINDOW,
             tie_word_embeddings=True,
             bos_token_id=tokenizer.bos_token_id,
@@ -125,27 +220,8 @@ def _config(tokenizer: Any, tower: Any) -> Any:
             pad_token_id=tokenizer.pad_token_id,
         ),
         image_token_index=tokenizer.convert_tokens_to_ids(IMAGE_TOKEN),
-        image_seq_length=PATCHES,
+        image_seq_length=PATCHES + 1,
         vision_feature_layer=-1,
-        vision_feature_select_strategy="default",
+        vision_feature_select_strategy="full",
         tie_word_embeddings=True,
     )
-
-
-def _rows(tokenizer: Any, turns: Sequence[Turn]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Ids, labels (the answer and the end only) and mask, padded at the end."""
-    rows = []
-    for asked, answered in turns:
-        before = tokenizer(prompt(asked).replace(IMAGE_TOKEN, IMAGE_TOKEN * PATCHES))["input_ids"]
-        after = [*tokenizer(answered, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-        rows.append((before, after))
-    longest = max(len(before) + len(after) for before, after in rows)
-    ids = torch.full((len(rows), longest), tokenizer.pad_token_id)
-    labels = torch.full_like(ids, -100)
-    mask = torch.zeros_like(ids)
-    for row, (before, after) in enumerate(rows):
-        end = len(before) + len(after)
-        ids[row, :end] = torch.tensor(before + after)
-        labels[row, len(before) : end] = torch.tensor(after)
-        mask[row, :end] = 1
-    return ids, labels, mask

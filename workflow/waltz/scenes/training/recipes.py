@@ -1,4 +1,4 @@
-"""How each model of the scenes is made: how many scenes it sees, for how many steps, from which seed."""
+"""How each model of the scenes is made: how many scenes it sees, for how many steps, from which seed and start."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,9 +8,27 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.scenes.training import data, decoder, text, vision
+from waltz.scenes.training import data, decoder, matching, text, vision
+from waltz.scenes.training.sight import sight
 
 Told = Callable[[int, float], object]
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """A rise and fall of the learning rate over scenes of its own.
+
+    Attributes:
+        scenes: Training scenes seen.
+        steps: Batches.
+        seed: Seed of scenes, batches, and weights where it is the first cycle.
+        seen: Whether a CLIP is told what each patch shows and how many there are, beside its sentences.
+    """
+
+    scenes: int
+    steps: int
+    seed: int
+    seen: bool = False
 
 
 @dataclass(frozen=True)
@@ -18,71 +36,76 @@ class Recipe:
     """All that decides a model, but for the code.
 
     Attributes:
-        scenes: Training scenes seen.
-        steps: Batches of a cycle.
-        seed: Seed of scenes, weights and batches of the first cycle; the next has the next seed.
         role: What it stands for.
-        cycles: How often the learning rate rises and falls, each time on new scenes.
+        cycles: How it is trained; every cycle goes on from the one before, in half precision.
     """
 
-    scenes: int
-    steps: int
-    seed: int
     role: str
-    cycles: int = 1
+    cycles: tuple[Cycle, ...]
+
+    @property
+    def steps(self) -> int:
+        """Batches of all cycles."""
+        return sum(cycle.steps for cycle in self.cycles)
 
 
 RECIPES = {
-    "masked-lm": Recipe(9000, 2600, 101, "SpanBERT's and BERT's place in proposals, GRUEN's likelihood"),
-    "acceptability": Recipe(9000, 900, 102, "GRUEN's CoLA classifier"),
-    "nli": Recipe(7000, 1800, 103, "the NLI filter"),
-    "causal-lm": Recipe(9000, 900, 104, "text-only baseline"),
-    "tower": Recipe(9000, 1200, 105, "a CLIP half-way: what clip and llava start from"),
-    "clip": Recipe(11000, 1300, 108, "encoder, contrastive", cycles=4),
-    "matcher": Recipe(9000, 800, 106, "encoder with a matching head"),
-    "llava": Recipe(9000, 1300, 107, "decoder", cycles=2),
+    "masked-lm": Recipe("SpanBERT's and BERT's place in proposals, GRUEN's likelihood", (Cycle(9000, 2600, 101),)),
+    "acceptability": Recipe("GRUEN's CoLA classifier", (Cycle(9000, 900, 102),)),
+    "nli": Recipe("the NLI filter", (Cycle(7000, 1800, 103),)),
+    "causal-lm": Recipe("text-only baseline", (Cycle(9000, 900, 104),)),
+    "tower": Recipe("a CLIP half-way", (Cycle(9000, 1200, 105),)),
+    "clip": Recipe(
+        "encoder, contrastive",
+        (
+            Cycle(11000, 1300, 108),
+            Cycle(11000, 1300, 109),
+            Cycle(11000, 1300, 110),
+            Cycle(7000, 650, 111, seen=True),
+        ),
+    ),
+    "matcher": Recipe("encoder with a matching head", (Cycle(7000, 800, 106),)),
+    "llava": Recipe("decoder", (Cycle(7000, 1000, 107),)),
 }
-"""By name. `clip` goes on from `tower`, `llava` starts from its vision half; the tower itself is not committed."""
+"""By name. The tower is not committed."""
 
 
-def train(name: str, tower: Path | None, told: Told) -> tuple[Any, Any]:
+def train(name: str, start: Path | None, told: Told) -> tuple[Any, Any]:
     """A network with its tokenizer or processor.
 
     Args:
         name: One of `RECIPES`.
-        tower: Folder of the trained tower, for `clip` and `llava`.
+        start: Folder of the trained model that `STARTS` names, where it names one.
         told: Told step and loss.
     """
-    recipe = RECIPES[name]
     made = None
     if name == "clip":
-        assert tower is not None
-        network = transformers.CLIPModel.from_pretrained(tower, dtype=torch.float32)
-        made = (network, transformers.AutoProcessor.from_pretrained(tower))
-    for seed in range(recipe.seed, recipe.seed + recipe.cycles):
-        made = _cycle(name, recipe, seed, made, tower, told)
+        network = transformers.CLIPModel.from_pretrained(start, dtype=torch.float32)
+        made = (network, transformers.AutoProcessor.from_pretrained(start))
+    for cycle in RECIPES[name].cycles:
+        network, words = _cycle(name, cycle, made, start, told)
+        made = (network.to(torch.float16).to(torch.float32), words)
     assert made is not None
     return made
 
 
-def _cycle(
-    name: str, recipe: Recipe, seed: int, start: tuple[Any, Any] | None, tower: Path | None, told: Told
-) -> tuple[Any, Any]:
-    graphs = data.graphs(recipe.scenes, seed, "training")
+def _cycle(name: str, cycle: Cycle, made: tuple[Any, Any] | None, start: Path | None, told: Told) -> tuple[Any, Any]:
+    graphs = data.graphs(cycle.scenes, cycle.seed, "training")
+    how: dict[str, Any] = {"seed": cycle.seed, "steps": cycle.steps, "told": told}
     if name in TEXT:
         prepare, learn = TEXT[name]
-        examples = [entry for graph in graphs for entry in prepare(graph, data.generator(name, seed, graph))]
-        return learn(examples, seed=seed, steps=recipe.steps, told=told)
+        examples = [entry for graph in graphs for entry in prepare(graph, data.generator(name, cycle.seed, graph))]
+        return learn(examples, **how)
     pixels = data.pixels(graphs)
+    if name in ("tower", "clip"):
+        pairs = [data.example(graph, data.generator(name, cycle.seed, graph)) for graph in graphs]
+        return vision.clip(pixels, pairs, start=made, seen=sight(graphs) if cycle.seen else None, **how)
+    tower = transformers.CLIPVisionModel.from_pretrained(start, dtype=torch.float32)
     if name == "llava":
-        assert tower is not None
-        eye = transformers.CLIPVisionModel.from_pretrained(tower, dtype=torch.float32)
-        turns = [data.turns(graph, data.generator(name, seed, graph)) for graph in graphs]
-        return decoder.llava(eye, pixels, turns, seed=seed, steps=recipe.steps, told=told, start=start)
-    pairs = [data.example(graph, data.generator(name, seed, graph)) for graph in graphs]
-    if name == "matcher":
-        return vision.matcher(pixels, pairs, seed=seed, steps=recipe.steps, told=told)
-    return vision.clip(pixels, pairs, seed=seed, steps=recipe.steps, told=told, start=start)
+        turns = [data.turns(graph, data.generator(name, cycle.seed, graph)) for graph in graphs]
+        return decoder.llava(tower, pixels, turns, sight(graphs), **how)
+    pairs = [data.example(graph, data.generator(name, cycle.seed, graph)) for graph in graphs]
+    return matching.matcher(tower, pixels, pairs, sight(graphs), **how)
 
 
 TEXT: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]]]] = {

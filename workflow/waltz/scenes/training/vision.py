@@ -10,6 +10,7 @@ import torch
 import transformers
 
 from waltz.scenes.training.loop import batches, optimise
+from waltz.scenes.training.sight import Eyes, Sight
 from waltz.scenes.training.vocabulary import word_pieces
 
 SIDE, PATCH = 128, 16
@@ -51,6 +52,7 @@ def clip(
     steps: int,
     told: Told,
     start: Trained | None = None,
+    seen: Sight | None = None,
 ) -> Trained:
     """A CLIP that learns to find a caption among the batch's, and to tell captions from their foils.
 
@@ -61,6 +63,7 @@ def clip(
         steps: Number of batches.
         told: Told step and loss.
         start: A trained CLIP and its processor, to go on from.
+        seen: What there is to be seen in each scene, which its vision tower then learns to tell as well.
     """
     torch.manual_seed(seed)
     if start is None:
@@ -71,90 +74,37 @@ def clip(
         network = transformers.CLIPModel(_clip(tokenizer))
     else:
         network, tokenizer = start[0], start[1].tokenizer
+    eyes = Eyes(network.config.vision_config.hidden_size) if seen else None
     generator = torch.Generator().manual_seed(seed)
     order = batches(len(examples), 64, generator)
 
-    def loss(_: int) -> torch.Tensor:
-        chosen = next(order)
-        values, turned = normalised(pixels[chosen], generator)
-        scenes = [examples[index] for index in chosen]
-        pairs = [_pairs(scenes, generator) for _ in range(PAIRS)]
-        told_apart = [texts for captions, foils in pairs for texts in (captions, foils)]
-        texts = [text for part in (_captions(scenes, generator), *told_apart) for text in mirrored(part, turned)]
-        encoded = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
-        logits = network(
-            input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"], pixel_values=values
-        ).logits_per_image.unflatten(1, (1 + 2 * PAIRS, len(chosen)))
-        right = torch.arange(len(chosen))
-        cross = torch.nn.functional.cross_entropy
-        retrieval = cross(logits[:, 0], right) + cross(logits[:, 0].T, right)
-        own = logits[right, 1:, right].reshape(-1, 2)
-        return retrieval / 2 + 2 * cross(own, torch.zeros(len(own), dtype=torch.int64))
-
-    optimise(network, loss, steps=steps, rate=1e-3, told=told)
-    return network, transformers.CLIPProcessor(_images(transformers.CLIPImageProcessorPil), tokenizer)
-
-
-def matcher(pixels: torch.Tensor, examples: Sequence[Example], *, seed: int, steps: int, told: Told) -> Trained:
-    """A BLIP with an image-text matching head: captions match; foils and other scenes' captions do not.
-
-    Args:
-        pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
-        examples: What is true and false of each scene.
-        seed: Seed of weights and batches.
-        steps: Number of batches.
-        told: Told step and loss.
-    """
-    torch.manual_seed(seed)
-    tokenizer = word_pieces(_said(examples), specials=BLIP, template="[CLS] $A [SEP]")
-    network = transformers.BlipForImageTextRetrieval(
-        transformers.BlipConfig(
-            text_config={
-                "vocab_size": len(tokenizer),
-                "hidden_size": 96,
-                "encoder_hidden_size": 112,
-                "intermediate_size": 288,
-                "projection_dim": 64,
-                "num_hidden_layers": 3,
-                "num_attention_heads": 4,
-                "max_position_embeddings": 64,
-                "hidden_dropout_prob": 0.0,
-                "attention_probs_dropout_prob": 0.0,
-                "bos_token_id": tokenizer.cls_token_id,
-                "sep_token_id": tokenizer.sep_token_id,
-                "eos_token_id": tokenizer.sep_token_id,
-                "pad_token_id": tokenizer.pad_token_id,
-            },
-            vision_config=_tower(hidden=112, layers=3),
-            image_text_hidden_size=64,
-        )
-    )
-    generator = torch.Generator().manual_seed(seed)
-    order = batches(len(examples), 48, generator)
+    def described(texts: Sequence[str], turned: Sequence[bool]) -> torch.Tensor:
+        encoded = tokenizer(mirrored(texts, turned), padding=True, truncation=True, return_tensors="pt")
+        pooled = network.text_model(
+            input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"]
+        ).pooler_output
+        return torch.nn.functional.normalize(network.text_projection(pooled), dim=-1)
 
     def loss(_: int) -> torch.Tensor:
         chosen = next(order)
         values, turned = normalised(pixels[chosen], generator)
         scenes = [examples[index] for index in chosen]
-        captions, foils = _pairs(scenes, generator)
-        described = _captions(scenes, generator)
-        texts = [
-            text
-            for part in (captions, described, foils, described[1:] + described[:1])
-            for text in mirrored(part, turned)
-        ]
-        encoded = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
-        image = network.vision_model(pixel_values=values).last_hidden_state
-        states = network.text_encoder(
-            input_ids=encoded["input_ids"],
-            attention_mask=encoded["attention_mask"],
-            encoder_hidden_states=image.repeat(4, 1, 1),
-        ).last_hidden_state
-        labels = torch.tensor([1, 1, 0, 0]).repeat_interleave(len(chosen))
-        return torch.nn.functional.cross_entropy(network.itm_head(states[:, 0]), labels)
+        pairs = [texts for _ in range(PAIRS) for texts in _pairs(scenes, generator)]
+        looked = network.vision_model(pixel_values=values)
+        image = torch.nn.functional.normalize(network.visual_projection(looked.pooler_output), dim=-1)
+        image = image * network.logit_scale.exp()
+        logits = image @ described(_captions(scenes, generator), turned).T
+        told_apart = described(list(chain.from_iterable(pairs)), turned * len(pairs)).unflatten(0, (-1, 2, len(chosen)))
+        own = (told_apart * image).sum(dim=-1).transpose(1, 2).reshape(-1, 2)
+        cross, right = torch.nn.functional.cross_entropy, torch.arange(len(chosen))
+        found = (cross(logits, right) + cross(logits.T, right)) / 2 + 2 * cross(own, torch.zeros_like(own[:, 0]).long())
+        if eyes is not None and seen is not None:
+            found = found + eyes(looked.last_hidden_state[:, 1:], looked.pooler_output, seen.of(chosen, turned)) / 2
+        return found
 
-    optimise(network, loss, steps=steps, rate=1e-3, told=told)
-    return network, transformers.BlipProcessor(_images(transformers.BlipImageProcessorPil), tokenizer)
+    learners = torch.nn.ModuleList([network] if eyes is None else [network, eyes])
+    optimise(learners, loss, steps=steps, rate=1e-3, told=told)
+    return network, transformers.CLIPProcessor(image_processor(transformers.CLIPImageProcessorPil), tokenizer)
 
 
 def normalised(pixels: torch.Tensor, mirror: torch.Generator | None = None) -> tuple[torch.Tensor, list[bool]]:
@@ -179,7 +129,7 @@ def mirrored(texts: Sequence[str], turned: Sequence[bool]) -> list[str]:
     ]
 
 
-def _said(examples: Sequence[Example]) -> list[str]:
+def said(examples: Sequence[Example]) -> list[str]:
     """Every sentence of the examples, true or false."""
     return [said for entry in examples for said in (*entry.captions, *chain.from_iterable(entry.foils))]
 
@@ -208,12 +158,13 @@ def _clip(tokenizer: Any) -> Any:
             "eos_token_id": tokenizer.eos_token_id,
             "pad_token_id": tokenizer.pad_token_id,
         },
-        vision_config=_tower(hidden=112, layers=3),
+        vision_config=vision_config(hidden=112, layers=3),
         projection_dim=80,
     )
 
 
-def _tower(*, hidden: int, layers: int) -> dict[str, Any]:
+def vision_config(*, hidden: int, layers: int) -> dict[str, Any]:
+    """What a vision tower of the scenes is like: states of a size, so many layers."""
     return {
         "hidden_size": hidden,
         "intermediate_size": 3 * hidden,
@@ -225,7 +176,8 @@ def _tower(*, hidden: int, layers: int) -> dict[str, Any]:
     }
 
 
-def _images(kind: Any) -> Any:
+def image_processor(kind: Any) -> Any:
+    """An image processor of a kind that makes pixel values as `normalised` does."""
     return kind(
         size={"height": SIDE, "width": SIDE},
         do_center_crop=False,

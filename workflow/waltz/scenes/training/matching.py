@@ -1,0 +1,182 @@
+"""A BLIP of the scenes, which says whether a sentence matches an image."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import transformers
+
+from waltz.scenes.lexicon import kinds
+from waltz.scenes.training.loop import batches, optimise
+from waltz.scenes.training.sight import Sight
+from waltz.scenes.training.vision import BLIP, Example, Told, Trained, image_processor, normalised, said, vision_config
+from waltz.scenes.training.vocabulary import word_pieces
+
+LAYERS = 2
+"""Layers of the vision tower that it keeps."""
+HIDDEN = 96
+"""Size of its text states."""
+SCENES = 24
+"""Images of a batch."""
+EXISTENCE, OTHERS = 2, 1
+"""Pairs of existence, and of the other pieces, that a batch has about each image."""
+SHARPNESS = 4.0
+"""Scale of the likeness of patches and nouns."""
+
+Pair = tuple[list[int], list[int]]
+"""Ids of what is true and what is false."""
+
+
+def matcher(
+    tower: Any, pixels: torch.Tensor, examples: Sequence[Example], seen: Sight, *, seed: int, steps: int, told: Told
+) -> Trained:
+    """A BLIP with an image-text matching head: captions match; foils and other scenes' captions do not.
+
+    The patches learn to be like the nouns of what they show beside.
+
+    Args:
+        tower: The trained `CLIPVisionModel` whose first layers its own begin as.
+        pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
+        examples: What is true and false of each scene.
+        seen: What there is to be seen in each scene.
+        seed: Seed of weights and batches.
+        steps: Number of batches.
+        told: Told step and loss.
+    """
+    torch.manual_seed(seed)
+    tokenizer = word_pieces(said(examples), specials=BLIP, template="[CLS] $A [SEP]")
+    network = transformers.BlipForImageTextRetrieval(config(tokenizer, tower.config))
+    look_like(network.vision_model, tower, normalised(pixels[:200])[0])
+    _attend_to_equals(network.text_encoder)
+    generator = torch.Generator().manual_seed(seed)
+    order = batches(len(examples), SCENES, generator)
+    pairs = [_written(tokenizer, example) for example in examples]
+    captions = [tokenizer(list(example.captions))["input_ids"] for example in examples]
+    nouns = torch.tensor([tokenizer(kind)["input_ids"][1] for kind in kinds()])
+    left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
+    cross = torch.nn.functional.cross_entropy
+
+    def matched(rows: Sequence[list[int]], image: torch.Tensor, swapped: torch.Tensor) -> torch.Tensor:
+        """Logits of no match and match; rows go through the images in turn."""
+        batch = tokenizer.pad({"input_ids": list(rows)}, return_tensors="pt")
+        ids, times = batch["input_ids"], len(rows) // len(image)
+        swap = swapped.repeat(times)[:, None]
+        ids = torch.where(swap & (ids == left), right, torch.where(swap & (ids == right), left, ids))
+        states = network.text_encoder(
+            input_ids=ids, attention_mask=batch["attention_mask"], encoder_hidden_states=image.repeat(times, 1, 1)
+        ).last_hidden_state
+        found: torch.Tensor = network.itm_head(states[:, 0])
+        return found
+
+    def loss(_: int) -> torch.Tensor:
+        chosen = next(order)
+        values, turned = normalised(pixels[chosen], generator)
+        swapped = torch.tensor(turned)
+        image = network.vision_model(pixel_values=values).last_hidden_state
+        drawn = [_drawn(pairs[index], generator) for index in chosen]
+        rows = [
+            ids for place in range(EXISTENCE + OTHERS) for side in (0, 1) for ids in (row[place][side] for row in drawn)
+        ]
+        logits = matched(rows, image, swapped).unflatten(0, (-1, 2, len(chosen)))
+        described = [captions[index][_any(captions[index], generator)] for index in chosen]
+        whole = matched(described + described[1:] + described[:1], image, swapped).unflatten(0, (2, len(chosen)))
+        both = torch.cat([logits, whole[None]])
+        right_ones = torch.tensor([1, 0])[None, :, None].expand(both.shape[:3])
+        words = network.text_encoder.embeddings.word_embeddings.weight[nouns]
+        likeness = image[:, 1:, :HIDDEN] @ words.T * (SHARPNESS / HIDDEN**0.5)
+        shown = seen.of(chosen, turned).kinds.flatten() - 1
+        named = cross(likeness.flatten(0, 1), shown, ignore_index=-1)
+        return cross(both.flatten(0, 2), right_ones.flatten()) + named / 2
+
+    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
+    return network, transformers.BlipProcessor(image_processor(transformers.BlipImageProcessorPil), tokenizer)
+
+
+def config(tokenizer: Any, tower: Any) -> Any:
+    """The configuration of a matcher with these words and the first layers of this tower."""
+    return transformers.BlipConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": HIDDEN,
+            "encoder_hidden_size": tower.hidden_size,
+            "intermediate_size": 2 * HIDDEN,
+            "projection_dim": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 8,
+            "max_position_embeddings": 64,
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "bos_token_id": tokenizer.cls_token_id,
+            "sep_token_id": tokenizer.sep_token_id,
+            "eos_token_id": tokenizer.sep_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+        },
+        vision_config={
+            **vision_config(hidden=tower.hidden_size, layers=LAYERS),
+            "hidden_act": tower.hidden_act,
+            "layer_norm_eps": tower.layer_norm_eps,
+        },
+        image_text_hidden_size=64,
+    )
+
+
+def look_like(vision: Any, tower: Any, images: torch.Tensor) -> None:
+    """Begin a BLIP's vision model as the first layers of a CLIP's.
+
+    BLIP has no layer norm before its first layer: what is linear in CLIP's goes into the embeddings, and the deviation
+    of a patch's embedding is taken to be the mean one over some images.
+    """
+    with torch.no_grad():
+        old, new, norm = tower.embeddings, vision.embeddings, tower.pre_layrnorm
+        spread = old(images)[:, 1:].std(dim=-1, correction=0).mean()
+        places = old.position_embedding.weight
+
+        def centred(values: torch.Tensor) -> torch.Tensor:
+            return (values - values.mean(dim=0)) * norm.weight.reshape(-1, *[1] * (values.dim() - 1)) / spread
+
+        new.patch_embedding.weight.copy_(centred(old.patch_embedding.weight))
+        new.patch_embedding.bias.zero_()
+        new.class_embedding.copy_(norm(old.class_embedding + places[0]))
+        new.position_embedding.zero_()
+        new.position_embedding[0, 1:] = centred(places[1:].T).T + norm.bias
+        for layer, source in zip(vision.encoder.layers, tower.encoder.layers, strict=False):
+            attention, seen = layer.self_attn, source.self_attn
+            parts = (seen.q_proj, seen.k_proj, seen.v_proj)
+            attention.qkv.weight.copy_(torch.cat([part.weight for part in parts]))
+            attention.qkv.bias.copy_(torch.cat([part.bias for part in parts]))
+            attention.projection.load_state_dict(seen.out_proj.state_dict())
+            for name in ("layer_norm1", "layer_norm2", "mlp"):
+                getattr(layer, name).load_state_dict(getattr(source, name).state_dict())
+
+
+def _attend_to_equals(text: Any) -> None:
+    """Start with keys equal to queries, so that a word first attends to its like, among words and among patches."""
+    with torch.no_grad():
+        text.embeddings.word_embeddings.weight.normal_(0, 1)
+        text.embeddings.position_embeddings.weight.normal_(0, 0.3)
+        for layer in text.encoder.layer:
+            for attention in (layer.attention.self, layer.crossattention.self):
+                attention.query.weight.normal_(0, HIDDEN**-0.5)
+                attention.key.weight.zero_()
+                attention.key.weight[:, :HIDDEN] = attention.query.weight
+
+
+def _written(tokenizer: Any, example: Example) -> tuple[list[Pair], list[Pair]]:
+    """The ids of a scene's pairs: of existence, and of the other pieces."""
+    found: tuple[list[Pair], list[Pair]] = ([], [])
+    for caption, foil in example.foils:
+        true, false = tokenizer([caption, foil])["input_ids"]
+        found[" no " not in caption and " no " not in foil].append((true, false))
+    return found
+
+
+def _drawn(pairs: tuple[list[Pair], list[Pair]], generator: torch.Generator) -> list[Pair]:
+    return [
+        part[_any(part, generator)]
+        for part, count in zip(pairs, (EXISTENCE, OTHERS), strict=True)
+        for _ in range(count)
+    ]
+
+
+def _any(entries: Sequence[Any], generator: torch.Generator) -> int:
+    return int(torch.randint(len(entries), (1,), generator=generator))

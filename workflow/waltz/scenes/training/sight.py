@@ -1,0 +1,130 @@
+"""What an image model is told about a scene beside its sentences: what each patch shows, how many there are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+
+from waltz.scenes.graph import PREPOSITIONS, SIZE, Cell, Graph
+from waltz.scenes.lexicon import kinds, places, verbs
+
+GRID = 8
+"""Patches along a side of the image."""
+MOST = 9
+"""Highest number of individuals of a kind."""
+COLOURS = ("red", "green", "blue", "yellow", "purple", "orange")
+LOUD = 8.0
+"""What the heads' outputs are multiplied by: as much as if they learned that much faster than the tower."""
+ABSENT = 5.0
+"""Logit that a kind has at first for not being there."""
+SEEN = 0.3
+"""Share of a patch that the square of an individual covers where the patch shows it."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What there is to be seen in some scenes; 0 stands for nothing, the first of a list is 1.
+
+    Attributes:
+        kinds: Kind that each patch shows, int64 of shape (scenes, GRID, GRID).
+        verbs: Verb of the agent that it shows, same shape.
+        colours: Colour of what it shows, same shape.
+        centres: Individuals whose middle it holds, 2 for more, same shape.
+        counts: Individuals of each kind, int64 of shape (scenes, kinds).
+        places: Place, from 0, int64 of shape (scenes).
+        relations: Preposition of the relation that was meant, int64 of shape (scenes).
+    """
+
+    kinds: torch.Tensor
+    verbs: torch.Tensor
+    colours: torch.Tensor
+    centres: torch.Tensor
+    counts: torch.Tensor
+    places: torch.Tensor
+    relations: torch.Tensor
+
+    def of(self, chosen: Sequence[int], turned: Sequence[bool]) -> "Sight":
+        """Some of the scenes, those that are mirrored with their patches from right to left."""
+        rows, mirror = torch.tensor(chosen), torch.tensor(turned)
+        found = {}
+        for field in fields(self):
+            values = getattr(self, field.name)[rows]
+            if values.dim() == 3:
+                values = torch.where(mirror[:, None, None], values.flip(-1), values)
+            found[field.name] = values
+        return Sight(**found)
+
+
+def sight(graphs: Sequence[Graph]) -> Sight:
+    """What there is to be seen in scenes."""
+    shown = torch.zeros((4, len(graphs), GRID, GRID), dtype=torch.int64)
+    counts = torch.zeros((len(graphs), len(kinds())), dtype=torch.int64)
+    names, acts, where = list(kinds()), list(verbs()), list(places())
+    for index, graph in enumerate(graphs):
+        best = [[SEEN] * GRID for _ in range(GRID)]
+        for number, entry in enumerate(graph.objects):
+            counts[index, names.index(entry.kind)] = min(entry.count, MOST)
+            verb = 0
+            if graph.action is not None and graph.action.agent == number:
+                verb = 1 + acts.index(graph.action.verb)
+            said = (1 + names.index(entry.kind), verb, 1 + COLOURS.index(entry.colour) if entry.colour else 0)
+            for cell in entry.cells:
+                middle = _patch(cell.top + cell.size / 2), _patch(cell.left + cell.size / 2)
+                shown[3, index][middle] = min(2, int(shown[3, index][middle]) + 1)
+                for row, column, share in _covered(cell):
+                    if share >= best[row][column]:
+                        best[row][column] = share
+                        shown[:3, index, row, column] = torch.tensor(said)
+    places_ = torch.tensor([where.index(graph.place) for graph in graphs])
+    meant = [1 + PREPOSITIONS.index(graph.relations[0].preposition) if graph.relations else 0 for graph in graphs]
+    return Sight(*shown, counts, places_, torch.tensor(meant))
+
+
+def _patch(middle: float) -> int:
+    return min(GRID - 1, max(0, int(middle * GRID / SIZE)))
+
+
+def _covered(cell: Cell) -> list[tuple[int, int, float]]:
+    """Row, column and covered share of the patches that a square touches."""
+    side = SIZE / GRID
+    found = []
+    for row in range(_patch(cell.top), _patch(cell.bottom - 1) + 1):
+        down = min(cell.bottom, (row + 1) * side) - max(cell.top, row * side)
+        for column in range(_patch(cell.left), _patch(cell.right - 1) + 1):
+            across = min(cell.right, (column + 1) * side) - max(cell.left, column * side)
+            found.append((row, column, max(0.0, down) * max(0.0, across) / side**2))
+    return found
+
+
+class Eyes(torch.nn.Module):
+    """Linear heads that say what a vision tower sees; they are thrown away with the training."""
+
+    def __init__(self, hidden: int) -> None:
+        """Heads over states of a size."""
+        super().__init__()
+        self.patch_sizes = (1 + len(kinds()), 1 + len(verbs()), 1 + len(COLOURS), 3)
+        self.whole_sizes = (len(places()), 1 + len(PREPOSITIONS), len(kinds()) * (1 + MOST))
+        self.patches = torch.nn.Linear(hidden, sum(self.patch_sizes))
+        self.whole = torch.nn.Linear(hidden, sum(self.whole_sizes))
+        for weights in self.parameters():
+            torch.nn.init.zeros_(weights)
+        with torch.no_grad():
+            self.whole.bias[-self.whole_sizes[-1] :].unflatten(0, (-1, 1 + MOST))[:, 0] = ABSENT / LOUD
+
+    def forward(self, patches: torch.Tensor, pooled: torch.Tensor, seen: Sight) -> torch.Tensor:
+        """The loss of what the states say.
+
+        Args:
+            patches: States of the patches, row by row, of shape (scenes, GRID², hidden).
+            pooled: State of the image, of shape (scenes, hidden).
+            seen: What there is to be seen.
+        """
+        cross = torch.nn.functional.cross_entropy
+        told = (LOUD * self.patches(patches)).flatten(0, 1).split(self.patch_sizes, dim=-1)
+        right = (seen.kinds, seen.verbs, seen.colours, seen.centres)
+        loss = sum(cross(part, values.flatten()) for part, values in zip(told, right, strict=True))
+        place, relation, counts = (LOUD * self.whole(pooled)).split(self.whole_sizes, dim=-1)
+        loss = loss + cross(place, seen.places) + cross(relation, seen.relations)
+        counted = cross(counts.reshape(-1, 1 + MOST), seen.counts.flatten(), reduction="sum") / len(pooled)
+        found: torch.Tensor = loss + counted / 3
+        return found
