@@ -2,7 +2,7 @@ from collections import Counter
 
 from waltz.benchmark.built import NOT_CHOSEN, choose, items
 from waltz.benchmark.funnel import funnel, lost_at
-from waltz.filters.ranking import best_captions
+from waltz.filters.ranking import best_captions, worse_wordings
 
 
 def row(number, caption="on", foil="in", kept=True, rejected=None):
@@ -116,3 +116,16 @@ def test_the_best_caption_has_the_least_sum_of_ranks():
         scored("y", "e", 0.8, 10.0),
     ]
     assert best_captions(rows) == {"x": "b", "y": "e"}
+
+
+def test_of_a_foils_wordings_the_most_grammatical_stays():
+    def worded(number, foil, grammaticality, phrases=("cat", "mat")):
+        base = row(number) | {"image": "x", "caption": "A cat likes a mat.", "foil": foil}
+        return base | {"grammaticality": grammaticality, "foil_phrases": list(phrases)}
+
+    rows = [
+        worded(0, "A mat likes a cat.", 0.9),
+        worded(1, "A mat likes at a cat.", 0.4),
+        worded(2, "A mat likes a dog.", 0.2, ("dog", "mat")),
+    ]
+    assert worse_wordings(rows) == {"relations:toy:1:0"}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from waltz.benchmark.built import NOT_CHOSEN
-from waltz.filters.ranking import READS_WORSE
+from waltz.filters.ranking import READS_WORSE, WORDED_WORSE
 from waltz.filters.verdicts import NO_CONTRADICTION, UNGRAMMATICAL
 
 Row = Mapping[str, Any]
@@ -23,7 +23,13 @@ def lost_at(rejected: str | None) -> str | None:
         return None
     if rejected.startswith(UNGRAMMATICAL):
         return "grammatical"
-    return {NO_CONTRADICTION: "contradiction", READS_WORSE: "ranked", NOT_CHOSEN: "balanced"}.get(rejected, "attested")
+    steps = {
+        NO_CONTRADICTION: "contradiction",
+        READS_WORSE: "ranked",
+        WORDED_WORSE: "ranked",
+        NOT_CHOSEN: "balanced",
+    }
+    return steps.get(rejected, "attested")
 
 
 def reached(row: Row, step: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.filters.gruen import score_texts
 from waltz.filters.nli import infer
-from waltz.filters.ranking import READS_WORSE, best_captions
+from waltz.filters.ranking import READS_WORSE, WORDED_WORSE, worse_captions, worse_wordings
 from waltz.filters.verdicts import Thresholds, judged
 from waltz.models.batches import Done
 from waltz.models.classifier import Classifier
@@ -80,20 +80,21 @@ def _grammaticality(texts: set[str], judges: Judges, stored: Path, done: Done) -
 
 
 def _ranked(rows: Rows, judges: Judges, stored: Path, done: Done) -> Rows:
-    """The kept candidates with scores of their captions; only the best caption of an image stays kept."""
+    """The kept candidates with scores of their texts; only the best caption of an image stays, and of the foils that
+    make one exchange in it the best worded."""
     assert judges.ranking is not None
-    captions = sorted({row["caption"] for row in rows if row["kept"]})
-    scores = _grammaticality(set(captions), judges, stored, done)
+    kept = [row for row in rows if row["kept"]]
+    captions = sorted({row["caption"] for row in kept})
+    scores = _grammaticality({row[side] for row in kept for side in ("caption", "foil")}, judges, stored, done)
     likelihoods = mean_scores(captions, judges.ranking, TOKENS, stored, done)
-    for row in rows:
-        if row["kept"]:
-            likelihood = likelihoods[row["caption"]]
-            if likelihood.value is None:
-                raise UserError(f"{row['item_id']}: its caption cannot be ranked: {likelihood.error}")
-            row["caption_grammaticality"] = scores[row["caption"]]
-            row["caption_perplexity"] = math.exp(-likelihood.value)
-    best = best_captions([row for row in rows if row["kept"]])
-    return [
-        {**row, "kept": False, "rejected": READS_WORSE} if row["kept"] and row["caption"] != best[row["image"]] else row
-        for row in rows
-    ]
+    for row in kept:
+        likelihood = likelihoods[row["caption"]]
+        if likelihood.value is None:
+            raise UserError(f"{row['item_id']}: its caption cannot be ranked: {likelihood.error}")
+        row["grammaticality"] = scores[row["foil"]]
+        row["caption_grammaticality"] = scores[row["caption"]]
+        row["caption_perplexity"] = math.exp(-likelihood.value)
+    for reason, worse in ((READS_WORSE, worse_captions), (WORDED_WORSE, worse_wordings)):
+        lost = worse([row for row in rows if row["kept"]])
+        rows = [{**row, "kept": False, "rejected": reason} if row["item_id"] in lost else row for row in rows]
+    return rows

@@ -29,7 +29,7 @@ class Miss:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two texts are the same, case, runs of white space and the final full stop aside."""
+    """Whether two texts are the same, case, white space and the final full stop aside."""
     return _plain(one) == _plain(other)
 
 
@@ -44,7 +44,7 @@ def same(candidate: Candidate, item: Item) -> bool:
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.lower().split()).rstrip(" .")
+    return "".join(text.lower().split()).rstrip(".")
 
 
 def misses(
