@@ -80,7 +80,7 @@ def test_two_sources_cannot_build_one_data_set(study):
 
 @pytest.mark.parametrize(
     ("config", "given", "name"),
-    [({}, [], "valse"), ({"study": "valse"}, [], "valse"), ({"study": "mine"}, ["mine.yaml"], None)],
+    [({}, [], "scenes"), ({"study": "valse"}, [], "valse"), ({"study": "mine"}, ["mine.yaml"], None)],
 )
 def test_which_file_is_loaded(config, given, name):
     found = study_file(config, given, ROOT / "config")

@@ -12,7 +12,7 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from waltz.core.errors import UserError
 
-DEFAULT = "valse"
+DEFAULT = "scenes"
 ITEM_FORMATS = ("valse-release", "pairs")
 """Formats of finished items, whose files are data sets."""
 RAW_MATERIAL = {
