@@ -61,7 +61,7 @@ def alike(lengths: torch.Tensor, size: int, generator: torch.Generator) -> Itera
     while True:
         found = [
             batch
-            for part in torch.randperm(len(lengths), generator=generator).split(SORTED * size)
+            for part in torch.randperm(len(lengths), generator=generator).split(SORTED * size)  # type: ignore[no-untyped-call]
             for batch in part[torch.argsort(lengths[part], stable=True)].split(size)
             if len(batch) == size
         ]
