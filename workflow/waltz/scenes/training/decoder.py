@@ -36,9 +36,9 @@ WINDOW = 256
 """Most tokens of prompt, patches and answer."""
 Turn = tuple[str, str]
 """What is asked, what is answered."""
-SCENES = 16
+SCENES = 14
 """Images of a batch."""
-ASKED = {"pair": 3, "sentence": 2, "question": 2}
+ASKED = {"pair": 4, "sentence": 4, "question": 2}
 """How many turns of each sort a batch has about an image."""
 
 
@@ -48,7 +48,15 @@ def prompt(question: str) -> str:
 
 
 def llava(
-    tower: Any, pixels: torch.Tensor, turns: Sequence[Sequence[Turn]], seen: Sight, *, seed: int, steps: int, told: Told
+    tower: Any,
+    pixels: torch.Tensor,
+    turns: Sequence[Sequence[Turn]],
+    seen: Sight,
+    *,
+    seed: int,
+    steps: int,
+    told: Told,
+    start: Trained | None = None,
 ) -> Trained:
     """A decoder over the states of a trained CLIP's vision tower, which goes on learning.
 
@@ -63,23 +71,22 @@ def llava(
         seed: Seed of weights and batches.
         steps: Number of batches.
         told: Told step and loss.
+        start: A trained LLaVA and its processor, to go on from.
     """
     torch.manual_seed(seed)
-    texts = [prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
-    specials = {**LLAVA, "image_token": IMAGE_TOKEN}
-    tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
-    network = transformers.LlavaForConditionalGeneration(_config(tokenizer, tower.config))
-    network.model.vision_tower.load_state_dict(
-        {
-            name: network.model.vision_tower.state_dict()[name].copy_(tower.state_dict()[name])
-            for name in network.model.vision_tower.state_dict()
-        }
-    )
-    _attend_to_equals(network)
+    if start is None:
+        texts = [prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
+        specials = {**LLAVA, "image_token": IMAGE_TOKEN}
+        tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
+        network = transformers.LlavaForConditionalGeneration(_config(tokenizer, tower.config))
+        network.model.vision_tower.load_state_dict(tower.state_dict(), strict=False)  # but for the layers it lacks
+        _attend_to_equals(network, _nouns(tokenizer))
+    else:
+        network, tokenizer = start[0], start[1].tokenizer
+    nouns = torch.nn.functional.pad(_nouns(tokenizer), (0, 0, 1, 0), value=-100)
     generator = torch.Generator().manual_seed(seed)
     order = batches(len(turns), SCENES, generator)
     written = [_written(tokenizer, scene) for scene in turns]
-    nouns = torch.tensor([-100, *(tokenizer(kind, add_special_tokens=False)["input_ids"][0] for kind in kinds())])
     before = tokenizer(f"USER: {IMAGE_TOKEN}")["input_ids"][:-1]
     left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
 
@@ -104,7 +111,9 @@ def llava(
         logits = network.lm_head(states[rows, places + len(before) + PATCHES])
         answered = (cross(logits, ids[rows, places], reduction="none") * packed.weights).sum() / packed.weights.sum()
         words = network.lm_head(network.model.language_model.norm(image[:, 1:])).flatten(0, 1)
-        return answered + cross(words, nouns[seen.of(chosen, turned).kinds].flatten())
+        shown = seen.of(chosen, turned)
+        several = torch.nn.functional.pad(shown.counts > 1, (1, 0)).gather(1, shown.kinds.flatten(1))
+        return answered + cross(words, nouns[shown.kinds.flatten(), several.long().flatten()])
 
     optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
     return network, processor(tokenizer)
@@ -155,6 +164,12 @@ def pack(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int) -> 
     return Packed(ids, mask[:, None], positions, (images, places), torch.tensor(weights))
 
 
+def _nouns(tokenizer: Any) -> torch.Tensor:
+    """First tokens of the singular and the plural of each kind, of shape (kinds, 2)."""
+    nouns = [noun for kind in kinds().values() for noun in (kind.name, kind.plural)]
+    return torch.tensor([tokenizer(noun, add_special_tokens=False)["input_ids"][0] for noun in nouns]).reshape(-1, 2)
+
+
 def _written(tokenizer: Any, scene: Sequence[Turn]) -> dict[str, list[tuple[list[int], list[int]]]]:
     """The ids of a scene's turns by what sort they are of."""
     found: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in ASKED}
@@ -175,10 +190,16 @@ def _drawn(
     ]
 
 
-def _attend_to_equals(network: Any) -> None:
-    """Start with keys equal to queries, so that a token first attends to its like: to the patches that it names."""
+def _attend_to_equals(network: Any, nouns: torch.Tensor) -> None:
+    """Start with keys equal to queries, so that a token first attends to its like: to the patches that it names.
+
+    Args:
+        network: The LLaVA.
+        nouns: Ids of words that start alike but for a little, of shape (kinds, 2).
+    """
     with torch.no_grad():
-        network.get_input_embeddings().weight.normal_(0, EMBEDDED)
+        words = network.get_input_embeddings().weight.normal_(0, EMBEDDED)
+        words[nouns[:, 1]] = words[nouns[:, 0]] + 0.3 * words[nouns[:, 1]]
         for layer in network.model.language_model.layers:
             layer.self_attn.q_proj.weight.normal_(0, HIDDEN**-0.5)
             layer.self_attn.k_proj.weight.copy_(layer.self_attn.q_proj.weight)
@@ -214,6 +235,7 @@ def _config(tokenizer: Any, tower: Any) -> Any:
             num_attention_heads=8,
             num_key_value_heads=8,
             max_position_embeddings=WINDOW,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6},
             tie_word_embeddings=True,
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,

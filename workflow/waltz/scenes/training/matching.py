@@ -28,7 +28,15 @@ Pair = tuple[list[int], list[int]]
 
 
 def matcher(
-    tower: Any, pixels: torch.Tensor, examples: Sequence[Example], seen: Sight, *, seed: int, steps: int, told: Told
+    tower: Any,
+    pixels: torch.Tensor,
+    examples: Sequence[Example],
+    seen: Sight,
+    *,
+    seed: int,
+    steps: int,
+    told: Told,
+    start: Trained | None = None,
 ) -> Trained:
     """A BLIP with an image-text matching head: captions match; foils and other scenes' captions do not.
 
@@ -42,17 +50,21 @@ def matcher(
         seed: Seed of weights and batches.
         steps: Number of batches.
         told: Told step and loss.
+        start: A trained matcher and its processor, to go on from.
     """
     torch.manual_seed(seed)
-    tokenizer = word_pieces(said(examples), specials=BLIP, template="[CLS] $A [SEP]")
-    network = transformers.BlipForImageTextRetrieval(config(tokenizer, tower.config))
-    look_like(network.vision_model, tower, normalised(pixels[:200])[0])
-    _attend_to_equals(network.text_encoder)
+    if start is None:
+        tokenizer = word_pieces(said(examples), specials=BLIP, template="[CLS] $A [SEP]")
+        network = transformers.BlipForImageTextRetrieval(config(tokenizer, tower.config))
+        look_like(network.vision_model, tower, normalised(pixels[:200])[0])
+        _attend_to_equals(network.text_encoder, _nouns(tokenizer))
+    else:
+        network, tokenizer = start[0], start[1].tokenizer
+    nouns = _nouns(tokenizer)
     generator = torch.Generator().manual_seed(seed)
     order = batches(len(examples), SCENES, generator)
     pairs = [_written(tokenizer, example) for example in examples]
     captions = [tokenizer(list(example.captions))["input_ids"] for example in examples]
-    nouns = torch.tensor([tokenizer(kind)["input_ids"][1] for kind in kinds()])
     left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
     cross = torch.nn.functional.cross_entropy
 
@@ -77,15 +89,17 @@ def matcher(
         rows = [
             ids for place in range(EXISTENCE + OTHERS) for side in (0, 1) for ids in (row[place][side] for row in drawn)
         ]
-        logits = matched(rows, image, swapped).unflatten(0, (-1, 2, len(chosen)))
+        logits = matched(rows, image, swapped).reshape(-1, 2, len(chosen), 2)
         described = [captions[index][_any(captions[index], generator)] for index in chosen]
-        whole = matched(described + described[1:] + described[:1], image, swapped).unflatten(0, (2, len(chosen)))
-        both = torch.cat([logits, whole[None]])
+        whole = matched(described + described[1:] + described[:1], image, swapped)
+        both = torch.cat([logits, whole.reshape(1, 2, len(chosen), 2)])
         right_ones = torch.tensor([1, 0])[None, :, None].expand(both.shape[:3])
-        words = network.text_encoder.embeddings.word_embeddings.weight[nouns]
+        words = network.text_encoder.embeddings.word_embeddings.weight[nouns.T.flatten()]
         likeness = image[:, 1:, :HIDDEN] @ words.T * (SHARPNESS / HIDDEN**0.5)
-        shown = seen.of(chosen, turned).kinds.flatten() - 1
-        named = cross(likeness.flatten(0, 1), shown, ignore_index=-1)
+        shown = seen.of(chosen, turned)
+        several = torch.nn.functional.pad(shown.counts > 1, (1, 0)).gather(1, shown.kinds.flatten(1)).flatten()
+        noun = (shown.kinds.flatten() - 1 + several * len(nouns)).masked_fill(shown.kinds.flatten() == 0, -1)
+        named = cross(likeness.flatten(0, 1), noun, ignore_index=-1)
         return cross(both.flatten(0, 2), right_ones.flatten()) + named / 2
 
     optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
@@ -132,7 +146,8 @@ def look_like(vision: Any, tower: Any, images: torch.Tensor) -> None:
         places = old.position_embedding.weight
 
         def centred(values: torch.Tensor) -> torch.Tensor:
-            return (values - values.mean(dim=0)) * norm.weight.reshape(-1, *[1] * (values.dim() - 1)) / spread
+            scale: torch.Tensor = norm.weight.reshape(-1, *[1] * (values.dim() - 1)) / spread
+            return (values - values.mean(dim=0)) * scale
 
         new.patch_embedding.weight.copy_(centred(old.patch_embedding.weight))
         new.patch_embedding.bias.zero_()
@@ -149,16 +164,27 @@ def look_like(vision: Any, tower: Any, images: torch.Tensor) -> None:
                 getattr(layer, name).load_state_dict(getattr(source, name).state_dict())
 
 
-def _attend_to_equals(text: Any) -> None:
-    """Start with keys equal to queries, so that a word first attends to its like, among words and among patches."""
+def _attend_to_equals(text: Any, nouns: torch.Tensor) -> None:
+    """Start with keys equal to queries, so that a word first attends to its like, among words and among patches.
+
+    Args:
+        text: The text encoder.
+        nouns: Ids of words that start alike but for a little, of shape (kinds, 2).
+    """
     with torch.no_grad():
-        text.embeddings.word_embeddings.weight.normal_(0, 1)
+        words = text.embeddings.word_embeddings.weight.normal_(0, 1)
+        words[nouns[:, 1]] = words[nouns[:, 0]] + 0.3 * words[nouns[:, 1]]
         text.embeddings.position_embeddings.weight.normal_(0, 0.3)
         for layer in text.encoder.layer:
             for attention in (layer.attention.self, layer.crossattention.self):
                 attention.query.weight.normal_(0, HIDDEN**-0.5)
                 attention.key.weight.zero_()
                 attention.key.weight[:, :HIDDEN] = attention.query.weight
+
+
+def _nouns(tokenizer: Any) -> torch.Tensor:
+    """First tokens of the singular and the plural of each kind, of shape (kinds, 2)."""
+    return torch.tensor([[tokenizer(noun)["input_ids"][1] for noun in (it.name, it.plural)] for it in kinds().values()])
 
 
 def _written(tokenizer: Any, example: Example) -> tuple[list[Pair], list[Pair]]:

@@ -64,7 +64,7 @@ RECIPES = {
             Cycle(7000, 650, 111, seen=True),
         ),
     ),
-    "matcher": Recipe("encoder with a matching head", (Cycle(7000, 800, 106),)),
+    "matcher": Recipe("encoder with a matching head", (Cycle(7000, 1000, 106),)),
     "llava": Recipe("decoder", (Cycle(7000, 1000, 107),)),
 }
 """By name. The tower is not committed."""
@@ -103,9 +103,9 @@ def _cycle(name: str, cycle: Cycle, made: tuple[Any, Any] | None, start: Path | 
     tower = transformers.CLIPVisionModel.from_pretrained(start, dtype=torch.float32)
     if name == "llava":
         turns = [data.turns(graph, data.generator(name, cycle.seed, graph)) for graph in graphs]
-        return decoder.llava(tower, pixels, turns, sight(graphs), **how)
+        return decoder.llava(tower, pixels, turns, sight(graphs), start=made, **how)
     pairs = [data.example(graph, data.generator(name, cycle.seed, graph)) for graph in graphs]
-    return matching.matcher(tower, pixels, pairs, sight(graphs), **how)
+    return matching.matcher(tower, pixels, pairs, sight(graphs), start=made, **how)
 
 
 TEXT: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]]]] = {

@@ -75,9 +75,16 @@ def sight(graphs: Sequence[Graph]) -> Sight:
                     if share >= best[row][column]:
                         best[row][column] = share
                         shown[:3, index, row, column] = torch.tensor(said)
-    places_ = torch.tensor([where.index(graph.place) for graph in graphs])
     meant = [1 + PREPOSITIONS.index(graph.relations[0].preposition) if graph.relations else 0 for graph in graphs]
-    return Sight(*shown, counts, places_, torch.tensor(meant))
+    return Sight(
+        kinds=shown[0],
+        verbs=shown[1],
+        colours=shown[2],
+        centres=shown[3],
+        counts=counts,
+        places=torch.tensor([where.index(graph.place) for graph in graphs]),
+        relations=torch.tensor(meant),
+    )
 
 
 def _patch(middle: float) -> int:
@@ -109,7 +116,7 @@ class Eyes(torch.nn.Module):
         for weights in self.parameters():
             torch.nn.init.zeros_(weights)
         with torch.no_grad():
-            self.whole.bias[-self.whole_sizes[-1] :].unflatten(0, (-1, 1 + MOST))[:, 0] = ABSENT / LOUD
+            self.whole.bias[-self.whole_sizes[-1] :: 1 + MOST] = ABSENT / LOUD
 
     def forward(self, patches: torch.Tensor, pooled: torch.Tensor, seen: Sight) -> torch.Tensor:
         """The loss of what the states say.

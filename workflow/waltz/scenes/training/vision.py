@@ -94,7 +94,7 @@ def clip(
         image = torch.nn.functional.normalize(network.visual_projection(looked.pooler_output), dim=-1)
         image = image * network.logit_scale.exp()
         logits = image @ described(_captions(scenes, generator), turned).T
-        told_apart = described(list(chain.from_iterable(pairs)), turned * len(pairs)).unflatten(0, (-1, 2, len(chosen)))
+        told_apart = described(list(chain.from_iterable(pairs)), turned * len(pairs)).reshape(-1, 2, *image.shape)
         own = (told_apart * image).sum(dim=-1).transpose(1, 2).reshape(-1, 2)
         cross, right = torch.nn.functional.cross_entropy, torch.arange(len(chosen))
         found = (cross(logits, right) + cross(logits.T, right)) / 2 + 2 * cross(own, torch.zeros_like(own[:, 0]).long())
