@@ -15,8 +15,9 @@ from waltz.foils.existence import existence, negated
 from waltz.foils.fidelity.compare import alike
 from waltz.foils.fidelity.numbers import cause_existence, reproduce_existence
 from waltz.foils.language import parse
+from waltz.foils.nouns import singular_of
 from waltz.foils.numerals import number_of
-from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement, noun_forms, singular
+from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement, noun_forms
 
 
 def found(question: str, answer: str) -> Candidate | Refused:
@@ -106,8 +107,8 @@ def test_numbers_of_nouns() -> None:
         "selfies": "selfie",
         "teeth": "tooth",
     }
-    assert {word: singular(word) for word in words} == words
-    assert [singular(word) for word in ("bus", "glass", "tennis", "sheep")] == ["bus", "glass", "tennis", "sheep"]
+    assert {word: singular_of(word) for word in words} == words
+    assert [singular_of(word) for word in ("bus", "glass", "tennis", "sheep")] == ["bus", "glass", "tennis", "sheep"]
     assert noun_forms("sheep", "NNS") == Forms("sheep", "sheep")
     assert noun_forms("giraffe", "NN") == Forms("giraffe", "giraffes")
 

@@ -5,7 +5,8 @@ import re
 from spacy.tokens import Doc, Token
 
 from waltz.foils.candidates import Refused
-from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement, inflected, noun_forms, singular, verb_forms
+from waltz.foils.nouns import singular_of
+from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement, inflected, noun_forms, verb_forms
 
 BE = ("is", "are", "was", "were")
 DO = ("do", "does", "did")
@@ -94,7 +95,9 @@ def counted_noun(words: list[Token], many: bool = True) -> Token:
     """
     run = words[: next((place for place, word in enumerate(words) if place and _ends(word, many)), len(words))]
     if many:
-        marked = [place for place, word in enumerate(run) if word.tag_ in PLURAL and singular(word.text) != word.text]
+        marked = [
+            place for place, word in enumerate(run) if word.tag_ in PLURAL and singular_of(word.text) != word.text
+        ]
         last = next((place for place in marked if place + 1 not in marked), None)
         if last is not None:
             return run[last]

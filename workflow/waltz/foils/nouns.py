@@ -1,9 +1,10 @@
-"""Number of English nouns: plural and singular forms by inflect, and what it gets wrong in captions."""
+"""Number of English nouns: plural and singular forms by inflect, held against lemminflect, and what both get wrong."""
 
 from functools import cache
 from typing import Literal
 
 import inflect
+from lemminflect import getLemma
 from spacy.tokens import Token
 
 Number = Literal["sg", "pl"]
@@ -49,7 +50,10 @@ PLURALS = {
 """Where inflect gives another plural than captions have, or changes it back to another singular."""
 SINGULARS = {
     **{plural: singular for singular, plural in PLURALS.items()},
-    **{f"{singular}s": singular for singular in ("beanie", "hoodie", "mustache", "selfie", "sharpie", "wheelie")},
+    **{
+        f"{singular}s": singular
+        for singular in ("beanie", "hoodie", "mustache", "selfie", "sharpie", "smoothie", "wheelie")
+    },
     "bowties": "bowtie",
     "cookies": "cookie",
     "graffiti": "graffiti",
@@ -80,7 +84,10 @@ def plural_of(noun: str) -> str:
 def singular_of(noun: str) -> str:
     """The singular of a plural noun; that of a noun without another one is the noun."""
     lowered = noun.lower()
-    return _cased_as(noun, SINGULARS.get(lowered) or str(_engine().singular_noun(lowered) or lowered).lower())
+    if lowered in SINGULARS:
+        return _cased_as(noun, SINGULARS[lowered])
+    found, known = _engine().singular_noun(lowered), getLemma(lowered, "NOUN", lemmatize_oov=False)
+    return _cased_as(noun, str(known[0] if known and found not in known else found or lowered).lower())
 
 
 def _cased_as(noun: str, other: str) -> str:

@@ -5,15 +5,14 @@ Thesis 3.3 and A.1: existence and counting.
 """
 
 from dataclasses import dataclass
-from functools import cache
 
 import inflect
-from lemminflect import getInflection, getLemma
+from lemminflect import getInflection
+
+from waltz.foils.nouns import plural_of, singular_of
 
 _ENGINE = inflect.engine()
 
-SINGULARS = {"people": "person"} | {f"{noun}s": noun for noun in ("beanie", "hoodie", "selfie", "smoothie")}
-"""Plurals whose singular neither inflect nor lemminflect knows."""
 AGREEING = {"are": "is", "were": "was", "have": "has", "do": "does"}
 """Plural verbs whose singular is no regular form."""
 
@@ -88,25 +87,10 @@ def noun_forms(noun: str, tag: str) -> Forms:
         noun: One word, as it stands in its sentence.
         tag: Its Penn tag, which decides for nouns that are alike in both numbers or unknown.
     """
-    one = singular(noun)
+    one = singular_of(noun)
     if one != noun:
         return Forms(one, noun)
-    return Forms(noun, noun if tag in ("NNS", "NNPS") else plural(noun))
-
-
-@cache
-def singular(noun: str) -> str:
-    """The singular of a plural noun of one word; a word that has none is returned as it is."""
-    found, known = _ENGINE.singular_noun(noun), getLemma(noun.lower(), "NOUN", lemmatize_oov=False)
-    if noun.lower() in SINGULARS:
-        return SINGULARS[noun.lower()]
-    return str(known[0] if known and found not in known else found or noun)
-
-
-@cache
-def plural(noun: str) -> str:
-    """The plural of a singular noun of one word."""
-    return f"{noun}s" if noun.isupper() else str(_ENGINE.plural_noun(noun))
+    return Forms(noun, noun if tag in ("NNS", "NNPS") else plural_of(noun))
 
 
 def verb_forms(verb: str, tag: str, lemma: str) -> Forms:

@@ -17,7 +17,8 @@ from waltz.foils.counting import recounted
 from waltz.foils.existence import negated
 from waltz.foils.fidelity.compare import alike
 from waltz.foils.language import parse
-from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement, noun_forms, plural, verb_forms
+from waltz.foils.nouns import plural_of
+from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement, noun_forms, verb_forms
 
 EXISTING = re.compile(
     r"(?P<opening>there\b|you see\b|)\s*(?P<be>\b(?:is|are)\b|)\s*(?P<quantity>\b(?:no|an?)\b|)\s*(?P<rest>.+?)\s*\.?",
@@ -125,7 +126,7 @@ def _verb(after: list[Token], start: int) -> int | None:
 def _noun(head: Token, number: int) -> Forms:
     """Both numbers of a noun of a released caption, which has the form that the caption's number needs, or should."""
     if number == 1:
-        return Forms(head.text, plural(head.text))
+        return Forms(head.text, plural_of(head.text))
     return Forms(noun_forms(head.text, "NNS").singular, head.text)
 
 
