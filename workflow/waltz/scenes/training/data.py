@@ -12,11 +12,14 @@ from waltz.scenes.entailment import label, nli_pairs, worlds
 from waltz.scenes.examples import corrupted, foils, instructions
 from waltz.scenes.foils import actant_swap
 from waltz.scenes.graph import Graph
-from waltz.scenes.language import captions, contextual_descriptions, plain_descriptions
+from waltz.scenes.language import article, captions, contextual_descriptions, plain_descriptions
+from waltz.scenes.lexicon import kinds
 from waltz.scenes.quantified import number_pair, quantified
 from waltz.scenes.questions import dialogue, questions, statement
 from waltz.scenes.sample import scenes
 from waltz.scenes.training.vision import SIDE, Example
+
+PRESENCE = ("Are there any {1}?", "Is there {0}?", "Do you see any {1}?")
 
 
 def graphs(count: int, seed: int, split: str) -> list[Graph]:
@@ -39,7 +42,7 @@ def sentences(graph: Graph, rng: Random) -> list[str]:
     if asked:
         question, answer = rng.choice(asked)
         found.append(f"{caption.rstrip('.')}. {question} {answer}.")
-    return found + [foil.caption for foil in foils(graph, rng)]
+    return [*found, *(foil.caption for foil in foils(graph, rng)), *_renumbered(graph, rng)]
 
 
 def judged(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
@@ -47,6 +50,11 @@ def judged(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
     good = [*rng.sample(captions(graph, rng), 2), *(foil.foil for foil in foils(graph, rng))]
     bad = [spoilt for text in good if (spoilt := corrupted(text, rng))]
     return [(text, True) for text in good] + [(text, False) for text in bad]
+
+
+def _renumbered(graph: Graph, rng: Random) -> tuple[str, ...]:
+    """A caption with a quantifier, and the same with another number, where the draw allows."""
+    return number_pair(graph, rng) or ()
 
 
 def inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
@@ -82,6 +90,14 @@ def example(graph: Graph, rng: Random) -> Example:
 def turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
     """Prompts about the image with the answers to give."""
     return [turn for _ in range(3) for turn in instructions(graph, rng)]
+
+
+def presence(graph: Graph, rng: Random) -> list[tuple[str, str]]:
+    """Questions whether there are things of a kind, with their answers, as many of kinds that the scene lacks."""
+    present = [entry.kind for entry in graph.objects]
+    absent = rng.sample([name for name in kinds() if name not in present], len(present))
+    asked = [(name, "yes") for name in present] + [(name, "no") for name in absent]
+    return [(rng.choice(PRESENCE).format(article(name), kinds()[name].plural), answer) for name, answer in asked * 2]
 
 
 def generator(purpose: str, seed: int, graph: Graph) -> Random:

@@ -133,8 +133,8 @@ def causal_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) ->
         transformers.GPT2Config(
             vocab_size=len(tokenizer),
             n_positions=96,
-            n_embd=96,
-            n_layer=3,
+            n_embd=48,
+            n_layer=2,
             n_head=4,
             resid_pdrop=0.0,
             embd_pdrop=0.0,
