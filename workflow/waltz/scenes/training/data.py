@@ -13,10 +13,12 @@ from waltz.scenes.examples import corrupted, foils, instructions
 from waltz.scenes.foils import actant_swap
 from waltz.scenes.graph import Graph
 from waltz.scenes.language import captions, contextual_descriptions, plain_descriptions
+from waltz.scenes.prepositions import exchanged_preposition
 from waltz.scenes.quantified import number_pair, quantified
 from waltz.scenes.questions import dialogue, questions, statement
 from waltz.scenes.sample import scenes
 from waltz.scenes.training.vision import SIDE, Example
+from waltz.scenes.truth import in_grammar
 
 
 def graphs(count: int, seed: int, split: str) -> list[Graph]:
@@ -39,21 +41,30 @@ def sentences(graph: Graph, rng: Random) -> list[str]:
     if asked:
         question, answer = rng.choice(asked)
         found.append(f"{caption.rstrip('.')}. {question} {answer}.")
-    return found + [foil.caption for foil in foils(graph, rng)]
+    return [*found, *(foil.caption for foil in foils(graph, rng)), *_renumbered(graph, rng)]
 
 
 def judged(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
     """Acceptable sentences, true and false ones, and as many corrupted ones."""
-    good = [*rng.sample(captions(graph, rng), 2), *(foil.foil for foil in foils(graph, rng))]
+    good = [*rng.sample(captions(graph, rng), 2), *(foil.foil for foil in foils(graph, rng)), *_renumbered(graph, rng)]
+    good += actant_swap(graph) or ()
+    exchanged = exchanged_preposition(rng.choice(captions(graph, rng)), rng)
+    if exchanged and in_grammar(exchanged):
+        good.append(exchanged)
     bad = [spoilt for text in good if (spoilt := corrupted(text, rng))]
     return [(text, True) for text in good] + [(text, False) for text in bad]
+
+
+def _renumbered(graph: Graph, rng: Random) -> tuple[str, ...]:
+    """A caption with a quantifier, and the same with another number, where the draw allows."""
+    return number_pair(graph, rng) or ()
 
 
 def inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
     """Premise, hypothesis and label, as truth decides it over the worlds that the premise leaves open.
 
-    Half of the pairs have other quantifiers; captions whose number or whose actants are exchanged are among the
-    hypotheses, and as many true ones as like their premise.
+    Half of the pairs have other quantifiers; captions whose number, actants or one preposition are exchanged are among
+    the hypotheses, and as many true ones as like their premise.
     """
     pairs = [(pair.premise, pair.hypothesis) for pair in nli_pairs(graph, rng)]
     pairs = [(_requantified(graph, *pair, rng) if rng.random() < 0.5 else pair) for pair in pairs]
@@ -63,6 +74,12 @@ def inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
     swapped = actant_swap(graph)
     if swapped:
         pairs.append(swapped)
+    described = [(rng.choice(captions(graph, rng)), rng.choice(captions(graph, rng))) for _ in range(2)]
+    pairs += [
+        (rng.choice((text, other)), exchanged)
+        for text, other in described
+        if (exchanged := exchanged_preposition(text, rng))
+    ]
     labels = [label(premise, hypothesis, worlds(graph, hypothesis)) for premise, hypothesis in pairs]
     return [(*pair, found) for pair, found in zip(pairs, labels, strict=True) if found]
 
