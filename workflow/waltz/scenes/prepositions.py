@@ -1,4 +1,4 @@
-"""Captions with one preposition exchanged for another, as the relations instrument makes them: true, false or neither."""
+"""Captions with one preposition exchanged, as the relations instrument makes them: true, false or neither."""
 
 import re
 from random import Random
