@@ -1,5 +1,6 @@
 """What the scenes' models learn from: captions, foils, NLI pairs, spoilt sentences and instructions."""
 
+import re
 from collections.abc import Iterator
 from random import Random
 
@@ -7,10 +8,16 @@ from waltz.scenes.entailment import Pair, nli_pairs
 from waltz.scenes.foils import Foil, foils
 from waltz.scenes.graph import Graph
 from waltz.scenes.language import captions
+from waltz.scenes.prepositions import exchanged_preposition
+from waltz.scenes.quantified import PLURAL, SINGULAR
 from waltz.scenes.questions import questions
 from waltz.scenes.sample import scene
 from waltz.scenes.truth import in_grammar
 
+MISFITTING = 0.4
+"""Share of the attempts that put in a word that does not go with its noun."""
+DEFINITE = re.compile(r"\b(?P<before>at|in|on)(?: the| an?)? (?P<noun>[a-z]+)\b")
+"""A place or a time: a preposition with a noun."""
 AGREEMENT = {"is": "are", "are": "is", "a": "three", "an": "two", "two": "a", "three": "a"}
 
 
@@ -29,15 +36,29 @@ def caption_stream(seed: int, start: int = 0, split: str = "training") -> Iterat
 
 
 def corrupted(text: str, rng: Random) -> str | None:
-    """A sentence spoilt in word order, agreement or by a missing word; None where it stays inside the grammar."""
+    """A sentence spoilt in word order, agreement, by a missing word, or by a preposition or quantifier that does not go
+    with its noun; None where it stays inside the grammar."""
     words = text.rstrip(".").split()
     for _ in range(6):
-        spoilt = _spoil(list(words), rng)
-        result = " ".join(spoilt)
-        result = result[0].upper() + result[1:] + ("." if text.endswith(".") else "")
+        result = _misfitting(text, rng) if rng.random() < MISFITTING else " ".join(_spoil(list(words), rng))
+        result = result[0].upper() + result[1:].rstrip(".") + ("." if text.endswith(".") else "")
         if result != text and not in_grammar(result):
             return result
     return None
+
+
+def _misfitting(text: str, rng: Random) -> str:
+    """A text with another preposition, or with a quantifier before a definite noun ("in some rooms")."""
+    if rng.random() < 0.5:
+        return exchanged_preposition(text, rng) or text
+    places = list(DEFINITE.finditer(text))
+    if not places:
+        return text
+    place = rng.choice(places)
+    noun = place.group("noun")
+    plural = noun + ("es" if noun.endswith(("ch", "s", "sh", "x")) else "s")
+    new = rng.choice([*(f"{words} {plural}" for words in PLURAL), *(f"{words} {noun}" for words in SINGULAR)])
+    return f"{text[: place.start()]}{place.group('before')} {new}{text[place.end() :]}"
 
 
 def _spoil(words: list[str], rng: Random) -> list[str]:

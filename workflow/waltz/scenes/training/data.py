@@ -14,10 +14,12 @@ from waltz.scenes.foils import actant_swap
 from waltz.scenes.graph import Graph
 from waltz.scenes.language import article, captions, contextual_descriptions, plain_descriptions
 from waltz.scenes.lexicon import kinds
+from waltz.scenes.prepositions import exchanged_preposition
 from waltz.scenes.quantified import number_pair, quantified
 from waltz.scenes.questions import dialogue, questions, statement
 from waltz.scenes.sample import scenes
 from waltz.scenes.training.vision import SIDE, Example
+from waltz.scenes.truth import in_grammar
 
 PRESENCE = ("Are there any {1}?", "Is there {0}?", "Do you see any {1}?")
 
@@ -47,7 +49,11 @@ def sentences(graph: Graph, rng: Random) -> list[str]:
 
 def judged(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
     """Acceptable sentences, true and false ones, and as many corrupted ones."""
-    good = [*rng.sample(captions(graph, rng), 2), *(foil.foil for foil in foils(graph, rng))]
+    good = [*rng.sample(captions(graph, rng), 2), *(foil.foil for foil in foils(graph, rng)), *_renumbered(graph, rng)]
+    good += actant_swap(graph) or ()
+    exchanged = exchanged_preposition(rng.choice(captions(graph, rng)), rng)
+    if exchanged and in_grammar(exchanged):
+        good.append(exchanged)
     bad = [spoilt for text in good if (spoilt := corrupted(text, rng))]
     return [(text, True) for text in good] + [(text, False) for text in bad]
 
@@ -60,8 +66,8 @@ def _renumbered(graph: Graph, rng: Random) -> tuple[str, ...]:
 def inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
     """Premise, hypothesis and label, as truth decides it over the worlds that the premise leaves open.
 
-    Half of the pairs have other quantifiers; captions whose number or whose actants are exchanged are among the
-    hypotheses, and as many true ones as like their premise.
+    Half of the pairs have other quantifiers; captions whose number, actants or one preposition are exchanged are among
+    the hypotheses, and as many true ones as like their premise.
     """
     pairs = [(pair.premise, pair.hypothesis) for pair in nli_pairs(graph, rng)]
     pairs = [(_requantified(graph, *pair, rng) if rng.random() < 0.5 else pair) for pair in pairs]
@@ -71,6 +77,12 @@ def inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
     swapped = actant_swap(graph)
     if swapped:
         pairs.append(swapped)
+    described = [(rng.choice(captions(graph, rng)), rng.choice(captions(graph, rng))) for _ in range(2)]
+    pairs += [
+        (rng.choice((text, other)), exchanged)
+        for text, other in described
+        if (exchanged := exchanged_preposition(text, rng))
+    ]
     labels = [label(premise, hypothesis, worlds(graph, hypothesis)) for premise, hypothesis in pairs]
     return [(*pair, found) for pair, found in zip(pairs, labels, strict=True) if found]
 

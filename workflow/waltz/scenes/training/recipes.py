@@ -51,7 +51,7 @@ class Recipe:
 
 RECIPES = {
     "masked-lm": Recipe("SpanBERT's and BERT's place in proposals, GRUEN's likelihood", (Cycle(9000, 2600, 101),)),
-    "acceptability": Recipe("GRUEN's CoLA classifier", (Cycle(9000, 900, 102),)),
+    "acceptability": Recipe("GRUEN's CoLA classifier", (Cycle(9000, 2400, 102),)),
     "nli": Recipe("the NLI filter", (Cycle(7000, 1800, 103),)),
     "causal-lm": Recipe("text-only baseline", (Cycle(9000, 900, 104),)),
     "tower": Recipe("a CLIP half-way", (Cycle(9000, 1200, 105),)),
