@@ -6,8 +6,11 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from typer.testing import CliRunner
 
-from workflow_checkout import Checkout
+import annotation_platforms as platforms
+from waltz.cli_people import app as people
+from workflow_checkout import Checkout, checkout
 
 INSTRUMENTS = ("existence", "plurality", "relations", "action-replacement")
 """One without a filter, one with filters, one that a model proposes as well, one with a ranking; the others share
@@ -16,13 +19,11 @@ their rules."""
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory, tiny_model_folder):
-    from workflow_checkout import checkout
-
     done = checkout(tmp_path_factory.mktemp("scenes") / "waltz", tiny_model_folder)
     study = yaml.safe_load((done.folder / "config" / "scenes.yaml").read_text())
     study["scenes"] |= {"count": 40, "models": ["acceptability"], "held_out": 20}
     study["instruments"] = {name: study["instruments"][name] for name in INSTRUMENTS}
-    study["reporting"]["resamples"] = 50
+    study["reporting"]["resamples"] = 100
     (done.folder / "tiny.yaml").write_text(yaml.safe_dump({**study, "study": "tiny"}, sort_keys=False))
     done.snakemake()
     return done
@@ -177,3 +178,36 @@ def test_one_core_or_two_give_the_same_bytes_and_another_seed_another_choice(dra
     moved = {name for name in again if other[name] != again[name]}
     assert {f"tiny/benchmark/chosen/{name}.parquet" for name in ("plurality", "existence")} <= moved
     assert all(name.startswith("tiny/benchmark/") for name in moved)
+
+
+def test_answers_of_people_take_the_place_of_the_oracle(drawn, tmp_path):
+    """Items go out as tasks, come back as answers, and the study that names them counts their votes."""
+    copy = Checkout(tmp_path / "waltz")
+    shutil.copytree(drawn.folder, copy.folder, symlinks=True)
+    table = "results/tiny/benchmark/existence.parquet"
+    items = {row["item_id"]: row for row in pq.read_table(copy.folder / table).to_pylist()}
+    common = ["--items", str(copy.folder / table), "--platform", "mturk", "--seed", "3"]
+    tasks = ["export", *common, "--folder", str(tmp_path / "tasks"), "--image-prefix", "https://images.example/"]
+    assert CliRunner().invoke(people, tasks).exit_code == 0
+    keys = json.loads((tmp_path / "tasks/keys/existence.json").read_text())["tasks"]
+    assert {task["item_id"] for task in keys} == set(items)
+    doubted = sorted(items)[0]
+    answers = [
+        (task["task"], person, "both" if task["item_id"] == doubted and person != "w1" else task["caption_position"])
+        for task in keys
+        for person in ("w1", "w2", "w3")
+    ]
+    results = platforms.write_results("mturk", tmp_path / "results", answers)
+    given = ["import", str(results), *common, "--output", str(copy.folder / "answers.csv")]
+    done = CliRunner().invoke(people, given)
+    assert done.exit_code == 0, done.output
+    copy.change("benchmark.annotations", {"existence": "answers.csv"})
+    assert copy.jobs("vote") == {"existence"}
+    copy.snakemake(table)
+    voted = {row["item_id"]: row for row in pq.read_table(copy.folder / table).to_pylist()}
+    assert {row["voter"] for row in voted.values()} == {"people"}
+    assert voted.keys() == items.keys()
+    told = {key: (row["votes_caption"], row["votes_other"], row["valid"]) for key, row in voted.items()}
+    assert told == dict.fromkeys(items, (3, 0, True)) | {doubted: (1, 2, False)}
+    annotations = pq.read_table(copy.folder / "results/tiny/benchmark/annotations/existence.parquet")
+    assert len(annotations) == 3 * len(items)
