@@ -16,6 +16,7 @@ from waltz.core.study import (
     study_file,
     validate,
 )
+from waltz.foils.instruments import MAKERS
 from waltz.models.registry import decisive, resolve, weight_files
 
 
@@ -44,9 +45,9 @@ SCORED = config.get("evaluation", {}).get("datasets", [])
 SCORING_MODELS = config.get("evaluation", {}).get("models", [])
 
 
-def code(script):
-    """Digest of a rule's script and of all in waltz that it imports."""
-    return digest(HERE / "workflow/scripts" / script)
+def code(script, *modules):
+    """Digest of a rule's script and of all in waltz that it imports, or that is named."""
+    return digest(HERE / "workflow/scripts" / script, *modules)
 
 
 def study(key):

@@ -1,6 +1,9 @@
 """Stage foils: every candidate of every instrument, before any filter."""
 
-WORDNET = sorted(str(path) for path in (HERE / "resources/wordnet").iterdir())
+ACTION_TABLES = [
+    "workflow/waltz/foils/nouns.yaml",
+    *(f"resources/wordnet/{name}" for name in ("verbs.tsv", "nouns.tsv")),
+]
 RELEASED = [
     name for name, entry in DATASETS.items() if entry["format"] == "valse-release"
 ]
@@ -11,7 +14,11 @@ rule candidates:
     input:
         rows=lambda wildcards: f"<results>/sources/{INSTRUMENTS[wildcards.instrument]['source']}.parquet",
         weights=lambda wildcards: weight_files_of(proposing_model(wildcards.instrument)),
-        wordnet=WORDNET,
+        tables=lambda wildcards: (
+            ACTION_TABLES
+            if wildcards.instrument in ("action-replacement", "actant-swap")
+            else []
+        ),
     output:
         candidates="<results>/foils/{instrument}.parquet",
         run="<results>/foils/{instrument}.run.json",
@@ -36,7 +43,7 @@ rule candidates:
             if proposing_model(wildcards.instrument)
             else {}
         ),
-        code=code("candidates.py"),
+        code=lambda wildcards: code("candidates.py", MAKERS[wildcards.instrument]),
     script:
         "../workflow/scripts/candidates.py"
 
@@ -45,6 +52,7 @@ rule reproduce:
     """Released items made again by the foiling functions from their inputs, and why others are not."""
     input:
         unpack(released_files),
+        tables=ACTION_TABLES,
     output:
         shares="<results>/foils/fidelity/shares.parquet",
         misses="<results>/foils/fidelity/misses.parquet",

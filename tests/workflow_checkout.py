@@ -64,6 +64,17 @@ class Checkout:
         names = [line.split()[0] for line in lines[start:] if line.strip()]
         return set(names[: names.index("total")]) - {"all"}
 
+    def jobs(self, rule: str) -> set[str]:
+        """Instruments, or other wildcards, for which a dry run would run a rule."""
+        found: dict[str, set[str]] = {}
+        name = ""
+        for line in self.snakemake("--dry-run").splitlines():
+            if line.startswith(("rule ", "localrule ")):
+                name = line.split()[1].rstrip(":")
+            elif line.startswith("    wildcards: "):
+                found.setdefault(name, set()).add(line.partition("=")[2])
+        return found.get(rule, set())
+
     def edit(self, file: str, old: str, new: str) -> None:
         path = self.folder / file
         text = path.read_text()

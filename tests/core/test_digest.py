@@ -23,13 +23,13 @@ def digest_of(tmp_path, monkeypatch):
         (package / name).write_text(text)
     script = tmp_path / "script.py"
 
-    def digest(text=SCRIPT, **changes):
+    def digest(text=SCRIPT, named=(), **changes):
         for name, content in changes.items():
             (package / name.replace("__", "/")).with_suffix(".py").write_text(content)
         script.write_text(text)
         module = importlib.reload(sys.modules["waltz.core.digest"])
         monkeypatch.setattr(module, "PACKAGE", package)
-        return module.digest(script)
+        return module.digest(script, *named)
 
     importlib.import_module("waltz.core.digest")
     return digest
@@ -51,6 +51,14 @@ def test_a_change_in_the_script_counts(digest_of):
 
 def test_a_change_in_a_module_that_nothing_imports_does_not_count(digest_of):
     assert digest_of() == digest_of(other="VALUE = 2\n")
+
+
+def test_modules_that_are_named_count_with_what_they_import(digest_of):
+    named = ("waltz.lazy",)
+    before = digest_of(named=named)
+    assert before != digest_of()
+    assert before != digest_of(named=named, other="VALUE = 4\n")
+    assert digest_of(named=("waltz.stage",)) == digest_of()
 
 
 def test_an_import_inside_a_function_and_of_a_module_by_name_counts(digest_of):

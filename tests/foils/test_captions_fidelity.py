@@ -1,54 +1,9 @@
-"""Released items of plurality and relations among the candidates of the captions that they were made from."""
-
-import json
-from collections import Counter
-from pathlib import Path
-from typing import Any
+"""Why released items of plurality and relations are not among the candidates of their captions."""
 
 import pytest
 
-from waltz.foils.captions import parsed, readable
+from waltz.foils.captions import readable
 from waltz.foils.fidelity.captions import cause_plurality, cause_relations, reproduce_plurality, reproduce_relations
-from waltz.foils.relations import attested, slots
-
-
-def same(text: str) -> str:
-    return "".join(text.lower().split()).rstrip(".")
-
-
-def found(item: dict[str, Any], candidates: list[Any]) -> bool:
-    pair = (same(item["caption"]), same(item["foil"]))
-    return any((same(candidate.caption), same(candidate.foil)) == pair for candidate in candidates)
-
-
-@pytest.fixture(scope="module")
-def captions(shared_data: Path) -> dict[int, str]:
-    read = json.loads((shared_data / "coco_captions/captions_val2017.json").read_text(encoding="utf-8"))
-    return {row["id"]: row["caption"] for row in read["annotations"]}
-
-
-def test_plurality_reaches_its_share(shared_data: Path, captions: dict[int, str]):
-    items = list(json.loads((shared_data / "valse/plurals.json").read_text(encoding="utf-8")).values())
-    causes: Counter[str] = Counter()
-    sample = items[::2]
-    for item in sample:
-        candidates = reproduce_plurality(item, captions[item["dataset_idx"]])
-        causes["reproduced" if found(item, candidates) else cause_plurality(item, candidates)] += 1
-    assert causes["reproduced"] >= 0.93 * len(sample), causes
-    assert len(causes) > 3
-
-
-def test_relations_reach_their_share(shared_data: Path, captions: dict[int, str]):
-    items = list(json.loads((shared_data / "valse/relations.json").read_text(encoding="utf-8")).values())
-    tenth = list(captions.values())[::10]  # what a tenth of the captions attests, all of them attest
-    sequences = attested(slot for doc in parsed(tenth) for slot in slots(doc))
-    reproduced = 0
-    sample = items[::2]
-    for item in sample:
-        candidates = reproduce_relations(item, captions[item["dataset_idx"]], sequences)
-        reproduced += found(item, candidates)
-    assert reproduced >= 0.96 * len(sample)
-
 
 STREET = {"classes": "street", "classes_foil": "streets", "orig_caption": "A bus on the street."}
 

@@ -1,27 +1,41 @@
-"""The default study: drawn, written, read back, reported."""
+"""The default study: drawn, written, read back, built, reported."""
 
 import json
+import shutil
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from typer.testing import CliRunner
+
+import annotation_platforms as platforms
+from waltz.cli_people import app as people
+from workflow_checkout import Checkout, checkout
+
+INSTRUMENTS = ("existence", "plurality", "relations", "action-replacement")
+"""One without a filter, one with filters, one that a model proposes as well, one with a ranking; the others share
+their rules."""
 
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory, tiny_model_folder):
-    from workflow_checkout import checkout
-
     done = checkout(tmp_path_factory.mktemp("scenes") / "waltz", tiny_model_folder)
     study = yaml.safe_load((done.folder / "config" / "scenes.yaml").read_text())
     study["scenes"] |= {"count": 40, "models": ["acceptability"], "held_out": 20}
+    study["instruments"] = {name: study["instruments"][name] for name in INSTRUMENTS}
+    study["reporting"]["resamples"] = 100
     (done.folder / "tiny.yaml").write_text(yaml.safe_dump({**study, "study": "tiny"}, sort_keys=False))
     done.snakemake()
     return done
 
 
-def test_every_source_is_read_back_and_every_image_opens(drawn):
+@pytest.fixture
+def results(drawn):
+    return drawn.folder / "results" / "tiny"
+
+
+def test_every_source_is_read_back_and_every_image_opens(drawn, results):
     study = yaml.safe_load((drawn.folder / "tiny.yaml").read_text())
-    results = drawn.folder / "results" / "tiny"
     for name, entry in study["sources"].items():
         record = json.loads((results / f"sources/{name}.run.json").read_text())
         rows = pq.read_table(results / f"sources/{name}.parquet")
@@ -33,14 +47,104 @@ def test_every_source_is_read_back_and_every_image_opens(drawn):
     assert len(pq.read_table(results / "sources/coco.parquet")) == 5 * 40
 
 
-def test_the_page_shows_sheet_sources_and_scores(drawn):
-    page = (drawn.folder / "results/tiny/reporting/index.html").read_text()
-    for text in ("figures/scenes.png", "visual7w", "AUROC against corrupted sentences", "0 images cannot be used"):
-        assert text in page
+def test_the_page_shows_sheet_sources_scores_and_what_was_built(results):
+    page = (results / "reporting/index.html").read_text()
+    shown = ("figures/scenes.png", "visual7w", "AUROC against corrupted sentences", "0 images cannot be used")
+    built = ("Funnel", "Oracle", "Blind audit", *INSTRUMENTS)
+    for text in (*shown, *built):
+        assert text.lower() in page.lower(), text
+
+
+@pytest.mark.parametrize("instrument", INSTRUMENTS)
+def test_every_candidate_is_an_item_or_says_why_not(results, instrument):
+    candidates = pq.read_table(results / f"foils/{instrument}.parquet").to_pylist()
+    filtered = pq.read_table(results / f"filters/{instrument}.parquet").to_pylist()
+    chosen = pq.read_table(results / f"benchmark/chosen/{instrument}.parquet").to_pylist()
+    items = pq.read_table(results / f"benchmark/{instrument}.parquet").to_pylist()
+    ids = [row["item_id"] for row in candidates]
+    for rows in (filtered, chosen):
+        assert sorted(row["item_id"] for row in rows) == sorted(ids)
+        assert all(row["kept"] == (row["rejected"] is None) for row in rows)
+    assert {row["item_id"] for row in items} == {row["item_id"] for row in chosen if row["kept"]}
+    assert len(items) > 5
+    assert {row["voter"] for row in items} == {"oracle"}
+    records = [json.loads((results / f"{stage}/{instrument}.run.json").read_text()) for stage in ("foils", "filters")]
+    assert [record["rows_out"] for record in records] == [len(ids), sum(row["kept"] for row in filtered)]
+    funnel = pq.read_table(results / "benchmark/funnel.parquet").to_pylist()
+    counts = {row["step"]: row["count"] for row in funnel if row["instrument"] == instrument}
+    assert (counts["candidates"], counts["balanced"]) == (len(ids), len(items))
+    assert sum(part["count"] for row in funnel if row["instrument"] == instrument for part in row["lost"]) == (
+        len(ids) - counts["valid"]
+    )
+
+
+def test_by_the_oracle_captions_are_true_and_rules_foils_false(results):
+    shares = {
+        (row["instrument"], row["candidates"], row["metric"]): row
+        for row in pq.read_table(results / "benchmark/oracle.parquet").to_pylist()
+    }
+    for instrument in INSTRUMENTS:
+        assert shares[instrument, "attested", "captions_true"]["value"] >= 99
+    for instrument in ("existence", "plurality", "action-replacement"):
+        assert shares[instrument, "items", "foils_false"]["value"] >= 97
+    judges = pq.read_table(results / "benchmark/audit.parquet").to_pylist()
+    assert {row["judge"] for row in judges} == {"causal LM", "GRUEN", "masked LM", "nli", "length"}
 
 
 def test_a_second_run_has_nothing_to_do(drawn):
     assert drawn.planned() == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "rerun"),
+    [
+        ("foils/plurality.py", '{"baggage", "hair"', '{"baggages", "hair"', {"plurality"}),
+        ("foils/actions.py", '"no form of another', '"not a form of another', {"action-replacement"}),
+        ("foils/captions.py", "len(letters) > 1", "len(letters) > 2", {"plurality", "relations"}),
+        ("foils/nouns.yaml", "\n", "\n\n", {"action-replacement"}),
+    ],
+)
+def test_an_edit_reruns_the_instruments_whose_code_it_is(drawn, file, old, new, rerun):
+    path = drawn.folder / "workflow/waltz" / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    try:
+        assert drawn.jobs("candidates") == rerun
+    finally:
+        path.write_text(text)
+
+
+def test_what_follows_an_edited_instrument_runs_again(drawn):
+    path = drawn.folder / "workflow/waltz/foils/plurality.py"
+    text = path.read_text()
+    path.write_text(text.replace('"baggage"', '"baggages"'))
+    follow = {"filter_candidates", "choose", "vote", "funnel", "oracle", "audit", "validation_statistics", "page"}
+    try:
+        assert drawn.planned() == {"candidates", "frequency_figures", *follow}
+    finally:
+        path.write_text(text)
+
+
+def changed(drawn, key, value):
+    """Rules planned, and instruments filtered, after one key of the study changed; it is put back."""
+    path = drawn.folder / "tiny.yaml"
+    text = path.read_text()
+    drawn.change(key, value)
+    try:
+        return drawn.planned(), drawn.jobs("filter_candidates")
+    finally:
+        path.write_text(text)
+
+
+def test_another_threshold_filters_again_and_makes_no_candidate(drawn):
+    planned, filtered = changed(drawn, "filters.grammaticality", 0.6)
+    assert filtered == {"plurality", "relations"}
+    assert "candidates" not in planned
+
+
+def test_another_limit_of_the_audit_audits_only(drawn):
+    assert changed(drawn, "benchmark.audit", 70) == ({"audit", "page"}, set())
 
 
 def test_an_edited_table_of_the_world_draws_it_anew(drawn):
@@ -50,3 +154,60 @@ def test_an_edited_table_of_the_world_draws_it_anew(drawn):
     assert {"draw_scenes", "source", "scene_model_scores", "page"} <= drawn.planned()
     path.write_text(text)
     assert drawn.planned() == set()
+
+
+def built(folder):
+    """Content of every Parquet file of the stages foils, filters and benchmark."""
+    stages = ("foils", "filters", "benchmark")
+    return {name: data for name, data in Checkout(folder).parquet().items() if name.split("/")[1] in stages}
+
+
+def test_one_core_or_two_give_the_same_bytes_and_another_seed_another_choice(drawn, tmp_path):
+    copy = Checkout(tmp_path / "waltz")
+    shutil.copytree(drawn.folder, copy.folder, symlinks=True)
+    for stage in ("foils", "filters", "benchmark"):
+        shutil.rmtree(copy.folder / "results/tiny" / stage)
+    tables = ["results/tiny/benchmark/funnel.parquet", "results/tiny/benchmark/oracle.parquet"]
+    copy.snakemake("--cores", "1", *tables)
+    again, before = built(copy.folder), built(drawn.folder)
+    assert len(again) > 18
+    assert {name: again[name] == before[name] for name in again} == dict.fromkeys(again, True)
+    copy.change("seed", 7)
+    copy.snakemake(*tables)
+    other = built(copy.folder)
+    moved = {name for name in again if other[name] != again[name]}
+    assert {f"tiny/benchmark/chosen/{name}.parquet" for name in ("plurality", "existence")} <= moved
+    assert all(name.startswith("tiny/benchmark/") for name in moved)
+
+
+def test_answers_of_people_take_the_place_of_the_oracle(drawn, tmp_path):
+    """Items go out as tasks, come back as answers, and the study that names them counts their votes."""
+    copy = Checkout(tmp_path / "waltz")
+    shutil.copytree(drawn.folder, copy.folder, symlinks=True)
+    table = "results/tiny/benchmark/existence.parquet"
+    items = {row["item_id"]: row for row in pq.read_table(copy.folder / table).to_pylist()}
+    common = ["--items", str(copy.folder / table), "--platform", "mturk", "--seed", "3"]
+    tasks = ["export", *common, "--folder", str(tmp_path / "tasks"), "--image-prefix", "https://images.example/"]
+    assert CliRunner().invoke(people, tasks).exit_code == 0
+    keys = json.loads((tmp_path / "tasks/keys/existence.json").read_text())["tasks"]
+    assert {task["item_id"] for task in keys} == set(items)
+    doubted = sorted(items)[0]
+    answers = [
+        (task["task"], person, "both" if task["item_id"] == doubted and person != "w1" else task["caption_position"])
+        for task in keys
+        for person in ("w1", "w2", "w3")
+    ]
+    results = platforms.write_results("mturk", tmp_path / "results", answers)
+    given = ["import", str(results), *common, "--output", str(copy.folder / "answers.csv")]
+    done = CliRunner().invoke(people, given)
+    assert done.exit_code == 0, done.output
+    copy.change("benchmark.annotations", {"existence": "answers.csv"})
+    assert copy.jobs("vote") == {"existence"}
+    copy.snakemake(table)
+    voted = {row["item_id"]: row for row in pq.read_table(copy.folder / table).to_pylist()}
+    assert {row["voter"] for row in voted.values()} == {"people"}
+    assert voted.keys() == items.keys()
+    told = {key: (row["votes_caption"], row["votes_other"], row["valid"]) for key, row in voted.items()}
+    assert told == dict.fromkeys(items, (3, 0, True)) | {doubted: (1, 2, False)}
+    annotations = pq.read_table(copy.folder / "results/tiny/benchmark/annotations/existence.parquet")
+    assert len(annotations) == 3 * len(items)

@@ -14,7 +14,8 @@ from waltz.core.job import job, progress
 from waltz.core.record import write_record
 from waltz.core.schema import CANDIDATES
 from waltz.foils.candidates import Refused, Tally, candidate_row
-from waltz.foils.instruments import Help, distinct, made, of_splits
+from waltz.foils.instruments import distinct, made, of_splits
+from waltz.foils.needs import Needs
 from waltz.foils.proposals import fitting, proposals
 from waltz.models.masked import load_masked_model
 from waltz.models.registry import ModelSpec
@@ -26,7 +27,7 @@ settings = params.settings
 tally = Tally()
 
 
-def written(needs: Help, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def written(needs: Needs, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Rows of the candidates layout; refused source rows are counted."""
     numbers: dict[str, int] = {}
     for row, found in distinct(made(instrument, rows, needs)):
@@ -45,12 +46,12 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         rows = of_splits(rows, settings["splits"], f"instruments.{instrument}.splits")
     tally.rows = len(rows)
     stored = Path(snakemake.output.candidates).parent / ".store" / instrument
-    needs = Help()
+    needs = Needs()
     with progress(len(rows), "slot", instrument) as bar:
         if params.model:
             model = load_masked_model(ModelSpec(**params.model[0]), device)
             longest, best = params.proposals["longest"], params.proposals["best"]
-            needs = Help(
+            needs = Needs(
                 propose=partial(proposals, model=model, longest=longest, top=best, stored=stored, done=bar.update),
                 fit=partial(fitting, model=model, stored=stored, done=bar.update),
                 tokens=lambda text: len(model.tokens(text)),

@@ -7,6 +7,7 @@ Snakemake sees a script's file time, not the modules it imports. Each rule carri
 import ast
 import functools
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import waltz
@@ -14,29 +15,30 @@ import waltz
 PACKAGE = Path(waltz.__file__).parent
 
 
-def digest(script: str | Path) -> str:
+def digest(script: str | Path, *modules: str) -> str:
     """Digest of a script and of every module of `waltz` that it imports, directly or not.
 
     Args:
         script: Path of a Python file.
+        modules: Modules of `waltz` that it imports by a name that its code does not hold.
     Returns:
         16 hexadecimal digits.
     """
-    return _digest(Path(script).resolve())
+    return _digest(Path(script).resolve(), modules)
 
 
 @functools.cache
-def _digest(script: Path) -> str:
+def _digest(script: Path, modules: tuple[str, ...]) -> str:
     total = hashlib.sha256(_syntax(script).encode())
-    for name, file in sorted(_closure(script).items()):
+    for name, file in sorted(_closure(script, modules).items()):
         total.update(name.encode() + b"\0" + _syntax(file).encode())
     return total.hexdigest()[:16]
 
 
-def _closure(script: Path) -> dict[str, Path]:
-    """Modules of the package that a file needs, by name."""
-    found: dict[str, Path] = {}
-    waiting = [script]
+def _closure(script: Path, modules: Iterable[str]) -> dict[str, Path]:
+    """Modules of the package that a file and some modules need, by name."""
+    found = _files(modules)
+    waiting = [script, *found.values()]
     while waiting:
         new = {name: file for name, file in _imports(waiting.pop()).items() if name not in found}
         found.update(new)
@@ -64,7 +66,12 @@ def _imports(file: Path) -> dict[str, Path]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             named.add(node.module)
             named.update(f"{node.module}.{alias.name}" for alias in node.names)
-    parts = [name.split(".") for name in named if name.split(".")[0] == PACKAGE.name]
+    return _files(named)
+
+
+def _files(names: Iterable[str]) -> dict[str, Path]:
+    """Files of the modules that some names stand for or lie in, by name."""
+    parts = [name.split(".") for name in names if name.split(".")[0] == PACKAGE.name]
     modules = {".".join(part[:length]) for part in parts for length in range(1, len(part) + 1)}
     return {module: found for module in modules if (found := _file(module))}
 

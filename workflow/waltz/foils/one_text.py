@@ -1,6 +1,7 @@
 """Candidates of a single text, for those instruments that need nothing but the text."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 
 from waltz.core.errors import UserError
 from waltz.foils.candidates import Found, Refused
@@ -8,6 +9,7 @@ from waltz.foils.captions import parsed
 from waltz.foils.coreference import coreference
 from waltz.foils.counting import NUMERALS, counting
 from waltz.foils.existence import existence
+from waltz.foils.instruments import MAKERS
 from waltz.foils.language import parse
 from waltz.foils.plurality import plurality
 
@@ -23,8 +25,12 @@ def from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, lis
         texts: A caption for plurality; "How many dogs are there? 3" for existence and counting; "a dog on a bed. is it
             asleep? yes." for coreference.
     Raises:
-        UserError: The instrument needs more than a text.
+        UserError: There is no such instrument, or it needs more than a text.
     """
+    if instrument not in MAKERS:
+        close = get_close_matches(instrument, MAKERS, n=1, cutoff=0.5)
+        nearest = f" (did you mean {close[0]!r}?)" if close else ""
+        raise UserError(f"no instrument is called {instrument!r}{nearest}; there are {', '.join(MAKERS)}")
     if instrument not in INSTRUMENTS:
         raise UserError(
             f"instrument {instrument!r} needs more than one text; name one of {', '.join(INSTRUMENTS)}, or run a study"

@@ -66,7 +66,12 @@ def _from_captions(instrument: str, originals: Mapping[str, str]) -> tuple[Repro
 
 
 def markdown(shares: Sequence[Mapping[str, Any]], missed: Sequence[Mapping[str, Any]]) -> str:
-    """A page that says how much of each instrument is made again, and lists the causes of the rest."""
+    """A page that says how much of each instrument is made again, and lists the causes of the rest with an example.
+
+    Args:
+        shares: Rows of the layout `REPRODUCTION`.
+        missed: Rows of the layout `MISSES`.
+    """
     lines = [
         "# How close the foiling functions come to the released benchmark",
         "",
@@ -74,12 +79,29 @@ def markdown(shares: Sequence[Mapping[str, Any]], missed: Sequence[Mapping[str, 
         " relations from the COCO caption; existence, counting, coreference and actions from the released caption and"
         " the released class, verb or fillers. White space, case and the final full stop do not count.",
         "",
-        "| instrument | made again, % | items | why not the others |",
+        "| instrument | made again | items | not made |",
         "|---|---|---|---|",
     ]
     for row in shares:
-        causes = Counter(miss["cause"] for miss in missed if miss["instrument"] == row["instrument"])
-        why = "; ".join(f"{cause} ({number})" for cause, number in causes.most_common())
-        share = row["reason"] if row["value"] is None else f"{row['value']:.1f}"
-        lines.append(f"| {row['instrument']} | {share} | {row['n']} | {why} |")
+        if row["value"] is None:
+            lines.append(f"| {row['instrument']} | {row['reason']} | | |")
+        else:
+            lost = sum(miss["instrument"] == row["instrument"] for miss in missed)
+            lines.append(f"| {row['instrument']} | {row['value']:.1f} % | {row['n']} | {lost} |")
+    for row in shares:
+        mine = [miss for miss in missed if miss["instrument"] == row["instrument"]]
+        if mine:
+            lines += ["", f"## {row['instrument']}: why the others are not", "", *_causes(mine)]
     return "\n".join([*lines, ""])
+
+
+def _causes(missed: Sequence[Mapping[str, Any]]) -> list[str]:
+    examples = {miss["cause"]: miss for miss in reversed(missed)}
+    return [
+        f"- {number}: {cause}. “{_one_line(examples[cause]['caption'])}” / “{_one_line(examples[cause]['foil'])}”"
+        for cause, number in Counter(miss["cause"] for miss in missed).most_common()
+    ]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,117 @@
+"""Balancing of plurality and relations on candidates of real captions: Jensen-Shannon distance and seconds.
+
+    python benchmarks/balance_coco.py captions_val2017.json [--captions N] [--rows N] [--tries N] [--seed N]
+
+Candidates are attested, but no model proposes or filters them. All captions are parsed, or a seeded sample of N of them
+with --captions. To bound the integer program, a seeded sample of --rows captions is kept for each instrument, with
+--tries candidates each: for plurality among all of a caption, for relations with the words of other slots of the
+sample, drawn as often as captions have them. Sizes are the published ones, 1000 and 614, or as many as --sizes says.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
+
+from waltz.benchmark.balance import Balance, balance
+from waltz.benchmark.statistics import jensen_shannon
+from waltz.core.sampling import rank, sample
+from waltz.foils.candidates import Candidate, candidate_row
+from waltz.foils.captions import parsed
+from waltz.foils.plurality import plurality
+from waltz.foils.relations import Slot, attested_relations, slots
+from waltz.sources.coco import read_captions
+
+PRINTED = {"plurality": (1000, 0.742), "relations": (614, 0.083)}
+"""Size and distance of thesis A.2."""
+
+Row = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+
+
+def candidates(rows: Sequence[Row], wanted: int, tries: int, seed: int) -> dict[str, Rows]:
+    """Candidates of some captions by instrument.
+
+    Args:
+        rows: Rows of the layout of captions.
+        wanted: Most captions of an instrument.
+        tries: Most candidates of a caption.
+        seed: Seed of what is drawn.
+    """
+    found: dict[str, Rows] = {}
+    places: dict[str, tuple[Row, str, list[Slot]]] = {}
+    kept = {row["source_id"] for row in _first(rows, "plurality", wanted, seed)}
+    for row, doc in zip(rows, parsed(row["caption"] for row in rows), strict=True):
+        if there := list(slots(doc)):
+            places[row["source_id"]] = (row, doc.text, there)
+        if row["source_id"] in kept:
+            usable = [one for one in plurality(doc) if isinstance(one, Candidate) and one.rejected is None]
+            found.setdefault("plurality", []).extend(_rows(usable, row, "plurality", tries, seed))
+    chosen = _first([row for row, *_ in places.values()], "relations", wanted, seed)
+    said = [slot.text for row in chosen for slot in places[row["source_id"]][2]]
+    for row in chosen:
+        _, text, there = places[row["source_id"]]
+        drawn: dict[str, Candidate] = {}
+        for number in range(tries):
+            lot = rank(f"relations:{row['source_id']}:{number}", seed)
+            slot, words = there[lot % len(there)], said[lot // len(there) % len(said)]
+            drawn |= {one.foil: one for one in attested_relations(text, slot, [words])}
+        found.setdefault("relations", []).extend(_rows(drawn.values(), row, "relations", tries, seed))
+    return found
+
+
+def _first(rows: Sequence[Row], instrument: str, wanted: int, seed: int) -> list[Row]:
+    named = {f"{instrument}:{row['source_id']}": row for row in rows}
+    return [named[key] for key in sample(list(named), min(wanted, len(named)), seed)]
+
+
+def _rows(found: Iterable[Candidate], row: Row, instrument: str, tries: int, seed: int) -> Rows:
+    rows = [candidate_row(one, row, number, instrument, instrument) for number, one in enumerate(found)]
+    return sorted(rows, key=lambda entry: rank(entry["item_id"], seed))[:tries]
+
+
+def measured(found: Rows, size: int, distance: float, seed: int) -> tuple[int, float, float]:
+    """Items chosen, their Jensen-Shannon distance, and seconds.
+
+    Args:
+        found: Candidates of one instrument.
+        size: Most items.
+        distance: Highest distance.
+        seed: Seed of the choice.
+    """
+    begin = time.perf_counter()
+    chosen = balance(found, Balance(size=size, js=distance), seed)
+    seconds = time.perf_counter() - begin
+    return len(chosen), jensen_shannon(row for row in found if row["item_id"] in chosen), seconds
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--captions", type=int, default=None, help="captions that are parsed; all of them")
+    parser.add_argument("--rows", type=int, default=3000, help="captions of an instrument")
+    parser.add_argument("--tries", type=int, default=4, help="candidates of a caption")
+    parser.add_argument("--sizes", type=int, nargs=2, default=[size for size, _ in PRINTED.values()])
+    parser.add_argument("--seed", type=int, default=1520)
+    given = parser.parse_args()
+    rows = [row for row in read_captions(given.path, "coco", None) if row["rejected"] is None]
+    ids = set(sample([row["source_id"] for row in rows], given.captions, given.seed))
+    begin = time.perf_counter()
+    found = candidates([row for row in rows if row["source_id"] in ids], given.rows, given.tries, given.seed)
+    print(f"{len(ids)} captions parsed, candidates made in {time.perf_counter() - begin:.0f} s")
+    for (instrument, (_, printed)), size in zip(PRINTED.items(), given.sizes, strict=True):
+        for allowed in (0.0, printed):
+            count, js, seconds = measured(found[instrument], size, allowed, given.seed)
+            print(
+                f"{instrument}: {count} items of {size} among {len(found[instrument])} candidates,"
+                f" at most {allowed} allowed: JS {js:.3f} (print {printed}), {seconds:.1f} s"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Shares that the scenes' oracle gives, against scenes whose truth is plain."""
+
+import pytest
+
+from waltz.benchmark.oracle import groups, oracle_shares
+from waltz.scenes.graph import Action, Cell, Graph, Object
+from waltz.scenes.truth import truth
+from waltz.scenes.writers.images import scene_of
+
+NO_CONTRADICTION = "no contradiction"
+
+
+def cells(count, left):
+    return tuple(Cell(left, 20 * number, 18) for number in range(count))
+
+
+DOGS = Graph("dogs", "grass", (Object("dog", cells(2, 0)), Object("cat", cells(1, 100))))
+RIDER = Graph(
+    "rider", "street", (Object("man", cells(1, 0)), Object("horse", cells(1, 60))), (), Action("riding", 0, 1)
+)
+GRAPHS = [DOGS, RIDER]
+
+
+def row(number, image, caption, foil, *, grammaticality=None, said=None, rejected=None):
+    entailment, neutral, contradiction = said or (None, None, None)
+    return {
+        "item_id": str(number),
+        "image": image,
+        "caption": caption,
+        "foil": foil,
+        "grammaticality": grammaticality,
+        "nli_entailment": entailment,
+        "nli_neutral": neutral,
+        "nli_contradiction": contradiction,
+        "kept": rejected is None,
+        "rejected": rejected,
+    }
+
+
+NO, YES = (0.6, 0.3, 0.1), (0.1, 0.2, 0.7)
+ONE, TWO = "000000000001.png", "v7w_2.png"
+ROWS = [
+    row(0, ONE, "There are two dogs.", "There are three dogs.", grammaticality=0.9, said=YES),
+    row(1, ONE, "There are three dogs.", "There is a dog.", grammaticality=0.9, said=NO, rejected=NO_CONTRADICTION),
+    row(
+        2, ONE, "There is a cat.", "There is cats a.", grammaticality=0.1, said=YES, rejected="grammaticality below 0.5"
+    ),
+    row(3, TWO, "There is a man.", "There is a woman.", grammaticality=0.9, said=YES, rejected="balancing: not chosen"),
+    row(4, TWO, "There is a horse.", "There is a man.", rejected="the same words"),
+]
+
+
+@pytest.fixture(scope="module")
+def shares():
+    found = oracle_shares(
+        "x", ROWS, lambda image: scene_of(image, GRAPHS), groups(0.5), resamples=50, confidence=0.9, seed=1
+    )
+    assert {entry["instrument"] for entry in found} == {"x"}
+    return {(entry["candidates"], entry["metric"]): entry for entry in found}
+
+
+def test_the_scenes_say_what_the_shares_are_worked_out_from():
+    told = [(truth(scene_of(one["image"], GRAPHS), one["caption"]), one["item_id"]) for one in ROWS]
+    assert [said for said, _ in told] == ["true", "false", "true", "true", "true"]
+    foils = [truth(scene_of(one["image"], GRAPHS), one["foil"]) for one in ROWS]
+    assert foils == ["false", "true", "unknown", "false", "true"]
+
+
+@pytest.mark.parametrize(
+    ("group", "members", "captions", "foils", "decided", "in_grammar"),
+    [
+        ("attested", 4, (75, 4), (200 / 3, 3), 75, 75),
+        ("grammatical", 3, (200 / 3, 3), (200 / 3, 3), 100, 100),
+        ("contradicting", 3, (100, 3), (100, 2), 200 / 3, 200 / 3),
+        ("filtered", 2, (100, 2), (100, 2), 100, 100),
+        ("items", 1, (100, 1), (100, 1), 100, 100),
+    ],
+)
+def test_shares_before_and_after_each_filter(shares, group, members, captions, foils, decided, in_grammar):
+    def share(metric):
+        return shares[group, metric]["value"], shares[group, metric]["n"]
+
+    assert share("captions_true") == pytest.approx(captions)
+    assert share("foils_false") == pytest.approx(foils)
+    assert share("captions_decided") == pytest.approx((100, members))
+    assert share("foils_decided") == pytest.approx((decided, members))
+    assert share("foils_in_grammar") == pytest.approx((in_grammar, members))
+    for metric in ("captions_true", "foils_false", "foils_in_grammar"):
+        entry = shares[group, metric]
+        assert 0 <= entry["ci_low"] <= entry["value"] + 1e-9
+        assert entry["value"] - 1e-9 <= entry["ci_high"] <= 100
+
+
+def test_a_group_without_members_says_so():
+    found = oracle_shares(
+        "x", ROWS[4:], lambda image: scene_of(image, GRAPHS), groups(None), resamples=5, confidence=0.9, seed=1
+    )
+    assert {(entry["value"], entry["n"], entry["reason"]) for entry in found} == {
+        (None, 0, "there is no such candidate")
+    }
+
+
+def test_without_a_threshold_every_scored_candidate_is_grammatical():
+    grammatical = groups(None)["grammatical"]
+    assert [grammatical(one) for one in ROWS] == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("image", "number"),
+    [
+        ("000000000001.png", 1),
+        ("COCO_val2014_000000000002.png", 2),
+        ("VisualDialog_val2018_000000000002.png", 2),
+        ("v7w_1.png", 1),
+        ("n2.png", 2),
+        ("riding_2.png", 2),
+    ],
+)
+def test_a_scene_is_named_by_every_data_sets_images(image, number):
+    assert scene_of(image, GRAPHS) is GRAPHS[number - 1]
+
+
+def test_a_still_shows_the_scene_without_its_action():
+    still = scene_of("riding_2_still.png", GRAPHS)
+    assert still.action is None
+    assert [(entry.kind, entry.count) for entry in still.objects] == [("man", 1), ("horse", 1)]
+    said = "A man rides a horse."
+    assert (truth(scene_of("riding_2.png", GRAPHS), said), truth(still, said)) == ("true", "false")
+
+
+@pytest.mark.parametrize("image", ["000000000003.png", "000000000000.png", "cat.png", "v7w_1"])
+def test_other_names_are_no_scenes(image):
+    with pytest.raises(ValueError, match="is no image of the 2 scenes"):
+        scene_of(image, GRAPHS)

@@ -1,0 +1,165 @@
+"""All filters of an instrument in one go, on tiny models with random weights."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from conftest import build_network
+from tiny_models import classifier_model, masked_model
+from waltz.core.errors import UserError
+from waltz.core.schema import FILTERED
+from waltz.filters.gruen import score_texts
+from waltz.filters.judge import Judges, judge
+from waltz.filters.nli import infer
+from waltz.filters.ranking import READS_WORSE, WORDED_WORSE
+from waltz.filters.verdicts import NO_CONTRADICTION
+from waltz.models.likelihood import mean_scores
+from waltz.models.registry import ModelSpec
+from waltz.models.text import adopt
+
+
+def candidate(number, caption, foil, *, image="1.png", words=("on", "in"), rejected=None):
+    return {
+        "item_id": f"x:toy:{number}:0",
+        "instrument": "x",
+        "piece": "x",
+        "source": "toy",
+        "source_id": str(number),
+        "split": None,
+        "image": image,
+        "caption": caption,
+        "foil": foil,
+        "caption_span": None,
+        "foil_span": None,
+        "caption_phrases": [words[0]],
+        "foil_phrases": [words[1]],
+        "direction": "x",
+        "proposal_rank": None,
+        "proposal_score": None,
+        "rejected": rejected,
+    }
+
+
+ROWS = [
+    candidate(0, "A cat sits on a table.", "A cat sits in a table."),
+    candidate(1, "A cat sits on a table.", "A cat sits at a table.", rejected="not attested"),
+    candidate(2, "A dog stands on a car.", "A dog stands over a car.", image="2.png"),
+    candidate(3, "A man throws a ball.", "A man rides a ball.", image="3.png"),
+    candidate(4, "A woman throws a ball.", "A woman sits a ball.", image="3.png"),
+]
+USABLE = [row for row in ROWS if row["rejected"] is None]
+
+
+@pytest.fixture(scope="module")
+def judges(tokenizer):
+    spec = ModelSpec("tiny-gpt2", "text", weights="none", revision="0")
+    return Judges(
+        likelihood=masked_model(),
+        acceptability=classifier_model("unacceptable", "acceptable"),
+        nli=classifier_model("entailment", "neutral", "contradiction"),
+        ranking=adopt(spec, build_network("gpt2"), tokenizer, "cpu"),
+    )
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+def test_without_filters_no_model_is_needed_and_the_rules_verdict_stands(tmp_path):
+    rows, close = judge(ROWS, Judges(), [], None, tmp_path, lambda _: None)
+    assert [row["kept"] for row in rows] == [True, False, True, True, True]
+    assert [row["rejected"] for row in rows] == [None, "not attested", None, None, None]
+    assert close == []
+    assert set(rows[0]) == set(FILTERED.schema.names)
+    scores = [name for name in rows[0] if name.startswith(("nli", "gramm", "caption_g", "caption_pe"))]
+    assert len(scores) == 6
+    assert all(row[name] is None for row in rows for name in scores)
+
+
+def test_grammaticality_is_scored_for_usable_foils_and_gives_the_reason(judges, tmp_path, told):
+    scores = score_texts(sorted(row["foil"] for row in USABLE), judges.likelihood, judges.acceptability)
+    threshold = sorted(scores.values())[1] + 1e-6
+    rows, close = judge(ROWS, judges, ["grammaticality"], threshold, tmp_path, told.append)
+    assert [row["grammaticality"] for row in rows] == [scores.get(row["foil"]) for row in ROWS]
+    assert [row["kept"] for row in rows] == [scores.get(row["foil"], 0) >= threshold for row in ROWS]
+    assert sum(row["kept"] for row in rows) == 2
+    assert {row["rejected"] for row in rows} == {None, "not attested", f"grammaticality below {threshold:g}"}
+    near = [row["item_id"] for row in USABLE if abs(scores[row["foil"]] - threshold) < 1e-4]
+    assert [(entry["item_id"], entry["filter"], entry["threshold"]) for entry in close] == [
+        (item_id, "grammaticality", threshold) for item_id in near
+    ]
+    assert near
+    assert all(row["nli_contradiction"] is None and row["caption_perplexity"] is None for row in rows)
+    assert sum(told) > 0
+
+
+def test_a_study_may_record_grammaticality_without_asking_for_any(judges, tmp_path, told):
+    rows, _ = judge(ROWS, judges, ["grammaticality"], None, tmp_path, told.append)
+    assert [row["kept"] for row in rows] == [True, False, True, True, True]
+    assert all((row["grammaticality"] is None) == (row["item_id"] == "x:toy:1:0") for row in rows)
+
+
+def test_contradiction_is_asked_of_caption_and_foil_in_this_order(judges, tmp_path, told):
+    rows, _ = judge(ROWS, judges, ["contradiction"], 0.8, tmp_path, told.append)
+    said = infer([(row["caption"], row["foil"]) for row in USABLE], judges.nli)
+    for row in rows:
+        inference = said.get((row["caption"], row["foil"]))
+        if inference is None:
+            assert (row["nli_contradiction"], row["rejected"]) == (None, "not attested")
+        else:
+            found = (row["nli_entailment"], row["nli_neutral"], row["nli_contradiction"])
+            assert found == (inference.entailment, inference.neutral, inference.contradiction)
+            assert row["rejected"] == (None if inference.margin > 0 else NO_CONTRADICTION)
+    assert all(row["grammaticality"] is None for row in rows)
+
+
+def test_ranking_keeps_one_caption_an_image_and_one_wording_an_exchange(judges, tmp_path, told):
+    worded = [candidate(5, "A man throws a ball.", "A man sits a ball.", image="3.png")]
+    other = [candidate(6, "A man throws a ball.", "A man stands a ball.", image="3.png", words=("on", "at"))]
+    given = [*ROWS, *worded, *other]
+    rows, close = judge(given, judges, ["ranking"], None, tmp_path, told.append)
+    texts = sorted({row[side] for row in given if row["rejected"] is None for side in ("caption", "foil")})
+    scores = score_texts(texts, judges.likelihood, judges.acceptability)
+    captions = sorted({row["caption"] for row in USABLE})
+    likelihoods = mean_scores(captions, judges.ranking, 2048, tmp_path, told.append)
+    by_id = {row["item_id"]: row for row in rows}
+    assert list(by_id) == [row["item_id"] for row in given]
+    for row in rows:
+        if row["rejected"] != "not attested":
+            assert row["grammaticality"] == scores[row["foil"]]
+            assert row["caption_grammaticality"] == scores[row["caption"]]
+            assert row["caption_perplexity"] == math.exp(-likelihoods[row["caption"]].value)
+    man, woman = "A man throws a ball.", "A woman throws a ball."
+    fluency = {text: (scores[text], -math.exp(-likelihoods[text].value)) for text in (man, woman)}
+    wins = sum(one > two for one, two in zip(fluency[man], fluency[woman], strict=True))
+    best = man if wins == 2 or (wins == 1 and fluency[man][1] > fluency[woman][1]) else woman
+    lost = {row["item_id"] for row in rows if row["rejected"] == READS_WORSE}
+    assert lost == {row["item_id"] for row in given if row["image"] == "3.png" and row["caption"] != best}
+    wordings = [row for row in rows if row["rejected"] == WORDED_WORSE]
+    if best == man:
+        (worse,) = wordings
+        assert worse["item_id"] == min(("x:toy:3:0", "x:toy:5:0"), key=lambda key: by_id[key]["grammaticality"])
+    else:
+        assert wordings == []
+    assert all(row["kept"] == (row["rejected"] is None) for row in rows)
+    assert close == []
+
+
+def test_a_caption_that_the_ranking_model_cannot_read_is_named(judges, tmp_path, told):
+    rows = [candidate(7, "A cat " + "sits on a table " * 20 + ".", "A cat sits.")]
+    short = replace(judges, likelihood=masked_model(400), acceptability=judges.acceptability)
+    with pytest.raises(UserError, match=r"x:toy:7:0: its caption cannot be ranked: "):
+        judge(rows, short, ["ranking"], None, tmp_path, told.append)
+
+
+def test_a_second_run_reads_what_the_first_stored(judges, tmp_path, told):
+    filters = ["grammaticality", "contradiction", "ranking"]
+    first = judge(ROWS, judges, filters, 0.0, tmp_path, told.append)
+    files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    assert files
+    assert judge(list(ROWS), judges, filters, 0.0, tmp_path, told.append) == first
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == files
+    backwards, _ = judge(ROWS[::-1], judges, filters, 0.0, tmp_path, told.append)
+    assert backwards[::-1] == first[0]

@@ -1,0 +1,230 @@
+"""What the makers of instruments yield for rows of their sources, with hand-made models."""
+
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+from waltz.core.errors import UserError
+from waltz.core.study import RAW_MATERIAL
+from waltz.foils.candidates import Candidate, Refused, candidate_row
+from waltz.foils.instruments import MAKERS, distinct, made, of_splits
+from waltz.foils.makers.plurality import TOO_LONG
+from waltz.foils.makers.questions import NO_NUMBER_ASKED
+from waltz.foils.makers.relations import NO_PREPOSITION
+from waltz.foils.needs import Needs
+from waltz.foils.proposals import Proposal
+
+
+def row(number, **payload):
+    first = {"source": "toy", "source_id": str(number), "split": "test", "image": f"{number}.png", "rejected": None}
+    return {**first, **payload}
+
+
+def told(instrument, rows, needs=None):
+    """Source ids, each with the foil or the reason, in the order of the maker."""
+    found = made(instrument, rows, needs or Needs())
+    return [(given["source_id"], one.reason if isinstance(one, Refused) else one.foil) for given, one in found]
+
+
+def of(instrument, rows, needs=None):
+    return [(given["source_id"], one) for given, one in made(instrument, rows, needs or Needs())]
+
+
+QUESTIONS = [
+    row(1, question="How many dogs are there?", answer="2."),
+    row(2, question="Who sits here?", answer="A man."),
+    row(3, question="How many cats are there?", answer=None),
+    row(4, question="How many birds are there?", answer="0."),
+    row(5, question="How many cars are there?", answer="Five."),
+]
+
+
+def test_every_instrument_has_a_maker():
+    assert set(MAKERS) == set(RAW_MATERIAL)
+
+
+def test_existence():
+    assert told("existence", QUESTIONS) == [
+        ("1", "There are no dogs."),
+        ("2", NO_NUMBER_ASKED),
+        ("3", "the answer is no numeral"),
+        ("4", "There are birds."),
+        ("5", "There are no cars."),
+    ]
+
+
+def test_foils_of_counts_show_the_numbers_of_the_source():
+    assert told("counting-balanced", QUESTIONS) == [
+        ("1", "There are exactly 0 dogs."),
+        ("1", "There are exactly 5 dogs."),
+        ("2", NO_NUMBER_ASKED),
+        ("3", "the answer is no numeral"),
+        ("4", "There are exactly 2 birds."),
+        ("4", "There are exactly 5 birds."),
+        ("5", "There are exactly 0 cars."),
+        ("5", "There are exactly 2 cars."),
+    ]
+    outside = "its number is not among those of the captions"
+    assert [entry for entry in told("counting-small", QUESTIONS) if entry[0] in "145"] == [
+        ("1", "There are exactly 0 dogs."),
+        ("4", "There are exactly 2 birds."),
+        ("5", outside),
+    ]
+    assert [entry for entry in told("counting-adversarial", QUESTIONS) if entry[0] in "145"] == [
+        ("1", outside),
+        ("4", outside),
+        ("5", "There are exactly 0 cars."),
+        ("5", "There are exactly 2 cars."),
+    ]
+
+
+CAPTIONS = [
+    row(1, caption="A dog sits on the table."),
+    row(2, caption="", rejected="the caption is empty"),
+    row(3, caption="A dog in the red and white house under a big tree sits."),
+    row(4, caption="Two cats sleep."),
+]
+
+
+def test_plurality_leaves_out_captions_with_too_many_tokens():
+    needs = Needs(tokens=lambda text: len(text.split()), most_tokens=10)
+    found = told("plurality", CAPTIONS, needs)
+    assert found[:2] == [("2", "the source's row: the caption is empty"), ("3", TOO_LONG)]
+    assert ("1", "Some dogs sit on the table.") in found
+    assert ("4", "Exactly one cat sleeps.") in found
+    assert [number for number, _ in found[2:]] == sorted(number for number, _ in found[2:])
+    exactly = Needs(tokens=lambda text: len(text.split()), most_tokens=13)
+    assert {number for number, reason in told("plurality", CAPTIONS, exactly) if reason != TOO_LONG} == {*"1234"}
+    assert told("plurality", CAPTIONS, Needs(most_tokens=1)) == told("plurality", CAPTIONS)
+
+
+def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows():
+    asked = []
+
+    def propose(slots):
+        asked.append(list(slots))
+        phrases = ("in", "on", "beyond")
+        return {
+            slot: [Proposal(phrase, (phrase,), -float(rank), rank) for rank, phrase in enumerate(phrases)]
+            for slot in slots
+        }
+
+    rows = [*CAPTIONS, row(5, caption="A dog sits on the table.")]
+    found = of("relations", rows, Needs(propose=propose))
+    assert [(number, one.reason) for number, one in found if isinstance(one, Refused)] == [
+        ("2", "the source's row: the caption is empty"),
+        ("4", NO_PREPOSITION),
+    ]
+    (slots,) = asked
+    assert slots == sorted(set(slots))
+    assert [slot.text[slot.start : slot.end] for slot in slots] == ["in", "under", "on"]
+    first = [(one.foil, one.proposal_rank, one.proposal_score, one.rejected) for number, one in found if number == "1"]
+    assert first == [
+        ("A dog sits in the table.", 0, 0.0, None),
+        ("A dog sits on the table.", 1, -1.0, "the same words"),
+        ("A dog sits beyond the table.", 2, -2.0, "not attested in the captions"),
+    ]
+    assert [one.foil for number, one in found if number == "5"] == [foil for foil, *_ in first]
+
+
+def frame(number, verb, agent, role, noun, abstract):
+    roles = [
+        {"role": place, "noun": filler[0], "gloss": filler[1], "box": None}
+        for place, filler in (("agent", agent), (role, noun))
+    ]
+    return row(number, verb=verb, annotator=0, abstract=abstract, roles=roles, width=None, height=None)
+
+
+MAN, DOG, BALL = ("n10287213", "man"), ("n02084071", "dog"), ("n02778669", "ball")
+FRAMES = [
+    frame(1, "kicking", MAN, "item", BALL, "an AGENT kicks an ITEM"),
+    frame(2, "chasing", DOG, "chasee", MAN, "an AGENT chases a CHASEE"),
+    frame(3, "catching", DOG, "item", (None, None), "an AGENT catches an ITEM"),
+]
+
+
+def test_action_replacement_asks_for_the_sources_own_verbs_and_takes_the_best():
+    asked = {}
+
+    def fit(forms):
+        asked.update({slot.text: words for slot, words in forms.items()})
+        return {
+            slot: [Proposal(word, (word,), -float(rank), rank) for rank, word in enumerate(sorted(words))]
+            for slot, words in forms.items()
+        }
+
+    found = of("action-replacement", FRAMES, Needs(fit=fit, best=1))
+    assert set(asked) == {"A man kicks a ball.", "A dog chases a man."}
+    assert sorted(asked["A man kicks a ball."]) == ["catches", "chases"]
+    assert [(number, getattr(one, "foil", None)) for number, one in found] == [
+        ("1", "A man catches a ball."),
+        ("2", "A dog catches a man."),
+        ("3", None),
+    ]
+    both = of("action-replacement", FRAMES[:2], Needs(fit=fit, best=2))
+    assert [(number, one.foil) for number, one in both] == [
+        ("1", "A man chases a ball."),
+        ("2", "A dog kicks a man."),
+    ]
+
+
+def test_actant_swap():
+    found = told("actant-swap", FRAMES)
+    assert ("1", "A ball kicks a man.") in found
+    assert ("2", "A man chases a dog.") in found
+    assert [number for number, _ in found] == sorted(number for number, _ in found)
+
+
+@pytest.mark.parametrize("instrument", ["coreference-standard", "coreference-clean"])
+def test_coreference(instrument):
+    rows = [
+        row(1, caption="a dog on a bed", question="is it asleep?", answer="yes it is", round=1),
+        row(2, caption="a dog on a bed", question="is the sun out?", answer="no", round=1),
+        row(3, caption="a dog on a bed", question="is it black?", answer="no", round=2),
+    ]
+    assert told(instrument, rows) == [
+        ("1", "a dog on a bed. is it asleep? no."),
+        ("2", "the question has no pronoun"),
+        ("3", "a later round"),
+    ]
+
+
+def test_foil_it():
+    rows = [
+        row(1, caption="A dog sits.", foil="A cat sits.", target_word="dog", foil_word="cat"),
+        row(
+            2, caption=None, foil="A cat.", target_word="ORIG", foil_word="ORIG", rejected="a correct caption, no foil"
+        ),
+        row(3, caption="A dog sits.", foil="A dog sits.", target_word="dog", foil_word="cat"),
+    ]
+    assert told("foil-it", rows) == [
+        ("2", "the source's row: a correct caption, no foil"),
+        ("1", "a cat sits."),
+        ("3", "caption and foil are alike"),
+    ]
+
+
+def test_splits_are_chosen_or_refused():
+    rows = [row(1), row(2, split="train"), row(3)]
+    assert [one["source_id"] for one in of_splits(rows, ["test"], "here")] == ["1", "3"]
+    with pytest.raises(UserError, match=r"instruments\.x\.splits: the source has no split 'val'; it has test, train"):
+        of_splits(rows, ["test", "val"], "instruments.x.splits")
+
+
+def test_repeated_candidates_of_a_row_are_left_out_and_ids_are_told_apart():
+    candidate = Candidate("A dog.", "A cat.", {"start": 2, "end": 5}, {"start": 2, "end": 5}, ("dog",), ("cat",), "x")
+    other = Candidate("A dog.", "A cow.", {"start": 2, "end": 5}, {"start": 2, "end": 5}, ("dog",), ("cow",), "x")
+    found = [(row(1), candidate), (row(1), other), (row(1), candidate), (row(2), candidate), (row(1), Refused("why"))]
+    kept = [(given["source_id"], one) for given, one in distinct(iter(found))]
+    assert kept == [("1", candidate), ("1", other), ("2", candidate), ("1", Refused("why"))]
+    written = candidate_row(other, row(1), 1, "foil-it", "noun phrases")
+    assert written["item_id"] == "foil-it:toy:1:1"
+    assert written["caption_phrases"] == ["dog"]
+
+
+def test_naming_the_instruments_loads_no_model_code():
+    """The Snakefile reads the names at every start."""
+    code = "import sys, waltz.foils.instruments; sys.exit(bool({'torch', 'spacy', 'transformers'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT / "workflow", check=False).returncode == 0

@@ -1,0 +1,118 @@
+"""Candidates of a single text, and the command `waltz foil` that prints them."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from waltz.cli import app
+from waltz.core.errors import UserError
+from waltz.foils.candidates import Refused
+from waltz.foils.one_text import INSTRUMENTS, from_texts
+
+COPPER = "A small copper vase with some flowers in it."
+
+
+def foil(*arguments, given=None):
+    return CliRunner().invoke(app, ["foil", *arguments], input=given)
+
+
+def objects(*arguments, given=None):
+    done = foil("--json", *arguments, given=given)
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("instrument", "text", "pair"),
+    [
+        ("plurality", "A dog sits. ", ("Exactly one dog sits.", "Some dogs sit.")),
+        ("existence", "How many dogs are there? 3", ("There are dogs.", "There are no dogs.")),
+        (
+            "counting-balanced",
+            "How many dogs are there? 20.",
+            ("There are exactly 20 dogs.", "There is exactly 1 dog."),
+        ),
+        ("counting-small", "How many dogs are there? 3", ("There are exactly 3 dogs.", "There are exactly 0 dogs.")),
+        (
+            "counting-adversarial",
+            "How many dogs are there? 4",
+            ("There are exactly 4 dogs.", "There is exactly 1 dog."),
+        ),
+        ("coreference-clean", "A dog. Is it wet? No.", ("a dog. is it wet? no.", "a dog. is it wet? yes.")),
+    ],
+)
+def test_instruments_that_need_but_a_text(instrument, text, pair):
+    ((given, found),) = from_texts(instrument, [text])
+    assert given == text.strip()
+    assert pair in [(one.caption, one.foil) for one in found]
+
+
+def test_texts_stay_in_order_whatever_they_give():
+    texts = ["How many dogs are there? 3", "no question", "How many cats are there? 1"]
+    found = list(from_texts("existence", texts))
+    assert [given for given, _ in found] == texts
+    assert [isinstance(one, Refused) for _, (one,) in found] == [False, True, False]
+    ((_, (refused,)),) = from_texts("coreference-clean", ["a dog on a bed"])
+    assert refused == Refused('the text is not of the form "caption. question? answer."')
+
+
+def test_an_instrument_that_needs_more_is_refused_before_any_text_is_read():
+    with pytest.raises(UserError, match="needs more than one text; name one of plurality"):
+        next(from_texts("relations", iter(["a dog"])))
+    assert "actant-swap" not in INSTRUMENTS
+
+
+def test_a_misspelt_instrument_is_named_with_its_nearest():
+    with pytest.raises(UserError, match=r"no instrument is called 'pluralty' \(did you mean 'plurality'\?\)"):
+        next(from_texts("pluralty", ["a dog"]))
+
+
+def test_the_command_marks_what_was_exchanged():
+    done = foil(COPPER)
+    assert done.exit_code == 0, done.output
+    pairs = done.stdout.rstrip("\n").split("\n\n")
+    assert all(len(pair.splitlines()) == 2 for pair in pairs)
+    assert all(line.count("[") == line.count("]") == 1 for pair in pairs for line in pair.splitlines())
+    plain = [tuple(line.replace("[", "").replace("]", "") for line in pair.splitlines()) for pair in pairs]
+    assert (
+        "Exactly one small copper vase with some flowers in it.",
+        "Some small copper vases with some flowers in them.",
+    ) in plain
+
+
+def test_the_command_prints_one_object_a_line():
+    found = objects("--instrument", "plurality", COPPER)
+    assert {tuple(one) for one in found} == {
+        ("source_text", "caption", "foil", "caption_span", "foil_span", "direction")
+    }
+    assert {one["source_text"] for one in found} == {COPPER}
+    assert {one["direction"] for one in found} == {"sg2pl", "pl2sg"}
+    for one in found:
+        before, after = one["caption_span"], one["foil_span"]
+        assert one["caption"][: before["start"]] == one["foil"][: after["start"]]
+        assert one["caption"][before["end"] :] == one["foil"][after["end"] :]
+
+
+def test_a_dash_reads_one_text_a_line():
+    found = objects(
+        "--instrument", "existence", "-", given="How many dogs are there? 3\n\nHow many cats are there? 0\n"
+    )
+    assert [(one["source_text"], one["foil"]) for one in found] == [
+        ("How many dogs are there? 3", "There are no dogs."),
+        ("How many cats are there? 0", "There are cats."),
+    ]
+    assert objects("--instrument", "existence", "-", given="") == []
+
+
+def test_a_text_without_candidates_is_named_on_standard_error():
+    done = foil("--instrument", "existence", "How many dogs are there? many")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "waltz: 'How many dogs are there? many': the answer is no numeral\n"
+
+
+def test_the_command_refuses_an_instrument_that_needs_more():
+    done = foil("--instrument", "relations", "a dog on a bed")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("waltz: instrument 'relations' needs more than one text; name one of plurality")
+    assert len(done.stderr.splitlines()) == 1
