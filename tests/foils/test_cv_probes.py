@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from waltz.core.errors import UserError
 from waltz.core.text import slice_of
 from waltz.foils.candidates import Refused
-from waltz.foils.cv_captions import read_descriptions, reviewed, simplified, writing_tasks, written_by_scenes
-from waltz.foils.cv_conditions import checked, checking_tasks, conditions, ranked_images, verb_span
+from waltz.foils.cv_captions import read_descriptions, reviewed, simplified, written_by_scenes
+from waltz.foils.cv_conditions import conditions, ranked_images, verb_span
 from waltz.foils.cv_probes import VERBS, Filled, best, chosen_images, fill, forms, repaired
 from waltz.foils.language import parse
 from waltz.foils.wordnet import read_verbs
@@ -103,13 +103,6 @@ def test_images_are_chosen_by_seed_and_not_by_order() -> None:
     assert chosen != chosen_images(frames, 2, ["voting", "racing", "hunting"])
 
 
-def test_writing_tasks_show_the_forbidden_words() -> None:
-    (task,) = writing_tasks({"buying": ["buying_3.jpg"]}, SWIG)
-    assert task["task_id"] == "cv-probes:writing:buying_3.jpg"
-    assert task["forbidden"] == ["bought", "buy", "buying", "buys"]
-    assert "bought, buy, buying, buys" in task["instruction"]
-
-
 def test_the_review_drops_contextual_verbs() -> None:
     captions = {
         "A man talks to two women.": None,
@@ -179,16 +172,6 @@ def test_each_plain_caption_gives_three_conditions_beside_the_contextual_one() -
     ]
     assert len({row["item_id"] for row in rows}) == 7
     assert {slice_of(row["caption"], row["verb_span"]) for row in rows if row["verb_span"]} == {"votes"}
-
-
-def test_people_check_the_images_that_were_found() -> None:
-    tasks = checking_tasks(PLAIN)
-    assert tasks[1]["questions"] == ["Does the caption describe the image?", "Is anybody voting in the image?"]
-    answers = {tasks[0]["task_id"]: (True, False)}
-    assert [row["rejected"] for row in checked(PLAIN, answers)] == [None, "nobody checked the image"]
-    for answer, reason in (((False, False), "the image does not fit"), ((True, True), "the image shows the verb")):
-        assert checked(PLAIN[:1], {tasks[0]["task_id"]: answer})[0]["rejected"] == reason
-    assert len(conditions(CONTEXT, checked(PLAIN, answers), SWIG, "original")) == 4
 
 
 @settings(max_examples=40, deadline=None)

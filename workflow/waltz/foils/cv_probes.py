@@ -11,6 +11,7 @@ from typing import Any
 
 from lemminflect import getAllInflections
 
+from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.foils.abstracts import Place, complement, read_annotation
 from waltz.foils.actions import finite
@@ -56,6 +57,24 @@ class Filled:
     simplified: str
 
 
+def contextual_verbs(frames: Iterable[Mapping[str, Any]], named: Sequence[str] | str = VERBS) -> list[str]:
+    """The verbs of a study: those it names, or every verb of its source.
+
+    Args:
+        frames: Rows of the layout `FRAMES`.
+        named: -ing forms, or `all`.
+    Raises:
+        UserError: A verb is none of the source's.
+    """
+    known = sorted({str(frame["verb"]) for frame in frames})
+    if named == "all":
+        return known
+    unknown = [verb for verb in named if verb not in known]
+    if unknown and named is not VERBS:
+        raise UserError(f"study file: cv_probes.verbs: the source has no image of {unknown[0]!r}")
+    return list(named)
+
+
 def chosen_images(
     frames: Iterable[Mapping[str, Any]], seed: int, verbs: Sequence[str] = VERBS, count: int = PER_VERB
 ) -> dict[str, list[str]]:
@@ -75,6 +94,51 @@ def chosen_images(
         verb: sorted(sorted(images, key=lambda image: (rank(image, seed), image))[:count])
         for verb, images in found.items()
     }
+
+
+def contextual_captions(
+    frames: Iterable[Mapping[str, Any]],
+    images: Mapping[str, Sequence[str]],
+    verbs: Mapping[str, Verb],
+    generate: Callable[[str], str] | None = None,
+    model: str = "",
+) -> list[dict[str, Any]]:
+    """A caption for each annotation of the chosen images, in the order of the frames.
+
+    Args:
+        frames: Rows of the layout `FRAMES`.
+        images: The chosen images of each verb.
+        verbs: SWiG's verbs by name.
+        generate: What a model writes after a prompt; captions are repaired by rule alone where it is None.
+        model: Its name.
+    Returns:
+        Rows of the layout `PROBE_CAPTIONS` without a score; an annotation that gives no caption says why.
+    """
+    chosen = {image for names in images.values() for image in names}
+    rows = []
+    for frame in frames:
+        if frame["image"] not in chosen:
+            continue
+        found = Refused(f"the source's row: {frame['rejected']}") if frame["rejected"] else fill(frame, verbs)
+        caption, writer = None, "rule"
+        if isinstance(found, Filled):
+            caption = found.caption
+            if generate is not None:
+                caption, by = repaired(found, verbs[frame["verb"]], generate)
+                writer = model if by == "model" else by
+        rows.append(
+            {
+                "caption_id": f"contextual:{frame['source_id']}",
+                "kind": "contextual",
+                "verb": frame["verb"],
+                "image": frame["image"],
+                "writer": writer,
+                "caption": caption,
+                "simplified": found.simplified if isinstance(found, Filled) else None,
+                "rejected": found.reason if isinstance(found, Refused) else None,
+            }
+        )
+    return rows
 
 
 def fill(frame: Mapping[str, Any], verbs: Mapping[str, Verb]) -> Filled | Refused:
