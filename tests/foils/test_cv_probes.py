@@ -71,13 +71,21 @@ def test_a_frame_without_agent_gives_none() -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (' "A priest baptizes a baby in a church."\nWords: more', ("A priest baptizes a baby in a church.", "model")),
-        ("A priest is baptizing a baby", ("A priest is baptizing a baby.", "model")),
-        ("A priest holds a baby.", (baptizing().caption, "rule")),
+        (
+            ' "A priest baptizes a baby in a church with his hands."\nWords: more',
+            ("A priest baptizes a baby in a church with his hands.", "model"),
+        ),
+        (
+            "The priest is baptizing the baby at church, with a hand",
+            ("The priest is baptizing the baby at church, with a hand.", "model"),
+        ),
+        ("A priest holds a baby with a hand in a church.", (baptizing().caption, "rule")),
+        ("A priest baptizes a baby in a church.", (baptizing().caption, "rule")),
+        ("A woman baptizes a baby with a hand in a church.", (baptizing().caption, "rule")),
         ("", (baptizing().caption, "rule")),
     ],
 )
-def test_a_models_repair_must_keep_the_verb(answer: str, expected: tuple[str, str]) -> None:
+def test_a_models_repair_must_keep_the_words(answer: str, expected: tuple[str, str]) -> None:
     asked = []
 
     def generate(prompt: str) -> str:

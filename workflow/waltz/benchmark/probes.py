@@ -186,8 +186,8 @@ def built_conditions(captions: Iterable[Row], verbs: Mapping[str, Verb]) -> Rows
     rows = []
     for form, column in (("original", "caption"), ("simplified", "simplified")):
         texts = [{**row, "caption": row[column]} for row in used if row[column] is not None]
-        sides = ([row for row in texts if row["kind"] == kind] for kind in ("contextual", "plain"))
-        rows += conditions(*sides, verbs, form)
+        contextual, plain = ([row for row in texts if row["kind"] == kind] for kind in ("contextual", "plain"))
+        rows += conditions(contextual, plain, verbs, form)
     return rows
 
 

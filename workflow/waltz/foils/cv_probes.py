@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lemminflect import getAllInflections
+from lemminflect import getAllInflections, getLemma
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
@@ -38,6 +38,13 @@ Sentence: A woman baptizes a baby with water outdoors.
 
 Words: {words}
 Sentence:"""
+
+
+MAY_CHANGE = frozenset(
+    """a an the some his her its their another is are and about against along among around as at behind beside by down
+    during for from in inside into near of off on onto out over through to toward towards under up with""".split()
+)
+"""Words that a repair may add, leave out or change."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +182,10 @@ def _sentence(parts: Iterable[str]) -> str:
 
 
 def repaired(filled: Filled, verb: Verb, generate: Callable[[str], str]) -> tuple[str, str]:
-    """A filled abstract repaired by a language model, or by rule where its answer is no sentence with the verb.
+    """A filled abstract repaired by a language model, or by rule where its answer changes more than it may.
+
+    The answer must have a form of the verb and otherwise the given words, up to their number and `MAY_CHANGE`: small
+    models copy the prompt's example.
 
     Args:
         filled: The abstract.
@@ -186,10 +196,20 @@ def repaired(filled: Filled, verb: Verb, generate: Callable[[str], str]) -> tupl
     """
     answer = generate(REPAIR_PROMPT.format(verb=finite(verb.base, False), words=filled.words)).strip()
     line = answer.splitlines()[0].strip().strip('"').strip() if answer else ""
-    words = {word.strip(".,;:!?").lower() for word in line.split()}
-    if not words & forms(verb):
+    words = set(_words(line))
+    if not words & forms(verb) or _content(line, verb) != _content(filled.words, verb):
         return filled.caption, "rule"
     return (line if line.endswith(".") else f"{line}."), "model"
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip(".,;:!?").lower() for word in text.split()]
+
+
+def _content(text: str, verb: Verb) -> set[str]:
+    """The words of a text that a repair must keep, nouns in the singular."""
+    kept = (word for word in _words(text) if word and word not in forms(verb) and word not in MAY_CHANGE)
+    return {getLemma(word, upos="NOUN")[0] for word in kept}
 
 
 def forms(verb: Verb) -> frozenset[str]:
