@@ -15,7 +15,17 @@ from waltz.core.text import slice_of
 from waltz.foils.candidates import Refused
 from waltz.foils.cv_captions import read_descriptions, reviewed, simplified, written_by_scenes
 from waltz.foils.cv_conditions import conditions, ranked_images, verb_span
-from waltz.foils.cv_probes import VERBS, Filled, best, chosen_images, fill, forms, repaired
+from waltz.foils.cv_probes import (
+    VERBS,
+    Filled,
+    best,
+    chosen_images,
+    contextual_captions,
+    contextual_verbs,
+    fill,
+    forms,
+    repaired,
+)
 from waltz.foils.language import parse
 from waltz.foils.wordnet import read_verbs
 from waltz.scenes.sample import scenes, without_action
@@ -97,6 +107,35 @@ def test_a_models_repair_must_keep_the_words(answer: str, expected: tuple[str, s
     assert 'keep the verb "baptizes"' in asked[0]
 
 
+def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
+    glosses = {"agent": "priest", "baptized": "baby"}
+    frames = [
+        frame("baptizing", BAPTIZING, "x_1.jpg", **glosses),
+        frame("baptizing", BAPTIZING, "x_1.jpg", agent=None) | {"source_id": "x_1.jpg#1"},
+        frame("baptizing", BAPTIZING, "x_1.jpg") | {"source_id": "x_1.jpg#2", "rejected": "no role is filled"},
+        frame("baptizing", BAPTIZING, "x_2.jpg", **glosses),
+    ]
+    images = {"baptizing": ["x_1.jpg"]}
+    found = contextual_captions(frames, images, SWIG)
+    assert [(row["caption_id"], row["caption"], row["rejected"]) for row in found] == [
+        ("contextual:x_1.jpg#0", "A priest baptizes a baby.", None),
+        ("contextual:x_1.jpg#1", None, "nobody fills the role before the verb"),
+        ("contextual:x_1.jpg#2", None, "the source's row: no role is filled"),
+    ]
+    assert found[0]["writer"] == "rule"
+    (first, *_) = contextual_captions(frames, images, SWIG, lambda prompt: "The priest baptizes the baby.", "tiny")
+    assert (first["caption"], first["writer"]) == ("The priest baptizes the baby.", "tiny")
+    assert first["simplified"] == found[0]["simplified"]
+
+
+def test_verbs_of_a_study_are_named_or_all() -> None:
+    frames = [frame(verb, "") for verb in ("racing", "buying", "racing")]
+    assert contextual_verbs(frames, "all") == ["buying", "racing"]
+    assert contextual_verbs(frames) == list(VERBS)
+    with pytest.raises(UserError, match=r"cv_probes\.verbs: the source has no image of 'voting'"):
+        contextual_verbs(frames, ["buying", "voting"])
+
+
 def test_the_best_caption_is_the_first_of_the_highest() -> None:
     assert best(["a", "bb", "cc"], lambda texts: [len(text) for text in texts]) == 1
 
@@ -151,6 +190,23 @@ def test_captions_cut_down_to_subject_verb_object(caption: str, short: str) -> N
 def test_what_is_no_sentence_is_refused(caption: str, reason: str) -> None:
     (doc,) = parse([caption])
     assert simplified(doc) == Refused(reason)
+
+
+def test_a_place_that_is_a_time_takes_at_without_article() -> None:
+    assert baptizing(place="night", tool=None).caption == "A priest baptizes a baby at night."
+
+
+def test_what_plain_captions_share_stands_once() -> None:
+    plain = [{**row, "plain_image": "p"} for row in PLAIN]
+    rows = conditions(CONTEXT, [*plain, plain[0]], SWIG, "original")
+    assert [(row["condition"], row["item_id"][-1]) for row in rows] == [
+        ("+img+cap", "0"),
+        ("+img-cap", "0"),
+        ("-img+cap", "0"),
+        ("-img-cap", "0"),
+        ("+img-cap", "1"),
+        ("-img-cap", "1"),
+    ]
 
 
 def test_images_are_ranked_by_score_and_name() -> None:

@@ -40,10 +40,11 @@ Words: {words}
 Sentence:"""
 
 
-MAY_CHANGE = frozenset(
-    """a an the some his her its their another is are and about against along among around as at behind beside by down
-    during for from in inside into near of off on onto out over through to toward towards under up with""".split()
-)
+MAY_CHANGE = frozenset({
+    "a", "an", "the", "some", "his", "her", "its", "their", "another", "is", "are", "and", "about", "against", "along",
+    "among", "around", "as", "at", "behind", "beside", "by", "down", "during", "for", "from", "in", "inside", "into",
+    "near", "of", "off", "on", "onto", "out", "over", "through", "to", "toward", "towards", "under", "up", "with",
+})  # fmt: skip
 """Words that a repair may add, leave out or change."""
 
 

@@ -5,6 +5,9 @@ from transformers import GenerationConfig
 
 from waltz.models.text import TextModel
 
+GREEDY = {"do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
+"""Said in full, because a checkpoint's own settings stand wherever nothing is said."""
+
 
 @torch.inference_mode()
 def greedy(model: TextModel, prompt: str, most: int = 64) -> str:
@@ -26,7 +29,7 @@ def greedy(model: TextModel, prompt: str, most: int = 64) -> str:
         return ""
     end = model.network.generation_config.eos_token_id
     end = model.tokenizer.eos_token_id if end is None else end
-    settings = GenerationConfig(do_sample=False, num_beams=1, max_new_tokens=room, eos_token_id=end, pad_token_id=0)
+    settings = GenerationConfig(max_new_tokens=room, eos_token_id=end, pad_token_id=0, **GREEDY)
     given = torch.tensor([ids], device=model.device)
     written = model.network.generate(given, attention_mask=torch.ones_like(given), generation_config=settings)
     return str(model.tokenizer.decode(written[0, len(ids) :], skip_special_tokens=True))
