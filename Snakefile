@@ -22,6 +22,7 @@ include: "rules/sources.smk"
 include: "rules/foils.smk"
 include: "rules/filters.smk"
 include: "rules/benchmark.smk"
+include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
 include: "rules/reporting.smk"
 

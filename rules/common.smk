@@ -38,6 +38,7 @@ def chosen_study():
 
 DATASETS, MODELS = chosen_study()
 INSTRUMENTS = instruments(config)
+PROBES = config.get("cv_probes", {})
 FILES = files(config)
 RAW_SOURCES = raw_sources(config)
 WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if "images" in entry]
@@ -98,6 +99,10 @@ DRAWN_FILES = sorted(
         raw_file(*key)
         for key, entry in FILES.items()
         if "drawn" in entry and key[1] != "images"
+    }
+    | {
+        f"<results>/sources/drawn/{path}"
+        for path in PROBES.get("descriptions", {}).values()
     }
 )
 DRAWN_IMAGES = sorted(

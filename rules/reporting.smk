@@ -26,6 +26,11 @@ if INSTRUMENTS and study("benchmark.oracle"):
     BUILT["oracle"] = "<results>/benchmark/oracle.parquet"
 if INSTRUMENTS and study("benchmark.audit"):
     BUILT["audit"] = "<results>/benchmark/audit.parquet"
+if PROBES:
+    BUILT["probes"] = "<results>/benchmark/cv-probes.parquet"
+    BUILT["probe_captions"] = "<results>/benchmark/cv-probes/captions.parquet"
+if PROBES and study("benchmark.oracle"):
+    BUILT["probe_oracle"] = "<results>/benchmark/cv-probes/oracle.parquet"
 RUNS = [(model, dataset) for model in SCORING_MODELS for dataset in SCORED]
 
 
@@ -112,6 +117,7 @@ rule frequency_figures:
 rule page:
     """One page that links all tables and figures."""
     input:
+        **BUILT,
         template="workflow/waltz/reporting/templates/index.html",
         tables=TABLES,
         figures=FIGURES["svg"] + SHEET,
@@ -123,7 +129,6 @@ rule page:
         read=expand("<results>/sources/{source}.run.json", source=RAW_SOURCES),
         faults=expand("<results>/sources/images/{source}.parquet", source=WITH_IMAGES),
         scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
-        **BUILT,
     output:
         page="<results>/reporting/index.html",
     log:

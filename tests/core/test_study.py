@@ -106,6 +106,17 @@ def test_a_misspelt_study_is_named_with_the_nearest():
         ("benchmark.annotations", {"actions": "a.csv"}, "benchmark.annotations: nothing is called 'actions'"),
         ("instruments.relations.filters", ["fluency"], "'fluency' is not one of"),
         ("instruments.plurality.cap", "flat", "instruments.plurality.cap"),
+        ("cv_probes.image", 5, r"cv_probes: unknown key 'image' \(did you mean 'images'\?\)"),
+        ("cv_probes.source", "imstu", r"cv_probes.source: no source is called 'imstu' \(did you mean 'imsitu'\?\)"),
+        ("cv_probes.source", "swig", "cv_probes.source: swig is in format swig, the instrument is made from imsitu"),
+        ("cv_probes.written", "a.csv", "cv_probes: written and descriptions both give plain captions"),
+        ("cv_probes.checks", "a.csv", "cv_probes.checks: .* cv_probes.written, which is missing"),
+        ("cv_probes.repair", "scenes-causal", "cv_probes.repair: no model is called 'scenes-causal'"),
+        (
+            "sources.mine",
+            {"format": "pairs", "files": {"cv-probes": {"path": "a.csv"}}},
+            "cv_probes: sources.mine holds a data set called cv-probes",
+        ),
         (
             "sources.mine",
             {"format": "pairs", "files": {"existence": {"path": "a.csv"}}},

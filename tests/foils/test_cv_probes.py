@@ -13,9 +13,19 @@ from hypothesis import strategies as st
 from waltz.core.errors import UserError
 from waltz.core.text import slice_of
 from waltz.foils.candidates import Refused
-from waltz.foils.cv_captions import read_descriptions, reviewed, simplified, writing_tasks, written_by_scenes
-from waltz.foils.cv_conditions import checked, checking_tasks, conditions, ranked_images, verb_span
-from waltz.foils.cv_probes import VERBS, Filled, best, chosen_images, fill, forms, repaired
+from waltz.foils.cv_captions import read_descriptions, reviewed, simplified, written_by_scenes
+from waltz.foils.cv_conditions import conditions, ranked_images, verb_span
+from waltz.foils.cv_probes import (
+    VERBS,
+    Filled,
+    best,
+    chosen_images,
+    contextual_captions,
+    contextual_verbs,
+    fill,
+    forms,
+    repaired,
+)
 from waltz.foils.language import parse
 from waltz.foils.wordnet import read_verbs
 from waltz.scenes.sample import scenes, without_action
@@ -71,13 +81,21 @@ def test_a_frame_without_agent_gives_none() -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (' "A priest baptizes a baby in a church."\nWords: more', ("A priest baptizes a baby in a church.", "model")),
-        ("A priest is baptizing a baby", ("A priest is baptizing a baby.", "model")),
-        ("A priest holds a baby.", (baptizing().caption, "rule")),
+        (
+            ' "A priest baptizes a baby in a church with his hands."\nWords: more',
+            ("A priest baptizes a baby in a church with his hands.", "model"),
+        ),
+        (
+            "The priest is baptizing the baby at church, with a hand",
+            ("The priest is baptizing the baby at church, with a hand.", "model"),
+        ),
+        ("A priest holds a baby with a hand in a church.", (baptizing().caption, "rule")),
+        ("A priest baptizes a baby in a church.", (baptizing().caption, "rule")),
+        ("A woman baptizes a baby with a hand in a church.", (baptizing().caption, "rule")),
         ("", (baptizing().caption, "rule")),
     ],
 )
-def test_a_models_repair_must_keep_the_verb(answer: str, expected: tuple[str, str]) -> None:
+def test_a_models_repair_must_keep_the_words(answer: str, expected: tuple[str, str]) -> None:
     asked = []
 
     def generate(prompt: str) -> str:
@@ -87,6 +105,35 @@ def test_a_models_repair_must_keep_the_verb(answer: str, expected: tuple[str, st
     assert repaired(baptizing(), SWIG["baptizing"], generate) == expected
     assert "Words: priest baptizes baby with hand at church\n" in asked[0]
     assert 'keep the verb "baptizes"' in asked[0]
+
+
+def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
+    glosses = {"agent": "priest", "baptized": "baby"}
+    frames = [
+        frame("baptizing", BAPTIZING, "x_1.jpg", **glosses),
+        frame("baptizing", BAPTIZING, "x_1.jpg", agent=None) | {"source_id": "x_1.jpg#1"},
+        frame("baptizing", BAPTIZING, "x_1.jpg") | {"source_id": "x_1.jpg#2", "rejected": "no role is filled"},
+        frame("baptizing", BAPTIZING, "x_2.jpg", **glosses),
+    ]
+    images = {"baptizing": ["x_1.jpg"]}
+    found = contextual_captions(frames, images, SWIG)
+    assert [(row["caption_id"], row["caption"], row["rejected"]) for row in found] == [
+        ("contextual:x_1.jpg#0", "A priest baptizes a baby.", None),
+        ("contextual:x_1.jpg#1", None, "nobody fills the role before the verb"),
+        ("contextual:x_1.jpg#2", None, "the source's row: no role is filled"),
+    ]
+    assert found[0]["writer"] == "rule"
+    (first, *_) = contextual_captions(frames, images, SWIG, lambda prompt: "The priest baptizes the baby.", "tiny")
+    assert (first["caption"], first["writer"]) == ("The priest baptizes the baby.", "tiny")
+    assert first["simplified"] == found[0]["simplified"]
+
+
+def test_verbs_of_a_study_are_named_or_all() -> None:
+    frames = [frame(verb, "") for verb in ("racing", "buying", "racing")]
+    assert contextual_verbs(frames, "all") == ["buying", "racing"]
+    assert contextual_verbs(frames) == list(VERBS)
+    with pytest.raises(UserError, match=r"cv_probes\.verbs: the source has no image of 'voting'"):
+        contextual_verbs(frames, ["buying", "voting"])
 
 
 def test_the_best_caption_is_the_first_of_the_highest() -> None:
@@ -101,13 +148,6 @@ def test_images_are_chosen_by_seed_and_not_by_order() -> None:
     assert {verb: len(images) for verb, images in chosen.items()} == {"voting": 5, "racing": 5, "hunting": 0}
     assert "voting_0.jpg" not in chosen_images(frames, 1, ["voting"], 9)["voting"]
     assert chosen != chosen_images(frames, 2, ["voting", "racing", "hunting"])
-
-
-def test_writing_tasks_show_the_forbidden_words() -> None:
-    (task,) = writing_tasks({"buying": ["buying_3.jpg"]}, SWIG)
-    assert task["task_id"] == "cv-probes:writing:buying_3.jpg"
-    assert task["forbidden"] == ["bought", "buy", "buying", "buys"]
-    assert "bought, buy, buying, buys" in task["instruction"]
 
 
 def test_the_review_drops_contextual_verbs() -> None:
@@ -152,6 +192,23 @@ def test_what_is_no_sentence_is_refused(caption: str, reason: str) -> None:
     assert simplified(doc) == Refused(reason)
 
 
+def test_a_place_that_is_a_time_takes_at_without_article() -> None:
+    assert baptizing(place="night", tool=None).caption == "A priest baptizes a baby at night."
+
+
+def test_what_plain_captions_share_stands_once() -> None:
+    plain = [{**row, "plain_image": "p"} for row in PLAIN]
+    rows = conditions(CONTEXT, [*plain, plain[0]], SWIG, "original")
+    assert [(row["condition"], row["item_id"][-1]) for row in rows] == [
+        ("+img+cap", "0"),
+        ("+img-cap", "0"),
+        ("-img+cap", "0"),
+        ("-img-cap", "0"),
+        ("+img-cap", "1"),
+        ("-img-cap", "1"),
+    ]
+
+
 def test_images_are_ranked_by_score_and_name() -> None:
     def score(caption: str, images: Sequence[str]) -> list[float]:
         return [{"a": 0.2, "b": 0.9, "c": 0.9}[image] for image in images]
@@ -179,16 +236,6 @@ def test_each_plain_caption_gives_three_conditions_beside_the_contextual_one() -
     ]
     assert len({row["item_id"] for row in rows}) == 7
     assert {slice_of(row["caption"], row["verb_span"]) for row in rows if row["verb_span"]} == {"votes"}
-
-
-def test_people_check_the_images_that_were_found() -> None:
-    tasks = checking_tasks(PLAIN)
-    assert tasks[1]["questions"] == ["Does the caption describe the image?", "Is anybody voting in the image?"]
-    answers = {tasks[0]["task_id"]: (True, False)}
-    assert [row["rejected"] for row in checked(PLAIN, answers)] == [None, "nobody checked the image"]
-    for answer, reason in (((False, False), "the image does not fit"), ((True, True), "the image shows the verb")):
-        assert checked(PLAIN[:1], {tasks[0]["task_id"]: answer})[0]["rejected"] == reason
-    assert len(conditions(CONTEXT, checked(PLAIN, answers), SWIG, "original")) == 4
 
 
 @settings(max_examples=40, deadline=None)

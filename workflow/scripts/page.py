@@ -1,19 +1,19 @@
 """The index page of a study."""
 
 from waltz.core.job import job
-from waltz.reporting.construction import Construction
+from waltz.reporting.construction import Construction, construction_tables
 from waltz.reporting.page import write_page
+from waltz.reporting.probes import Probes, probe_table
 
 given = snakemake.input
 
 with job(snakemake.log[0]):
-    built = (
-        Construction(
-            given.funnel, given.statistics, given.printed, given.get("oracle") or None, given.get("audit") or None
-        )
-        if given.get("funnel")
-        else None
-    )
+    construction = []
+    if given.get("funnel"):
+        files = (given.get(name) or None for name in ("oracle", "audit"))
+        construction += construction_tables(Construction(given.funnel, given.statistics, given.printed, *files))
+    if given.get("probes"):
+        construction.append(probe_table(Probes(given.probes, given.probe_captions, given.get("probe_oracle") or None)))
     write_page(
         snakemake.output.page,
         snakemake.params.study,
@@ -24,5 +24,5 @@ with job(snakemake.log[0]):
         snakemake.input.read,
         snakemake.input.faults,
         snakemake.input.scores,
-        built,
+        construction,
     )

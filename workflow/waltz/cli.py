@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from waltz.cli_people import app as people
+from waltz.cli_probes import app as probes
 from waltz.core.errors import UserError
 from waltz.core.text import Span, slice_of
 from waltz.foils.candidates import Candidate, Refused
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 
 
+people.add_typer(probes)
 app.add_typer(people, name="people")
 
 

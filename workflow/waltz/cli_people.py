@@ -40,7 +40,7 @@ def export_command(
         kept = [item for item in _items(items) if item["kept"]]
         written = export_tasks(kept, platform, folder, image_prefix, seed, annotators)
     except UserError as error:
-        raise _refused(error) from None
+        raise refused(error) from None
     for path in written:
         typer.echo(path)
 
@@ -59,13 +59,13 @@ def import_command(
 ) -> None:
     """Read a platform's results, and say how good they are."""
     if drop_poor and gold is None:
-        raise _refused(UserError("--drop-poor needs --gold, the ids of items whose caption is known to be right"))
+        raise refused(UserError("--drop-poor needs --gold, the ids of items whose caption is known to be right"))
     try:
         known = _items(items)
         imported = import_annotations(results, platform, known, seed)
         gold_ids = _gold(gold, {item["item_id"] for item in known}) if gold else set()
     except UserError as error:
-        raise _refused(error) from None
+        raise refused(error) from None
     annotations: Sequence[Mapping[str, str]] = imported.annotations
     left_out = list(imported.left_out)
     poor = []
@@ -81,8 +81,8 @@ def import_command(
         reason = f"the annotator prefers less than {PREFERRED:.0%} of gold captions"
         annotations, dropped = without(annotations, poor, reason)
         left_out += dropped
-    _write_csv(output, COLUMNS, annotations)
-    _write_csv(output.with_suffix(".left-out.csv"), ("item_id", "annotator", "reason"), left_out)
+    write_csv(output, COLUMNS, annotations)
+    write_csv(output.with_suffix(".left-out.csv"), ("item_id", "annotator", "reason"), left_out)
     lacking = unfinished(annotations, {item["item_id"] for item in known if item["kept"]}, annotators)
     found = agreement(annotations)
     valid = sum(vote["valid"] for vote in count_votes(annotations, valid_votes).values())
@@ -108,7 +108,8 @@ def _gold(path: Path, known: set[str]) -> set[str]:
     return ids
 
 
-def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+    """Write rows under a header."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
@@ -116,6 +117,7 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, s
     write_text(path, text.getvalue())
 
 
-def _refused(error: UserError) -> typer.Exit:
+def refused(error: UserError) -> typer.Exit:
+    """Print what is wrong in one line; raise what comes back."""
     typer.echo(f"waltz: {error}", err=True)
     return typer.Exit(1)

@@ -1,6 +1,6 @@
 """What the scenes' oracle says about candidates: are captions true, foils false, sentences inside the grammar."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from waltz.benchmark.funnel import reached
@@ -95,6 +95,53 @@ def oracle_shares(
                 }
             )
     return found
+
+
+def condition_shares(
+    rows: Sequence[Row], graph_of: Callable[[str], Graph], *, resamples: int, confidence: float, seed: int
+) -> list[dict[str, Any]]:
+    """Whether CV-Probes' captions are true of their images where they shall be, and false where they shall not.
+
+    Args:
+        rows: Rows of the layout `CONDITIONS`.
+        graph_of: The scene of an image.
+        resamples: Bootstrap resamples over the images with an action.
+        confidence: Coverage of the intervals, a share.
+        seed: Seed of the bootstrap.
+    Returns:
+        For each form and condition, in percent: `decided` among all items, `as_expected` among those that the oracle
+        decides; n is what a share is taken over.
+    """
+    found = []
+    for form, condition in dict.fromkeys((row["form"], row["condition"]) for row in rows):
+        group = f"{form} {condition}"
+        members = [row for row in rows if (row["form"], row["condition"]) == (form, condition)]
+        told = [(truth(graph_of(row["image"]), row["caption"]), row) for row in members]
+        hits = {
+            "decided": [(said != "unknown", row["group"]) for said, row in told],
+            "as_expected": [
+                ((said == "true") == row["match"], row["group"]) for said, row in told if said != "unknown"
+            ],
+        }
+        for metric, pairs in hits.items():
+            share = _share(pairs, f"cv-probes:{group}:{metric}", resamples, confidence, seed)
+            found.append({"instrument": "cv-probes", "candidates": group, "metric": metric, **vars(share)})
+    return found
+
+
+def oracle_answers(
+    pairs: Iterable[tuple[str, str]], graph_of: Callable[[str], Graph]
+) -> dict[tuple[str, str], list[str]]:
+    """The oracle in the place of the people who check whether captions describe images.
+
+    Args:
+        pairs: Images and captions.
+        graph_of: The scene of an image.
+    Returns:
+        By image and caption `yes` or `no`; no answer where the scene does not decide it.
+    """
+    says = {"true": ["yes"], "false": ["no"], "unknown": []}
+    return {(image, caption): says[truth(graph_of(image), caption)] for image, caption in dict.fromkeys(pairs)}
 
 
 def _share(pairs: Sequence[tuple[bool, str]], label: str, resamples: int, confidence: float, seed: int) -> Measure:

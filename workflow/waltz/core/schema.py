@@ -174,6 +174,52 @@ AUDIT = Layout(
 )
 """Percent of pairs in which a judge that sees no image prefers the caption."""
 
+PROBE_CAPTIONS = Layout(
+    "CV-Probes' captions",
+    pa.schema(
+        [
+            _required("caption_id", pa.string()),
+            _required("kind", pa.string()),
+            _required("verb", pa.string()),
+            _required("image", pa.string()),
+            _required("writer", pa.string()),
+            pa.field("caption", pa.string()),
+            pa.field("simplified", pa.string()),
+            pa.field("not_simplified", pa.string()),
+            pa.field("plain_image", pa.string()),
+            pa.field("grammaticality", pa.float64()),
+            pa.field("rejected", pa.string()),
+        ]
+    ),
+    key=("caption_id",),
+)
+"""One row a caption that was made or written for an image with an action; `rejected` says why it is not used, and
+`not_simplified` why it has no simplified form. `kind` is `contextual` or `plain`; `writer` is `rule`, the name of a
+model, an annotator or `scenes`; `plain_image` shows what a plain caption says without the action."""
+
+CONDITIONS = Layout(
+    "CV-Probes",
+    pa.schema(
+        [
+            _required("item_id", pa.string()),
+            _required("form", pa.string()),
+            _required("condition", pa.string()),
+            _required("verb", pa.string()),
+            _required("image", pa.string()),
+            _required("image_kind", pa.string()),
+            _required("caption", pa.string()),
+            _required("caption_kind", pa.string()),
+            pa.field("verb_span", SPAN),
+            _required("match", pa.bool_()),
+            _required("group", pa.string()),
+        ]
+    ),
+    key=("item_id",),
+)
+"""One row an image beside a caption. `form` is `original` or `simplified`, `condition` one of `foils.cv_conditions`;
+`group` is the image with the action that an item goes back to; `match` is false where the caption names an action
+that the image does not show."""
+
 REPRODUCTION = Layout(
     "construction fidelity",
     pa.schema([_required("instrument", pa.string()), _required("metric", pa.string()), *MEASURE_FIELDS]),

@@ -37,6 +37,8 @@ FILTERS = {
     "ranking": ("likelihood", "acceptability", "ranking"),
 }
 """Keys under `filters` of the models that each filter of an instrument asks."""
+PROBES = "cv-probes"
+"""Name of the data set that `cv_probes` builds."""
 FILTER_MODELS = frozenset(key for keys in FILTERS.values() for key in keys)
 
 
@@ -96,14 +98,15 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
             if name not in there:
                 have = f"there are {', '.join(sorted(there))}" if there else "there are none"
                 raise UserError(f"study file: {place}: nothing is called {name!r}{_nearest(name, there)}; {have}")
-    drawn = [f"{source}.{name}" for (source, name), file in files(config).items() if "drawn" in file]
+    drawn = [f"sources.{source}.{name}" for (source, name), file in files(config).items() if "drawn" in file]
+    drawn += ["cv_probes.descriptions"] if "descriptions" in config.get("cv_probes", {}) else []
     if drawn and "scenes" not in config:
-        raise UserError(
-            f"study file: scenes is missing: sources.{drawn[0]} is drawn, which needs scenes.count and scenes.seed"
-        )
+        raise UserError(f"study file: scenes is missing: {drawn[0]} is drawn, which needs scenes.count and scenes.seed")
     if known and "benchmark" not in config:
         raise UserError("study file: benchmark is missing: data sets need benchmark.valid_votes")
     _check_instruments(config)
+    if "cv_probes" in config:
+        _check_probes(config)
 
 
 def datasets(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -142,13 +145,7 @@ def _check_instruments(config: Mapping[str, Any]) -> None:
     taken = datasets(config)
     for name, entry in instruments(config).items():
         place = f"study file: instruments.{name}"
-        source, wanted = entry["source"], RAW_MATERIAL[name]
-        if source not in config["sources"]:
-            near = _nearest(source, config["sources"])
-            raise UserError(f"{place}.source: no source is called {source!r}{near}")
-        if config["sources"][source]["format"] != wanted:
-            given = config["sources"][source]["format"]
-            raise UserError(f"{place}.source: {source} is in format {given}, the instrument is made from {wanted}")
+        _check_source(config, place, entry["source"], RAW_MATERIAL[name])
         if name in taken:
             raise UserError(f"{place}: sources.{taken[name]['source']} holds a data set of that name; leave one out")
         if (name in PROPOSED or "most_tokens" in entry) and "proposals" not in config:
@@ -159,6 +156,34 @@ def _check_instruments(config: Mapping[str, Any]) -> None:
         raise UserError("study file: filters is missing: benchmark.audit asks its models")
     if config.get("benchmark", {}).get("oracle") and "scenes" not in config:
         raise UserError("study file: benchmark.oracle: only drawn scenes have an oracle, and scenes is missing")
+
+
+def _check_source(config: Mapping[str, Any], place: str, source: str, wanted: str) -> None:
+    """Refuse a source that does not exist or has another format than what is built from it needs."""
+    if source not in config["sources"]:
+        near = _nearest(source, config["sources"])
+        raise UserError(f"{place}.source: no source is called {source!r}{near}")
+    given = config["sources"][source]["format"]
+    if given != wanted:
+        raise UserError(f"{place}.source: {source} is in format {given}, the instrument is made from {wanted}")
+
+
+def _check_probes(config: Mapping[str, Any]) -> None:
+    """Refuse CV-Probes whose source, captions, models or name do not fit the rest of the study."""
+    place, entry, taken = "study file: cv_probes", config["cv_probes"], datasets(config)
+    _check_source(config, place, entry["source"], "imsitu")
+    if PROBES in taken:
+        raise UserError(f"{place}: sources.{taken[PROBES]['source']} holds a data set called {PROBES}; rename it")
+    if "descriptions" in entry and "written" in entry:
+        raise UserError(f"{place}: written and descriptions both give plain captions; leave one out")
+    if "checks" in entry and "written" not in entry:
+        raise UserError(f"{place}.checks: what people checked are the captions of cv_probes.written, which is missing")
+    if "filters" not in config:
+        raise UserError("study file: filters is missing: cv_probes chooses the most grammatical captions")
+    name = entry.get("repair")
+    if name is not None and name not in config.get("models", {}):
+        near = _nearest(name, config.get("models", {}))
+        raise UserError(f"{place}.repair: no model is called {name!r}{near}; name it under models")
 
 
 def raw_sources(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -14,8 +14,6 @@ from waltz.foils.wordnet import Verb
 from waltz.sources.fields import field, one_line, texts
 from waltz.sources.stream import object_entries
 
-INSTRUCTION = "Describe what can be seen in the image in one short sentence. Do not use these words: {forbidden}."
-
 SUBJECTS = frozenset({"nsubj", "nsubjpass", "expl", "csubj"})
 COMPLEMENTS = frozenset({"dobj", "attr", "acomp", "oprd"})
 WITHIN_VERB = frozenset({"aux", "auxpass", "neg", "prt"})
@@ -65,32 +63,6 @@ def written_by_scenes(described: Iterable[Described]) -> list[dict[str, Any]]:
         for entry in described
         for caption in entry.plain
     ]
-
-
-def writing_tasks(images: Mapping[str, Sequence[str]], verbs: Mapping[str, Verb]) -> list[dict[str, Any]]:
-    """Tasks for people: an image to describe without its verb.
-
-    Args:
-        images: Images of each verb.
-        verbs: SWiG's verbs by name.
-    Returns:
-        Rows of task_id, image, verb, forbidden (the forms not to be used) and instruction.
-    """
-    rows = []
-    for verb, names in images.items():
-        forbidden = sorted(forms(verbs[verb]))
-        instruction = INSTRUCTION.format(forbidden=", ".join(forbidden))
-        rows += [
-            {
-                "task_id": f"cv-probes:writing:{image}",
-                "image": image,
-                "verb": verb,
-                "forbidden": forbidden,
-                "instruction": instruction,
-            }
-            for image in names
-        ]
-    return rows
 
 
 def reviewed(

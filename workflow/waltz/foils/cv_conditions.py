@@ -35,43 +35,6 @@ def ranked_images(
     return found[:count]
 
 
-def checking_tasks(plain: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Tasks for people: whether a retrieved image shows what its caption says, and not the verb.
-
-    Args:
-        plain: Rows of image, verb, caption and plain_image.
-    Returns:
-        Rows of task_id, image, caption, verb, and the questions asked.
-    """
-    return [
-        {
-            "task_id": f"cv-probes:checking:{row['image']}:{number}",
-            "image": row["plain_image"],
-            "caption": row["caption"],
-            "verb": row["verb"],
-            "questions": ["Does the caption describe the image?", f"Is anybody {row['verb']} in the image?"],
-        }
-        for number, row in enumerate(plain)
-    ]
-
-
-def checked(plain: Sequence[Mapping[str, Any]], answers: Mapping[str, tuple[bool, bool]]) -> list[dict[str, Any]]:
-    """Plain rows with `rejected` by what people answered; a row that nobody answered is rejected too.
-
-    Args:
-        plain: The rows that the tasks were made from, in the same order.
-        answers: By task_id: whether the caption describes the image, and whether the image shows the verb.
-    """
-    rows = []
-    for row, task in zip(plain, checking_tasks(plain), strict=True):
-        answer = answers.get(task["task_id"])
-        reason = "nobody checked the image" if answer is None else None
-        if answer is not None:
-            reason = "the image shows the verb" if answer[1] else None if answer[0] else "the image does not fit"
-        rows.append({**row, "rejected": row.get("rejected") or reason})
-    return rows
-
-
 def conditions(
     contextual: Iterable[Mapping[str, Any]],
     plain: Iterable[Mapping[str, Any]],
@@ -82,6 +45,7 @@ def conditions(
 
     Each contextual caption stands once with its own image. Each plain caption gives the other three: with the
     contextual image that it was written for, its own plain image with the contextual caption, and its own with itself.
+    What is the same image, caption and condition again, as where plain captions share an image, stands once.
 
     Args:
         contextual: Rows of image, verb and caption, one an image.
@@ -100,11 +64,11 @@ def conditions(
     rows = []
     for context in contextual:
         image, caption = context["image"], context["caption"]
-        pairs = [("+img+cap", image, caption, 0)]
+        numbers = {("+img+cap", image, caption): 0}
         for number, row in enumerate(by_image.get(image, [])):
-            pairs.append(("+img-cap", image, row["caption"], number))
-            pairs.append(("-img+cap", row["plain_image"], caption, number))
-            pairs.append(("-img-cap", row["plain_image"], row["caption"], number))
+            numbers.setdefault(("+img-cap", image, row["caption"]), number)
+            numbers.setdefault(("-img+cap", row["plain_image"], caption), number)
+            numbers.setdefault(("-img-cap", row["plain_image"], row["caption"]), number)
         rows += [
             {
                 "item_id": f"cv-probes:{form}:{condition}:{image}:{number}",
@@ -119,7 +83,7 @@ def conditions(
                 "match": condition != "-img+cap",
                 "group": image,
             }
-            for condition, shown, text, number in pairs
+            for (condition, shown, text), number in numbers.items()
         ]
     return rows
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lemminflect import getAllInflections
+from lemminflect import getAllInflections, getLemma
 
+from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.foils.abstracts import Place, complement, read_annotation
 from waltz.foils.actions import finite
@@ -39,6 +40,14 @@ Words: {words}
 Sentence:"""
 
 
+MAY_CHANGE = frozenset({
+    "a", "an", "the", "some", "his", "her", "its", "their", "another", "is", "are", "and", "about", "against", "along",
+    "among", "around", "as", "at", "behind", "beside", "by", "down", "during", "for", "from", "in", "inside", "into",
+    "near", "of", "off", "on", "onto", "out", "over", "through", "to", "toward", "towards", "under", "up", "with",
+})  # fmt: skip
+"""Words that a repair may add, leave out or change."""
+
+
 @dataclass(frozen=True)
 class Filled:
     """An abstract filled with one annotation.
@@ -54,6 +63,24 @@ class Filled:
     words: str
     caption: str
     simplified: str
+
+
+def contextual_verbs(frames: Iterable[Mapping[str, Any]], named: Sequence[str] | str = VERBS) -> list[str]:
+    """The verbs of a study: those it names, or every verb of its source.
+
+    Args:
+        frames: Rows of the layout `FRAMES`.
+        named: -ing forms, or `all`.
+    Raises:
+        UserError: A verb is none of the source's.
+    """
+    known = sorted({str(frame["verb"]) for frame in frames})
+    if named == "all":
+        return known
+    unknown = [verb for verb in named if verb not in known]
+    if unknown and named is not VERBS:
+        raise UserError(f"study file: cv_probes.verbs: the source has no image of {unknown[0]!r}")
+    return list(named)
 
 
 def chosen_images(
@@ -75,6 +102,51 @@ def chosen_images(
         verb: sorted(sorted(images, key=lambda image: (rank(image, seed), image))[:count])
         for verb, images in found.items()
     }
+
+
+def contextual_captions(
+    frames: Iterable[Mapping[str, Any]],
+    images: Mapping[str, Sequence[str]],
+    verbs: Mapping[str, Verb],
+    generate: Callable[[str], str] | None = None,
+    model: str = "",
+) -> list[dict[str, Any]]:
+    """A caption for each annotation of the chosen images, in the order of the frames.
+
+    Args:
+        frames: Rows of the layout `FRAMES`.
+        images: The chosen images of each verb.
+        verbs: SWiG's verbs by name.
+        generate: What a model writes after a prompt; captions are repaired by rule alone where it is None.
+        model: Its name.
+    Returns:
+        Rows of the layout `PROBE_CAPTIONS` without a score; an annotation that gives no caption says why.
+    """
+    chosen = {image for names in images.values() for image in names}
+    rows = []
+    for frame in frames:
+        if frame["image"] not in chosen:
+            continue
+        found = Refused(f"the source's row: {frame['rejected']}") if frame["rejected"] else fill(frame, verbs)
+        caption, writer = None, "rule"
+        if isinstance(found, Filled):
+            caption = found.caption
+            if generate is not None:
+                caption, by = repaired(found, verbs[frame["verb"]], generate)
+                writer = model if by == "model" else by
+        rows.append(
+            {
+                "caption_id": f"contextual:{frame['source_id']}",
+                "kind": "contextual",
+                "verb": frame["verb"],
+                "image": frame["image"],
+                "writer": writer,
+                "caption": caption,
+                "simplified": found.simplified if isinstance(found, Filled) else None,
+                "rejected": found.reason if isinstance(found, Refused) else None,
+            }
+        )
+    return rows
 
 
 def fill(frame: Mapping[str, Any], verbs: Mapping[str, Verb]) -> Filled | Refused:
@@ -111,7 +183,10 @@ def _sentence(parts: Iterable[str]) -> str:
 
 
 def repaired(filled: Filled, verb: Verb, generate: Callable[[str], str]) -> tuple[str, str]:
-    """A filled abstract repaired by a language model, or by rule where its answer is no sentence with the verb.
+    """A filled abstract repaired by a language model, or by rule where its answer changes more than it may.
+
+    The answer must have a form of the verb and otherwise the given words, up to their number and `MAY_CHANGE`: small
+    models copy the prompt's example.
 
     Args:
         filled: The abstract.
@@ -122,10 +197,20 @@ def repaired(filled: Filled, verb: Verb, generate: Callable[[str], str]) -> tupl
     """
     answer = generate(REPAIR_PROMPT.format(verb=finite(verb.base, False), words=filled.words)).strip()
     line = answer.splitlines()[0].strip().strip('"').strip() if answer else ""
-    words = {word.strip(".,;:!?").lower() for word in line.split()}
-    if not words & forms(verb):
+    words = set(_words(line))
+    if not words & forms(verb) or _content(line, verb) != _content(filled.words, verb):
         return filled.caption, "rule"
     return (line if line.endswith(".") else f"{line}."), "model"
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip(".,;:!?").lower() for word in text.split()]
+
+
+def _content(text: str, verb: Verb) -> set[str]:
+    """The words of a text that a repair must keep, nouns in the singular."""
+    kept = (word for word in _words(text) if word and word not in forms(verb) and word not in MAY_CHANGE)
+    return {getLemma(word, upos="NOUN")[0] for word in kept}
 
 
 def forms(verb: Verb) -> frozenset[str]:

@@ -54,9 +54,11 @@ class Filler:
 
     @property
     def place(self) -> str:
-        """As a place: "outdoors", "on a street", "in the snow", "at a casino"."""
+        """As a place: "outdoors", "at night", "on a street", "in the snow", "at a casino"."""
         if self.noun in _nouns()["adverbs"]:
             return self.noun
+        if self.noun in _nouns()["times"]:
+            return f"at {self.noun}"
         head = head_of(self.noun)
         preposition = next((word for word in ("on", "in") if head in _nouns()[word]), "at")
         return f"{preposition} {self.definite if self.bare else self.subject}"

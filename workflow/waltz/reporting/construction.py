@@ -125,7 +125,7 @@ def oracle_table(rows: Sequence[Row]) -> PlainTable:
             (
                 *name,
                 f"{found[(*name, 'foils_decided')]['n']:,}",
-                *(_share(found[(*name, metric)]) for metric in metrics),
+                *(share_text(found[(*name, metric)]) for metric in metrics),
             )
             for name in shown
         ),
@@ -163,7 +163,7 @@ def audit_table(rows: Sequence[Row]) -> PlainTable:
             (
                 name,
                 str(max(found[name, judge]["n"] for judge in judges if (name, judge) in found)),
-                *(_share(found[name, judge]) if (name, judge) in found else "" for judge in judges),
+                *(share_text(found[name, judge]) if (name, judge) in found else "" for judge in judges),
             )
             for name in names
         ),
@@ -171,7 +171,8 @@ def audit_table(rows: Sequence[Row]) -> PlainTable:
     )
 
 
-def _share(row: Row) -> str:
+def share_text(row: Row) -> str:
+    """A share with its interval, or why there is none."""
     if row["value"] is None:
         return str(row["reason"])
     return f"{row['value']:.1f} [{row['ci_low']:.1f}, {row['ci_high']:.1f}]"

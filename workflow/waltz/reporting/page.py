@@ -10,7 +10,7 @@ import jinja2
 from waltz.core import parquet
 from waltz.core.atomic import write_text
 from waltz.core.schema import IMAGE_FAULTS, SCENE_SCORES
-from waltz.reporting.construction import Construction, construction_tables
+from waltz.reporting.construction import PlainTable
 from waltz.reporting.declarations import TABLES
 from waltz.reporting.layouts import LEGEND, html_table
 from waltz.reporting.tables import Cell, from_csv
@@ -28,7 +28,7 @@ def write_page(
     read: Sequence[str],
     faults: Sequence[str],
     scores: Sequence[str],
-    built: Construction | None,
+    construction: Sequence[PlainTable],
 ) -> None:
     """Write the page.
 
@@ -42,7 +42,7 @@ def write_page(
         read: Run records of raw sources.
         faults: Parquet files of images that cannot be used, one a source.
         scores: Parquet file of the scene models' scores, if they were measured.
-        built: Files about the instruments that the study built, if it built any.
+        construction: Tables about what the study built.
     """
     folder = Path(path).parent
     environment = jinja2.Environment(
@@ -57,7 +57,7 @@ def write_page(
         records=[_record(Path(file)) for file in records],
         read=[_record(Path(file)) for file in read],
         faults=[fault for file in faults for fault in _faults(Path(file))],
-        construction=construction_tables(built) if built else [],
+        construction=construction,
         scores=[row for file in scores for row in parquet.read(file, SCENE_SCORES).to_pylist()],
     )
     write_text(path, page)

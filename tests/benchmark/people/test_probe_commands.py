@@ -1,0 +1,89 @@
+"""From contextual captions to a CSV of written captions, from items to a CSV of checks."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from waltz.benchmark.probes import best_contextual, built_conditions, plain_captions, read_checks, read_written
+from waltz.cli import app
+from waltz.core import parquet
+from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
+from waltz.foils.wordnet import read_verbs
+
+PREFIX = ("--image-prefix", "https://images.example/")
+
+
+def waltz(*arguments):
+    return CliRunner().invoke(app, ["people", *map(str, arguments)])
+
+
+@pytest.fixture
+def captions(tmp_path):
+    rows = [
+        {
+            "caption_id": f"contextual:{image}#0",
+            "kind": "contextual",
+            "verb": verb,
+            "image": image,
+            "writer": "rule",
+            "caption": caption,
+            "simplified": caption,
+            "rejected": None,
+        }
+        for image, verb, caption in (("a.jpg", "voting", "A man votes."), ("b.jpg", "buying", "A man buys a hat."))
+    ]
+    parquet.write(tmp_path / "contextual.parquet", parquet.to_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    return tmp_path / "contextual.parquet"
+
+
+def answer(tasks, folder, labels):
+    """One annotator's export of doccano, with the labels of each task."""
+    lines = [json.loads(line) for line in tasks.read_text(encoding="utf-8").splitlines()]
+    folder.mkdir()
+    done = [{"id": number, **line, "label": labels(line)} for number, line in enumerate(lines)]
+    (folder / "w1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in done), encoding="utf-8")
+
+
+def test_captions_and_checks_go_out_and_come_back(captions, tmp_path):
+    said = waltz("export-captions", "--captions", captions, "--folder", tmp_path / "out", *PREFIX)
+    assert said.exit_code == 0, said.output
+    tasks = tmp_path / "out" / "write-captions.jsonl"
+    assert sorted(verb for verb in ("vote", "buy", "voting") if f"“{verb}”" in tasks.read_text()) == ["buy", "vote"]
+    answer(tasks, tmp_path / "done", lambda task: ["A man, in a hall, waits."] if "vote" in task["text"] else [])
+    written = tmp_path / "written.csv"
+    said = waltz("import-captions", tmp_path / "done", "--captions", captions, "--output", written)
+    assert said.output == f"1 captions of 1 images: {written}\n"
+    assert "b.jpg,w1,not answered" in (tmp_path / "written.left-out.csv").read_text()
+    written.write_text(written.read_text().replace('waits.",', 'waits.",p.jpg'))
+    (row,) = read_written(written, {"a.jpg": "voting"})
+    assert row["plain_image"] == "p.jpg"
+
+    made = best_contextual(
+        parquet.read(captions, PROBE_CAPTIONS).to_pylist(), {"A man votes.": 1, "A man buys a hat.": 1}
+    )
+    items = built_conditions([*made, *plain_captions([row], made, read_verbs(), ["voting"], None)], read_verbs())
+    parquet.write(tmp_path / "items.parquet", parquet.to_table(items, CONDITIONS), CONDITIONS)
+    said = waltz("export-checks", "--items", tmp_path / "items.parquet", "--folder", tmp_path / "out", *PREFIX)
+    assert said.exit_code == 0, said.output
+    answer(
+        tmp_path / "out/check-captions.jsonl",
+        tmp_path / "checked",
+        lambda task: ["no" if "votes" in task["text"] else "yes"],
+    )
+    checks = tmp_path / "checks.csv"
+    said = waltz("import-checks", tmp_path / "checked", "--items", tmp_path / "items.parquet", "--output", checks)
+    assert said.output == f"2 answers: {checks}\n"
+    answers = read_checks(checks)
+    assert answers == {("p.jpg", "A man votes."): ["no"], ("p.jpg", "A man, in a hall, waits."): ["yes"]}
+    assert plain_captions([row], made, read_verbs(), ["voting"], answers)[0]["rejected"] is None
+    assert list(csv.DictReader((tmp_path / "checks.left-out.csv").open())) == []
+
+
+def test_a_fault_is_one_line(captions, tmp_path):
+    said = waltz("export-captions", "--captions", tmp_path / "none.parquet", "--folder", tmp_path, *PREFIX)
+    assert said.exit_code == 1
+    assert said.output.startswith("waltz: ")
+    assert "no such file" in said.output
+    assert said.output.count("\n") == 1

@@ -1,0 +1,232 @@
+"""CV-Probes' captions and conditions, by hand, and the script that builds them from scenes."""
+
+import json
+import runpy
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+from conftest import ROOT
+from waltz.benchmark.oracle import condition_shares, oracle_answers
+from waltz.benchmark.probes import (
+    ACTION_SHOWN,
+    NO_PLAIN_IMAGE,
+    NOT_CHOSEN,
+    NOT_SHOWN,
+    NOTHING_TO_STAND_BESIDE,
+    SAME_CAPTION,
+    UNDECIDED,
+    best_contextual,
+    built_conditions,
+    plain_captions,
+    read_checks,
+    read_written,
+    rejections,
+    to_check,
+)
+from waltz.core import parquet
+from waltz.core.errors import UserError
+from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
+from waltz.filters.ranking import READS_WORSE
+from waltz.foils.cv_probes import chosen_images, contextual_captions, contextual_verbs
+from waltz.foils.wordnet import read_verbs
+from waltz.scenes.sample import scenes
+from waltz.scenes.writers import swig
+from waltz.scenes.writers.images import scene_of
+from waltz.sources.swig import read_frames, read_space
+
+SWIG = read_verbs()
+
+
+def made(image, number, caption, rejected=None):
+    return {
+        "caption_id": f"contextual:{image}#{number}",
+        "kind": "contextual",
+        "verb": "voting",
+        "image": image,
+        "writer": "rule",
+        "caption": caption,
+        "simplified": caption,
+        "rejected": rejected,
+    }
+
+
+MADE = [
+    made("a.jpg", 0, "A person votes."),
+    made("a.jpg", 1, "A man votes."),
+    made("a.jpg", 2, "A man votes."),
+    made("b.jpg", 0, None, "nobody fills the role before the verb"),
+    made("c.jpg", 0, "A person votes."),
+]
+CONTEXTUAL = best_contextual(MADE, {"A person votes.": 0.5, "A man votes.": 0.9})
+
+
+def written(image, caption, plain_image="p.jpg"):
+    return {"image": image, "verb": "voting", "writer": "w", "caption": caption, "plain_image": plain_image}
+
+
+def test_the_most_grammatical_caption_of_an_image_stays_once():
+    assert [row["rejected"] for row in CONTEXTUAL] == [
+        READS_WORSE,
+        None,
+        SAME_CAPTION,
+        "nobody fills the role before the verb",
+        None,
+    ]
+    assert [row["grammaticality"] for row in CONTEXTUAL] == [0.5, 0.9, 0.9, None, 0.5]
+
+
+def test_every_plain_caption_is_used_or_has_a_reason():
+    rows = [
+        written("a.jpg", "A man stands in a room."),
+        written("a.jpg", "A man casts a ballot, voting."),
+        written("a.jpg", "A man waits.", None),
+        written("b.jpg", "A man waits."),
+        written("z.jpg", "A man waits."),
+    ]
+    found = plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
+    assert [(row["image"], row["rejected"]) for row in found] == [
+        ("a.jpg", None),
+        ("a.jpg", "uses the contextual verb"),
+        ("a.jpg", NO_PLAIN_IMAGE),
+        ("b.jpg", NOTHING_TO_STAND_BESIDE),
+        ("z.jpg", NOT_CHOSEN),
+    ]
+    assert [row["caption_id"] for row in found[:3]] == ["plain:a.jpg#0", "plain:a.jpg#1", "plain:a.jpg#2"]
+    parquet.to_table([*CONTEXTUAL, *found], PROBE_CAPTIONS)
+    assert rejections(found[:2]) == {"plain": {"kept": 1, "uses the contextual verb": 1}}
+
+
+@pytest.mark.parametrize(
+    ("plain", "contextual", "reason"),
+    [
+        (["yes", "yes", "no"], ["no", "no", "yes"], None),
+        (["yes", "no"], ["no"], NOT_SHOWN),
+        (["yes"], ["yes", "no"], ACTION_SHOWN),
+        (["yes"], [], UNDECIDED),
+        ([], ["no"], UNDECIDED),
+    ],
+)
+def test_most_checkers_find_the_plain_caption_and_not_the_action(plain, contextual, reason):
+    rows = [written("a.jpg", "A man waits.")]
+    assert to_check(rows, CONTEXTUAL) == [("p.jpg", "A man waits."), ("p.jpg", "A man votes.")]
+    answers = {("p.jpg", "A man waits."): plain, ("p.jpg", "A man votes."): contextual}
+    assert plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], answers)[0]["rejected"] == reason
+
+
+def test_a_caption_that_cannot_be_cut_down_has_its_original_form_alone():
+    rows = [written("a.jpg", "A man waits in a hall."), written("a.jpg", "Nice big hall", "q.jpg")]
+    plain = plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
+    assert plain[1]["not_simplified"] == "no main verb is found"
+    items = built_conditions([*CONTEXTUAL, *plain], SWIG)
+    parquet.to_table(items, CONDITIONS)
+    ours = [(row["form"], row["condition"], row["image"], row["caption"]) for row in items if row["group"] == "a.jpg"]
+    assert [row for row in ours if row[0] == "simplified"] == [
+        ("simplified", "+img+cap", "a.jpg", "A man votes."),
+        ("simplified", "+img-cap", "a.jpg", "A man waits in a hall."),
+        ("simplified", "-img+cap", "p.jpg", "A man votes."),
+        ("simplified", "-img-cap", "p.jpg", "A man waits in a hall."),
+    ]
+    assert len(ours) == 4 + 7
+    assert [row["condition"] for row in items if row["group"] == "c.jpg"] == ["+img+cap", "+img+cap"]
+
+
+def test_files_of_written_captions_and_checks(tmp_path):
+    captions, checks = tmp_path / "written.csv", tmp_path / "checks.csv"
+    captions.write_text('image,annotator,caption,plain_image\na.jpg,w1,"A man, waits.",\nz.jpg,w1,A man.,p.jpg\n')
+    assert read_written(captions, {"a.jpg": "voting"}) == [
+        {"image": "a.jpg", "verb": "voting", "writer": "w1", "caption": "A man, waits.", "plain_image": None},
+        {"image": "z.jpg", "verb": "", "writer": "w1", "caption": "A man.", "plain_image": "p.jpg"},
+    ]
+    head = "image,caption,annotator,answer\np.jpg,A man.,w1,yes\n"
+    checks.write_text(head + "p.jpg,A man.,w2,no\n")
+    assert read_checks(checks) == {("p.jpg", "A man."): ["yes", "no"]}
+    checks.write_text(head + "p.jpg,A man.,w1,no\n")
+    with pytest.raises(UserError, match="line 3: annotator 'w1' answered this image and caption twice"):
+        read_checks(checks)
+    checks.write_text(head + "p.jpg,A man.,w2,perhaps\n")
+    with pytest.raises(UserError, match="line 3: answer 'perhaps' is none of yes, no"):
+        read_checks(checks)
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Contextual captions and descriptions of 40 scenes, as files."""
+    folder, graphs = tmp_path_factory.mktemp("probes"), scenes(40, 2026)
+    (folder / "space.json").write_text(json.dumps(swig.space()))
+    space, frames = read_space(folder / "space.json"), []
+    for split in swig.SPLITS:
+        (folder / "frames.json").write_text(json.dumps(swig.annotations(graphs, 2026, split, False)))
+        frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
+    names = contextual_verbs(frames, "all")
+    rows = contextual_captions(frames, chosen_images(frames, 1, names), SWIG)
+    parquet.write(folder / "contextual.parquet", parquet.to_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    (folder / "descriptions.json").write_text(json.dumps(swig.descriptions(graphs, 2026)))
+    return folder
+
+
+def run(drawn, **given):
+    names = ("masked-lm", "acceptability")
+    models = [
+        {"name": name, "weights": str(ROOT / "resources/scenes/models" / name), "revision": "local", "dtype": "float32"}
+        for name in names
+    ]
+    snakemake = SimpleNamespace(
+        input=given | {"contextual": drawn / "contextual.parquet"},
+        output=SimpleNamespace(probes=drawn / "items.parquet", captions=drawn / "all.parquet", run=drawn / "run.json"),
+        params=SimpleNamespace(
+            models=dict(zip(("likelihood", "acceptability"), models, strict=True)), scenes={"count": 40, "seed": 2026}
+        ),
+        log=[drawn / "log"],
+        resources={},
+        threads=1,
+    )
+    snakemake.input = Named(snakemake.input)
+    runpy.run_path(str(ROOT / "workflow/scripts/cv_probes.py"), {"snakemake": snakemake})
+
+
+class Named(dict):
+    """Input files by name, as Snakemake gives them."""
+
+    __getattr__ = dict.__getitem__
+
+
+def test_the_script_builds_four_conditions_that_the_oracle_confirms(drawn):
+    run(drawn, descriptions=drawn / "descriptions.json")
+    items = parquet.read(drawn / "items.parquet", CONDITIONS).to_pylist()
+    captions = parquet.read(drawn / "all.parquet", PROBE_CAPTIONS).to_pylist()
+    record = json.loads((drawn / "run.json").read_text())
+    assert sum(sum(counts.values()) for counts in record["captions"].values()) == len(captions)
+    assert record["checker"] == "oracle"
+    assert record["captions"]["plain"][UNDECIDED] > 0
+    graphs = scenes(40, 2026)
+    shares = condition_shares(items, partial(scene_of, graphs=graphs), resamples=100, confidence=0.95, seed=1)
+    assert len(shares) == 2 * 4 * 2
+    assert {row["value"] for row in shares if row["metric"] == "as_expected"} == {100.0}
+    assert min(row["n"] for row in shares) >= 15
+
+
+def test_without_written_captions_the_script_says_how_to_go_on(drawn, capsys):
+    with pytest.raises(SystemExit):
+        run(drawn)
+    said = capsys.readouterr().err.strip()
+    assert "\n" not in said
+    assert "cv_probes.written is missing" in said
+    assert "waltz people export-captions --captions" in said
+
+
+def test_the_oracles_shares_tell_a_false_item_from_a_true_one():
+    graph = next(graph for graph in scenes(40, 2026) if graph.action and graph.action.verb == "sleeping")
+    kind = graph.objects[graph.action.agent].kind
+    texts = {f"A {kind} sleeps.": True, f"A {kind} eats.": True, "It is what it is, they say.": True}
+    rows = [
+        {"form": "original", "condition": "+img+cap", "image": "x", "caption": text, "match": match, "group": text}
+        for text, match in texts.items()
+    ]
+    decided, right = condition_shares(rows, lambda _: graph, resamples=100, confidence=0.95, seed=1)
+    assert (decided["candidates"], decided["metric"], decided["n"]) == ("original +img+cap", "decided", 3)
+    assert decided["value"] == pytest.approx(200 / 3)
+    assert (right["metric"], right["value"], right["n"]) == ("as_expected", 50.0, 2)
+    answers = oracle_answers([("x", text) for text in texts], lambda _: graph)
+    assert list(answers.values()) == [["yes"], ["no"], []]

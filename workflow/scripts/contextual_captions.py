@@ -1,0 +1,50 @@
+"""CV-Probes' contextual captions, one an annotation of the chosen images."""
+
+import time
+from collections import Counter
+from functools import partial
+
+import pyarrow.parquet as pq
+
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job
+from waltz.core.record import write_record
+from waltz.core.schema import PROBE_CAPTIONS
+from waltz.foils.cv_probes import PER_VERB, VERBS, chosen_images, contextual_captions, contextual_verbs
+from waltz.foils.wordnet import read_verbs
+from waltz.models.generation import greedy
+from waltz.models.registry import ModelSpec
+from waltz.models.text import load_text_model
+
+params = snakemake.params
+settings = params.settings
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    start = time.perf_counter()
+    frames = pq.read_table(snakemake.input.rows).to_pylist()
+    verbs = contextual_verbs(frames, settings.get("verbs", VERBS))
+    wanted = settings.get("images", PER_VERB)
+    images = chosen_images(frames, params.seed, verbs, wanted)
+    generate, name = None, ""
+    if params.model:
+        model = load_text_model(ModelSpec(**params.model[0]), device)
+        generate, name = partial(greedy, model), model.spec.name
+    rows = contextual_captions(frames, images, read_verbs(), generate, name)
+    parquet.write(snakemake.output.captions, parquet.to_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    write_record(
+        snakemake.output.run,
+        rows_in=len(frames),
+        rows_out=len(rows),
+        seconds=round(time.perf_counter() - start, 3),
+        instrument="cv-probes",
+        verbs=verbs,
+        images=sum(map(len, images.values())),
+        fewer_images={verb: len(found) for verb, found in images.items() if len(found) < wanted},
+        writers=Counter(row["writer"] for row in rows if row["caption"]),
+        refused=Counter(row["rejected"] for row in rows if row["rejected"]),
+        model=params.model,
+        seed=params.seed,
+        device=device.name,
+        device_choice=device.why,
+    )

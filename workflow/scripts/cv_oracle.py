@@ -1,0 +1,23 @@
+"""Whether CV-Probes' captions are true of their images, by the scenes' oracle."""
+
+from functools import partial
+
+from waltz.benchmark.oracle import condition_shares
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.schema import CONDITIONS, ORACLE
+from waltz.scenes.sample import scenes
+from waltz.scenes.writers.images import scene_of
+
+params = snakemake.params
+
+with job(snakemake.log[0]):
+    graphs = scenes(params.scenes["count"], params.scenes["seed"])
+    rows = condition_shares(
+        parquet.read(snakemake.input.probes, CONDITIONS).to_pylist(),
+        partial(scene_of, graphs=graphs),
+        resamples=params.resamples,
+        confidence=params.confidence,
+        seed=params.seed,
+    )
+    parquet.write(snakemake.output.shares, parquet.to_table(rows, ORACLE), ORACLE)

@@ -1,0 +1,85 @@
+"""CV-Probes' captions, chosen and reviewed, and the four conditions."""
+
+import logging
+import time
+from functools import partial
+from pathlib import Path
+
+from waltz.benchmark.oracle import oracle_answers
+from waltz.benchmark.probes import (
+    best_contextual,
+    built_conditions,
+    plain_captions,
+    read_checks,
+    read_written,
+    rejections,
+    to_check,
+)
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.errors import UserError
+from waltz.core.job import job, progress
+from waltz.core.record import write_record
+from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
+from waltz.filters.gruen import score_texts
+from waltz.foils.cv_captions import read_descriptions, written_by_scenes
+from waltz.foils.wordnet import read_verbs
+from waltz.models.classifier import load_classifier
+from waltz.models.masked import load_masked_model
+from waltz.models.registry import ModelSpec
+from waltz.scenes.sample import scenes
+from waltz.scenes.votes import VOTER
+from waltz.scenes.writers.images import scene_of
+
+given, params = snakemake.input, snakemake.params
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    start = time.perf_counter()
+    made = parquet.read(given.contextual, PROBE_CAPTIONS).to_pylist()
+    if given.get("written"):
+        written = read_written(given.written, {row["image"]: row["verb"] for row in made})
+    elif given.get("descriptions"):
+        written = written_by_scenes(read_descriptions(given.descriptions))
+    else:
+        raise UserError(
+            "study file: cv_probes.written is missing: people write the plain captions; make their tasks with"
+            f" `waltz people export-captions --captions {given.contextual}`, see docs/foils-actions.md"
+        )
+    verbs = read_verbs()
+    names = sorted({row["verb"] for row in made})
+    specs = {key: ModelSpec(**model) for key, model in params.models.items()}
+    texts = sorted({row["caption"] for row in made if row["caption"]})
+    stored = Path(snakemake.output.probes).parent / ".store" / "cv-probes"
+    with progress(2 * len(texts), "text", "cv-probes") as bar:
+        scores = score_texts(
+            texts,
+            load_masked_model(specs["likelihood"], device),
+            load_classifier(specs["acceptability"], device),
+            stored,
+            bar.update,
+        )
+    contextual = best_contextual(made, scores)
+    answers, checker = None, None
+    if given.get("checks"):
+        answers, checker = read_checks(given.checks), "people"
+    elif params.scenes:
+        graphs = scenes(params.scenes["count"], params.scenes["seed"])
+        answers, checker = oracle_answers(to_check(written, contextual), partial(scene_of, graphs=graphs)), VOTER
+    captions = [*contextual, *plain_captions(written, contextual, verbs, names, answers)]
+    rows = built_conditions(captions, verbs)
+    parquet.write(snakemake.output.captions, parquet.to_table(captions, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    parquet.write(snakemake.output.probes, parquet.to_table(rows, CONDITIONS), CONDITIONS)
+    counts = rejections(captions)
+    logging.info("%d items from %s", len(rows), counts)
+    write_record(
+        snakemake.output.run,
+        rows_in=len(captions),
+        rows_out=len(rows),
+        seconds=round(time.perf_counter() - start, 3),
+        instrument="cv-probes",
+        captions=counts,
+        checker=checker,
+        models=params.models,
+        device=device.name,
+        device_choice=device.why,
+    )
