@@ -64,16 +64,17 @@ class Checkout:
         names = [line.split()[0] for line in lines[start:] if line.strip()]
         return set(names[: names.index("total")]) - {"all"}
 
-    def jobs(self, rule: str) -> set[str]:
-        """Instruments, or other wildcards, for which a dry run would run a rule."""
+    def jobs(self) -> dict[str, set[str]]:
+        """Rules that a dry run would run, each with the instruments, or other wildcards, that it would run for."""
         found: dict[str, set[str]] = {}
         name = ""
         for line in self.snakemake("--dry-run").splitlines():
             if line.startswith(("rule ", "localrule ")):
                 name = line.split()[1].rstrip(":")
+                found.setdefault(name, set())
             elif line.startswith("    wildcards: "):
-                found.setdefault(name, set()).add(line.partition("=")[2])
-        return found.get(rule, set())
+                found[name].add(line.partition("=")[2])
+        return {rule: wildcards for rule, wildcards in found.items() if rule != "all"}
 
     def edit(self, file: str, old: str, new: str) -> None:
         path = self.folder / file
