@@ -36,7 +36,7 @@ def audit(
             without a score is absent or None, and its item is left out for that judge.
         contradictions: Probability of contradiction by premise and hypothesis, in both directions of each
             item; the judge `nli` takes for the foil whichever text the other one contradicts more.
-        threshold: Percent from which, in either direction, a judge is warned of.
+        threshold: Percent above which a judge is warned of, for captions or for foils.
         resamples: Bootstrap resamples, of images.
         confidence: Coverage of the intervals, a share.
         seed: Seed of the bootstrap.
@@ -107,8 +107,8 @@ def _share(
 
 
 def _warning(judge: str, value: float | None, threshold: float) -> str | None:
-    if value is None or 100 - threshold < value < threshold:
+    if value is None or 100 - threshold <= value <= threshold:
         return None
-    side = "caption" if value >= threshold else "foil"
+    side = "caption" if value > threshold else "foil"
     share = max(value, 100 - value)
     return f"{judge} alone prefers the {side} in {share:.1f} % of the items; {threshold:g} % is the limit"
