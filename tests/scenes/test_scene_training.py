@@ -16,6 +16,7 @@ from waltz.scenes.training.loop import alike
 from waltz.scenes.training.scores import LEAST, MOST, SCORES, measure, serves
 from waltz.scenes.training.sight import sight
 from waltz.scenes.training.vocabulary import word_pieces
+from waltz.scenes.truth import truth
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "resources" / "scenes" / "models"
@@ -122,6 +123,14 @@ def test_patches_show_what_covers_them_and_hold_the_middles():
     turned = found.of([0], [True])
     assert torch.equal(turned.kinds, found.kinds.flip(-1))
     assert torch.equal(turned.counts, found.counts)
+
+
+def test_questions_of_presence_are_answered_as_truth_does_and_half_of_them_with_yes():
+    for graph in GRAPHS:
+        turns = data.presence(graph, Random(1))
+        for asked, answered in turns:
+            assert truth(graph, f"{asked} yes.") == {"yes": "true", "no": "false"}[answered]
+        assert [answered for _, answered in turns].count("yes") == len(turns) / 2
 
 
 def test_packed_turns_attend_to_the_image_and_to_themselves():

@@ -36,10 +36,14 @@ WINDOW = 256
 """Most tokens of prompt, patches and answer."""
 Turn = tuple[str, str]
 """What is asked, what is answered."""
-SCENES = 14
+SCENES = 16
 """Images of a batch."""
-ASKED = {"pair": 4, "sentence": 4, "question": 2}
-"""How many turns of each sort a batch has about an image."""
+SHORT = 0.4
+"""Share of the steps, the first ones, in which it is asked short questions only."""
+FIRST = {"presence": 10, "question": 3}
+THEN = {"presence": 4, "question": 2, "sentence": 3, "existence": 2, "pair": 2}
+LATER = {"presence": 6, "question": 1, "existence": 3, "pair": 3}
+"""How many turns of each sort a batch has about an image in these steps, after them, and in cycles that go on."""
 
 
 def prompt(question: str) -> str:
@@ -90,10 +94,11 @@ def llava(
     before = tokenizer(f"USER: {IMAGE_TOKEN}")["input_ids"][:-1]
     left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
 
-    def loss(_: int) -> torch.Tensor:
+    def loss(step: int) -> torch.Tensor:
+        wanted = LATER if start else FIRST if step < SHORT * steps else THEN
         chosen = next(order)
         values, turned = normalised(pixels[chosen], generator)
-        packed = pack([_drawn(written[index], generator) for index in chosen], len(before) + PATCHES + 1)
+        packed = pack([_drawn(written[index], wanted, generator) for index in chosen], len(before) + PATCHES + 1)
         swapped = torch.tensor(turned)[:, None]
         ids = torch.where(
             swapped & (packed.ids == left), right, torch.where(swapped & (packed.ids == right), left, packed.ids)
@@ -115,7 +120,7 @@ def llava(
         several = torch.nn.functional.pad(shown.counts > 1, (1, 0)).gather(1, shown.kinds.flatten(1))
         return answered + cross(words, nouns[shown.kinds.flatten(), several.long().flatten()])
 
-    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
+    optimise(network, loss, steps=steps, rate=1e-3 if start else 1.5e-3, told=told)
     return network, processor(tokenizer)
 
 
@@ -172,20 +177,28 @@ def _nouns(tokenizer: Any) -> torch.Tensor:
 
 def _written(tokenizer: Any, scene: Sequence[Turn]) -> dict[str, list[tuple[list[int], list[int]]]]:
     """The ids of a scene's turns by what sort they are of."""
-    found: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in ASKED}
-    for asked, answered in scene:
-        sort = "pair" if asked.startswith("Which sentence") else "sentence" if '"' in asked else "question"
-        before, after = tokenizer([f"{asked} ASSISTANT:", answered], add_special_tokens=False)["input_ids"]
-        found[sort].append((before, [*after, tokenizer.eos_token_id]))
+    found: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in THEN}
+    before = tokenizer([f"{asked} ASSISTANT:" for asked, _ in scene], add_special_tokens=False)["input_ids"]
+    after = tokenizer([answered for _, answered in scene], add_special_tokens=False)["input_ids"]
+    for (asked, _), question, answer in zip(scene, before, after, strict=True):
+        found[_sort(asked)].append((question, [*answer, tokenizer.eos_token_id]))
     return found
 
 
+def _sort(asked: str) -> str:
+    if asked.startswith("Which sentence"):
+        return "existence" if " no " in asked else "pair"
+    if '"' in asked:
+        return "sentence"
+    return "presence" if asked.startswith(("Are there any", "Is there", "Do you see")) else "question"
+
+
 def _drawn(
-    written: dict[str, list[tuple[list[int], list[int]]]], generator: torch.Generator
+    written: dict[str, list[tuple[list[int], list[int]]]], wanted: dict[str, int], generator: torch.Generator
 ) -> list[tuple[list[int], list[int]]]:
     return [
         written[sort][int(place)]
-        for sort, count in ASKED.items()
+        for sort, count in wanted.items()
         for place in torch.randperm(len(written[sort]), generator=generator)[:count]
     ]
 
@@ -230,7 +243,7 @@ def _config(tokenizer: Any, tower: Any) -> Any:
         text_config=transformers.LlamaConfig(
             vocab_size=len(tokenizer),
             hidden_size=HIDDEN,
-            intermediate_size=160,
+            intermediate_size=64,
             num_hidden_layers=3,
             num_attention_heads=8,
             num_key_value_heads=8,

@@ -65,7 +65,7 @@ RECIPES = {
         ),
     ),
     "matcher": Recipe("encoder with a matching head", (Cycle(7000, 1000, 106),)),
-    "llava": Recipe("decoder", (Cycle(7000, 1000, 107),)),
+    "llava": Recipe("decoder", (Cycle(7000, 1200, 107), Cycle(5000, 560, 113))),
 }
 """By name. The tower is not committed."""
 
@@ -102,7 +102,8 @@ def _cycle(name: str, cycle: Cycle, made: tuple[Any, Any] | None, start: Path | 
         return vision.clip(pixels, pairs, start=made, seen=sight(graphs) if cycle.seen else None, **how)
     tower = transformers.CLIPVisionModel.from_pretrained(start, dtype=torch.float32)
     if name == "llava":
-        turns = [data.turns(graph, data.generator(name, cycle.seed, graph)) for graph in graphs]
+        rngs = [data.generator(name, cycle.seed, graph) for graph in graphs]
+        turns = [data.turns(graph, rng) + data.presence(graph, rng) for graph, rng in zip(graphs, rngs, strict=True)]
         return decoder.llava(tower, pixels, turns, sight(graphs), start=made, **how)
     pairs = [data.example(graph, data.generator(name, cycle.seed, graph)) for graph in graphs]
     return matching.matcher(tower, pixels, pairs, sight(graphs), start=made, **how)
