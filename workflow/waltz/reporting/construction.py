@@ -118,7 +118,7 @@ def oracle_table(rows: Sequence[Row]) -> PlainTable:
         "oracle",
         "What the scenes' oracle says",
         "Percent, with intervals. Captions true and foils false are shares of those that the oracle decides."
-        " `grammatical` and `contradicting` are the attested candidates that pass that one filter, `filtered` those"
+        " “grammatical” and “contradicting” are the attested candidates that pass that one filter, “filtered” those"
         " that pass all.",
         ("instrument", "candidates", "n", *(metric.replace("_", " ") for metric in metrics)),
         tuple(
