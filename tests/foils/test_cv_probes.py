@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -210,10 +209,7 @@ def test_what_plain_captions_share_stands_once() -> None:
 
 
 def test_images_are_ranked_by_score_and_name() -> None:
-    def score(caption: str, images: Sequence[str]) -> list[float]:
-        return [{"a": 0.2, "b": 0.9, "c": 0.9}[image] for image in images]
-
-    assert ranked_images("A man.", ["c", "a", "b"], score, 2) == [("b", 0.9), ("c", 0.9)]
+    assert ranked_images(["c", "a", "b"], [0.9, 0.2, 0.9], 2) == [("b", 0.9), ("c", 0.9)]
 
 
 CONTEXT = [{"image": "i", "verb": "voting", "caption": "A man votes."}]

@@ -15,9 +15,15 @@ from waltz.benchmark.people.writing import (
 from waltz.benchmark.probes import CHECKED, WRITTEN
 from waltz.cli_people import refused, write_csv
 from waltz.core import parquet
+from waltz.core.devices import lease
 from waltz.core.errors import UserError
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS, Layout
+from waltz.foils.cv_conditions import ranked_images
 from waltz.foils.wordnet import read_verbs
+from waltz.models.registry import ModelSpec
+from waltz.models.retrieval import image_vectors, load_retriever, text_vectors
+from waltz.sources.images import load_image, open_images
+from waltz.sources.stream import csv_records
 
 app = typer.Typer()
 
@@ -59,6 +65,33 @@ def import_captions_command(results: Results, captions: Captions, output: Output
     ]
     _write(output, WRITTEN, rows, ("image", "annotator", "reason"), returned.left_out)
     typer.echo(f"{len(rows)} captions of {len({row['image'] for row in rows})} images: {output}")
+
+
+@app.command("find-images")
+def find_images_command(
+    written: Annotated[Path, typer.Argument(help="CSV of written captions; its empty plain_image are filled in.")],
+    images: Annotated[Path, typer.Option(help="Folder, zip or tar of images to choose from.")],
+    model: Annotated[str, typer.Option(help="Hub id or folder of a CLIP.")],
+    revision: Annotated[str, typer.Option(help="Full commit hash of the hub id.")] = "local",
+) -> None:
+    """Fill in the plain image of each caption: of those without a contextual verb, the one that CLIP likes best."""
+    try:
+        rows = [{name: row[name] for name in WRITTEN} for _, row in csv_records(written, required=WRITTEN)]
+        shown = {row["image"] for row in rows}
+        with lease(0, 1) as device, open_images(images) as source:
+            names = sorted({Path(path).name for paths in source.members.values() for path in paths} - shown)
+            if not names:
+                raise UserError(f"{images}: there is no image beside those of the captions; name another folder")
+            retriever = load_retriever(ModelSpec("retriever", weights=model, revision=revision), device)
+            vectors = image_vectors(retriever, (load_image(source, name) for name in names))
+            for row in rows:
+                if not row["plain_image"]:
+                    scores = vectors @ text_vectors(retriever, [row["caption"]])[0]
+                    row["plain_image"] = ranked_images(names, scores.tolist(), 1)[0][0]
+    except UserError as error:
+        raise refused(error) from None
+    write_csv(written, WRITTEN, rows)
+    typer.echo(f"{len(rows)} captions with a plain image: {written}")
 
 
 @app.command("export-checks")

@@ -3,7 +3,7 @@
 Of the four only a plain image with a contextual caption is no match: it does not show the action.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from waltz.core.text import Span
@@ -19,20 +19,16 @@ CONDITIONS = {
 """Kind of image and kind of caption, by the names that the paper's tables have."""
 
 
-def ranked_images(
-    caption: str, images: Sequence[str], score: Callable[[str, Sequence[str]], Sequence[float]], count: int
-) -> list[tuple[str, float]]:
+def ranked_images(images: Sequence[str], scores: Sequence[float], count: int) -> list[tuple[str, float]]:
     """The images that fit a caption best, with their scores, best first, equals by name.
 
     Args:
-        caption: A plain caption.
         images: Names of the images to choose from, without those of contextual verbs.
-        score: Alignment of a caption with each image (CLIP), higher is better.
+        scores: How well the caption fits each of them (CLIP), higher is better.
         count: How many are wanted.
     """
-    scores = [float(value) for value in score(caption, images)]
-    found = sorted(zip(images, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
-    return found[:count]
+    pairs = [(image, float(score)) for image, score in zip(images, scores, strict=True)]
+    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:count]
 
 
 def conditions(
