@@ -65,7 +65,7 @@ RECIPES = {
         ),
     ),
     "matcher": Recipe("encoder with a matching head", (Cycle(7000, 1000, 106),)),
-    "llava": Recipe("decoder", (Cycle(7000, 1200, 107), Cycle(5000, 560, 113))),
+    "llava": Recipe("decoder", (Cycle(7000, 1200, 107), Cycle(5000, 560, 113), Cycle(6000, 1000, 114))),
 }
 """By name. The tower is not committed."""
 
