@@ -138,17 +138,18 @@ def test_a_killed_run_ends_in_the_same_bytes(fresh, finished, everything):
 def test_a_study_replaces_the_default_and_never_merges_with_it(fresh):
     plan = fresh.snakemake("--dry-run")
     assert "smollm2" not in plan
-    assert "results/valse" not in plan
+    assert "results/scenes" not in plan
 
 
 def test_the_default_and_a_named_study(fresh):
-    plan = fresh.snakemake("--dry-run", "--config", "study=scenes", study="")
-    assert "results/scenes/sources/coco.parquet" in plan
-    assert "results/valse" not in plan
-    for arguments in ((), ("--config", "study=valse")):
+    plan = fresh.snakemake("--dry-run", "--config", "study=valse", study="")
+    assert "results/valse/evaluation/smollm2-135m-instruct/existence.parquet" in plan
+    assert "results/scenes" not in plan
+    for arguments in ((), ("--config", "study=scenes")):
         plan = fresh.snakemake("--dry-run", *arguments, study="")
-        assert "results/valse/evaluation/smollm2-135m-instruct/existence.parquet" in plan
-        assert "results/scenes" not in plan
+        assert "results/scenes/sources/coco.parquet" in plan
+        assert "results/scenes/benchmark/relations.parquet" in plan
+        assert "results/valse" not in plan
 
 
 @pytest.mark.parametrize(
