@@ -119,5 +119,7 @@ TEXT: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]]]] = {
 
 def save(network: Any, words: Any, folder: Path) -> None:
     """Half-precision safetensors with config and tokenizer or processor, in transformers format."""
+    if "vision_config" in network.config.sub_configs:
+        network.config.vision_config._name_or_path = ""  # the folder of the model that it started from
     network.to(torch.float16).save_pretrained(folder)
     words.save_pretrained(folder)
