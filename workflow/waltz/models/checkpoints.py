@@ -1,4 +1,4 @@
-"""Networks and tokenizers in transformers format, refused where weights are missing."""
+"""Networks, tokenizers and processors in transformers format, refused where weights are missing."""
 
 import contextlib
 import io
@@ -15,14 +15,17 @@ NAMED = 8
 """Most missing weights that an error names."""
 
 
-def load(spec: ModelSpec, network_class: Any, head: str = "") -> tuple[Any, Any]:
-    """A network, at the precision of its entry, and its tokenizer.
+def load(
+    spec: ModelSpec, network_class: Any, head: str = "", reader: Any = transformers.AutoTokenizer
+) -> tuple[Any, Any]:
+    """A network, at the precision of its entry, and its tokenizer or processor.
 
     Args:
         spec: A model by hub id, folder or package.
         network_class: One of the transformers `AutoModelFor...` classes.
         head: What the class adds to a network, for the error about a checkpoint without it. Transformers
             itself fills in random weights there, and warns at most.
+        reader: The transformers `Auto...` class of what prepares inputs.
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
@@ -30,7 +33,7 @@ def load(spec: ModelSpec, network_class: Any, head: str = "") -> tuple[Any, Any]
     source, options = _source(spec)
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # bars of GGUF loading, which no setting stops
-            tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
+            words = reader.from_pretrained(source, **options)
             network, report = network_class.from_pretrained(
                 source, dtype=getattr(torch, spec.dtype), output_loading_info=True, **options
             )
@@ -47,7 +50,7 @@ def load(spec: ModelSpec, network_class: Any, head: str = "") -> tuple[Any, Any]
         raise UserError(
             f"models.{spec.name}: {spec.weights} lacks the weights of {', '.join(missing[:NAMED])}{more}{advice}"
         )
-    return network, tokenizer
+    return network, words
 
 
 def reading_window(network: Any, tokenizer: Any) -> int:

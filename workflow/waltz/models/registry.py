@@ -21,7 +21,8 @@ class ModelSpec:
 
     Attributes:
         name: Name in the study and in the results.
-        kind: Family of the adapter: `text` (causal LM), `masked` (masked LM) or `classifier` (of texts).
+        kind: Family of the adapter: `text` (causal LM), `masked` (masked LM), `classifier` (of texts), or one of
+            `models.encoders.kinds()`.
         weights: Hub id, folder in transformers format, or `package:NAME`.
         revision: Full commit hash, package version, or `local` for a folder.
         dtype: Precision of weights and activations.
@@ -30,6 +31,7 @@ class ModelSpec:
         note: What a user should know.
         labels: A classifier's classes in the order of its outputs, with commas between; empty where the
             checkpoint's own config names them.
+        masked_token: An encoder's token that stands for a masked one; empty for its tokenizer's own.
     """
 
     name: str
@@ -41,6 +43,7 @@ class ModelSpec:
     licence: str = "unknown"
     note: str = ""
     labels: str = ""
+    masked_token: str = ""
 
 
 def registered() -> dict[str, ModelSpec]:
@@ -76,7 +79,8 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
 
 def decisive(spec: ModelSpec) -> dict[str, str]:
     """The part of a model's entry that its numbers depend on; the rest is for readers."""
-    names = ("name", "kind", "weights", "revision", "dtype", *(("labels",) if spec.labels else ()))
+    given = (name for name in ("labels", "masked_token") if getattr(spec, name))
+    names = ("name", "kind", "weights", "revision", "dtype", *given)
     return {name: getattr(spec, name) for name in names}
 
 

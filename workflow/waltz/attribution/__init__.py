@@ -1,0 +1,1 @@
+"""Stage attribution: which text tokens and image patches a score comes from."""

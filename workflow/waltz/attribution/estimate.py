@@ -1,0 +1,38 @@
+"""What an estimator of Shapley values gives, and how it asks for the values of coalitions."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Shapley values of one game.
+
+    Attributes:
+        phi: float64 of shape (players, outputs).
+        base_value: Value of the empty coalition, float64 of shape (outputs,).
+        value: Value of all players together, float64 of shape (outputs,).
+        asked: Coalitions asked for, repeated ones counted each time.
+        parts: Independent unbiased estimates whose mean `phi` is, float64 of shape (parts, players, outputs): one a
+            permutation with its reverse. None where the estimator has no such parts.
+        exact: Whether nothing was sampled.
+    """
+
+    phi: np.ndarray
+    base_value: np.ndarray
+    value: np.ndarray
+    asked: int
+    parts: np.ndarray | None = None
+    exact: bool = False
+
+    @property
+    def residual(self) -> float:
+        """Largest |sum of phi - (value - base_value)| of an output."""
+        return float(np.abs(self.phi.sum(axis=0) - (self.value - self.base_value)).max())
+
+
+Estimation = Generator[np.ndarray, np.ndarray, Estimate]
+"""Yields coalitions, bool of shape (k, players); is sent their values, float64 of shape (k, outputs); returns an
+estimate. The estimations of several texts of one image advance in step, so that their masked images are shared."""

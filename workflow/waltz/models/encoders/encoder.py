@@ -1,0 +1,112 @@
+"""What an alignment encoder is to the rest of waltz: a text side, an image side, and what fuses them."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from PIL import Image
+
+from waltz.core.errors import UserError
+from waltz.core.text import Span
+from waltz.models.registry import ModelSpec
+
+States = tuple[torch.Tensor, ...]
+"""What one side of an encoder makes of a batch; the first axis of each tensor is the batch."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text as an encoder reads it.
+
+    Attributes:
+        ids: Token ids, special tokens included, without padding.
+        tokens: The same as the tokenizer spells them.
+        spans: Characters of the text that each token stands for; empty ranges for special tokens.
+        special: Whether a token is one that the tokenizer adds.
+    """
+
+    ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    spans: tuple[Span, ...]
+    special: tuple[bool, ...]
+
+
+class Encoder(Protocol):
+    """A loaded encoder.
+
+    The logit of a pair is `fuse(read(ids), see(images))`. What depends on the text alone belongs into `read`, what
+    depends on the image alone into `see`: each distinct masked text and image passes there once.
+
+    Attributes:
+        spec: Its entry in the registry or the study.
+        device: A torch device.
+        late: Whether `read` and `see` give one vector each whose scaled dot product is the logit.
+        probability: Whether the sigmoid of the logit is the model's own probability of a match.
+        masked_id: Token id that stands for a masked token in the `equations` profile.
+        images_per_batch: Masked images that one pass of `see` takes.
+        texts_per_batch: Masked texts that one pass of `read` takes.
+        pairs_per_batch: Pairs that one pass of `fuse` takes.
+    """
+
+    spec: ModelSpec
+    device: str
+    late: bool
+    probability: bool
+    masked_id: int
+    images_per_batch: int
+    texts_per_batch: int
+    pairs_per_batch: int
+
+    def text(self, text: str) -> Text:
+        """Tokens of a text.
+
+        Raises:
+            UserError: It is longer than the model reads.
+        """
+
+    def image(self, image: Image.Image) -> torch.Tensor:
+        """An RGB image as the network takes it, on the device: float32 of shape (3, height, width)."""
+
+    def see(self, images: torch.Tensor) -> States:
+        """What the image side makes of a batch of prepared images, of shape (batch, 3, height, width)."""
+
+    def read(self, ids: torch.Tensor) -> States:
+        """What the text side makes of a batch of ids of one length, of shape (batch, length)."""
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Logits of pairs, row by row: float32 of shape (batch,)."""
+
+
+def tokenized(tokenizer: Any, text: str, longest: int, name: str) -> Text:
+    """A text by a fast tokenizer, refused where it has more than `longest` tokens.
+
+    Raises:
+        UserError: The text is too long.
+    """
+    found = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+    ids = tuple(found["input_ids"])
+    if len(ids) > longest:
+        raise UserError(f"models.{name}: {len(ids)} tokens, at most {longest} are read: {text[:60]!r}...; shorten it")
+    return Text(
+        ids,
+        tuple(tokenizer.convert_ids_to_tokens(ids)),
+        tuple(Span(start=start, end=end) for start, end in found["offset_mapping"]),
+        tuple(map(bool, found["special_tokens_mask"])),
+    )
+
+
+def masked_id(tokenizer: Any, spec: ModelSpec) -> int:
+    """The id that stands for a masked token: that of the entry's `masked_token`, else of the mask or unknown token.
+
+    Raises:
+        UserError: There is no such token, or it is the end token, which some models pool at.
+    """
+    named = spec.masked_token or tokenizer.mask_token or tokenizer.unk_token
+    found = tokenizer.convert_tokens_to_ids(named) if named else None
+    unknown = found is None or (found == tokenizer.unk_token_id and named != tokenizer.unk_token)
+    if unknown or found == tokenizer.eos_token_id:
+        raise UserError(
+            f"models.{spec.name}.masked_token: {named!r} is no token that can stand for a masked one; name another one"
+        )
+    assert isinstance(found, int)
+    return found

@@ -1,0 +1,92 @@
+"""Rulers: additive encoders whose share of text is known, to see whether a measurement finds it.
+
+A ruler's logit is the share of text times the mean sign of the tokens that are visible, plus the rest times the
+share of pixels that are. Each token's Shapley value is therefore plus or minus share / tokens, and those of the
+patches sum to the rest: T-SHAP is the share, but for pixels that no patch covers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.core.text import WORD, Span
+from waltz.models.encoders.encoder import States, Text
+from waltz.models.registry import ModelSpec
+
+HIDDEN, START, END = 0, 1, 2
+FIRST = 3
+"""Smallest id of a word; even ids count for a match, odd ones against."""
+SIDE = 224
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """A ruler; its fields are those of `encoder.Encoder`.
+
+    Attributes:
+        share: Share of text, between 0 and 1.
+    """
+
+    spec: ModelSpec
+    device: str
+    share: float
+    late: bool = False
+    probability: bool = False
+    masked_id: int = HIDDEN
+    images_per_batch: int = 32
+    texts_per_batch: int = 128
+    pairs_per_batch: int = 4096
+
+    def text(self, text: str) -> Text:
+        """Words and punctuation marks between a start and an end token."""
+        words = list(WORD.finditer(text))
+        ids = [FIRST + sum(map(ord, word.group())) for word in words]
+        ends = Span(start=0, end=0)
+        spans = [Span(start=word.start(), end=word.end()) for word in words]
+        return Text(
+            (START, *ids, END),
+            ("[START]", *(word.group() for word in words), "[END]"),
+            (ends, *spans, ends),
+            (True, *(False for _ in words), True),
+        )
+
+    def image(self, image: Image.Image) -> torch.Tensor:
+        """The image with values from 1 to 2, so that only a hidden pixel is 0."""
+        pixels = np.asarray(image.resize((SIDE, SIDE)), dtype=np.float32).transpose(2, 0, 1) / 255 + 1
+        return torch.from_numpy(pixels).to(self.device)
+
+    def see(self, images: torch.Tensor) -> States:
+        """Share of pixels that are visible."""
+        return ((images != 0).double().mean(dim=(1, 2, 3)),)
+
+    def read(self, ids: torch.Tensor) -> States:
+        """Mean sign of the words, hidden ones counting 0."""
+        words = ids[:, 1:-1]
+        signs = torch.where(words >= FIRST, 1 - 2 * ((words - FIRST) % 2), 0).double()
+        return (signs.sum(dim=1) / max(1, words.shape[1]),)
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """The weighted sum of both."""
+        return self.share * text[0] + (1 - self.share) * image[0]
+
+
+def load(spec: ModelSpec, device: Device) -> Ruler:
+    """The ruler whose share stands in the entry's weights, as `share:0.25`.
+
+    Raises:
+        UserError: The weights name no share between 0 and 1.
+    """
+    name, _, said = spec.weights.partition(":")
+    try:
+        share = float(said)
+    except ValueError:
+        share = -1.0
+    if name != "share" or not 0 <= share <= 1:
+        raise UserError(
+            f"models.{spec.name}.weights: {spec.weights!r}: a ruler's weights are its share of text, as share:0.25"
+        )
+    return Ruler(spec, device.name, share)
