@@ -10,6 +10,7 @@ from waltz.core.study import (
     datasets,
     file_name,
     files,
+    grouped,
     instruments,
     needed_models,
     raw_sources,
@@ -17,7 +18,13 @@ from waltz.core.study import (
     validate,
 )
 from waltz.foils.instruments import MAKERS
-from waltz.models.registry import decisive, resolve, weight_files
+from waltz.models.registry import (
+    decisive,
+    encoder_kinds,
+    encoder_module,
+    resolve,
+    weight_files,
+)
 
 
 def chosen_study():
@@ -42,8 +49,11 @@ PROBES = config.get("cv_probes", {})
 FILES = files(config)
 RAW_SOURCES = raw_sources(config)
 WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if "images" in entry]
-SCORED = config.get("evaluation", {}).get("datasets", [])
+ALIGNED = config.get("alignment", {})
+SCORED = grouped(config, "evaluation")
 SCORING_MODELS = config.get("evaluation", {}).get("models", [])
+READERS = [name for name in SCORING_MODELS if MODELS[name].kind == "text"]
+ENCODERS = [name for name in SCORING_MODELS if MODELS[name].kind in encoder_kinds()]
 
 
 def code(script, *modules):
@@ -67,6 +77,23 @@ def raw_file(source, name):
     if name == "images" and "path" in entry:
         return entry["path"]
     return f"<results>/sources/raw/{source}/{name}/{file_name(entry)}"
+
+
+def images_of(dataset):
+    """The folder or archive of a data set's images."""
+    if dataset in DATASETS:
+        source = DATASETS[dataset]["source"]
+    elif dataset in INSTRUMENTS:
+        source = INSTRUMENTS[dataset]["source"]
+    elif dataset in ALIGNED:
+        source = ALIGNED[dataset]["source"]
+    else:
+        source = PROBES["source"]
+    if (source, "images") not in FILES:
+        raise WorkflowError(
+            f"study file: sources.{source}.images is missing: encoders look at the images of {dataset}"
+        )
+    return raw_file(source, "images")
 
 
 def weight_files_of(names):
@@ -144,3 +171,5 @@ wildcard_constraints:
     dataset="|".join(map(re.escape, DATASETS)) or "none",
     instrument="|".join(map(re.escape, INSTRUMENTS)) or "none",
     model="|".join(map(re.escape, MODELS)) or "none",
+    aligned="|".join(map(re.escape, ALIGNED)) or "none",
+    scored="|".join(map(re.escape, sum(config.get("groups", {}).values(), []))) or "none",

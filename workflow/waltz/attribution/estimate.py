@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -18,6 +19,8 @@ class Estimate:
         parts: Independent unbiased estimates whose mean `phi` is, float64 of shape (parts, players, outputs): one a
             permutation with its reverse. None where the estimator has no such parts.
         exact: Whether nothing was sampled.
+        stopped_by: What ended an estimation that stops at a wanted standard error of T-SHAP: `standard error` where it
+            was reached, `evaluations` where these were used up first. None where none was wanted.
     """
 
     phi: np.ndarray
@@ -26,6 +29,7 @@ class Estimate:
     asked: int
     parts: np.ndarray | None = None
     exact: bool = False
+    stopped_by: Literal["standard error", "evaluations"] | None = None
 
     @property
     def residual(self) -> float:

@@ -264,6 +264,40 @@ EVALUATION = Layout(
 """One row an item, role (caption, foil, mismatched), profile and setting. A higher `score` means
 that the model likes the text better; `error` says why it is null."""
 
+ATTRIBUTION = Layout(
+    "attribution",
+    pa.schema(
+        [
+            _required("item_id", pa.string()),
+            _required("role", pa.string()),
+            _required("profile", pa.string()),
+            _required("setting", pa.string()),
+            _required("image", pa.string()),
+            _required("text", pa.string()),
+            pa.field("score", pa.float64()),
+            pa.field("tokens", pa.list_(pa.string())),
+            pa.field("spans", pa.list_(SPAN)),
+            pa.field("grid", pa.int32()),
+            pa.field("phi", pa.list_(pa.list_(pa.float64()))),
+            pa.field("base_value", pa.list_(pa.float64())),
+            pa.field("value", pa.list_(pa.float64())),
+            pa.field("t_shap", pa.float64()),
+            pa.field("t_shap_se", pa.float64()),
+            pa.field("reason", pa.string()),
+            pa.field("estimator", pa.string()),
+            pa.field("asked", pa.int64()),
+            pa.field("evaluated", pa.int64()),
+            pa.field("residual", pa.float64()),
+            pa.field("seed", pa.int64()),
+            pa.field("error", pa.string()),
+        ]
+    ),
+    key=("item_id", "role", "profile", "setting"),
+)
+"""One row an item, role, profile and setting. `tokens` and `spans` are the text players', which come first in `phi`
+(players x outputs); grid x grid patches follow, row by row. `t_shap` and its standard error are shares; `reason` says
+why one of them is null, `error` why there is nothing at all."""
+
 IMAGE_FAULTS = Layout(
     "image faults",
     pa.schema([_required("image", pa.string()), _required("fault", pa.string())]),

@@ -20,6 +20,11 @@ def key(**content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+def key_of_bytes(content: bytes, shape: tuple[int, ...]) -> str:
+    """Digest of an array's bytes and shape, as a part of a key."""
+    return hashlib.sha256(repr(shape).encode() + content).hexdigest()
+
+
 def load(folder: str | Path, key: str) -> np.ndarray | None:
     """The stored array, or None where there is none or it cannot be read."""
     try:
@@ -27,6 +32,20 @@ def load(folder: str | Path, key: str) -> np.ndarray | None:
     except (FileNotFoundError, ValueError, EOFError):
         return None
     return found
+
+
+def load_json(folder: str | Path, key: str) -> Any:
+    """The stored JSON value, or None where there is none or it cannot be read."""
+    try:
+        return json.loads((Path(folder) / f"{key}.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def save_json(folder: str | Path, key: str, value: Any) -> None:
+    """Store a JSON value, whole or not at all; numbers come back bit by bit."""
+    with replacing(Path(folder) / f"{key}.json") as temporary:
+        temporary.write_text(json.dumps(value), encoding="utf-8")
 
 
 def save(folder: str | Path, key: str, values: np.ndarray) -> None:

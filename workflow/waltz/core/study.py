@@ -37,6 +37,8 @@ FILTERS = {
     "ranking": ("likelihood", "acceptability", "ranking"),
 }
 """Keys under `filters` of the models that each filter of an instrument asks."""
+ALIGNED = ("coco-captions", "vqa", "gqa")
+"""Formats of sources whose texts can be set beside other images (`alignment`)."""
 PROBES = "cv-probes"
 """Name of the data set that `cv_probes` builds."""
 FILTER_MODELS = frozenset(key for keys in FILTERS.values() for key in keys)
@@ -75,11 +77,15 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
     if fault is not None:
         raise UserError(f"study file: {_explain(fault)}")
     known = {**datasets(config), **instruments(config)}
-    models = config.get("models", {})
-    scored = config.get("evaluation", {})
+    scorable = {**known, **config.get("alignment", {}), **({PROBES: {}} if "cv_probes" in config else {})}
+    models, groups = config.get("models", {}), config.get("groups", {})
     named = (
-        ("evaluation.datasets", scored.get("datasets", []), known),
-        ("evaluation.models", scored.get("models", []), models),
+        *((f"groups.{group}", names, scorable) for group, names in groups.items()),
+        *(
+            (f"{stage}.{key}", config.get(stage, {}).get(key, []), there)
+            for stage in ("evaluation", "attribution")
+            for key, there in (("models", models), ("groups", groups))
+        ),
         ("reporting.pronouns", config["reporting"].get("pronouns", []), known),
         ("benchmark.annotations", config.get("benchmark", {}).get("annotations", {}), instruments(config)),
         *(
@@ -105,6 +111,7 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
     if known and "benchmark" not in config:
         raise UserError("study file: benchmark is missing: data sets need benchmark.valid_votes")
     _check_instruments(config)
+    _check_groups(config)
     if "cv_probes" in config:
         _check_probes(config)
 
@@ -134,6 +141,11 @@ def instruments(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return dict(config.get("instruments", {}))
 
 
+def grouped(config: Mapping[str, Any], stage: str) -> dict[str, list[str]]:
+    """The data sets of each group that a stage (evaluation, attribution) names."""
+    return {group: list(config["groups"][group]) for group in config.get(stage, {}).get("groups", [])}
+
+
 def needed_models(config: Mapping[str, Any], instrument: str) -> dict[str, str]:
     """Names of the models that the filters of an instrument ask, by their keys under `filters`."""
     keys = {key for name in config["instruments"][instrument]["filters"] for key in FILTERS[name]}
@@ -158,14 +170,32 @@ def _check_instruments(config: Mapping[str, Any]) -> None:
         raise UserError("study file: benchmark.oracle: only drawn scenes have an oracle, and scenes is missing")
 
 
-def _check_source(config: Mapping[str, Any], place: str, source: str, wanted: str) -> None:
+def _check_groups(config: Mapping[str, Any]) -> None:
+    """Refuse a data set in two groups, and alignment data whose source or name does not fit the rest of the study."""
+    first: dict[str, str] = {}
+    for group, names in config.get("groups", {}).items():
+        for name in names:
+            if name in first:
+                raise UserError(f"study file: groups.{group}: {name!r} stands in groups.{first[name]} as well")
+            first[name] = group
+    taken = {**datasets(config), **instruments(config), PROBES: {}}
+    for name, entry in config.get("alignment", {}).items():
+        place = f"study file: alignment.{name}"
+        _check_source(config, place, entry["source"], *ALIGNED)
+        if name in taken:
+            raise UserError(f"{place}: another data set is called so; rename it")
+    if "attribution" in config and "evaluation" not in config:
+        raise UserError("study file: evaluation is missing: attribution takes its items from those that are scored")
+
+
+def _check_source(config: Mapping[str, Any], place: str, source: str, *wanted: str) -> None:
     """Refuse a source that does not exist or has another format than what is built from it needs."""
     if source not in config["sources"]:
         near = _nearest(source, config["sources"])
         raise UserError(f"{place}.source: no source is called {source!r}{near}")
     given = config["sources"][source]["format"]
-    if given != wanted:
-        raise UserError(f"{place}.source: {source} is in format {given}, the instrument is made from {wanted}")
+    if given not in wanted:
+        raise UserError(f"{place}.source: {source} is in format {given}, this is made from {' or '.join(wanted)}")
 
 
 def _check_probes(config: Mapping[str, Any]) -> None:

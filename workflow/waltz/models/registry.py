@@ -13,6 +13,8 @@ import yaml
 from waltz.core.errors import UserError
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
+ENCODERS = "waltz.models.encoders.kinds"
+"""Package with one module for each kind of encoder."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,17 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
     if not spec.revision:
         raise UserError(f"study file: models.{name}: weights {spec.weights!r} need a revision (a full commit hash)")
     return spec
+
+
+def encoder_kinds() -> list[str]:
+    """Kinds of alignment encoders: the modules of their package, with `-` for `_`; nothing is imported."""
+    folder = Path(__file__).parent / "encoders" / "kinds"
+    return sorted(file.stem.replace("_", "-") for file in folder.glob("[a-z]*.py"))
+
+
+def encoder_module(kind: str) -> str:
+    """Full name of the module of a kind of encoder."""
+    return f"{ENCODERS}.{kind.replace('-', '_')}"
 
 
 def decisive(spec: ModelSpec) -> dict[str, str]:

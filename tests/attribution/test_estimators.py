@@ -1,0 +1,70 @@
+"""Estimators by name, and on rulers whose share of text is known."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from games import additive, play
+from waltz.attribution.estimators import estimation
+from waltz.attribution.sampling import SHAPIQ
+from waltz.attribution.settings import Settings
+from waltz.attribution.t_shap import measure
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models.encoders import ruler
+from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.players import PROFILES
+from waltz.models.registry import ModelSpec
+
+SHORT, LONG = "a dog", "there are two dogs on the green sofa"
+"""With 4 and 16 patches: 6 or 8 players, and 24 or 26."""
+
+
+def found_by(name, text, profile, share, evaluations=None):
+    """T-SHAP of a ruler."""
+    spec = ModelSpec("ruler", "ruler", weights=f"share:{share}", revision="0")
+    encoder = ruler.load(spec, Device("cpu", threads=1, why="test"))
+    image = encoder.image(Image.new("RGB", (90, 60), (10, 200, 90)))
+    game = PROFILES[profile](encoder, encoder.text(text), image)
+    table = Coalitions(encoder, image, [game], lambda logits: logits)
+    made = estimation(name, len(game), game.words, Settings(profile, name, evaluations=evaluations, seed=3))
+    found, _ = play(made, lambda masks: table.values([masks])[0])
+    return found, measure(found, game.words)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
+@pytest.mark.parametrize("profile", ["published", "equations"])
+@pytest.mark.parametrize(("name", "text"), [("permutation", LONG), ("exact", SHORT)])
+def test_rulers_get_their_share(name, text, profile, share):
+    found, share_of_text = found_by(name, text, profile, share)
+    assert share_of_text.value == pytest.approx(share, abs=1e-6)
+    assert share_of_text.standard_error == pytest.approx(0, abs=1e-6)
+    assert found.residual <= 1e-5 * abs(found.value - found.base_value).max()
+
+
+@pytest.mark.parametrize("name", SHAPIQ)
+def test_rulers_get_their_share_from_shapiq(name):
+    # SVARM and unbiased KernelSHAP are not exact on additive games before they have all coalitions
+    slow = name in ("SVARM", "UnbiasedKernelSHAP")
+    found, share_of_text = found_by(name, SHORT if slow else LONG, "equations", 0.25, evaluations=None if slow else 150)
+    assert share_of_text.value == pytest.approx(0.25, abs=0.02)
+    assert np.isnan(share_of_text.standard_error) != found.exact
+
+
+def test_a_name_that_is_none_lists_those_that_are():
+    with pytest.raises(UserError, match=r"no 'magic'; take one of permutation, exact, KernelSHAP"):
+        estimation("magic", 4, 2, Settings("equations"))
+
+
+def test_evaluations_default_to_what_the_released_scripts_ask():
+    found, asked = play(estimation("permutation", 26, 10, Settings("published")), additive(np.arange(26.0)))
+    assert (found.asked, len(asked)) == (530, 10)
+
+
+def test_a_standard_error_can_stop_permutations_only():
+    wanted = Settings("equations", evaluations=900, standard_error=0.01)
+    found, _ = play(estimation("permutation", 4, 2, wanted), additive(np.arange(4.0)))
+    assert found.stopped_by == "standard error"
+    assert play(estimation("exact", 4, 2, wanted), additive(np.arange(4.0)))[0].exact
+    with pytest.raises(UserError, match="SVARM tells no standard error"):
+        estimation("SVARM", 4, 2, wanted)

@@ -1,0 +1,97 @@
+"""T-SHAP, its standard error and the skew."""
+
+import csv
+import math
+
+import numpy as np
+import pytest
+
+from conftest import ROOT
+from games import play, random_terms, unanimity, unanimity_phi
+from waltz.attribution.estimate import Estimate
+from waltz.attribution.exact import exact
+from waltz.attribution.permutations import permutation
+from waltz.attribution.t_shap import jackknife, measure, skew, t_shap
+
+
+def estimate(phi, parts=None, exact=False):
+    phi = np.asarray(phi, dtype=np.float64)
+    ends = np.zeros(phi.shape[1]), phi.sum(axis=0)
+    return Estimate(phi, *ends, asked=1, parts=None if parts is None else np.asarray(parts, dtype=float), exact=exact)
+
+
+def test_a_share_worked_by_hand():
+    # text |1| + |-2| = 3, image |4| + |-1| = 5
+    phi = np.array([[1.0], [-2.0], [4.0], [-1.0]])
+    assert t_shap(phi, 2) == 3 / 8
+    assert t_shap(np.hstack([phi, 2 * phi]), 2) == 9 / 24  # outputs are summed
+    assert t_shap(phi, 4) == 1
+    assert t_shap(phi, 0) == 0
+
+
+def test_no_share_of_nothing():
+    found = measure(estimate(np.zeros((3, 1)), exact=True), 1)
+    assert math.isnan(found.value)
+    assert math.isnan(found.standard_error)
+    assert "every Shapley value is 0" in found.reason
+    assert found.standard_error_reason == found.reason
+
+
+def test_a_jackknife_worked_by_hand():
+    # three parts of two players; without one of them the means are (2, 2), (1.5, 3), (2.5, 1): shares 1/2, 1/3, 5/7
+    parts = np.array([[[2.0], [2.0]], [[3.0], [0.0]], [[1.0], [4.0]]])
+    shares = np.array([1 / 2, 1 / 3, 5 / 7])
+    by_hand = math.sqrt(2 / 3 * ((shares - shares.mean()) ** 2).sum())
+    assert jackknife(parts, 1) == pytest.approx(by_hand)
+    with pytest.raises(ValueError, match="no standard error"):
+        jackknife(parts[:1], 1)
+
+
+def test_reasons_stand_where_there_is_no_standard_error():
+    phi = [[1.0], [1.0]]
+    assert measure(estimate(phi, exact=True), 1).standard_error == 0
+    assert measure(estimate(phi, parts=[phi, phi]), 1).standard_error == 0
+    for poor, reason in ((estimate(phi), "no independent parts"), (estimate(phi, parts=[phi]), "needs two")):
+        found = measure(poor, 1)
+        assert found.value == 0.5
+        assert math.isnan(found.standard_error)
+        assert reason in found.standard_error_reason
+    gone = measure(estimate(phi, parts=[[[2.0], [2.0]], [[0.0], [0.0]]]), 1)
+    assert math.isnan(gone.standard_error)
+    assert "without one permutation" in gone.standard_error_reason
+
+
+def test_the_skew_fits_print():
+    cells = {}
+    for table in ("4.2", "B.1"):
+        with (ROOT / f"resources/published/thesis-{table}.csv").open() as lines:
+            for row in csv.DictReader(lines):
+                if row["metric"] in ("mm_skew", "t_shap_c", "t_shap_f") and row["dataset"] == "average":
+                    metric = row["setting"] if row["metric"] == "mm_skew" else row["metric"]
+                    cells.setdefault((table, row["model"], metric), {})[row["metric"] == "mm_skew"] = row["value"]
+    assert len(cells) == 18
+    for cell, printed in cells.items():
+        assert skew(float(printed[False]) / 100) == printed[True], cell
+
+
+def test_five_points_are_no_skew():
+    assert [skew(share) for share in (0.45, 0.55, 0.4499, 0.5501)] == ["balanced", "balanced", "visual", "textual"]
+    with pytest.raises(ValueError, match="no skew"):
+        skew(math.nan)
+
+
+def test_the_standard_error_covers():
+    # T-SHAP within 1.96 (t for few parts: 2.26) standard errors of the exact one, over 250 draws of ten permutations
+    players, text = 12, 5
+    terms = random_terms(players, 8, longest=6, count=60)
+    game = unanimity(terms)
+    truth = t_shap(unanimity_phi(players, terms), text)
+    assert t_shap(play(exact(players), game)[0].phi, text) == pytest.approx(truth)
+    drawn = [play(permutation(players, 250, seed), game)[0] for seed in range(250)]
+    found = [measure(one, text) for one in drawn]
+    off = np.array([one.value - truth for one in found])
+    errors = np.array([one.standard_error for one in found])
+    assert 0.9 <= np.mean(np.abs(off) <= 2.26 * errors) <= 0.99
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(off.std(), rel=0.25)
+    magnitude = np.mean([np.abs(one.phi).sum() for one in drawn])
+    assert magnitude > np.abs(unanimity_phi(players, terms)).sum()  # noise adds to |phi|

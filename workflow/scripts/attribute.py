@@ -1,0 +1,52 @@
+"""MM-SHAP of one shard of a group of data sets with one encoder."""
+
+import time
+from pathlib import Path
+
+from waltz.attribution.chosen import sampled
+from waltz.attribution.rows import attributed, tally
+from waltz.attribution.settings import Settings
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job, progress
+from waltz.core.record import write_record
+from waltz.core.schema import ATTRIBUTION
+from waltz.models.encoders import load_encoder
+from waltz.models.registry import ModelSpec
+from waltz.sources.images import open_images
+
+params = snakemake.params
+shard = int(snakemake.wildcards.shard)
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    chosen = [
+        sampled(file, params.scored, params.scored_sample, params.sample, params.seed)[shard :: params.shards]
+        for file in snakemake.input.items
+    ]
+    encoder = load_encoder(ModelSpec(**params.model), device)
+    with progress(sum(map(len, chosen)) * len(params.profiles), "item", encoder.spec.name) as bar:
+        for items, images, file, record in zip(
+            chosen, params.images, snakemake.output.rows, snakemake.output.runs, strict=True
+        ):
+            start = time.perf_counter()
+            stored = Path(file).parent / ".store"
+            rows = []
+            with open_images(images) as source:
+                for profile in params.profiles:
+                    settings = Settings(profile, seed=params.seed, **params.settings[profile])
+                    rows += attributed(encoder, items, source, settings, stored, bar.update)
+            parquet.write(file, parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+            write_record(
+                record,
+                rows_in=len(items),
+                rows_out=len(rows),
+                seconds=round(time.perf_counter() - start, 3),
+                model=params.model,
+                settings=params.settings,
+                device=device.name,
+                device_choice=device.why,
+                threads=device.threads,
+                seed=params.seed,
+                shard=f"{shard + 1} of {params.shards}",
+                **tally(rows),
+            )

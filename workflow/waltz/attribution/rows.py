@@ -1,0 +1,141 @@
+"""Items attributed one after the other, each kept as soon as it is done."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from waltz.attribution import mm_shap
+from waltz.attribution.mm_shap import Attribution, attribute
+from waltz.attribution.settings import Settings
+from waltz.core import store
+from waltz.core.digest import digest
+from waltz.core.errors import UserError
+from waltz.evaluation.items import texts_of
+from waltz.models.encoders.encoder import Encoder
+from waltz.models.registry import fingerprint
+from waltz.sources.images import ImageSource, load_image
+
+Row = dict[str, Any]
+SETTING = "alignment"
+
+
+def attributed(
+    encoder: Encoder,
+    items: Iterable[Mapping[str, Any]],
+    images: ImageSource,
+    settings: Settings,
+    stored: Path,
+    done: Callable[[int], object],
+) -> list[Row]:
+    """Rows of the attribution layout: every text of every item.
+
+    A finished item is found again by its content, the model and the settings; the values of its coalitions are found
+    again whatever the budget, so that a larger one begins where a smaller one ended.
+
+    Args:
+        encoder: A loaded encoder.
+        items: Rows of the benchmark or of CV-Probes.
+        images: Where their images lie.
+        settings: How Shapley values are estimated.
+        stored: Folder of finished work.
+        done: Told 1 after each item, for a progress bar.
+    """
+    decisive = {"model": fingerprint(encoder.spec), "entry": _entry(encoder), "code": digest(mm_shap.__file__)}
+    rows: list[Row] = []
+    for item in items:
+        rows += _item(encoder, item, images, settings, stored, decisive)
+        done(1)
+    return rows
+
+
+def _item(
+    encoder: Encoder,
+    item: Mapping[str, Any],
+    images: ImageSource,
+    settings: Settings,
+    stored: Path,
+    decisive: Mapping[str, Any],
+) -> list[Row]:
+    texts = texts_of(item)
+    common = [
+        {
+            "item_id": item["item_id"],
+            "role": role,
+            "profile": settings.profile,
+            "setting": SETTING,
+            "image": item["image"],
+            "text": text,
+        }
+        for role, text in texts.items()
+    ]
+    image = load_image(images, item["image"])
+    content = {"texts": list(texts.values()), "image": store.key_of_bytes(image.tobytes(), image.size), **decisive}
+    key = store.key(**content, settings=asdict(settings))
+    found = store.load_json(stored, key)
+    if found is None:
+        coalitions = store.key(**content, profile=settings.profile)
+        known = [_known(store.load(stored, f"{coalitions}-{index}")) for index in range(len(texts))]
+        try:
+            attributions = attribute(encoder, image, list(texts.values()), settings, known)
+        except UserError as error:
+            return [{**row, "error": str(error)} for row in common]
+        found = [_fields(attribution) for attribution in attributions]
+        for index, values in enumerate(known):
+            if values:
+                store.save(stored, f"{coalitions}-{index}", _packed(values))
+        store.save_json(stored, key, found)
+    return [{**row, **fields} for row, fields in zip(common, found, strict=True)]
+
+
+def _entry(encoder: Encoder) -> list[str]:
+    return [encoder.spec.kind, encoder.spec.weights, encoder.spec.dtype, encoder.spec.masked_token]
+
+
+def _fields(attribution: Attribution) -> Row:
+    """Columns of one attribution; NaN becomes null, its reason stays."""
+    return {
+        "score": attribution.score,
+        "tokens": list(attribution.tokens),
+        "spans": [dict(span) for span in attribution.spans],
+        "grid": attribution.grid,
+        "phi": attribution.phi.tolist(),
+        "base_value": attribution.base_value.tolist(),
+        "value": attribution.value.tolist(),
+        "t_shap": _or_null(attribution.t_shap),
+        "t_shap_se": _or_null(attribution.t_shap_se),
+        "reason": attribution.reason,
+        "estimator": attribution.estimator,
+        "asked": attribution.asked,
+        "evaluated": attribution.evaluated,
+        "residual": attribution.residual,
+        "seed": attribution.seed,
+    }
+
+
+def _or_null(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _packed(values: Mapping[bytes, float]) -> np.ndarray:
+    width = len(next(iter(values)))
+    return np.array(list(values.items()), dtype=[("coalition", f"V{width}"), ("value", "f8")])
+
+
+def _known(packed: np.ndarray | None) -> dict[bytes, float]:
+    if packed is None:
+        return {}
+    return {row.tobytes(): float(value) for row, value in zip(packed["coalition"], packed["value"], strict=True)}
+
+
+def tally(rows: Sequence[Row]) -> dict[str, int]:
+    """Evaluations and failures of a data set, for its run record."""
+    return {
+        "evaluations_asked": sum(row.get("asked") or 0 for row in rows),
+        "evaluations": sum(row.get("evaluated") or 0 for row in rows),
+        "rows_with_error": sum(row.get("error") is not None for row in rows),
+        "rows_without_t_shap": sum(row.get("t_shap") is None for row in rows),
+    }

@@ -1,0 +1,106 @@
+"""Estimators of Shapley values from `shapiq`, under its own names for them."""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import shapiq
+
+from waltz.attribution.estimate import Estimate, Estimation
+from waltz.attribution.exact import exact
+from waltz.core.errors import UserError
+
+Value = Callable[[np.ndarray], np.ndarray]
+"""From coalitions, bool of shape (k, players) or (players,), to values of shape (k,)."""
+
+SHAPIQ = (
+    "KernelSHAP",
+    "UnbiasedKernelSHAP",
+    "SVARM",
+    "PermutationSamplingSV",
+    "StratifiedSamplingSV",
+    "OwenSamplingSV",
+)
+"""Classes of shapiq 1.4.1 that estimate the index SV for any value function."""
+
+
+def sampling(name: str, players: int, evaluations: int, seed: int) -> Estimation:
+    """Shapley values by an approximator of `shapiq`, in one round.
+
+    Its coalitions depend on the seed alone, so that a first run tells them and another one takes their values. There
+    are no independent parts, hence no standard error; the values of SVARM, StratifiedSamplingSV and OwenSamplingSV
+    need not sum to v(all) - v(none), which the residual tells. KernelSHAP draws coalitions with their complements.
+
+    Args:
+        name: A name in `SHAPIQ`.
+        players: Number of players; below two the values are exact.
+        evaluations: Most coalitions, at least 4 * players.
+        seed: Seed of the approximator.
+    Raises:
+        UserError: The evaluations are too few, or those that were drawn do not determine KernelSHAP's regression.
+    """
+    if players < 2:
+        return exact(players)
+    least = 4 * players
+    if evaluations < least:
+        raise UserError(
+            f"attribution.evaluations: {evaluations} do not do for {name} on {players} players; "
+            f"ask for at least {least}"
+        )
+    return _estimation(name, players, evaluations, seed)
+
+
+def _estimation(name: str, players: int, evaluations: int, seed: int) -> Estimation:
+    ends = np.array([[False] * players, [True] * players])
+    asked: list[np.ndarray] = []
+
+    def record(masks: np.ndarray) -> np.ndarray:
+        asked.append(np.array(masks, dtype=bool, ndmin=2))
+        return np.zeros(len(asked[-1]))
+
+    # both ends are always known, and OwenSamplingSV may ask for one of them only
+    _approximate(name, players, evaluations - (name == "OwenSamplingSV"), seed, record)
+    masks = np.concatenate(asked)
+    lacking = ends[[not (masks == end).all(axis=1).any() for end in ends]]
+    masks = np.concatenate([masks, lacking])
+    if name == "KernelSHAP" and np.linalg.matrix_rank(masks) < players:
+        raise UserError(
+            f"attribution.evaluations: {evaluations} coalitions with seed {seed} do not tell {players} players apart, "
+            f"which {name} needs; ask for more"
+        )
+    values = np.asarray((yield masks.copy()), dtype=np.float64)
+    found = [
+        _approximate(name, players, evaluations - (name == "OwenSamplingSV"), seed, _replay(masks, column))
+        for column in values.T
+    ]
+    return Estimate(
+        phi=np.array([[output[(player,)] for output in found] for player in range(players)]),
+        base_value=values[(masks == ends[0]).all(axis=1).argmax()],
+        value=values[(masks == ends[1]).all(axis=1).argmax()],
+        asked=len(masks),
+        exact=not any(output.estimated for output in found),
+    )
+
+
+def _approximate(name: str, players: int, budget: int, seed: int, value: Value) -> shapiq.InteractionValues:
+    paired = {"pairing_trick": True} if name == "KernelSHAP" else {}
+    approximator = getattr(shapiq, name)(n=players, random_state=seed, **paired)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Not all budget is required")  # more than 2**players were asked
+        found: shapiq.InteractionValues = approximator.approximate(budget, value)
+    return found
+
+
+def _replay(masks: np.ndarray, values: np.ndarray) -> Value:
+    """The value function that answers the same coalitions, asked in the same order."""
+    place = 0
+
+    def value(wanted: np.ndarray) -> np.ndarray:
+        nonlocal place
+        rows = slice(place, place + len(np.atleast_2d(wanted)))
+        if not np.array_equal(masks[rows], np.atleast_2d(wanted)):
+            raise RuntimeError("shapiq asked for other coalitions than with the same seed before")
+        place = rows.stop
+        return values[rows]
+
+    return value
