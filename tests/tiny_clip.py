@@ -9,7 +9,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 torch.set_num_threads(1)
 START, END = "<|startoftext|>", "<|endoftext|>"
 SENTENCES = """
-a man woman dog cat rides sees holds the red blue small ball horse on in beside table there is no two
+a man woman dog cat rides sees holds the red blue big ball horse on in beside box there is no two
 """
 WORDS = SENTENCES.split()
 
