@@ -144,9 +144,7 @@ def explained(encoder: Encoder) -> Callable[[torch.Tensor], torch.Tensor]:
     return torch.sigmoid if encoder.probability and not encoder.late else _itself
 
 
-def in_step(
-    estimations: Sequence[Estimation], values: Callable[[list[np.ndarray]], list[np.ndarray]]
-) -> list[Estimate]:
+def in_step(begun: Sequence[Estimation], values: Callable[[list[np.ndarray]], list[np.ndarray]]) -> list[Estimate]:
     """Run estimations together: what all of them ask in a round is computed at once.
 
     Args:
@@ -154,14 +152,14 @@ def in_step(
         values: For each game, from coalitions of shape (k, players), k possibly 0, to values of shape (k, outputs).
     """
     found: dict[int, Estimate] = {}
-    asked: list[np.ndarray | None] = [next(estimation) for estimation in begun]
+    asked: list[np.ndarray | None] = [next(game) for game in begun]
     nobody = [np.zeros((0, masks.shape[1]), dtype=bool) for masks in asked if masks is not None]
     while len(found) < len(begun):
         answers = values([nobody[game] if masks is None else masks for game, masks in enumerate(asked)])
-        for game, estimation in enumerate(begun):
+        for game, running in enumerate(begun):
             if asked[game] is not None:
                 try:
-                    asked[game] = estimation.send(answers[game])
+                    asked[game] = running.send(answers[game])
                 except StopIteration as finished:
                     found[game], asked[game] = finished.value, None
     return [found[game] for game in range(len(begun))]

@@ -1,0 +1,1 @@
+"""Decoders: language models that answer and explain, with or without an image."""
