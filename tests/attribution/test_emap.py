@@ -90,6 +90,13 @@ def test_equal_texts_tie_and_constant_scores_have_no_variance():
     assert np.isnan(emap_ranking(np.full((9, 9), 0.1), own, own, own, HOW).interaction)
 
 
+def test_texts_of_one_mean_tie_though_floats_add_up_otherwise():
+    scores, own = 100 * random(41, 41), np.arange(41)
+    found = emap_ranking(np.concatenate([scores, scores[::-1]], axis=1), own, own, own + 41, HOW)
+    assert found.model.value > 0
+    assert found.projection.value == 0
+
+
 def pictures(count):
     noise = np.random.default_rng(3)
     return [Image.fromarray(noise.integers(0, 255, (40, 60, 3), dtype=np.uint8)) for _ in range(count)]
