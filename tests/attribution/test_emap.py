@@ -102,14 +102,36 @@ def pictures(count):
     return [Image.fromarray(noise.integers(0, 255, (40, 60, 3), dtype=np.uint8)) for _ in range(count)]
 
 
+KINDS = [("ruler", "share:0.5"), ("attending", "share:0.5"), ("clip", CLIP)]
 TEXTS = ["a man rides", "two dogs", "a cat sits on a red table .", "one ball", "a woman throws the ball"]
 
 
+class Attending:
+    """A ruler's text and image, fused token by token with pixel by pixel, so that texts of two lengths do not stack."""
+
+    def __init__(self, ruler):
+        self.ruler = ruler
+
+    def __getattr__(self, name):
+        return getattr(self.ruler, name)
+
+    def see(self, images):
+        return (images[:, :, ::30, ::30].flatten(2).transpose(1, 2), images.mean(dim=(1, 2, 3)))
+
+    def read(self, ids):
+        return (torch.sin(ids[:, :, None] * torch.tensor([1.0, 2.0, 3.0])),)
+
+    def fuse(self, text, image):
+        return torch.einsum("btd,bpd->btp", text[0], image[0]).amax(dim=2).sum(dim=1) * image[1]
+
+
 def loaded(kind, weights):
+    if kind == "attending":
+        return Attending(loaded("ruler", weights))
     return load_encoder(ModelSpec("model", kind, weights=weights), Device("cpu", 1, "a test"))
 
 
-@pytest.mark.parametrize(("kind", "weights"), [("ruler", "share:0.5"), ("clip", CLIP)], ids=["ruler", "clip"])
+@pytest.mark.parametrize(("kind", "weights"), KINDS, ids=lambda name: name.split("/")[-1])
 def test_the_matrix_holds_the_score_of_every_pair(kind, weights):
     encoder, images = loaded(kind, weights), pictures(4)
     found = score_matrix(encoder, iter(images), TEXTS)
@@ -147,7 +169,7 @@ class Counted:
         return self.encoder.fuse(text, image)
 
 
-@pytest.mark.parametrize(("kind", "weights"), [("ruler", "share:0.5"), ("clip", CLIP)], ids=["ruler", "clip"])
+@pytest.mark.parametrize(("kind", "weights"), KINDS, ids=lambda name: name.split("/")[-1])
 def test_each_image_is_seen_once_and_each_text_read_once(kind, weights):
     encoder, images = loaded(kind, weights), pictures(3)
     counted = Counted(encoder)
