@@ -1,6 +1,6 @@
 """Rows of the evaluation layout as pairs of caption and foil that can be ranked."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,14 +33,17 @@ class Pairs:
     right: np.ndarray | None
     unscored: int = 0
 
-    def only(self, items: Iterable[str]) -> "Pairs":
-        """The same of some of the items."""
-        wanted = set(items)
-        kept = np.array([item in wanted for item in self.items], dtype=bool)
-        names = [(item, image) for item, image, keep in zip(self.items, self.images, kept, strict=True) if keep]
-        right = None if self.right is None else self.right[kept]
-        left, images = tuple(item for item, _ in names), tuple(image for _, image in names)
-        return Pairs(left, images, self.caption[kept], self.foil[kept], right, self.unscored)
+    def take(self, places: Sequence[int]) -> "Pairs":
+        """The items at some places, in their order."""
+        index = np.asarray(places, dtype=np.int64)
+        return Pairs(
+            tuple(self.items[place] for place in places),
+            tuple(self.images[place] for place in places),
+            self.caption[index],
+            self.foil[index],
+            None if self.right is None else self.right[index],
+            self.unscored,
+        )
 
 
 def pairs(rows: Iterable[Mapping[str, Any]], profile: str) -> Pairs:
