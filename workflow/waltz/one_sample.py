@@ -100,7 +100,8 @@ class Explanation:
                     relevance=part.relevance,
                 )
             )
-        return sample_figure(self.image, samples, f"{self.model.name}, {self.settings.profile}")
+        name = Path(self.model.name).name if self.model.revision == "local" else self.model.name
+        return sample_figure(self.image, samples, f"{name}, {self.settings.profile}")
 
     def _parts(self) -> list[Explained]:
         return [self.caption, self.foil] if self.foil else [self.caption]
@@ -283,7 +284,7 @@ def _record(part: Explained) -> dict[str, Any]:
     places = [f"patch {row},{column}" for row in range(found.grid) for column in range(found.grid)]
     values = found.phi[:, 0]
     reason = found.reason
-    if reason is None and not all(map(math.isfinite, (found.score, *values))):
+    if not all(map(math.isfinite, (found.score, *values))):
         reason = "the model's score is not finite"
     return {
         "text": part.text,

@@ -137,7 +137,7 @@ def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "")
                 top = height - 2 * TOP - row * band
                 _write(page, left, top, layer.heading, va="bottom", color="0.25", fontsize=8)
                 used = _draw_image(figure, left, top - 0.06, image, sample.cells, layer)
-                if not row:
+                if not (row or place):
                     _draw_original(figure, left + used + GAP, top - 0.06, WIDTH - used - GAP, image)
                 _draw_tokens(page, left, top - 0.06 - IMAGE - GAP, row_boxes, layer)
         _draw_legend(page, GAP, 0.12)
@@ -305,7 +305,7 @@ def _write(panel: Axes, x: float, y: float, words: str, **look: object) -> None:
 def _colours(layer: Layer, strength: np.ndarray) -> np.ndarray:
     strong = np.nan_to_num(strength)
     signed = layer.colours.name == "RdBu"
-    return np.asarray(layer.colours(0.5 + STRENGTH * strong if signed else 0.75 * strong))[..., :3]
+    return np.asarray(layer.colours(0.5 + STRENGTH * strong if signed else 0.6 * strong))[..., :3]
 
 
 def _heading(sample: Sample) -> str:
