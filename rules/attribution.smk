@@ -25,7 +25,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
         name:
             f"attribute_{GROUP}"
         input:
-            items=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
+            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
             images=images_where(ATTRIBUTING, NAMES),
             weights=lambda wildcards: weight_files(MODELS[wildcards.encoder]),
         output:
@@ -65,7 +65,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
         name:
             f"companions_{GROUP}"
         input:
-            items=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
+            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
             images=images_where(ATTRIBUTING, NAMES),
             weights=lambda wildcards: weight_files(MODELS[wildcards.encoder]),
         output:

@@ -186,4 +186,5 @@ wildcard_constraints:
     reader="|".join(map(re.escape, READERS)) or "none",
     encoder="|".join(map(re.escape, ENCODERS)) or "none",
     aligned="|".join(map(re.escape, ALIGNED)) or "none",
-    scored="|".join(map(re.escape, sum(config.get("groups", {}).values(), []))) or "none",
+    scored="|".join(map(re.escape, sum(config.get("groups", {}).values(), [])))
+    or "none",

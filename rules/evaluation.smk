@@ -14,7 +14,7 @@ rule mismatched:
     input:
         rows=lambda wildcards: f"<results>/sources/{ALIGNED[wildcards.aligned]['source']}.parquet",
     output:
-        items="<results>/benchmark/{aligned}.parquet",
+        pairs="<results>/benchmark/{aligned}.parquet",
         run="<results>/benchmark/{aligned}.run.json",
     log:
         "<logs>/mismatched/{aligned}.log",
@@ -71,7 +71,7 @@ for GROUP, NAMES in SCORED.items():
         name:
             f"align_{GROUP}"
         input:
-            items=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
+            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
             images=images_where(ENCODERS, NAMES),
             weights=lambda wildcards: weight_files(MODELS[wildcards.encoder]),
         output:

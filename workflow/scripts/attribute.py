@@ -26,7 +26,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             ]
             for profile in params.profiles
         }
-        for file in snakemake.input.items
+        for file in snakemake.input.pairs
     ]
     encoder = load_encoder(ModelSpec(**params.model), device)
     with progress(sum(len(items) for of in chosen for items in of.values()), "item", encoder.spec.name) as bar:

@@ -16,7 +16,7 @@ with job(snakemake.log[0]):
     start = time.perf_counter()
     rows = pq.read_table(snakemake.input.rows).to_pylist()
     items, unusable = mismatched_items(snakemake.wildcards.aligned, rows, params.size, params.seed, params.choice)
-    parquet.write(snakemake.output.items, parquet.to_table(items, BENCHMARK), BENCHMARK)
+    parquet.write(snakemake.output.pairs, parquet.to_table(items, BENCHMARK), BENCHMARK)
     write_record(
         snakemake.output.run,
         rows_in=len(rows),

@@ -23,6 +23,6 @@ with job(snakemake.log[0]):
         if dataset in probes:
             metrics += verbs(model, rows, scores, probes[dataset], how)
         else:
-            metrics += ablations(model, dataset, rows, scores, how)
+            metrics += ablations(model, dataset, rows, how)
     parquet.write(snakemake.output.shares, parquet.to_table(found, SHARES), SHARES)
     parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)

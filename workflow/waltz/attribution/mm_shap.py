@@ -149,9 +149,14 @@ def _attribution(
     )
 
 
+def what_is_explained(encoder: Encoder) -> str:
+    """`probability` of a match where an encoder that fuses early has one, else `logit`."""
+    return "probability" if encoder.probability and not encoder.late else "logit"
+
+
 def explained(encoder: Encoder) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What is explained of a logit: the match probability of encoders that fuse early, else the logit itself."""
-    return torch.sigmoid if encoder.probability and not encoder.late else _itself
+    """What is explained, as a function of the logit."""
+    return torch.sigmoid if what_is_explained(encoder) == "probability" else _itself
 
 
 def in_step(begun: Sequence[Estimation], values: Callable[[list[np.ndarray]], list[np.ndarray]]) -> list[Estimate]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from waltz.attribution import mm_shap
-from waltz.attribution.mm_shap import Attribution, attribute
+from waltz.attribution.mm_shap import Attribution, attribute, what_is_explained
 from waltz.attribution.settings import Settings
 from waltz.core import store
 from waltz.core.digest import digest
@@ -68,6 +68,7 @@ def _item(
             "setting": SETTING,
             "image": item["image"],
             "text": text,
+            "explained": what_is_explained(encoder),
         }
         for role, text in said.items()
     ]

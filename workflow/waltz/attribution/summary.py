@@ -47,20 +47,16 @@ def shares(
     return found
 
 
-def ablations(
-    model: str, dataset: str, rows: Sequence[Row], scores: Sequence[Row], how: Resampling
-) -> list[dict[str, Any]]:
+def ablations(model: str, dataset: str, rows: Sequence[Row], how: Resampling) -> list[dict[str, Any]]:
     """Rows of the layout `METRICS`: the metrics of pairs once all text, or all of the image, is masked.
 
     Args:
         model: The model.
         dataset: The data set.
         rows: Rows of the attribution layout, of caption and foil.
-        scores: Rows of the evaluation layout; what was explained is a probability where they have one.
         how: Resamples, coverage, seed.
     """
     found = []
-    early = any(row["probability"] is not None for row in scores)
     for profile in dict.fromkeys(row["profile"] for row in rows):
         items: dict[str, list[Row]] = {}
         for row in rows:
@@ -69,7 +65,9 @@ def ablations(
         masked: dict[str, list[dict[str, Any]]] = {}
         for of in items.values():
             values = [np.array([row["value"][0], row["without_text"][0], row["without_image"][0]]) for row in of]
-            for row in ablated_rows(of[0], [row["role"] for row in of], profile, values, early):
+            for row in ablated_rows(
+                of[0], [row["role"] for row in of], profile, values, of[0]["explained"] == "probability"
+            ):
                 masked.setdefault(row["setting"], []).append(row)
         for setting, scored in masked.items():
             for metric, sampled in measures(pairs(scored, profile), dataset, how).items():

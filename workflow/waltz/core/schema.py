@@ -274,6 +274,7 @@ ATTRIBUTION = Layout(
             _required("setting", pa.string()),
             _required("image", pa.string()),
             _required("text", pa.string()),
+            pa.field("explained", pa.string()),
             pa.field("score", pa.float64()),
             pa.field("tokens", pa.list_(pa.string())),
             pa.field("spans", pa.list_(SPAN)),
@@ -296,9 +297,10 @@ ATTRIBUTION = Layout(
     ),
     key=("item_id", "role", "profile", "setting"),
 )
-"""One row an item, role, profile and setting. `tokens` and `spans` are the text players', which come first in `phi`
-(players x outputs); grid x grid patches follow, row by row. `without_text` is the value of the patches alone. `t_shap`
-and its standard error are shares; `reason` says why one of them is null, `error` why there is nothing at all."""
+"""One row an item, role, profile and setting. `explained` is `probability` or `logit`. `tokens` and `spans` are the
+text players', which come first in `phi` (players x outputs); grid x grid patches follow, row by row. `without_text` is
+the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of them is null,
+`error` why there is nothing at all."""
 
 METRICS = Layout(
     "metrics",
