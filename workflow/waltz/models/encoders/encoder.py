@@ -40,7 +40,7 @@ class Encoder(Protocol):
     Attributes:
         spec: Its entry in the registry or the study.
         device: A torch device.
-        late: Whether `read` and `see` give one vector each whose scaled dot product is the logit.
+        late: Whether it is a `LateEncoder`.
         probability: Whether the sigmoid of the logit is the model's own probability of a match.
         masked_id: Token id that stands for a masked token in the `equations` profile.
         images_per_batch: Masked images that one pass of `see` takes.
@@ -77,6 +77,18 @@ class Encoder(Protocol):
         """Logits of pairs, row by row: float32 of shape (batch,)."""
 
 
+class LateEncoder(Encoder, Protocol):
+    """An encoder of late fusion: one vector of unit length a side, and `fuse` is scale * <text, image> + bias.
+
+    Attributes:
+        scale: What the dot product is multiplied by.
+        bias: What is added then; it shifts every coalition alike, so no Shapley value depends on it.
+    """
+
+    scale: float
+    bias: float
+
+
 def tokenized(tokenizer: Any, text: str, longest: int, name: str) -> Text:
     """A text by a fast tokenizer, refused where it has more than `longest` tokens.
 
@@ -110,3 +122,15 @@ def masked_id(tokenizer: Any, spec: ModelSpec) -> int:
         )
     assert isinstance(found, int)
     return found
+
+
+def log_odds(logits: torch.Tensor, match: int) -> torch.Tensor:
+    """Log odds of a match, whose sigmoid is the softmax probability of one.
+
+    Args:
+        logits: Of a head with two outputs, of shape (batch, 2).
+        match: Which output stands for a match.
+    Returns:
+        float32 of shape (batch,).
+    """
+    return logits[:, match].float() - logits[:, 1 - match].float()
