@@ -1,7 +1,5 @@
 """Each kind of encoder against the forward pass of its own transformers model."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -11,10 +9,10 @@ from PIL import Image
 from tiny_encoders import ANSWERS, BUILDERS, TEXTS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.encoders import kinds, load_encoder
+from waltz.models.encoders import load_encoder
 from waltz.models.encoders.kind import kind_of
 from waltz.models.regions import picture
-from waltz.models.registry import ModelSpec, registered
+from waltz.models.registry import ModelSpec
 
 CPU = Device("cpu", 1, "a test")
 SEEING_REGIONS = ("lxmert", "lxmert-answering", "visual-bert")
@@ -38,8 +36,7 @@ def load(checkpoint, regions):
         if kind == "lxmert-answering":
             (checkpoint(kind) / "answers.json").write_text(str(list(ANSWERS)).replace("'", '"'))
             entry.setdefault("answers", "answers.json")
-        token = {"masked_token": "!"} if kind == "clip" else {}
-        spec = ModelSpec(kind, kind=kind, weights=str(checkpoint(kind)), revision="local", **{**token, **entry})
+        spec = ModelSpec(kind, kind=kind, weights=str(checkpoint(kind)), revision="local", **entry)
         return load_encoder(spec, CPU)
 
     return loaded
@@ -233,10 +230,17 @@ def test_a_vilt_that_draws_patches_is_refused(checkpoint, tmp_path):
 READERS = (transformers.AutoTokenizer, transformers.AutoImageProcessor)
 
 
-def test_registered_encoders_have_an_adapter_and_a_full_revision():
-    entries = [spec for spec in registered().values() if spec.kind not in ("text", "masked", "classifier")]
-    assert len(entries) > 8
-    for spec in entries:
-        assert spec.kind in (*kinds(), "blip")
-        assert spec.kind == "ruler" or re.fullmatch("[0-9a-f]{40}", spec.revision)
-        assert spec.licence != "unknown"
+@pytest.mark.parametrize(("kind", "token"), [("clip", "<unk>"), ("siglip", "<unk>"), ("vilt", "[MASK]")])
+def test_a_masked_token_is_the_tokenizers_own(load, kind, token):
+    encoder = load(kind)
+    assert encoder.masked_id == encoder.tokenizer.convert_tokens_to_ids(token)
+
+
+def test_a_masked_token_is_never_the_end_token(load):
+    encoder = load("clip")
+    encoder.tokenizer.unk_token = encoder.tokenizer.eos_token  # as in the published tokenizers
+    assert encoder.masked_id == encoder.tokenizer.convert_tokens_to_ids("!")
+    named = load("clip", masked_token="</s>")
+    with pytest.raises(UserError, match="masked_token: '</s>'"):
+        _ = named.masked_id
+    assert named.text("a dog").tokens[-1] == "</s>"  # who needs no masked token can go on

@@ -107,21 +107,27 @@ def tokenized(tokenizer: Any, text: str, longest: int, name: str) -> Text:
     )
 
 
-def masked_id(tokenizer: Any, spec: ModelSpec) -> int:
+def masked_id(tokenizer: Any, spec: ModelSpec, spare: str = "") -> int:
     """The id that stands for a masked token: that of the entry's `masked_token`, else of the mask or unknown token.
 
+    Args:
+        tokenizer: The tokenizer.
+        spec: The model's entry.
+        spare: A token for tokenizers that have neither.
     Raises:
         UserError: There is no such token, or it is the end token, which some models pool at.
     """
-    named = spec.masked_token or tokenizer.mask_token or tokenizer.unk_token
-    found = tokenizer.convert_tokens_to_ids(named) if named else None
-    unknown = found is None or (found == tokenizer.unk_token_id and named != tokenizer.unk_token)
-    if unknown or found == tokenizer.eos_token_id:
-        raise UserError(
-            f"models.{spec.name}.masked_token: {named!r} is no token that can stand for a masked one; name another one"
-        )
-    assert isinstance(found, int)
-    return found
+    named = (spec.masked_token,) if spec.masked_token else (tokenizer.mask_token, tokenizer.unk_token, spare)
+    for token in filter(None, named):
+        found = tokenizer.convert_tokens_to_ids(token)
+        unknown = found is None or (found == tokenizer.unk_token_id and token != tokenizer.unk_token)
+        if not unknown and found != tokenizer.eos_token_id:
+            assert isinstance(found, int)
+            return found
+    tried = ", ".join(map(repr, filter(None, named))) or "none"
+    raise UserError(
+        f"models.{spec.name}.masked_token: {tried}: no token that can stand for a masked one; name another one"
+    )
 
 
 def log_odds(logits: torch.Tensor, match: int) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """What encoders of transformers share: a network with what prepares its texts and images."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import torch
@@ -46,14 +46,20 @@ class Loaded:
         network: The transformers model, in evaluation mode.
         tokenizer: Its tokenizer.
         longest: Most tokens that it reads, special ones included.
+        spare: Token that stands for a masked one where the tokenizer has neither a mask nor an unknown token.
     """
 
     spec: ModelSpec
     device: str
     network: Any
     tokenizer: Any
-    masked_id: int
     longest: int
+    spare: str = field(default="", kw_only=True)
+
+    @property
+    def masked_id(self) -> int:
+        """Token id that stands for a masked token; see `encoder.masked_id`."""
+        return masked_id(self.tokenizer, self.spec, self.spare)
 
     def text(self, text: str) -> Text:
         """Tokens of a text; see `encoder.Encoder`."""
@@ -104,8 +110,7 @@ def on_pixels(
         head: What the class adds to a network, for the error about a checkpoint without it.
         reader: What reads its processors.
     Raises:
-        UserError: The weights or tokenizer cannot be had, or lack parameters of the network, or no token can stand for
-            a masked one.
+        UserError: The weights or tokenizer cannot be had, or lack parameters of the network.
     """
     network, processors = checkpoints.load(spec, network_class, head, reader)
     return network, {**_common(spec, device, network, processors.tokenizer), "processor": processors.images}
@@ -144,5 +149,4 @@ def _common(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> di
         "device": device.name,
         "network": network.to(device.name).eval().requires_grad_(False),
         "tokenizer": tokenizer,
-        "masked_id": masked_id(tokenizer, spec),
     }

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 
-from waltz.models.encoders.encoder import States
+from waltz.models.encoders.encoder import Encoder, States
 from waltz.models.encoders.inputs import OnPixels
 
 Vectors = Callable[[Any, torch.Tensor], torch.Tensor]
@@ -61,6 +63,27 @@ class LateFusion(OnPixels):
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Scaled cosine, plus the bias."""
         return self.scale * (text[0] * image[0]).sum(dim=-1) + self.bias
+
+
+@torch.inference_mode()
+def image_vector(encoder: Encoder, image: Image.Image) -> np.ndarray:
+    """An image's vector of unit length, read alone: float64 of shape (size,)."""
+    return _alone(encoder.see(encoder.image(image)[None]))
+
+
+@torch.inference_mode()
+def text_vector(encoder: Encoder, text: str) -> np.ndarray:
+    """A text's vector of unit length, read alone: float64 of shape (size,).
+
+    Raises:
+        UserError: It is longer than the model reads.
+    """
+    return _alone(encoder.read(torch.tensor([encoder.text(text).ids], device=encoder.device)))
+
+
+def _alone(states: States) -> np.ndarray:
+    vector: np.ndarray = states[0][0].double().cpu().numpy()
+    return vector
 
 
 def _unit(vectors: torch.Tensor) -> torch.Tensor:

@@ -46,9 +46,18 @@ class Tokenizer:
 
     @staticmethod
     def from_pretrained(source: str, **options: Any) -> Any:
-        """A tokenizer."""
+        """A tokenizer.
+
+        Raises:
+            OSError: There is none.
+        """
         own = transformers.AutoTokenizer.from_pretrained(source, **options)
-        return transformers.AutoTokenizer.from_pretrained(TOKENIZER, revision=REVISION) if made_up(own) else own
+        if not made_up(own):
+            return own
+        try:
+            return transformers.AutoTokenizer.from_pretrained(TOKENIZER, revision=REVISION)
+        except OSError as error:
+            raise OSError(f"it has no tokenizer, and {TOKENIZER} at {REVISION} cannot be had") from error
 
 
 def load(spec: ModelSpec, device: Device) -> VisualBert:
