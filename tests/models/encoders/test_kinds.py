@@ -117,6 +117,19 @@ def test_rows_do_not_mix(load, pictures, kind):
         assert together[row].numpy() == pytest.approx(alone.numpy(), abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", BUILDERS)
+@torch.inference_mode()
+def test_brain_floats_give_nearly_the_same_logit_as_float32(load, pictures, kind):
+    found = []
+    for dtype in ("float32", "bfloat16"):
+        encoder = load(kind, dtype=dtype)
+        image = shown(encoder, pictures)[1]
+        logit = encoder.fuse(encoder.read(ids_of(encoder, TEXTS[1])), encoder.see(image[None]))
+        assert logit.dtype == torch.float32
+        found.append(logit[0].numpy())
+    assert found[1] == pytest.approx(found[0], abs=0.1, rel=0.1)
+
+
 @pytest.mark.parametrize("kind", MATCHING)
 @torch.inference_mode()
 def test_a_network_made_to_prefer_a_match_scores_high(load, pictures, kind):
