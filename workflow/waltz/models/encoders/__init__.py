@@ -8,7 +8,7 @@ from waltz.core.devices import Device
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.registry import ModelSpec
 
-SUPPORT = frozenset({"encoder", "players", "game", "coalitions"})
+SUPPORT = frozenset({"encoder", "players", "game", "coalitions", "inputs", "late", "answers", "kind"})
 """Modules here that are no kind."""
 
 
