@@ -22,10 +22,10 @@ from waltz.attribution.relevance import clip_relevance
 from waltz.attribution.settings import Settings
 from waltz.core.devices import lease
 from waltz.core.errors import UserError
-from waltz.models.encoders import kinds, load_encoder
+from waltz.models.encoders import load_encoder
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.players import PROFILES
-from waltz.models.registry import ModelSpec, registered
+from waltz.models.registry import ModelSpec, encoder_kinds, registered
 from waltz.reporting.heatmap import STRENGTH, Relevance, Sample, sample_figure
 from waltz.sources.images import ImageSource, load_image
 
@@ -170,7 +170,7 @@ def model_named(name: str) -> ModelSpec:
     Raises:
         UserError: There is none of that name, or it is no alignment encoder.
     """
-    known = {spec.name: spec for spec in registered().values() if spec.kind in kinds()}
+    known = {spec.name: spec for spec in registered().values() if spec.kind in encoder_kinds()}
     if name in known:
         return known[name]
     if name in registered():
@@ -197,9 +197,9 @@ def model_named(name: str) -> ModelSpec:
             f"{name}: no registered encoder{nearest(name, list(known))}, and cannot be had: {first}"
         ) from None
     kind = config.model_type.replace("_", "-")
-    if kind not in kinds():
+    if kind not in encoder_kinds():
         raise UserError(
-            f"{name}: is a {config.model_type}, which is no kind of encoder here; kinds: {', '.join(kinds())}"
+            f"{name}: is a {config.model_type}, which is no kind of encoder here; kinds: {', '.join(encoder_kinds())}"
         )
     revision = revision if revision == "local" else config._commit_hash or revision or "main"
     return ModelSpec(name, kind, weights, revision, masked_token=_stand_in(tokenizer))

@@ -5,7 +5,7 @@ from pathlib import Path
 import transformers
 
 from waltz.core.errors import UserError
-from waltz.models.encoders import kinds
+from waltz.models.registry import encoder_kinds
 
 
 def kind_of(weights: str, revision: str) -> str:
@@ -25,8 +25,9 @@ def kind_of(weights: str, revision: str) -> str:
         raise UserError(f"{weights}: no config of a model can be read: {first_line}; check the name") from None
     heads = config.architectures or []
     kind = "lxmert-answering" if "LxmertForQuestionAnswering" in heads else config.model_type.replace("_", "-")
-    if kind not in kinds():
+    if kind not in encoder_kinds():
         raise UserError(
-            f"{weights}: {kind!r} is no kind of encoder; known are {', '.join(kinds())}; see docs/adding-a-model.md"
+            f"{weights}: {kind!r} is no kind of encoder; known are {', '.join(encoder_kinds())};"
+            " see docs/adding-a-model.md"
         )
     return kind

@@ -12,7 +12,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders.encoder import States
 from waltz.models.encoders.inputs import on_regions
-from waltz.models.encoders.lxmert import WIDTH, Lxmert
+from waltz.models.encoders.kinds.lxmert import WIDTH, Lxmert
 from waltz.models.registry import ModelSpec
 
 
