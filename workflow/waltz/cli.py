@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from waltz.cli_explain import explain_command
 from waltz.cli_people import app as people
 from waltz.cli_probes import app as probes
 from waltz.core.errors import UserError
@@ -32,6 +33,7 @@ app = typer.Typer(
 
 people.add_typer(probes)
 app.add_typer(people, name="people")
+app.command("explain")(explain_command)
 
 
 @app.callback()

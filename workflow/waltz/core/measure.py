@@ -26,16 +26,64 @@ class Measure:
     reason: str | None = None
 
 
-def bootstrap(values: Sequence[float], clusters: Sequence[str], *, resamples: int, seed: int, label: str) -> np.ndarray:
-    """Means of resamples that draw whole clusters with replacement.
+@dataclass(frozen=True, eq=False)
+class Resamples:
+    """Resamples of a data set that draw whole clusters with replacement.
 
-    Items that share an image are not independent, so images are drawn, not items.
+    Attributes:
+        cluster: Number of each item's cluster, int64 of shape (items,).
+        counts: How often each resample drew each cluster, float64 of shape (resamples, clusters).
+    """
+
+    cluster: np.ndarray
+    counts: np.ndarray
+
+    def means(self, values: Sequence[float] | np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
+        """Mean of each resample.
+
+        Args:
+            values: One number an item.
+            where: Bool of shape (items,): the items that the mean is taken over; all of them where None.
+        Returns:
+            float64 of shape (resamples,), in the unit of `values`; NaN where a resample holds none of the items.
+        """
+        index = self.cluster if where is None else self.cluster[where]
+        numbers = np.asarray(values, dtype=np.float64)
+        clusters = self.counts.shape[1]
+        sums = np.bincount(index, weights=numbers if where is None else numbers[where], minlength=clusters)
+        sizes = np.bincount(index, minlength=clusters).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            means: np.ndarray = (self.counts @ sums) / (self.counts @ sizes)
+        return means
+
+
+def resample(clusters: Sequence[str], *, resamples: int, seed: int, label: str) -> Resamples:
+    """Draw clusters with replacement, as many as there are.
+
+    Items that share an image are not independent, so images are drawn, not items. The same clusters, seed and label
+    give the same draws, so that what is measured on them is paired.
+
+    Args:
+        clusters: The image of each item.
+        resamples: How many resamples.
+        seed: Seed; together with `label` it makes the draws of two data sets independent.
+        label: Name of what is resampled.
+    """
+    names, index = np.unique(np.asarray(clusters), return_inverse=True)
+    entropy = int.from_bytes(hashlib.sha256(f"{seed}:{label}".encode()).digest()[:8], "big")
+    generator = np.random.Generator(np.random.PCG64(entropy))
+    drawn = generator.multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples)
+    return Resamples(index, drawn.astype(np.float64))
+
+
+def bootstrap(values: Sequence[float], clusters: Sequence[str], *, resamples: int, seed: int, label: str) -> np.ndarray:
+    """Means of resamples that draw whole clusters with replacement; see `resample`.
 
     Args:
         values: One number an item.
         clusters: The image of each item.
         resamples: How many means.
-        seed: Seed; together with `label` it makes the draws of two data sets independent.
+        seed: Seed of the draws.
         label: Name of what is resampled.
     Returns:
         float64 of shape (resamples,), in the unit of `values`.
@@ -44,14 +92,7 @@ def bootstrap(values: Sequence[float], clusters: Sequence[str], *, resamples: in
     """
     if not values or len(values) != len(clusters):
         raise ValueError(f"cannot resample {len(values)} values in {len(clusters)} clusters")
-    _, index = np.unique(np.asarray(clusters), return_inverse=True)
-    sums = np.bincount(index, weights=np.asarray(values, dtype=np.float64))
-    sizes = np.bincount(index).astype(np.float64)
-    entropy = int.from_bytes(hashlib.sha256(f"{seed}:{label}".encode()).digest()[:8], "big")
-    generator = np.random.Generator(np.random.PCG64(entropy))
-    drawn = generator.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=resamples).astype(np.float64)
-    means: np.ndarray = (drawn @ sums) / (drawn @ sizes)
-    return means
+    return resample(clusters, resamples=resamples, seed=seed, label=label).means(values)
 
 
 def interval(draws: np.ndarray, confidence: float) -> tuple[float, float]:

@@ -1,11 +1,29 @@
-"""Metrics over scored pairs, each defined once."""
+"""Metrics over scored pairs of caption and foil, each defined once.
+
+What differs by profile:
+
+- What is compared in acc_r and AUROC. `published`: the probability of a match, in single precision as the scripts of
+  MM-SHAP compute it, and the logit of models without one (CLIP). `equations`: the logit, which no rounding near 0 or 1
+  makes tie.
+- What counts as "match". `published`: a probability of at least 0.5; anything below is a mismatch. `equations`: a logit
+  above 0; below 0 it is a mismatch, and at 0 it is neither, so wrong for caption and foil alike.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
-from waltz.core.measure import Measure, bootstrap, interval
+from waltz.core.measure import Measure, Resamples, bootstrap, interval, resample
+from waltz.evaluation.pairs import Pairs
+
+METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
+"""Every metric of `measures`."""
+THRESHOLD = 0.5
+NOT_APPLICABLE = "not applicable: the model has no probability of a match, so no threshold tells match from mismatch"
+NUMBERS = 2_000_000
+"""Most weights that AUROC holds at once: 16 MB."""
 
 
 @dataclass(frozen=True)
@@ -36,29 +54,121 @@ class Sampled:
     draws: np.ndarray
 
 
-def acc_r(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> Sampled:
-    """Pairwise ranking accuracy: the share of items whose caption scores strictly above its foil.
+def prediction(logit: float, probability: float, profile: str) -> str:
+    """What a model with a probability of a match takes a text for.
 
-    A tie is wrong. Items without a score (`correct` is null) are left out, and counted in the reason
-    where none is left.
+    Args:
+        logit: Log-odds of a match.
+        probability: Probability of a match.
+        profile: `published` or `equations`.
+    Returns:
+        `match`, `mismatch`, or `tie` (in `equations` alone).
+    """
+    if profile == "published":
+        return "match" if probability >= THRESHOLD else "mismatch"
+    return "tie" if logit == 0 else "match" if logit > 0 else "mismatch"
+
+
+def measures(scored: Pairs, label: str, how: Resampling) -> dict[str, Sampled]:
+    """Every metric of one data set, in percent, on the same resamples of its images.
+
+    - acc_r: share of items whose caption ranks strictly above its foil; a tie is wrong.
+    - p_c: share of captions taken for a match; p_f: share of foils taken for a mismatch (`prediction`).
+    - acc: mean of p_c and p_f. min_pc_pf: the smaller of the two, in each resample anew.
+    - auroc: share of all (caption, foil) of the data set in which the caption ranks above the foil, ties counting half.
+
+    Args:
+        scored: The items.
+        label: Name of the data set, which separates its draws from others'.
+        how: Resamples, coverage, seed.
+    Source:
+        VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.4 and 4.4.
+    """
+    if not scored.items:
+        empty = Sampled(Measure(None, 0, reason=f"none of {scored.unscored} items could be scored"), np.empty(0))
+        return dict.fromkeys(METRICS, empty)
+    drawn = resample(scored.images, resamples=how.resamples, seed=how.seed, label=label)
+    n, found = len(scored.items), sampled(scored, drawn)
+    without = Sampled(Measure(None, n, reason=NOT_APPLICABLE), np.empty(0))
+    known = {
+        metric: Sampled(Measure(value, n, *interval(draws, how.confidence)), draws)
+        for metric, (value, draws) in found.items()
+    }
+    return {metric: known.get(metric, without) for metric in METRICS}
+
+
+def sampled(scored: Pairs, drawn: Resamples) -> dict[str, tuple[float, np.ndarray]]:
+    """Value and draws, in percent, of each metric that the scores have; see `measures`."""
+    found = {}
+    for metric in ("acc_r",) if scored.right is None else ("acc_r", "acc", "p_c", "p_f"):
+        values = 100 * hits(scored, metric)
+        found[metric] = (float(np.mean(values)), drawn.means(values))
+    if scored.right is not None:
+        (p_c, p_c_draws), (p_f, p_f_draws) = found["p_c"], found["p_f"]
+        found["min_pc_pf"] = (min(p_c, p_f), np.minimum(p_c_draws, p_f_draws))
+    found["auroc"] = (100 * auroc(scored.caption, scored.foil), 100 * auroc_draws(scored, drawn))
+    return found
+
+
+def hits(scored: Pairs, metric: str) -> np.ndarray:
+    """Per item, 1 where it is right under acc_r, p_c or p_f, and the share of its two texts that are under acc.
+
+    Returns:
+        float64 of shape (items,).
+    """
+    if metric == "acc_r":
+        ranked: np.ndarray = (scored.caption > scored.foil).astype(np.float64)
+        return ranked
+    assert scored.right is not None, NOT_APPLICABLE
+    right = scored.right.astype(np.float64)
+    found: np.ndarray = {"acc": right.mean(axis=1), "p_c": right[:, 0], "p_f": right[:, 1]}[metric]
+    return found
+
+
+def auroc(captions: np.ndarray, foils: np.ndarray) -> float:
+    """Area under the ROC curve of scores that shall tell captions from foils, a share.
+
+    Args:
+        captions: Scores of the positive texts, none of them NaN.
+        foils: Scores of the negative texts.
+    """
+    wins = stats.mannwhitneyu(captions, foils, method="asymptotic").statistic
+    return float(wins) / (len(captions) * len(foils))
+
+
+def auroc_draws(scored: Pairs, drawn: Resamples) -> np.ndarray:
+    """AUROC of each resample, a share: float64 of shape (resamples,)."""
+    order = np.argsort(scored.foil, kind="stable")
+    below, upto = (np.searchsorted(scored.foil[order], scored.caption, side) for side in ("left", "right"))
+    step = max(1, NUMBERS // len(scored.items))
+    draws = []
+    for first in range(0, len(drawn.counts), step):
+        weights = drawn.counts[first : first + step][:, drawn.cluster]
+        reached = np.pad(np.cumsum(weights[:, order], axis=1), ((0, 0), (1, 0)))
+        beaten = (reached[:, below] + reached[:, upto]) / 2
+        draws.append((weights * beaten).sum(axis=1) / weights.sum(axis=1) ** 2)
+    return np.concatenate(draws)
+
+
+def acc_r(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> Sampled:
+    """acc_r of rows that say for each item which of its texts the model prefers (setting `perplexity`).
+
+    Items without a score (`correct` is null) are left out, and counted in the reason where none is left.
 
     Args:
         rows: Rows of the evaluation layout, one an item (role `caption`).
         label: Name of the data set, which separates its bootstrap draws from others'.
         how: Resamples, coverage, seed.
     Returns:
-        Percent of the scored items.
-    Source:
-        acc_r of VALSE (Parcalabescu et al., ACL 2022, section 4.2) and of thesis 3.4.
+        Percent of the scored items; the same as `measures` gives.
     """
     scored = [row for row in rows if row["correct"] is not None]
     if not scored:
         return Sampled(Measure(None, 0, reason=f"none of {len(rows)} items could be scored"), np.empty(0))
-    hits = [100.0 * bool(row["correct"]) for row in scored]
+    right = [100.0 * bool(row["correct"]) for row in scored]
     images = [str(row["image"]) for row in scored]
-    draws = bootstrap(hits, images, resamples=how.resamples, seed=how.seed, label=label)
-    low, high = interval(draws, how.confidence)
-    return Sampled(Measure(float(np.mean(hits)), len(hits), low, high), draws)
+    draws = bootstrap(right, images, resamples=how.resamples, seed=how.seed, label=label)
+    return Sampled(Measure(float(np.mean(right)), len(right), *interval(draws, how.confidence)), draws)
 
 
 def average(parts: Sequence[Sampled], how: Resampling) -> Sampled:
@@ -70,7 +180,9 @@ def average(parts: Sequence[Sampled], how: Resampling) -> Sampled:
     n = sum(part.measure.n for part in parts)
     values = [part.measure.value for part in parts if part.measure.value is not None]
     if not parts or len(values) < len(parts):
+        reasons = {part.measure.reason for part in parts}
         reason = f"{len(parts) - len(values)} of {len(parts)} data sets have no value"
+        reason = NOT_APPLICABLE if reasons == {NOT_APPLICABLE} else reason
         return Sampled(Measure(None, n, reason=reason), np.empty(0))
     draws = np.mean([part.draws for part in parts], axis=0)
     low, high = interval(draws, how.confidence)

@@ -70,7 +70,7 @@ def computed(
         key = store.key(rows=batch, **content) if stored else ""
         values = store.load(stored, key) if stored else None
         if values is None:
-            values = _in_memory(compute, batch)
+            values = in_memory(compute, batch)
             if stored:
                 store.save(stored, key, values)
         found |= dict(zip(batch, values, strict=True))
@@ -78,8 +78,13 @@ def computed(
     return found
 
 
-def _in_memory(compute: Callable[[list[Row]], np.ndarray], batch: list[Row]) -> np.ndarray:
-    """The batch at once, or in halves where the device has too little memory."""
+def in_memory(compute: Callable[[list[Row]], np.ndarray], batch: list[Row]) -> np.ndarray:
+    """What `compute` says of a batch, at once or in halves where the device has too little memory.
+
+    Args:
+        compute: From rows to an array whose first axis is the batch.
+        batch: The rows.
+    """
     try:
         return compute(batch)
     except torch.OutOfMemoryError:
@@ -88,4 +93,4 @@ def _in_memory(compute: Callable[[list[Row]], np.ndarray], batch: list[Row]) -> 
         log.warning("out of memory at %d rows: halving the batch", len(batch))
         torch.cuda.empty_cache()
         half = len(batch) // 2
-        return np.concatenate([_in_memory(compute, batch[:half]), _in_memory(compute, batch[half:])])
+        return np.concatenate([in_memory(compute, batch[:half]), in_memory(compute, batch[half:])])

@@ -1,14 +1,12 @@
 """Figures as SVG and PNG, the same bytes for the same numbers."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pandas as pd
-
-matplotlib.use("Agg")
-from matplotlib import pyplot
+from matplotlib import style
 from matplotlib.figure import Figure
 
 from waltz.core.atomic import replacing
@@ -35,8 +33,9 @@ def frequency_figure(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
     table = table.reindex(columns=wanted, fill_value=0)
     order = sorted(table.index, key=lambda word: (-int(table.loc[word, "all"].sum()), word))
     shown = order[:WORDS]
-    with pyplot.style.context(STYLE):
-        figure, axes = pyplot.subplots(1, 2, sharey=True, sharex=True, figsize=(8, 0.9 + 0.24 * max(len(shown), 3)))
+    with style.context(STYLE):
+        figure = Figure(figsize=(8, 0.9 + 0.24 * max(len(shown), 3)))
+        axes = figure.subplots(1, 2, sharey=True, sharex=True)
         for panel, items, heading in zip(
             axes, ("all", "valid"), ("before validation", "after validation"), strict=True
         ):
@@ -56,9 +55,9 @@ def save(figure: Figure, paths: Sequence[str | Path]) -> None:
     for path in map(Path, paths):
         form = path.suffix.removeprefix(".")
         metadata = {"Date": None} if form == "svg" else {}
-        with replacing(path) as temporary, pyplot.style.context(STYLE):
+        with replacing(path) as temporary, style.context(STYLE), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # an empty box shows it
             figure.savefig(temporary, format=form, metadata=metadata)
-    pyplot.close(figure)
 
 
 def _bars(panel: Any, counts: Any, heading: str) -> None:

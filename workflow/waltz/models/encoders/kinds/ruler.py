@@ -2,7 +2,9 @@
 
 A ruler's logit is the share of text times the mean sign of the tokens that are visible, plus the rest times the
 share of pixels that are. Each token's Shapley value is therefore plus or minus share / tokens, and those of the
-patches sum to the rest: T-SHAP is the share, but for pixels that no patch covers.
+patches sum to the rest: T-SHAP is the share. Pixels that profile `published` puts into no patch would take from the
+image's part, so those at the right and lower edge count for nothing: in grids of up to ten patches a side, that is for
+texts of up to 98 words, all pixels that count lie in some patch.
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,10 @@ from waltz.models.registry import ModelSpec
 HIDDEN, START, END = 0, 1, 2
 FIRST = 3
 """Smallest id of a word; even ids count for a match, odd ones against."""
-SIDE = 224
+SIDE = 120
+"""Divisible by all grids up to ten but those of 7, where 1 pixel is left, and of 9, where 3 are."""
+SEEN = SIDE - 3
+"""Rows and columns of pixels that count."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,8 @@ class Ruler:
         return torch.from_numpy(pixels).to(self.device)
 
     def see(self, images: torch.Tensor) -> States:
-        """Share of pixels that are visible."""
-        return ((images != 0).double().mean(dim=(1, 2, 3)),)
+        """Share of the pixels that count which are visible."""
+        return ((images[:, :, :SEEN, :SEEN] != 0).double().mean(dim=(1, 2, 3)),)
 
     def read(self, ids: torch.Tensor) -> States:
         """Mean sign of the words, hidden ones counting 0."""

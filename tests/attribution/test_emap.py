@@ -1,0 +1,178 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from waltz.attribution.emap import emap_matching, emap_ranking, projection
+from waltz.attribution.score_matrix import score_matrix
+from waltz.core.devices import Device
+from waltz.evaluation.metrics import Resampling
+from waltz.models.encoders import load_encoder
+from waltz.models.registry import ModelSpec
+
+torch.set_num_threads(1)
+CLIP = str(Path(__file__).parents[2] / "resources/scenes/models/clip")
+HOW = Resampling(resamples=200, confidence=0.95, seed=5)
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def test_two_by_two_worked_by_hand():
+    scores = np.array([[1.0, 2.0], [3.0, 8.0]])
+    even = np.array([0.5, 0.5])
+    # rows 1.5 and 5.5, columns 2 and 5, all 3.5
+    assert projection(scores, even, even).tolist() == [[0, 3], [4, 7]]
+
+
+def test_it_is_the_nearest_additive_function():
+    scores = random(4, 5)
+    rows, columns = np.array([1, 2, 2, 3]) / 8, np.array([1, 1, 2, 2, 4]) / 10
+    design = np.array([np.concatenate([np.eye(4)[image], np.eye(5)[text]]) for image in range(4) for text in range(5)])
+    weights = np.sqrt(np.outer(rows, columns).ravel())
+    solution, *_ = np.linalg.lstsq(design * weights[:, None], scores.ravel() * weights, rcond=None)
+    assert projection(scores, rows, columns).ravel() == pytest.approx(design @ solution)
+
+
+def test_brute_force_over_all_pairs_of_items():
+    # two items share an image, and three a text
+    images, texts = np.array([0, 1, 1, 2]), np.array([0, 0, 1, 0])
+    scores, match = random(3, 2, seed=2), np.array([True, False, True, False])
+    additive = []
+    for image, text in zip(images, texts, strict=True):
+        by_text = np.mean([scores[other, text] for other in images])
+        by_image = np.mean([scores[image, other] for other in texts])
+        everything = np.mean([scores[one, other] for one in images for other in texts])
+        additive.append(by_text + by_image - everything)
+    found = emap_matching(scores, images, texts, match, 0.0, HOW)
+    assert found.projection.value == 100 * np.mean((np.array(additive) >= 0) == match)
+    assert found.model.value == 100 * np.mean((scores[images, texts] >= 0) == match)
+
+
+def test_the_projection_of_an_additive_model_is_the_model():
+    scores = random(30)[:, None] + random(60, seed=1)[None, :]
+    even = [np.full(size, 1 / size) for size in scores.shape]
+    assert projection(scores, *even) == pytest.approx(scores)
+    own = np.arange(30)
+    ranked = emap_ranking(scores, own, own, own + 30, HOW)
+    matched = emap_matching(scores, own, own, own % 2 == 0, 0.0, HOW)
+    for found in (ranked, matched):
+        assert found.model == found.projection
+        assert found.interaction == pytest.approx(0, abs=1e-12)
+
+
+def test_a_model_of_interactions_alone_is_left_with_nothing():
+    side = np.array([1.0, -1.0])  # right is the text with the image's sign, which neither tells alone
+    scores, images, texts = np.outer(side, side), np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    match = scores[images, texts] > 0
+    found = emap_matching(scores, images, texts, match, 0.0, HOW)
+    assert found.model.value == 100
+    assert found.projection.value == 50
+    assert found.interaction == pytest.approx(1)
+    ranked = emap_ranking(scores, np.array([0, 1]), np.array([0, 1]), np.array([1, 0]), HOW)
+    assert (ranked.model.value, ranked.projection.value) == (100, 0)  # a tie is wrong
+
+
+def test_ranking_by_the_projection_is_ranking_by_the_text():
+    scores, own = random(40, 80), np.arange(40)
+    found = emap_ranking(scores, own, own, own + 40, HOW)
+    by_text = scores.mean(axis=0)
+    assert found.projection.value == 100 * np.mean(by_text[:40] > by_text[40:])
+
+
+def test_equal_texts_tie_and_constant_scores_have_no_variance():
+    scores, own = 100 * random(9, 9), np.arange(9)
+    alike = emap_ranking(np.concatenate([scores, scores], axis=1), own, own, own + 9, HOW)
+    assert (alike.model.value, alike.projection.value) == (0, 0)
+    assert np.isnan(emap_ranking(np.full((9, 9), 0.1), own, own, own, HOW).interaction)
+
+
+def test_texts_of_one_mean_tie_though_floats_add_up_otherwise():
+    scores, own = 100 * random(41, 41), np.arange(41)
+    found = emap_ranking(np.concatenate([scores, scores[::-1]], axis=1), own, own, own + 41, HOW)
+    assert found.model.value > 0
+    assert found.projection.value == 0
+
+
+def pictures(count):
+    noise = np.random.default_rng(3)
+    return [Image.fromarray(noise.integers(0, 255, (40, 60, 3), dtype=np.uint8)) for _ in range(count)]
+
+
+KINDS = [("ruler", "share:0.5"), ("attending", "share:0.5"), ("clip", CLIP)]
+TEXTS = ["a man rides", "two dogs", "a cat sits on a red table .", "one ball", "a woman throws the ball"]
+
+
+class Attending:
+    """A ruler's text and image, fused token by token with pixel by pixel, so that texts of two lengths do not stack."""
+
+    def __init__(self, ruler):
+        self.ruler = ruler
+
+    def __getattr__(self, name):
+        return getattr(self.ruler, name)
+
+    def see(self, images):
+        return (images[:, :, ::30, ::30].flatten(2).transpose(1, 2), images.mean(dim=(1, 2, 3)))
+
+    def read(self, ids):
+        return (torch.sin(ids[:, :, None] * torch.tensor([1.0, 2.0, 3.0])),)
+
+    def fuse(self, text, image):
+        return torch.einsum("btd,bpd->btp", text[0], image[0]).amax(dim=2).sum(dim=1) * image[1]
+
+
+def loaded(kind, weights):
+    if kind == "attending":
+        return Attending(loaded("ruler", weights))
+    return load_encoder(ModelSpec("model", kind, weights=weights), Device("cpu", 1, "a test"))
+
+
+@pytest.mark.parametrize(("kind", "weights"), KINDS, ids=lambda name: name.split("/")[-1])
+def test_the_matrix_holds_the_score_of_every_pair(kind, weights):
+    encoder, images = loaded(kind, weights), pictures(4)
+    found = score_matrix(encoder, iter(images), TEXTS)
+    assert found.shape == (4, 5)
+    with torch.inference_mode():
+        for row, image in enumerate(images):
+            for column, text in enumerate(TEXTS):
+                read = encoder.read(torch.tensor([encoder.text(text).ids]))
+                logit = encoder.fuse(read, encoder.see(encoder.image(image)[None])).item()
+                assert found[row, column] == pytest.approx(logit, abs=1e-4)
+
+
+class Counted:
+    """An encoder that counts what passes it, in batches of two."""
+
+    images_per_batch = texts_per_batch = pairs_per_batch = 2
+
+    def __init__(self, encoder):
+        self.encoder, self.seen, self.read_texts, self.fused = encoder, 0, 0, 0
+
+    def __getattr__(self, name):
+        return getattr(self.encoder, name)
+
+    def see(self, images):
+        self.seen += len(images)
+        return self.encoder.see(images)
+
+    def read(self, ids):
+        self.read_texts += len(ids)
+        return self.encoder.read(ids)
+
+    def fuse(self, text, image):
+        assert len(text[0]) == len(image[0]) <= 2
+        self.fused += len(text[0])
+        return self.encoder.fuse(text, image)
+
+
+@pytest.mark.parametrize(("kind", "weights"), KINDS, ids=lambda name: name.split("/")[-1])
+def test_each_image_is_seen_once_and_each_text_read_once(kind, weights):
+    encoder, images = loaded(kind, weights), pictures(3)
+    counted = Counted(encoder)
+    found = score_matrix(counted, images, TEXTS)
+    assert (counted.seen, counted.read_texts, counted.fused) == (3, 5, 15)
+    assert found == pytest.approx(score_matrix(encoder, images, TEXTS), abs=1e-4)

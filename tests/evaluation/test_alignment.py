@@ -1,0 +1,221 @@
+"""Scoring pairs: rulers for what is known in closed form, and the scenes' CLIP on drawn scenes."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+from waltz.core import parquet
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.core.schema import EVALUATION
+from waltz.evaluation.alignment import match_probability, score_pairs, tally
+from waltz.evaluation.metrics import Resampling, measures
+from waltz.evaluation.pairs import pairs
+from waltz.models import alignment
+from waltz.models.alignment import align, blocks
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.kinds.ruler import Ruler
+from waltz.models.registry import ModelSpec
+from waltz.scenes.draw import draw
+from waltz.scenes.foils import foils
+from waltz.scenes.sample import scenes
+from waltz.sources.images import load_image, open_images
+
+CLIP = Path(__file__).parents[2] / "resources" / "scenes" / "models" / "clip"
+CPU = Device("cpu", 1, "a test")
+BOTH = ("equations", "published")
+
+
+@dataclass(frozen=True)
+class Watched(Ruler):
+    """A ruler that writes down what passes through it, and gives a probability."""
+
+    probability: bool = True
+    passes: list[tuple[str, int]] = field(default_factory=list)
+    most_pairs: int = 1000
+    longest: int = 100
+
+    def text(self, text):
+        found = super().text(text)
+        if len(found.ids) > self.longest:
+            raise UserError(f"models.{self.spec.name}: {len(found.ids)} tokens, at most {self.longest} are read")
+        return found
+
+    def see(self, images):
+        self.passes.append(("see", len(images)))
+        return super().see(images)
+
+    def read(self, ids):
+        self.passes.append(("read", len(ids)))
+        return super().read(ids)
+
+    def fuse(self, text, image):
+        self.passes.append(("fuse", len(text[0])))
+        if len(text[0]) > self.most_pairs:
+            raise torch.OutOfMemoryError
+        return super().fuse(text, image)
+
+
+def watched(**more):
+    return Watched(ModelSpec("watched", "ruler", weights="share:1", revision="0"), "cpu", 1.0, **more)
+
+
+def sign(text):
+    words = text.split()
+    return sum(1 - 2 * (sum(map(ord, word)) % 2) for word in words) / len(words)
+
+
+def item(place, image, caption, foil, instrument="existence"):
+    return {"item_id": f"i{place}", "image": image, "caption": caption, "foil": foil, "instrument": instrument}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, shade in (("one.png", 10), ("two.png", 200)):
+        Image.new("RGB", (8, 8), (shade, shade, shade)).save(tmp_path / name)
+    return tmp_path
+
+
+def test_scores_verdicts_and_layout_of_a_ruler_of_text(folder):
+    items = [item(0, "one.png", "b b", "a b a"), item(1, "two.png", "a", "b", "alignment")]
+    with open_images(folder) as images:
+        rows = score_pairs(watched(), items, images, BOTH)
+    assert parquet.to_table(rows, EVALUATION).num_rows == 8
+    assert [row["role"] for row in rows[:4]] == ["caption", "foil", "caption", "mismatched"]
+    said = [sign(text) for text in ("b b", "a b a", "a", "b")]
+    assert [row["score"] for row in rows] == pytest.approx(said * 2)
+    assert said == pytest.approx([1, -1 / 3, -1, 1])
+    assert [row["prediction"] for row in rows[:4]] == ["match", "mismatch", "mismatch", "match"]
+    assert [row["correct"] for row in rows] == [True, True, False, False] * 2
+    assert rows[0]["probability"] == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-15)
+    assert rows[4]["probability"] == float(np.float32(rows[4]["probability"])) != rows[0]["probability"]
+    assert [row["tokens"] for row in rows[:2]] == [4, 5]
+
+
+def test_a_model_without_probability_has_scores_and_no_verdict(folder):
+    with open_images(folder) as images:
+        rows = score_pairs(watched(probability=False), [item(0, "one.png", "b", "a")], images, ["equations"])
+    assert [row["score"] for row in rows] == [1, -1]
+    assert {row[name] for row in rows for name in ("probability", "prediction", "correct")} == {None}
+
+
+def test_a_logit_of_zero_is_a_tie_in_equations_and_a_match_in_published(folder):
+    with open_images(folder) as images:
+        rows = score_pairs(watched(), [item(0, "one.png", "a b", "b a")], images, BOTH)
+    assert [(row["prediction"], row["correct"]) for row in rows[:2]] == [("tie", False), ("tie", False)]
+    assert [(row["prediction"], row["correct"]) for row in rows[2:]] == [("match", True), ("match", False)]
+
+
+def test_a_text_too_long_and_an_image_that_is_missing_are_rows_with_errors(folder):
+    items = [item(0, "one.png", "b", "a " * 10), item(1, "none.png", "b", "a")]
+    with open_images(folder) as images:
+        rows = score_pairs(watched(longest=5), items, images, ["equations"])
+    assert [row["score"] for row in rows] == [1, None, None, None]
+    assert rows[1]["error"] == "models.watched: 12 tokens, at most 5 are read"
+    assert "image 'none.png': is missing" in rows[2]["error"]
+    assert rows[1]["prediction"] is rows[1]["correct"] is None
+    assert tally(rows)["unscored_texts"] == 3
+    assert pairs(rows, "equations").unscored == 2
+
+
+def test_each_image_and_text_passes_once_and_texts_of_one_length_together(folder):
+    encoder = watched()
+    items = [item(0, "one.png", "b", "a"), item(1, "one.png", "b", "a b"), item(2, "two.png", "a b", "b")]
+    with open_images(folder) as images:
+        score_pairs(encoder, items, images, BOTH)
+    assert sorted(encoder.passes) == [("fuse", 3 + 2), ("read", 1), ("read", 2), ("see", 2)]
+
+
+def test_blocks_are_whole_images_and_know_no_order(monkeypatch):
+    monkeypatch.setattr(alignment, "PAIRS", 3)
+    asked = [(f"m{image}", f"t{text}") for image in range(4) for text in range(2)]
+    found = list(blocks(asked))
+    assert found == list(blocks(reversed(asked * 2)))
+    assert [len(block) for block in found] == [4, 4]
+    assert [pair for block in found for pair in block] == sorted(asked)
+
+
+def test_a_stored_block_is_not_computed_again_unless_pixels_or_weights_change(folder, tmp_path):
+    asked = [("one.png", "b"), ("two.png", "a")]
+    store = tmp_path / ".store"
+    told = []
+
+    def run(share="share:1"):
+        encoder = watched()
+        encoder = replace(encoder, spec=replace(encoder.spec, weights=share))
+        with open_images(folder) as images:
+            found = align(encoder, asked, lambda name: load_image(images, name), store, told.append)
+        return [found[pair].logit for pair in asked], len(encoder.passes)
+
+    assert run() == ([1, -1], 3)
+    assert run() == ([1, -1], 0)
+    assert run("share:0.5")[1] == 3
+    Image.new("RGB", (8, 8), "red").save(folder / "one.png")
+    assert run() == ([1, -1], 3)
+    assert told == [2, 2, 2, 2]
+
+
+def test_out_of_memory_halves_and_gives_the_same(folder):
+    asked = [("one.png", text) for text in ("a", "b", "c", "d", "e")]
+    with open_images(folder) as images:
+        found = [
+            align(encoder, asked, lambda name: load_image(images, name))
+            for encoder in (watched(), watched(most_pairs=1))
+        ]
+    assert found[0] == found[1]
+
+
+def test_a_logit_that_is_no_number_is_an_error(folder):
+    encoder = watched()
+    encoder = replace(encoder, share=float("nan"))
+    with open_images(folder) as images:
+        found = align(encoder, [("one.png", "a")], lambda name: load_image(images, name))
+    assert found["one.png", "a"].logit is None
+    assert found["one.png", "a"].error == "the model's logit is nan"
+
+
+def test_probabilities_are_the_sigmoid_and_never_overflow():
+    assert match_probability(0.0, "published") == match_probability(0.0, "equations") == 0.5
+    assert match_probability(-1e4, "published") == match_probability(-1e4, "equations") == 0
+    assert match_probability(1e4, "equations") == 1
+    assert match_probability(1.0, "published") == torch.sigmoid(torch.tensor(1.0)).item()
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Drawn scenes with existence and object foils, as benchmark items."""
+    from random import Random
+
+    folder = tmp_path_factory.mktemp("drawn")
+    items = []
+    for graph in scenes(24, 77):
+        draw(graph).save(folder / f"{graph.id}.png")
+        for foil in foils(graph, Random(graph.id)):
+            if foil.piece in ("existence", "object"):
+                items.append(item(len(items), f"{graph.id}.png", foil.caption, foil.foil))
+    return folder, items
+
+
+def test_the_scenes_clip_ranks_captions_of_drawn_scenes_and_gives_its_own_logits(drawn, tmp_path):
+    folder, items = drawn
+    encoder = load_encoder(ModelSpec("scenes-clip", "clip", weights=str(CLIP), revision="local"), CPU)
+    with open_images(folder) as images:
+        rows = score_pairs(encoder, items, images, BOTH, tmp_path)
+        again = score_pairs(encoder, list(reversed(items)), images, BOTH, None)
+        picture = load_image(images, items[0]["image"])
+    by_text = {(row["item_id"], row["role"], row["profile"]): row["score"] for row in again}
+    assert all(row["score"] == by_text[row["item_id"], row["role"], row["profile"]] for row in rows)
+    network = transformers.CLIPModel.from_pretrained(CLIP, dtype=torch.float32).eval()
+    processor = transformers.AutoProcessor.from_pretrained(CLIP)
+    for row, text in zip(rows[:2], (items[0]["caption"], items[0]["foil"]), strict=True):
+        with torch.inference_mode():
+            logit = network(**processor(images=picture, text=[text], return_tensors="pt")).logits_per_image.item()
+        assert row["score"] == pytest.approx(logit, abs=1e-3)
+    found = measures(pairs(rows, "published"), "drawn", Resampling(200, 0.95, 0))
+    assert found["acc_r"].measure.value >= 75
+    assert found["p_c"].measure.reason.startswith("not applicable")

@@ -1,0 +1,125 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from waltz.core import parquet
+from waltz.core.devices import Device
+from waltz.core.schema import EVALUATION
+from waltz.evaluation.alignment import match_probability
+from waltz.evaluation.cv_probes import harmonic, judged, probe_measures, score_probes
+from waltz.evaluation.metrics import NOT_APPLICABLE, Resampling
+from waltz.models.encoders import load_encoder
+from waltz.models.registry import ModelSpec
+from waltz.reporting.published import read_published
+from waltz.sources.images import open_images
+
+PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
+HOW = Resampling(500, 0.95, 1)
+KINDS = {"+img+cap": ("c", "c"), "+img-cap": ("c", "p"), "-img+cap": ("p", "c"), "-img-cap": ("p", "p")}
+
+
+def items_of(groups, form="original"):
+    """One item a condition for each group."""
+    return [
+        {"item_id": f"{form}:{condition}:{group}", "form": form, "condition": condition, "group": group}
+        | {"image": f"{group}-{image}.png", "caption": f"{group} {caption}", "match": condition != "-img+cap"}
+        for group in groups
+        for condition, (image, caption) in KINDS.items()
+    ]
+
+
+def rows_of(items, logits, with_probability=True, profile="equations"):
+    """What score_probes says for these logits, by hand."""
+    rows = []
+    for item, logit in zip(items, logits, strict=True):
+        row = {"item_id": item["item_id"], "profile": profile, "score": logit, "probability": None, "correct": None}
+        if with_probability:
+            wanted = "match" if item["match"] else "mismatch"
+            row["probability"] = match_probability(logit, profile)
+            row["correct"] = judged(row, profile) == wanted
+        rows.append(row)
+    return rows
+
+
+def table(found):
+    return {(row["dataset"], row["metric"]): row for row in found}
+
+
+def test_accuracies_and_their_harmonic_mean_worked_by_hand():
+    items = items_of("ab")
+    #         ++  +-  -+  --        ++  +-  -+  --
+    logits = [2, 1, -1, 3, 2, -1, 1, 3]
+    found = table(probe_measures(items, rows_of(items, logits), "equations", HOW))
+    values = {name: found[f"cv-probes:{name}", "accuracy"]["value"] for name in (*KINDS, "harmonic-mean")}
+    assert values == {"+img+cap": 100, "+img-cap": 50, "-img+cap": 50, "-img-cap": 100} | {
+        "harmonic-mean": pytest.approx(4 / (1 / 100 + 1 / 50 + 1 / 50 + 1 / 100))
+    }
+    # plain image: 3 > -1 and 3 > 1; contextual caption: 2 > -1 and 2 > 1
+    assert found["cv-probes:captions", "acc_r"]["value"] == 100
+    assert found["cv-probes:images", "acc_r"]["value"] == 100
+    mean = found["cv-probes:harmonic-mean", "accuracy"]
+    assert mean["ci_low"] == 0  # a resample of b alone has accuracies of 0
+    assert mean["n"] == 8
+
+
+@pytest.mark.parametrize("profile", ["published", "equations"])
+def test_equal_probabilities_are_wrong_on_every_condition(profile):
+    items = items_of("a")
+    found = table(probe_measures(items, rows_of(items, [0, 0, 0, 0], profile=profile), profile, HOW))
+    assert {row["value"] for row in found.values()} == {0}
+
+
+def test_a_model_without_probability_has_the_comparisons_alone():
+    items = items_of("ab")
+    logits = [5, 5, 6, 7, 5, 5, 4, 3]
+    found = table(probe_measures(items, rows_of(items, logits, with_probability=False), "equations", HOW))
+    for name in (*KINDS, "harmonic-mean"):
+        assert found[f"cv-probes:{name}", "accuracy"]["value"] is None
+        assert found[f"cv-probes:{name}", "accuracy"]["reason"] == NOT_APPLICABLE
+    assert found["cv-probes:captions", "acc_r"]["value"] == 50  # 7 > 6, 3 < 4
+    assert found["cv-probes:images", "acc_r"]["value"] == 50  # 5 < 6, 5 > 4
+
+
+def test_comparisons_pair_by_image_and_caption_where_a_group_has_two_plain_images():
+    items = items_of("a")
+    second = [{**item, "item_id": f"{item['item_id']}2", "image": "a-q.png"} for item in items[2:]]
+    items += second
+    logits = [5, 0, 6, 7, 1, 0]  # ++ 5; -+ 6 and 1; -- 7 and 0
+    found = table(probe_measures(items, rows_of(items, logits), "equations", HOW))
+    assert (found["cv-probes:captions", "acc_r"]["value"], found["cv-probes:captions", "acc_r"]["n"]) == (50, 2)
+    assert (found["cv-probes:images", "acc_r"]["value"], found["cv-probes:images", "acc_r"]["n"]) == (50, 2)
+
+
+def test_forms_are_told_apart_and_unscored_items_left_out():
+    items = items_of("ab") + items_of("ab", "simplified")
+    rows = rows_of(items, [1, 1, -1, 1] * 4)
+    rows[0] |= {"score": None, "probability": None, "correct": None}
+    found = probe_measures(items, rows, "equations", HOW)
+    by_form = {(row["setting"], row["dataset"]): row for row in found if row["metric"] == "accuracy"}
+    assert by_form["original", "cv-probes:+img+cap"]["n"] == 1
+    assert by_form["simplified", "cv-probes:+img+cap"]["n"] == 2
+    assert by_form["original", "cv-probes:harmonic-mean"]["value"] == 100
+
+
+def test_harmonic_means_are_those_that_are_printed():
+    for number in (3, 4):
+        printed = read_published(PUBLISHED / f"cv-probes-{number}.csv")
+        cells = {(key[1], key[2]): cell for key, cell in printed.items()}
+        for model in {model for model, _ in cells}:
+            values = np.array([float(cells[model, f"cv-probes:{name}"].value) for name in KINDS])
+            assert harmonic(values) == pytest.approx(float(cells[model, "cv-probes:harmonic-mean"].value), abs=0.02)
+    assert harmonic(np.array([100.0, 0.0, 50.0, 50.0])) == 0
+
+
+def test_items_are_scored_through_a_ruler(tmp_path):
+    ruler = load_encoder(ModelSpec("r", "ruler", weights="share:1", revision="0"), Device("cpu", 1, "a test"))
+    items = items_of("a")
+    for item in items:
+        Image.new("RGB", (4, 4)).save(tmp_path / item["image"])
+    with open_images(tmp_path) as images:
+        rows = score_probes(ruler, items, images, ["equations", "published"])
+    assert parquet.to_table(rows, EVALUATION).num_rows == 8
+    assert rows[0]["score"] == rows[2]["score"] != rows[1]["score"]  # the caption decides
+    assert {row["correct"] for row in rows} == {None}

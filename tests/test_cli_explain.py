@@ -1,0 +1,250 @@
+"""`waltz explain` on a tiny CLIP that transformers saved, against the published pattern written out here."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+from typer.testing import CliRunner
+
+import tiny_clip
+from waltz import explain
+from waltz.cli import app
+
+SHORT = "a dog sees"
+LONG = "there is a big red ball beside the dog on the box"
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    return tiny_clip.save_clip(tmp_path_factory.mktemp("models") / "clip")
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory):
+    path = tmp_path_factory.mktemp("images") / "odd.png"
+    Image.fromarray(np.random.default_rng(5).integers(0, 256, (47, 61, 3), dtype=np.uint8)).save(path)
+    return path
+
+
+def waltz(*arguments):
+    return CliRunner().invoke(app, ["explain", *map(str, arguments)])
+
+
+def explained(folder, image, text, out, *more):
+    said = waltz("--model", folder, "--image", image, "--text", text, "--json", out, *more)
+    assert said.exit_code == 0, said.output
+    return json.loads(out.read_text(encoding="utf-8"))
+
+
+def published_values(folder, path, text, seed):
+    """Row by row: ten random orders, each walked up and down again; id 0 and 0 after normalisation mask."""
+    network = transformers.CLIPModel.from_pretrained(folder).eval()
+    ids = torch.tensor([transformers.CLIPTokenizerFast.from_pretrained(folder)(text)["input_ids"]])
+    processor = transformers.CLIPImageProcessorPil.from_pretrained(folder)
+    image = processor(Image.open(path).convert("RGB"), return_tensors="pt")["pixel_values"]
+    words = ids.shape[1]
+    grid = math.ceil(math.sqrt(words))
+    width = image.shape[-1] // grid
+    calls = []
+
+    def value(present):
+        masked, seen = ids.clone(), image.clone()
+        for word in range(1, words - 1):
+            if not present[word]:
+                masked[0, word] = 0
+        for patch in range(grid * grid):
+            if not present[words + patch]:
+                top, left = patch // grid * width, patch % grid * width
+                seen[:, :, top : top + width, left : left + width] = 0
+        with torch.no_grad():
+            calls.append(network(input_ids=masked, pixel_values=seen).logits_per_image.item())
+        return calls[-1]
+
+    np.random.seed(seed)
+    players = words + grid * grid
+    order, phi = np.arange(players), np.zeros(players)
+    for _ in range(10):
+        np.random.shuffle(order)
+        present = np.zeros(players, dtype=bool)
+        before = value(present)
+        for here in (True, False):
+            for player in order:
+                present[player] = here
+                now = value(present)
+                phi[player] += (now - before if here else before - now) / 20
+                before = now
+    share = np.abs(phi[:words]).sum() / np.abs(phi).sum()
+    return phi, share, value(np.ones(players, dtype=bool)), value(np.zeros(players, dtype=bool)), len(calls) - 2
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        (SHORT, {}),
+        (LONG, {}),
+        (SHORT, {"first": "a</w>"}),  # id 0 is a word of the text itself
+        (LONG, {"side": 28, "first": tiny_clip.START}),
+    ],
+    ids=["3 words", "12 words", "id 0 is a word", "id 0 is special"],
+)
+def test_published_profile_gives_the_values_of_the_published_code(text, changes, clip, picture, tmp_path):
+    folder = tiny_clip.save_clip(tmp_path / "clip", **changes) if changes else clip
+    found = explained(folder, picture, text, tmp_path / "x.json", "--profile", "published", "--seed", 7)
+    phi, share, score, base, evaluations = published_values(folder, picture, text, 7)
+    assert np.abs(phi).max() > 0.05  # not all nothing
+    np.testing.assert_allclose([player["phi"] for player in found["players"]], phi, atol=1e-5)
+    assert found["t_shap"] == pytest.approx(share, abs=1e-5)
+    assert found["score"] == pytest.approx(score, abs=1e-4)
+    assert found["base_value"] == pytest.approx(base, abs=1e-4)
+    assert found["evaluations"] == evaluations == 10 * (2 * len(phi) + 1)
+    assert found["residual"] < 1e-4
+
+
+def test_a_foil_is_explained_with_the_same_seed(clip, picture, tmp_path):
+    both = explained(clip, picture, SHORT, tmp_path / "x.json", "--foil", "a cat sees", "--seed", 3)
+    alone = explained(clip, picture, "a cat sees", tmp_path / "y.json", "--seed", 3)
+    assert both["text"] == SHORT
+    assert {name: both["foil"][name] for name in ("text", "seed", "evaluations")} == {
+        name: alone[name] for name in ("text", "seed", "evaluations")
+    }
+    np.testing.assert_allclose(
+        [player["phi"] for player in both["foil"]["players"]], [player["phi"] for player in alone["players"]], atol=1e-5
+    )
+
+
+def test_the_file_names_what_was_done(clip, picture, tmp_path):
+    found = explained(clip, picture, SHORT, tmp_path / "x.json", "--seed", 5)
+    assert found["model"] == str(clip)
+    assert (found["profile"], found["seed"], found["revision"]) == ("published", 5, "local")
+    assert [player["text"] for player in found["players"]] == [
+        *("<|startoftext|>", "a", "dog", "sees", "<|endoftext|>"),
+        *(f"patch {row},{column}" for row in range(3) for column in range(3)),
+    ]
+    assert [player["modality"] for player in found["players"]] == ["text"] * 5 + ["image"] * 9
+    assert 0 < found["t_shap_se"] < 1
+    assert found["probability"] is None  # CLIP has none
+
+
+def test_equations_profile_lets_special_tokens_be(clip, picture, tmp_path):
+    found = explained(clip, picture, SHORT, tmp_path / "x.json", "--profile", "equations")
+    assert [player["text"] for player in found["players"] if player["modality"] == "text"] == ["a", "dog", "sees"]
+    assert sum(player["phi"] for player in found["players"]) == pytest.approx(
+        found["value"] - found["base_value"], abs=1e-4
+    )
+
+
+def test_figures_are_written_by_their_suffix(clip, picture, tmp_path):
+    said = waltz("--model", clip, "--image", picture, "--text", SHORT, "--foil", LONG, "--figure", tmp_path / "both")
+    assert said.exit_code == 0, said.output
+    assert Image.open(tmp_path / "both.png").width > 1000
+    svg = (tmp_path / "both.svg").read_text(encoding="utf-8")
+    assert "attention relevance" in svg
+    assert "beside" in svg
+
+
+def test_a_notebook_gets_the_same(clip, picture, tmp_path):
+    found = explain(str(clip), Image.open(picture), SHORT, foil=LONG, seed=7)
+    assert len(found.attributions) == 2
+    assert found.image.shape == (35, 35, 3)
+    assert found.record()["players"] == explained(
+        clip, picture, SHORT, tmp_path / "x.json", "--foil", LONG, "--seed", 7
+    )["players"]  # fmt: skip
+    shown = found._repr_html_()
+    assert shown.count("<span") == 5 + 14
+    assert "&lt;|startoftext|&gt;" in shown
+    assert "<script" not in shown
+
+
+def test_the_image_shown_is_the_one_that_the_model_sees(clip, tmp_path):
+    half = Image.new("RGB", (70, 70), "black")
+    half.paste("white", (0, 0, 35, 70))
+    found = explain(str(clip), half, SHORT)
+    assert found.image[:, 5].min() == pytest.approx(1, abs=1e-5)
+    assert found.image[:, -5].max() == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [(80, 1), (1, 1)], ids=["1 pixel high", "1 pixel"])
+def test_odd_images_have_values(clip, size, tmp_path):
+    Image.new("L", size, 90).save(tmp_path / "x.png")
+    found = explained(clip, tmp_path / "x.png", "dog", tmp_path / "x.json", "--figure", tmp_path / "x.svg")
+    assert len(found["players"]) == 3 + 4
+
+
+def test_a_text_that_fills_the_network(clip, picture, tmp_path):
+    found = explained(
+        clip, picture, " ".join(["dog"] * 75), tmp_path / "x.json", "--profile", "equations", "--evaluations", 400
+    )
+    assert len(found["players"]) == 75 + 81
+    assert found["t_shap_se"] is None  # one permutation
+    assert "permutation" in found["reason"]
+
+
+def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):
+    folder = tmp_path / "broken"
+    network = transformers.CLIPModel.from_pretrained(clip)
+    with torch.no_grad():
+        network.logit_scale.fill_(math.nan)
+    network.save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"):
+        (folder / name).write_bytes((clip / name).read_bytes())
+    out = tmp_path / "x.json"
+    said = waltz("--model", folder, "--image", picture, "--text", SHORT, "--json", out, "--figure", tmp_path / "x.svg")
+    assert said.exit_code == 0, said.output
+    found = json.loads(out.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert found["score"] is found["t_shap"] is found["players"][1]["phi"] is None
+    assert found["reason"] == "the model's score is not finite"
+
+
+ERRORS = {
+    "no image": (["--image", "nowhere.png"], "nowhere.png: no such file"),
+    "broken image": (["--image", "BROKEN"], "image 'broken.png': cannot be decoded"),
+    "no such model": (["--model", "rulr-50"], "rulr-50: no registered encoder (did you mean 'ruler-50'?)"),
+    "no such hub id": (["--model", "nobody/nothing"], "nobody/nothing: no registered encoder, and cannot be had"),
+    "language model": (["--model", "gpt2"], "gpt2: is of kind text, no alignment encoder"),
+    "empty folder": (["--model", "EMPTY"], "and cannot be had"),
+    "another architecture": (["--model", "BERT"], "is a bert, which is no kind of encoder here"),
+    "no weights": (["--model", "BARE"], "cannot load"),
+    "too long": (["--text", "dog " * 90], "92 tokens, at most 77 are read"),
+    "figure": (["--figure", "x.gif"], "'.gif' is no form of a figure here"),
+    "profile": (["--profile", "publshed"], "did you mean 'published'?"),
+    "seed": (["--seed", "-1"], "seed -1: give a number"),
+    "estimator": (["--estimator", "permutaton"], "did you mean 'permutation'?"),
+    "estimator of a profile": (["--estimator", "exact"], "profile published draws permutations"),
+    "evaluations": (["--evaluations", "3", "--profile", "equations"], "attribution.evaluations"),
+    "no folder to write to": (["--json", "TAKEN"], "cannot be written"),
+}
+
+
+@pytest.mark.parametrize("given", ERRORS)
+def test_what_cannot_be_done_is_one_line(given, clip, picture, tmp_path):
+    changes, expected = ERRORS[given]
+    broken, empty, bert, bare = (tmp_path / name for name in ("broken.png", "empty", "bert", "bare"))
+    broken.write_bytes(picture.read_bytes()[:900])
+    empty.mkdir()
+    transformers.BertConfig().save_pretrained(bert)
+    transformers.CLIPTokenizerFast.from_pretrained(clip).save_pretrained(bert)
+    bare.mkdir()
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"):
+        (bare / name).write_bytes((clip / name).read_bytes())
+    places = {"BROKEN": broken, "EMPTY": empty, "BERT": bert, "BARE": bare, "TAKEN": tmp_path / "empty"}
+    arguments = {"--model": clip, "--image": picture, "--text": SHORT}
+    arguments |= {changes[place]: changes[place + 1] for place in range(0, len(changes), 2)}
+    said = waltz(*(places.get(part, part) for pair in arguments.items() for part in pair))
+    assert said.exit_code == 1, said.output
+    assert said.exception is None or isinstance(said.exception, SystemExit)
+    (line,) = said.stderr.strip().splitlines()
+    assert line.startswith("waltz: ")
+    assert expected in line
+
+
+def test_importing_waltz_stays_cheap():
+    heavy = "{'torch', 'transformers', 'numpy', 'typer'}"
+    code = f"import sys, waltz; print(sorted({heavy} & set(sys.modules)), waltz.__version__)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("[] 0.")

@@ -1,0 +1,96 @@
+"""Whether a model is right more often where it uses the text more (thesis B.2.1)."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from waltz.core.measure import Measure, interval
+from waltz.evaluation.metrics import Resampling
+
+CHUNK = 1 << 22
+"""Most weights that are held at once."""
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A rank correlation.
+
+    Attributes:
+        rho: Spearman's rho, -1 to 1, on items that have both numbers.
+        p: Two-sided p value for no correlation (Student's t, items taken as independent); None without a rho.
+    """
+
+    rho: Measure
+    p: float | None
+
+
+def correctness_and_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Correlation:
+    """Spearman's correlation of correctness and T-SHAP over the items of one role.
+
+    The interval draws images and ranks each resample anew; resamples in which all items are right, wrong or equal have
+    no correlation and are left out.
+
+    Args:
+        rows: `correct`, `t_shap` and `image` of each item; those where one of the two is null are left out.
+        label: Name of the data set, which separates its bootstrap draws from others'.
+        how: Resamples, coverage, seed.
+    Returns:
+        The correlation, or the reason why there is none.
+    Source:
+        Thesis B.2.1.
+    """
+    known = [row for row in rows if row["correct"] is not None and row["t_shap"] is not None]
+    correct = np.array([bool(row["correct"]) for row in known])
+    shares = np.array([row["t_shap"] for row in known], dtype=np.float64)
+    reason = _undefined(correct, shares, len(rows))
+    if reason:
+        return Correlation(Measure(None, len(known), reason=reason), None)
+    found = spearmanr(correct, shares)
+    images = [str(row["image"]) for row in known]
+    draws = np.concatenate([_rho(correct, shares, counts) for counts in _resampled(images, label, how)])
+    draws = draws[np.isfinite(draws)]
+    low, high = interval(draws, how.confidence) if draws.size else (None, None)
+    return Correlation(Measure(float(found.statistic), len(known), low, high), float(found.pvalue))
+
+
+def _undefined(correct: np.ndarray, shares: np.ndarray, asked: int) -> str | None:
+    if len(correct) < 3:
+        return f"{len(correct)} of {asked} items have both correctness and T-SHAP; three are needed"
+    if correct.all() or not correct.any():
+        return f"all {len(correct)} items are {'right' if correct.all() else 'wrong'}"
+    if np.all(shares == shares[0]):
+        return f"all {len(correct)} items have the same T-SHAP"
+    return None
+
+
+def _resampled(images: Sequence[str], label: str, how: Resampling) -> Iterator[np.ndarray]:
+    """How often each item stands in each resample of images, float64 of shape (some, n); seeded as `bootstrap` is."""
+    clusters, index = np.unique(np.asarray(images), return_inverse=True)
+    entropy = int.from_bytes(hashlib.sha256(f"{how.seed}:{label}".encode()).digest()[:8], "big")
+    generator = np.random.Generator(np.random.PCG64(entropy))
+    drawn = generator.multinomial(len(clusters), np.full(len(clusters), 1 / len(clusters)), size=how.resamples)
+    size = max(1, CHUNK // len(images))
+    for first in range(0, how.resamples, size):
+        yield drawn[first : first + size][:, index].astype(np.float64)
+
+
+def _rho(correct: np.ndarray, shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Spearman's rho of each resample: Pearson's of middle ranks, items counted as often as they were drawn."""
+    order = np.argsort(shares, kind="stable")
+    _, firsts = np.unique(shares[order], return_index=True)
+    weights = np.add.reduceat(counts[:, order], firsts, axis=1)
+    right = np.add.reduceat(counts[:, order] * correct[order], firsts, axis=1)
+    ranks = np.cumsum(weights, axis=1) - weights / 2
+    total, hits = weights.sum(axis=1), right.sum(axis=1)
+    middle = (weights * ranks).sum(axis=1) / total
+    away = ranks - middle[:, None]
+    covariance = (right * away).sum(axis=1)
+    variance = (weights * away**2).sum(axis=1) * hits * (total - hits) / total
+    defined = variance > 0
+    rho: np.ndarray = np.full(len(counts), np.nan)
+    rho[defined] = covariance[defined] / np.sqrt(variance[defined])
+    return rho

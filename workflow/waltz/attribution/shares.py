@@ -1,0 +1,93 @@
+"""What the attributions of a data set say together: mean T-SHAP, its spread, and how much of it is sampling."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from waltz.core.measure import Measure, bootstrap, interval
+from waltz.evaluation.metrics import Resampling, Sampled
+
+NARROW = 5.0
+"""Percentage points from 50 within which a mean T-SHAP counts as balanced."""
+GROUP = ("role", "profile", "setting")
+
+
+def mean_share(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Sampled:
+    """Mean T-SHAP of one role of a data set, with an interval that draws images.
+
+    Args:
+        rows: Attributions; those without a T-SHAP are left out.
+        label: Name of the data set, which separates its bootstrap draws from others'.
+        how: Resamples, coverage, seed.
+    Returns:
+        Percent; what `metrics.average` takes to average over data sets.
+    Source:
+        MM-SHAP (Parcalabescu & Frank, ACL 2023); thesis 4.3.
+    """
+    known = [row for row in rows if row["t_shap"] is not None]
+    if not known:
+        return Sampled(Measure(None, 0, reason=f"none of {len(rows)} items has a T-SHAP"), np.empty(0))
+    values, images = [100.0 * row["t_shap"] for row in known], [str(row["image"]) for row in known]
+    draws = bootstrap(values, images, resamples=how.resamples, seed=how.seed, label=label)
+    return Sampled(Measure(float(np.mean(values)), len(values), *interval(draws, how.confidence)), draws)
+
+
+def summaries(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> list[dict[str, Any]]:
+    """A row for each role, profile and setting of a model's attributions of one data set.
+
+    The interval holds both what differs between images and what the estimator's draws add, since it resamples the
+    estimates as they are. How much the latter is stands beside it.
+
+    Args:
+        rows: Rows of the attribution layout.
+        label: Name of the data set.
+        how: Resamples, coverage, seed.
+    Returns:
+        Rows of role, profile, setting; items; value, n, ci_low, ci_high and reason of mean T-SHAP in percent; sd, the
+        population standard deviation over items, in percentage points; standard_error, the root of the mean squared
+        standard error of an item's T-SHAP, in percentage points, over standard_error_n items that have one (0 for exact
+        values); noise, the share of the variance over those items that it makes up, 0 to 1; mm_skew; missing, how many
+        items have no T-SHAP for which reason.
+    """
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
+    return [
+        {**dict(zip(GROUP, names, strict=True)), "items": len(group), **_summary(group, label, how)}
+        for names, group in groups.items()
+    ]
+
+
+def mm_skew(t_shap: float | None) -> str | None:
+    """Which modality a mean T-SHAP (in percent) leans to: `textual`, `visual`, or `balanced` within 5 points of 50.
+
+    Source:
+        The column of thesis 4.2 and B.1, which states no rule; this one fits every printed cell.
+    """
+    if t_shap is None:
+        return None
+    if abs(t_shap - 50) <= NARROW:
+        return "balanced"
+    return "textual" if t_shap > 50 else "visual"
+
+
+def _summary(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> dict[str, Any]:
+    measure = mean_share(rows, label, how).measure
+    known = [row for row in rows if row["t_shap"] is not None]
+    sampled = [row for row in known if row["t_shap_se"] is not None]
+    squares = float(np.mean([row["t_shap_se"] ** 2 for row in sampled])) if sampled else None
+    varies = float(np.var([row["t_shap"] for row in sampled])) if sampled else 0.0
+    missing = Counter(
+        row.get("error") or row.get("reason") or "no reason stated" for row in rows if row["t_shap"] is None
+    )
+    return {
+        **vars(measure),
+        "sd": 100 * float(np.std([row["t_shap"] for row in known])) if known else None,
+        "standard_error": None if squares is None else 100 * squares**0.5,
+        "standard_error_n": len(sampled),
+        "noise": squares / varies if squares is not None and varies else None,
+        "mm_skew": mm_skew(measure.value),
+        "missing": [{"reason": reason, "count": count} for reason, count in sorted(missing.items())],
+    }

@@ -1,0 +1,136 @@
+"""CV-Probes: what the verb contributes to a score, in the model's matches and non-matches."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from waltz.core.measure import Measure, bootstrap, interval
+from waltz.core.sampling import sample
+from waltz.core.text import Span
+from waltz.evaluation.metrics import Resampling
+
+SAMPLES = 50
+FORM = "simplified"
+"""What is attributed in the paper: 50 samples of the simplified captions, each under four conditions."""
+CONDITIONS = ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
+PREDICTIONS = {True: "match", False: "non-match", None: "all"}
+"""What the model says of an item, as the tables' `setting` names it; `all` pools both."""
+METRICS = ("t_shap_overall", "verb_shap", "verb_share", "pieces")
+
+
+def chosen(items: Sequence[Mapping[str, Any]], n: int | None, seed: int) -> list[Mapping[str, Any]]:
+    """The rows of a seeded sample of groups, one a condition: the same actions stand in every column.
+
+    A group (an image with an action) without one of the four conditions is not drawn; of several plain captions of one
+    the first is taken.
+
+    Args:
+        items: Rows of CV-Probes in the order of its file; those that are not simplified are passed over.
+        n: Number of groups, or None for all; all where there are fewer.
+        seed: Seed of the sample.
+    """
+    first: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for item in items:
+        if item["form"] == FORM:
+            first.setdefault((item["group"], item["condition"]), item)
+    groups = dict.fromkeys(group for group, _ in first)
+    whole = [group for group in groups if all((group, condition) in first for condition in CONDITIONS)]
+    drawn = sample(whole, None if n is None else min(n, len(whole)), seed)
+    return [first[group, condition] for group in drawn for condition in CONDITIONS]
+
+
+def verb_pieces(spans: Sequence[Span], verb: Span | None) -> list[int]:
+    """Places of the tokens that share a character with the verb; special tokens have empty spans and share none."""
+    if verb is None:
+        return []
+    return [
+        place for place, span in enumerate(spans) if max(span["start"], verb["start"]) < min(span["end"], verb["end"])
+    ]
+
+
+def verb_values(
+    spans: Sequence[Span], phi: Sequence[Sequence[float]] | np.ndarray, verb: Span | None
+) -> dict[str, Any]:
+    """What the verb contributes to one score.
+
+    Args:
+        spans: Characters of each text player.
+        phi: Shapley values, shape (players, outputs) or (players,), text first; outputs are added up.
+        verb: Characters of the verb.
+    Returns:
+        `verb_shap`, the signed sum over its word pieces, in the unit of the score; `verb_share`, the sum of their
+        magnitudes over that of all text tokens, in percent; `pieces`, how many there are; `reason` why numbers are
+        None.
+    Raises:
+        ValueError: There are fewer Shapley values than text players.
+    Source:
+        CV-Probes (arXiv 2409.01389), tables 5 to 7, 10 and 11.
+    """
+    values = np.asarray(phi, dtype=np.float64)
+    values = values.reshape(len(values), -1)
+    if len(values) < len(spans):
+        raise ValueError(f"{len(values)} Shapley values for {len(spans)} text players")
+    pieces = verb_pieces(spans, verb)
+    found: dict[str, Any] = {"verb_shap": None, "verb_share": None, "pieces": None, "reason": None}
+    if not pieces:
+        return found | {"reason": "the caption has no verb" if verb is None else "no token stands for the verb"}
+    text = np.abs(values[: len(spans)]).sum()
+    found |= {"verb_shap": float(values[pieces].sum()), "pieces": len(pieces)}
+    if not text:
+        return found | {"reason": "the text contributes nothing"}
+    return found | {"verb_share": float(100 * np.abs(values[pieces]).sum() / text)}
+
+
+def verb_table(
+    rows: Iterable[Mapping[str, Any]], items: Sequence[Mapping[str, Any]], how: Resampling
+) -> list[dict[str, Any]]:
+    """The cells of a model's verb table: a metric by condition and by what the model says.
+
+    Args:
+        rows: Attributions of one model and profile: item_id, image, spans, phi, t_shap, error, and `matched`, whether
+            the model says match (None where it has no match probability).
+        items: The rows of CV-Probes that they are of.
+        how: Resamples, coverage, seed; intervals draw images.
+    Returns:
+        Rows of metric, condition, setting (`match`, `non-match`, `all`), value, n, ci_low, ci_high and reason. T-SHAP
+        and the verb's share are in percent.
+    """
+    of_item = {item["item_id"]: item for item in items}
+    measured = []
+    for row in rows:
+        item = of_item[row["item_id"]]
+        found: dict[str, Any] = {**dict.fromkeys(METRICS), "reason": row.get("error")}
+        if row.get("error") is None:
+            found |= verb_values(row["spans"], row["phi"], item["verb_span"])
+            found["t_shap_overall"] = None if row["t_shap"] is None else 100 * row["t_shap"]
+        measured.append({**found, "image": row["image"], "condition": item["condition"], "matched": row["matched"]})
+    return [
+        {"metric": metric, "condition": condition, "setting": setting, **_cell(measured, metric, condition, said, how)}
+        for metric in METRICS
+        for condition in CONDITIONS
+        for said, setting in PREDICTIONS.items()
+    ]
+
+
+def _cell(
+    rows: Sequence[Mapping[str, Any]], metric: str, condition: str, said: bool | None, how: Resampling
+) -> dict[str, Any]:
+    """One cell as the fields of a measure."""
+    of_condition = [row for row in rows if row["condition"] == condition]
+    of_cell = [row for row in of_condition if said is None or row["matched"] is said]
+    known = [row for row in of_cell if row[metric] is not None]
+    if not known:
+        if not of_condition:
+            reason = "no item of this condition was attributed"
+        elif said is not None and all(row["matched"] is None for row in of_condition):
+            reason = "the model has no match probability"
+        elif not of_cell:
+            reason = f"the model calls no item a {PREDICTIONS[said]}"
+        else:
+            reason = "; ".join(sorted({str(row["reason"] or "T-SHAP is undefined") for row in of_cell}))
+        return vars(Measure(None, 0, reason=reason))
+    label = f"verbs:{condition}:{metric}"
+    values, images = [float(row[metric]) for row in known], [str(row["image"]) for row in known]
+    draws = bootstrap(values, images, resamples=how.resamples, seed=how.seed, label=label)
+    return vars(Measure(float(np.mean(values)), len(values), *interval(draws, how.confidence)))

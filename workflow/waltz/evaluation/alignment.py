@@ -1,0 +1,100 @@
+"""Caption and foil of an item beside its image, by an alignment encoder."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from waltz.evaluation.metrics import prediction
+from waltz.models.alignment import Aligned, align
+from waltz.models.batches import Done, nothing
+from waltz.models.encoders.encoder import Encoder
+from waltz.sources.images import ImageSource, load_image
+
+SETTING = "alignment"
+MISMATCHED = "mismatched"
+"""Role of a foil that is the text of another image, as in data sets of the instrument `alignment`."""
+RIGHT = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
+
+
+def texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Roles and texts of a benchmark item; a row of CV-Probes has a caption alone."""
+    if "condition" in item:
+        return [("caption", item["caption"])]
+    foil = MISMATCHED if item["instrument"] == SETTING else "foil"
+    return [("caption", item["caption"]), (foil, item["foil"])]
+
+
+def score_pairs(
+    encoder: Encoder,
+    items: Sequence[Mapping[str, Any]],
+    images: ImageSource,
+    profiles: Sequence[str],
+    stored: Path | None = None,
+    done: Done = nothing,
+) -> list[dict[str, Any]]:
+    """Rows of the evaluation layout: both texts of each item in each profile.
+
+    The profiles share the logits and differ in what is made of them; see `evaluation.metrics`. A text that the model
+    cannot read, or whose image cannot be opened, has a row with an error. A model without a probability of a match has
+    neither prediction nor verdict.
+
+    Args:
+        encoder: A loaded encoder.
+        items: Rows of the benchmark layout.
+        images: Where their images lie.
+        profiles: Which of `equations`, `published`.
+        stored: Folder of finished blocks.
+        done: Told the number of distinct (image, text) that each block finished, for a progress bar.
+    """
+    asked = [(item["image"], text) for item in items for _, text in texts(item)]
+    aligned = align(encoder, asked, partial(load_image, images), stored, done)
+    rows = []
+    for profile in profiles:
+        for item in items:
+            for role, text in texts(item):
+                row = {"item_id": item["item_id"], "role": role, "image": item["image"]}
+                said = scored(aligned[item["image"], text], encoder.probability, profile)
+                verdict = None if said["prediction"] is None else said["prediction"] == RIGHT[role]
+                rows.append({**row, **said, "correct": verdict})
+    return rows
+
+
+def scored(pair: Aligned, with_probability: bool, profile: str) -> dict[str, Any]:
+    """The columns of a row that say what the model makes of a text.
+
+    Args:
+        pair: What the encoder says.
+        with_probability: Whether the sigmoid of its logit is a probability of a match.
+        profile: `published` or `equations`.
+    """
+    probability = judgement = None
+    if with_probability and pair.logit is not None:
+        probability = match_probability(pair.logit, profile)
+        judgement = prediction(pair.logit, probability, profile)
+    return {
+        "profile": profile,
+        "setting": SETTING,
+        "score": pair.logit,
+        "tokens": pair.tokens,
+        "probability": probability,
+        "prediction": judgement,
+        "error": pair.error,
+    }
+
+
+def match_probability(logit: float, profile: str) -> float:
+    """Sigmoid of a logit: in single precision as the published scripts have it, or in double (`equations`)."""
+    kind = np.float32 if profile == "published" else np.float64
+    one = kind(1)
+    with np.errstate(over="ignore"):
+        return float(one / (one + np.exp(-kind(logit))))
+
+
+def tally(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Texts without a score, summed over the profiles, and the most frequent errors with their counts."""
+    errors = Counter(row["error"] for row in rows if row["error"] is not None)
+    return {"unscored_texts": errors.total(), "errors": dict(errors.most_common(10))}

@@ -1,0 +1,180 @@
+"""CV-Probes: does a model match image and caption where it should, and refuse where the image lacks the action?
+
+A model is right where p(match) > p(no match) on the three conditions that match, and where p(no match) > p(match) on a
+plain image beside a contextual caption. Equal ones are wrong. The number of a form is the harmonic mean of its four
+accuracies.
+
+The paper has no model without a probability of a match. For those two comparisons are left that need no threshold (not
+in the paper, and defined for every model): on the plain image the plain caption shall score above the contextual one,
+and the contextual caption shall score higher beside the image with the action than beside the plain one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from waltz.core.measure import Measure, Resamples, interval, resample
+from waltz.evaluation.alignment import scored
+from waltz.evaluation.metrics import NOT_APPLICABLE, Resampling
+from waltz.foils.cv_conditions import CONDITIONS
+from waltz.models.alignment import align
+from waltz.models.batches import Done, nothing
+from waltz.models.encoders.encoder import Encoder
+from waltz.sources.images import ImageSource, load_image
+
+Row = Mapping[str, Any]
+
+NAME = "cv-probes"
+HARMONIC = "harmonic-mean"
+ORDERS = {
+    "captions": ("-img-cap", "-img+cap", "image", 1),
+    "images": ("-img+cap", "+img+cap", "caption", -1),
+}
+"""By comparison: the condition of its items, the one that each is compared with, what both share beside the group, and
+whether the first shall score higher (1) or lower (-1)."""
+
+
+def score_probes(
+    encoder: Encoder,
+    items: Sequence[Row],
+    images: ImageSource,
+    profiles: Sequence[str],
+    stored: Path | None = None,
+    done: Done = nothing,
+) -> list[dict[str, Any]]:
+    """Rows of the evaluation layout: each image beside its caption, in each profile, role `caption`.
+
+    Args:
+        encoder: A loaded encoder.
+        items: Rows of the layout `CONDITIONS`.
+        images: Where their images lie.
+        profiles: Which of `equations`, `published`.
+        stored: Folder of finished blocks.
+        done: Told the number of distinct (image, caption) that each block finished.
+    """
+    aligned = align(
+        encoder, [(row["image"], row["caption"]) for row in items], partial(load_image, images), stored, done
+    )
+    rows = []
+    for profile in profiles:
+        for item in items:
+            said = scored(aligned[item["image"], item["caption"]], encoder.probability, profile)
+            if said["probability"] is not None:
+                said["prediction"] = judged(said, profile)
+            right = None if said["prediction"] is None else said["prediction"] == _expected(item["match"])
+            rows.append(
+                {"item_id": item["item_id"], "role": "caption", "image": item["image"], **said, "correct": right}
+            )
+    return rows
+
+
+def judged(said: Row, profile: str) -> str:
+    """`match` or `mismatch`, whichever is strictly more probable, else `tie`.
+
+    Args:
+        said: Score and probability.
+        profile: `published` compares probabilities in single precision, `equations` the logit with 0.
+    """
+    margin = said["probability"] - 0.5 if profile == "published" else said["score"]
+    return "tie" if margin == 0 else "match" if margin > 0 else "mismatch"
+
+
+def probe_measures(items: Sequence[Row], rows: Iterable[Row], profile: str, how: Resampling) -> list[dict[str, Any]]:
+    """Accuracy of each condition, their harmonic mean, and the two comparisons, by form.
+
+    Intervals resample the images with the action (`group`), each with all that goes back to it. A harmonic mean is that
+    of each resample's accuracies, 0 where one of them is.
+
+    Args:
+        items: Rows of the layout `CONDITIONS`.
+        rows: What `score_probes` made of them.
+        profile: Whose rows are taken.
+        how: How intervals are made.
+    Returns:
+        Rows of dataset (`cv-probes:` and the condition), setting (the form), metric and the fields of a measure.
+    """
+    scores = {row["item_id"]: row for row in rows if row["profile"] == profile}
+    found = []
+    for form in dict.fromkeys(item["form"] for item in items):
+        ours = [item for item in items if item["form"] == form]
+        drawn = resample(
+            [item["group"] for item in ours], resamples=how.resamples, seed=how.seed, label=f"{NAME} {form}"
+        )
+        for dataset, metric, measure in [*_accuracies(ours, scores, drawn, how), *_orders(ours, scores, drawn, how)]:
+            entry = {"dataset": f"{NAME}:{dataset}", "setting": form, "metric": metric}
+            found.append({**entry, **vars(measure)})
+    return found
+
+
+def _accuracies(
+    items: Sequence[Row], scores: Mapping[str, Row], drawn: Resamples, how: Resampling
+) -> list[tuple[str, str, Measure]]:
+    values, draws, found = [], [], []
+    for condition in CONDITIONS:
+        ours = np.array([item["condition"] == condition for item in items])
+        known = ours & np.array([scores[item["item_id"]]["correct"] is not None for item in items])
+        right = np.array([100.0 * bool(scores[item["item_id"]]["correct"]) for item in items])
+        if not known.any():
+            unscored = all(scores[item["item_id"]]["score"] is None for item in items if item["condition"] == condition)
+            reason = f"none of {ours.sum()} items could be scored" if unscored else NOT_APPLICABLE
+            found.append((condition, "accuracy", Measure(None, int(ours.sum()), reason=reason)))
+            continue
+        values.append(float(right[known].mean()))
+        draws.append(drawn.means(right, known))
+        found.append((condition, "accuracy", _measure(values[-1], int(known.sum()), draws[-1], how)))
+    total = sum(measure.n for _, _, measure in found)
+    if len(values) == len(CONDITIONS):
+        mean = _measure(float(harmonic(np.array(values))), total, harmonic(np.array(draws)), how)
+    else:
+        reasons = list(dict.fromkeys(measure.reason for _, _, measure in found if measure.reason))
+        mean = Measure(None, total, reason=reasons[0])
+    return [*found, (HARMONIC, "accuracy", mean)]
+
+
+def _orders(
+    items: Sequence[Row], scores: Mapping[str, Row], drawn: Resamples, how: Resampling
+) -> list[tuple[str, str, Measure]]:
+    """Of each item of the comparisons, whether it and its counterpart of the same group score in the right order."""
+    found = []
+    logits = np.array([scores[item["item_id"]]["score"] for item in items], dtype=np.float64)
+    for name, (condition, other, shared, sign) in ORDERS.items():
+        counterparts = {
+            (item["group"], item[shared]): logit
+            for item, logit in zip(items, logits, strict=True)
+            if item["condition"] == other
+        }
+        margins = np.array(
+            [
+                sign * (logit - counterparts.get((item["group"], item[shared]), np.nan))
+                if item["condition"] == condition
+                else np.nan
+                for item, logit in zip(items, logits, strict=True)
+            ]
+        )
+        known = ~np.isnan(margins)
+        if known.any():
+            right = 100.0 * (margins > 0)
+            measure = _measure(float(right[known].mean()), int(known.sum()), drawn.means(right, known), how)
+        else:
+            measure = Measure(None, 0, reason="no two scored items of one group to compare")
+        found.append((name, "acc_r", measure))
+    return found
+
+
+def harmonic(accuracies: np.ndarray) -> np.ndarray:
+    """Harmonic mean over the first axis, 0 where an accuracy is 0."""
+    with np.errstate(divide="ignore"):
+        mean: np.ndarray = len(accuracies) / (1 / accuracies).sum(axis=0)
+    return mean
+
+
+def _measure(value: float, n: int, draws: np.ndarray, how: Resampling) -> Measure:
+    """A measure whose interval leaves out resamples that hold none of the items."""
+    return Measure(value, n, *interval(draws[np.isfinite(draws)], how.confidence))
+
+
+def _expected(match: bool) -> str:
+    return "match" if match else "mismatch"

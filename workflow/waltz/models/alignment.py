@@ -1,0 +1,177 @@
+"""Logits of image-text pairs by an encoder: each image and text of a block once, nothing padded, blocks kept."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from PIL import Image
+
+from waltz.core import store
+from waltz.core.digest import digest
+from waltz.core.errors import UserError
+from waltz.models.batches import Done, in_memory, nothing
+from waltz.models.encoders.encoder import Encoder, States, Text
+from waltz.models.registry import ModelSpec, encoder_module, fingerprint
+
+Pair = tuple[str, str]
+"""Name of an image, and a text."""
+T = TypeVar("T")
+
+PAIRS = 64
+"""Pairs after which a block ends, once all of its last image's are in it."""
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """What an encoder says of a pair.
+
+    Attributes:
+        logit: Its logit; None with an error.
+        tokens: Length of the text in tokens, special tokens included; 0 where it cannot be read.
+        error: Why there is no logit.
+    """
+
+    logit: float | None
+    tokens: int
+    error: str | None = None
+
+
+def align(
+    encoder: Encoder,
+    pairs: Iterable[Pair],
+    load: Callable[[str], Image.Image],
+    stored: Path | None = None,
+    done: Done = nothing,
+) -> dict[Pair, Aligned]:
+    """The logit of each distinct pair.
+
+    The pairs are sorted and cut into blocks of whole images, so that no number depends on their order. A block is kept
+    by its texts, the pixels of its images, the weights and the code.
+
+    Args:
+        encoder: A loaded encoder.
+        pairs: Names of images with texts.
+        load: From the name to an RGB image; a `UserError` becomes the error of the image's pairs.
+        stored: Folder of finished blocks; None keeps none.
+        done: Told the number of pairs that each block finished.
+    """
+    content = {
+        "code": digest(__file__, encoder_module(encoder.spec.kind)),
+        "model": _fingerprint(encoder.spec),
+        "kind": encoder.spec.kind,
+        "dtype": encoder.spec.dtype,
+        "device": encoder.device.partition(":")[0],
+    }
+    found: dict[Pair, Aligned] = {}
+    for block in blocks(pairs):
+        found |= _block(encoder, block, load, stored, content)
+        done(len(block))
+    return found
+
+
+def blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """Distinct pairs in order, in blocks of at least `PAIRS` that end where an image does; the last may be smaller."""
+    pending: list[Pair] = []
+    for pair in sorted(set(pairs)):
+        if len(pending) >= PAIRS and pair[0] != pending[-1][0]:
+            yield pending
+            pending = []
+        pending.append(pair)
+    if pending:
+        yield pending
+
+
+def _block(
+    encoder: Encoder,
+    block: list[Pair],
+    load: Callable[[str], Image.Image],
+    stored: Path | None,
+    content: Mapping[str, Any],
+) -> dict[Pair, Aligned]:
+    images = {name: _tried(load, name) for name in dict.fromkeys(name for name, _ in block)}
+    texts = {text: _tried(encoder.text, text) for text in dict.fromkeys(text for _, text in block)}
+    pictures = {name: image for name, image in images.items() if not isinstance(image, str)}
+    readable = {text: read for text, read in texts.items() if not isinstance(read, str)}
+    usable = [(name, text) for name, text in block if name in pictures and text in readable]
+    logits: dict[Pair, float] = {}
+    if usable:
+        pixels = [sha256(f"{image.size}".encode() + image.tobytes()).hexdigest() for image in pictures.values()]
+        key = store.key(pairs=usable, pixels=pixels, **content) if stored else ""
+        values = store.load(stored, key) if stored else None
+        if values is None:
+            values = in_memory(lambda batch: _logits(encoder, batch, pictures, readable), usable)
+            if stored:
+                store.save(stored, key, values)
+        logits = dict(zip(usable, values.tolist(), strict=True))
+    found: dict[Pair, Aligned] = {}
+    for name, text in block:
+        tokens = len(readable[text].ids) if text in readable else 0
+        error = next((fault for fault in (images[name], texts[text]) if isinstance(fault, str)), None)
+        if error is None and not np.isfinite(logits[name, text]):
+            error = f"the model's logit is {logits[name, text]}"
+        found[name, text] = Aligned(None if error else logits[name, text], tokens, error)
+    return found
+
+
+@torch.inference_mode()
+def _logits(
+    encoder: Encoder, batch: Sequence[Pair], pictures: Mapping[str, Image.Image], texts: Mapping[str, Text]
+) -> np.ndarray:
+    """Logits of pairs, float64 of shape (pairs,)."""
+    seen: dict[str, States] = {}
+    read: dict[str, States] = {}
+    prepared = {name: encoder.image(pictures[name]) for name in dict.fromkeys(name for name, _ in batch)}
+    for names in _alike(list(prepared), lambda name: prepared[name].shape, encoder.images_per_batch):
+        seen |= _by_row(names, encoder.see(torch.stack([prepared[name] for name in names])))
+    for said in _alike(list(dict.fromkeys(text for _, text in batch)), _length(texts), encoder.texts_per_batch):
+        ids = torch.tensor([texts[text].ids for text in said], device=encoder.device)
+        read |= _by_row(said, encoder.read(ids))
+    logits: dict[Pair, float] = {}
+    for some in _alike(list(batch), lambda pair: _shapes(read[pair[1]], seen[pair[0]]), encoder.pairs_per_batch):
+        text, image = _stacked([read[said] for _, said in some]), _stacked([seen[name] for name, _ in some])
+        logits |= dict(zip(some, encoder.fuse(text, image).double().cpu().tolist(), strict=True))
+    return np.array([logits[pair] for pair in batch], dtype=np.float64)
+
+
+def _tried(act: Callable[[str], T], name: str) -> T | str:
+    """What comes of a name, or why nothing does."""
+    try:
+        return act(name)
+    except UserError as error:
+        return str(error)
+
+
+def _alike(rows: list[Any], shape: Callable[[Any], Any], size: int) -> Iterator[list[Any]]:
+    """Rows of one shape together, at most `size` of them."""
+    groups: dict[Any, list[Any]] = {}
+    for row in rows:
+        groups.setdefault(shape(row), []).append(row)
+    for group in groups.values():
+        for first in range(0, len(group), size):
+            yield group[first : first + size]
+
+
+def _length(texts: Mapping[str, Text]) -> Callable[[str], int]:
+    return lambda text: len(texts[text].ids)
+
+
+def _shapes(*sides: States) -> tuple[torch.Size, ...]:
+    return tuple(part.shape for states in sides for part in states)
+
+
+def _by_row(names: Sequence[str], states: States) -> dict[str, States]:
+    return dict(zip(names, zip(*states, strict=True), strict=True))
+
+
+def _stacked(rows: Sequence[States]) -> States:
+    return tuple(torch.stack(parts) for parts in zip(*rows, strict=True))
+
+
+@cache
+def _fingerprint(spec: ModelSpec) -> str:
+    return fingerprint(spec)
