@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,7 @@ from waltz.attribution.mm_shap import attribute, explained, in_step
 from waltz.attribution.settings import Settings
 from waltz.core.devices import Device
 from waltz.core.record import peak_memory_mb
-from waltz.models.encoders.blip import Blip
-from waltz.models.encoders.clip import Clip, load
+from waltz.models.encoders import load_encoder
 from waltz.models.encoders.players import Players, published
 from waltz.models.registry import ModelSpec
 
@@ -49,7 +49,9 @@ ITEMS = {
     ),
 }
 """Caption and foil; 6 to 14 tokens with start and end, grids of 3 and 4."""
-SIZES = {"clip": 224, "blip": 384}
+CLASSES: dict[str, Any] = {"clip": transformers.CLIPModel, "blip": transformers.BlipForImageTextRetrieval}
+
+Values = Callable[[list[np.ndarray]], list[np.ndarray]]
 
 
 class Counted:
@@ -80,34 +82,38 @@ class Counted:
         return logits
 
 
-def build(shape: str, device: str, dtype: str) -> Clip | Blip:
-    """An encoder with random weights and a tokenizer of the items' words."""
+def build(shape: str, folder: Path) -> None:
+    """Save a network of random weights with a tokenizer of the items' words."""
     words = sorted({word for texts in ITEMS.values() for text in texts for word in text.split()})
-    core = Tokenizer(models.WordLevel({word: 1000 + number for number, word in enumerate(["[UNK]", *words])}, "[UNK]"))
-    core.add_special_tokens(["[START]", "[END]"])
-    start, end = core.token_to_id("[START]"), core.token_to_id("[END]")
+    numbers = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[START]", "[END]", *words])}
+    core = Tokenizer(models.WordLevel(numbers, "[UNK]"))
     core.normalizer = normalizers.Lowercase()
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    core.post_processor = processors.TemplateProcessing("[START] $A [END]", None, [("[START]", start), ("[END]", end)])
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, unk_token="[UNK]")
+    core.post_processor = processors.TemplateProcessing("[START] $A [END]", None, [("[START]", 2), ("[END]", 3)])
+    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "bos_token": "[START]", "eos_token": "[END]"}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=core, **special).save_pretrained(folder)
     torch.manual_seed(0)
     if shape == "clip":
-        text = {"eos_token_id": end, "bos_token_id": start}
-        network: Any = transformers.CLIPModel(transformers.CLIPConfig(text_config=text))
+        config: Any = transformers.CLIPConfig(text_config={"bos_token_id": 2, "eos_token_id": 3})
         reader: Any = transformers.CLIPImageProcessorPil()
     else:
-        network = transformers.BlipForImageTextRetrieval(
-            transformers.BlipConfig(vision_config={"image_size": SIZES["blip"]})
-        )
+        config = transformers.BlipConfig(vision_config={"image_size": 384})
         reader = transformers.BlipImageProcessorPil()
+    network = CLASSES[shape](config)
     with torch.no_grad():  # fresh weights are so small that no token and no patch would count
         for weights in network.parameters():
-            if weights.ndim > 1:
-                weights.mul_(2.0)
-    processor = type("Processor", (), {"tokenizer": tokenizer, "image_processor": reader})
-    network = network.to(device, getattr(torch, dtype)).eval()
-    kind = {"clip": Clip, "blip": Blip}[shape]
-    return kind(ModelSpec(shape, shape, dtype=dtype), device, network, processor, 1000)
+            weights.mul_(2.0 if weights.ndim > 1 else 1.0)
+    network.save_pretrained(folder)
+    reader.save_pretrained(folder)
+
+
+def loaded(shape: str, device: str, dtype: str) -> tuple[Any, Any]:
+    """The encoder of a new folder, as the workflow loads it, and the plain network."""
+    with TemporaryDirectory() as folder:
+        build(shape, Path(folder))
+        spec = ModelSpec(shape, shape, folder, "local", dtype)
+        plain = CLASSES[shape].from_pretrained(folder, dtype=getattr(torch, dtype)).to(device).eval()
+        return load_encoder(spec, Device(device, torch.get_num_threads(), "benchmark")), plain
 
 
 def picture() -> Image.Image:
@@ -116,7 +122,7 @@ def picture() -> Image.Image:
     return Image.fromarray(coarse).resize((640, 480), Image.Resampling.BICUBIC)
 
 
-def one_by_one(encoder: Clip | Blip, image: torch.Tensor, game: Players) -> Callable[[list[np.ndarray]], list[Any]]:
+def one_by_one(network: Any, encoder: Any, image: torch.Tensor, game: Players) -> Values:
     """Values by the whole network, a row a pass."""
     outcome = explained(encoder)
 
@@ -125,12 +131,12 @@ def one_by_one(encoder: Clip | Blip, image: torch.Tensor, game: Players) -> Call
         found = []
         for row in asked[0]:
             ids = game.ids(row[None, : game.words]).to(encoder.device)
-            output = encoder.network(
+            output = network(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
                 pixel_values=game.hidden(image, row[None, game.words :]),
             )
-            if isinstance(encoder, Clip):
+            if encoder.late:
                 logit = output.logits_per_image[0].float()
             else:
                 logit = (output.itm_score[:, 1] - output.itm_score[:, 0]).float()
@@ -152,26 +158,26 @@ def settings(permutations: int, players: int, seed: int = 0) -> Settings:
     return Settings("published", "permutation", permutations * (2 * players + 1), seed)
 
 
-def plainly(encoder: Clip | Blip, text: str, permutations: int) -> np.ndarray:
+def plainly(network: Any, encoder: Any, text: str, permutations: int) -> np.ndarray:
     """Shapley values of a text by single passes."""
     image = encoder.image(picture())
     game = published(encoder, encoder.text(text), image)
     asking = estimation("permutation", len(game), game.words, settings(permutations, len(game)))
-    phi: np.ndarray = in_step([asking], one_by_one(encoder, image, game))[0].phi[:, 0]
+    phi: np.ndarray = in_step([asking], one_by_one(network, encoder, image, game))[0].phi[:, 0]
     return phi
 
 
 def speed(arguments: argparse.Namespace) -> None:
     """Both ways on each item, and on its caption alone."""
-    encoder = build(arguments.shape, arguments.device, arguments.dtype)
-    precise = build(arguments.shape, arguments.device, "float32") if arguments.dtype != "float32" else None
+    encoder, network = loaded(arguments.shape, arguments.device, arguments.dtype)
+    precise = loaded(arguments.shape, arguments.device, "float32")[0] if arguments.dtype != "float32" else None
     image = encoder.image(picture())
     warm = published(encoder, encoder.text("a cat"), image)
-    one_by_one(encoder, image, warm)([np.ones((2, len(warm)), dtype=bool)])
+    one_by_one(network, encoder, image, warm)([np.ones((2, len(warm)), dtype=bool)])
     for name in arguments.items:
         caption, foil = ITEMS[name]
         before = os.getloadavg()[0]
-        singles = [timed(partial(plainly, encoder, text, arguments.permutations)) for text in ITEMS[name]]
+        singles = [timed(partial(plainly, network, encoder, text, arguments.permutations)) for text in ITEMS[name]]
         expected = [single[0] for single in singles]
         for texts, plain in (([caption], singles[:1]), ([caption, foil], singles)):
             players = len(published(encoder, encoder.text(caption), image))
@@ -202,7 +208,9 @@ def speed(arguments: argparse.Namespace) -> None:
 
 def error(arguments: argparse.Namespace) -> None:
     """Errors of both samplings on a trained network, and the cost of exact values."""
-    trained = load(ModelSpec("clip", "clip", str(SCENES), "local", masked_token="[UNK]"), Device("cpu", 1, "benchmark"))
+    trained = clip.load(
+        ModelSpec("clip", "clip", str(SCENES), "local", masked_token="[UNK]"), Device("cpu", 1, "benchmark")
+    )
     image = trained.image(picture())
     for text in ("there are two cats on the table .", "there are two cats and a dog on the red table ."):
         game = published(trained, trained.text(text), image)
@@ -222,7 +230,7 @@ def error(arguments: argparse.Namespace) -> None:
             print(f"  either side by itself: median error {middle:.4f}, {max(one.passes for one in many)} passes")
             if middle <= np.median(errors):
                 break
-    encoder = build("clip", arguments.device, arguments.dtype)
+    encoder, _ = loaded("clip", arguments.device, arguments.dtype)
     image = encoder.image(picture())
     for name in arguments.items:
         games = [published(encoder, encoder.text(text), image) for text in ITEMS[name]]
@@ -236,7 +244,7 @@ def error(arguments: argparse.Namespace) -> None:
 
 def memory(arguments: argparse.Namespace) -> None:
     """Cost and peak memory as the budget grows."""
-    encoder = build(arguments.shape, arguments.device, arguments.dtype)
+    encoder, _ = loaded(arguments.shape, arguments.device, arguments.dtype)
     text = ITEMS[arguments.items[-1]][0]
     players = len(published(encoder, encoder.text(text), encoder.image(picture())))
     for times in (1, 2, 4, 8):
@@ -256,7 +264,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", choices=["speed", "error", "memory"], default="speed")
-    parser.add_argument("--shape", choices=list(SIZES), default="clip")
+    parser.add_argument("--shape", choices=list(CLASSES), default="clip")
     parser.add_argument("--permutations", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--items", nargs="+", choices=list(ITEMS), default=["kitchen", "bench"])

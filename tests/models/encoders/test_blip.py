@@ -12,8 +12,8 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.blip import Blip
 from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.kinds.blip import Blip
 from waltz.models.encoders.players import published
 from waltz.models.registry import ModelSpec
 
@@ -33,7 +33,7 @@ def tiny(dtype=torch.float64, layers=3, noise=0.4):
     with torch.no_grad():
         for weights in network.parameters():
             weights.add_(torch.randn_like(weights), alpha=noise if weights.ndim > 1 else 0.1)
-    return Blip(ModelSpec("tiny"), "cpu", network.to(dtype), None, 1)
+    return Blip(ModelSpec("tiny"), "cpu", network.to(dtype), None, 32, None)
 
 
 @torch.inference_mode()
@@ -70,7 +70,7 @@ def matcher():
 def test_the_scenes_matcher_gives_its_own_probability(matcher):
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8))
     image, words = matcher.image(picture), matcher.text("there are two cats on the table.")
-    inputs = matcher.processor(images=[picture], text=["there are two cats on the table."], return_tensors="pt")
+    inputs = {"input_ids": torch.tensor([words.ids]), "pixel_values": image[None]}
     with torch.inference_mode():
         expected = matcher.network(**inputs).itm_score.softmax(dim=-1)[0, 1]
         logit = matcher.fuse(matcher.read(torch.tensor([words.ids])), matcher.see(image[None]))

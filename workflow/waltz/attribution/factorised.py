@@ -23,7 +23,7 @@ import torch
 from waltz.attribution.estimate import Estimate
 from waltz.attribution.t_shap import jackknife
 from waltz.models.encoders.coalitions import cut, in_memory
-from waltz.models.encoders.encoder import Encoder, States
+from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.encoders.players import Players
 
 EXACT_PLAYERS = 12
@@ -85,7 +85,7 @@ def choose(encoder: Encoder, players: Players, budget: int) -> str:
     return "factorised-permutation" if encoder.late else "permutation"
 
 
-def exact_factorised(encoder: Encoder, image: torch.Tensor, games: Sequence[Players]) -> list[Factorised]:
+def exact_factorised(encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players]) -> list[Factorised]:
     """Exact Shapley values of each text; texts with one grid share an image side.
 
     Args:
@@ -97,7 +97,7 @@ def exact_factorised(encoder: Encoder, image: torch.Tensor, games: Sequence[Play
 
 
 def factorised_permutation(
-    encoder: Encoder, image: torch.Tensor, games: Sequence[Players], budget: int, seed: int
+    encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players], budget: int, seed: int
 ) -> list[Factorised]:
     """Unbiased Shapley values of each text from sampled orders of patches, and of tokens where these are many.
 
@@ -224,7 +224,7 @@ def _split(words: int, patches: int, budget: int) -> tuple[int, int]:
 
 @torch.inference_mode()
 def _estimates(
-    encoder: Encoder, image: torch.Tensor, games: Sequence[Players], budget: int | None, seed: int
+    encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players], budget: int | None, seed: int
 ) -> list[Factorised]:
     """Values of each text; no budget means all orders."""
     found = []
@@ -244,16 +244,15 @@ def _estimates(
     return found
 
 
-def _combined(encoder: Encoder, game: Players, text: Side, image: Side) -> tuple[Estimate, float]:
+def _combined(encoder: LateEncoder, game: Players, text: Side, image: Side) -> tuple[Estimate, float]:
     """The values of all players, and the standard error of T-SHAP."""
     free = np.concatenate([part + start for part, start in zip(_free(game), (0, game.words), strict=True)])
-    scale, bias = _line(encoder, text.means.shape[1])
     phi, sampled = np.zeros(len(game)), []
-    phi[free] = scale * np.concatenate(shapley(text, image))
+    phi[free] = encoder.scale * np.concatenate(shapley(text, image))
     for single in parts(text, image):
         sampled.append(np.zeros((len(single), len(game))))
-        sampled[-1][:, free] = scale * single
-    ends = [np.array([scale * float(text.means[end] @ image.means[end]) + bias]) for end in (0, -1)]
+        sampled[-1][:, free] = encoder.scale * single
+    ends = [np.array([encoder.scale * float(text.means[end] @ image.means[end]) + encoder.bias]) for end in (0, -1)]
     return (
         Estimate(
             phi=phi[:, None],
@@ -267,20 +266,12 @@ def _combined(encoder: Encoder, game: Players, text: Side, image: Side) -> tuple
     )
 
 
-def _line(encoder: Encoder, width: int) -> tuple[float, float]:
-    """Scale and bias of the logit as a function of the dot product."""
-    unit = torch.zeros((1, width), dtype=torch.float64, device=encoder.device)
-    unit[0, 0] = 1.0
-    bias = float(encoder.fuse((unit,), (0 * unit,))[0])
-    return float(encoder.fuse((unit,), (unit,))[0]) - bias, bias
-
-
 def _free(game: Players) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the tokens and of the patches that coalitions change."""
     return np.flatnonzero(~game.kept[: game.words]), np.flatnonzero(~game.kept[game.words :])
 
 
-def _text_vectors(encoder: Encoder, game: Players) -> Vectors:
+def _text_vectors(encoder: LateEncoder, game: Players) -> Vectors:
     free, _ = _free(game)
 
     def vectors(masks: np.ndarray) -> np.ndarray:
@@ -292,7 +283,7 @@ def _text_vectors(encoder: Encoder, game: Players) -> Vectors:
     return vectors
 
 
-def _image_vectors(encoder: Encoder, image: torch.Tensor, game: Players) -> Vectors:
+def _image_vectors(encoder: LateEncoder, image: torch.Tensor, game: Players) -> Vectors:
     _, free = _free(game)
 
     def vectors(masks: np.ndarray) -> np.ndarray:

@@ -10,49 +10,29 @@ from typing import Any
 
 import torch
 import transformers
-from PIL import Image
 
 from waltz.core.devices import Device
-from waltz.models import checkpoints
-from waltz.models.encoders.encoder import States, Text, masked_id, tokenized
+from waltz.models.encoders.encoder import States, log_odds
+from waltz.models.encoders.inputs import OnPixels, on_pixels
+from waltz.models.encoders.packed import pack
 from waltz.models.registry import ModelSpec
 
 MATCH = 1
-"""Index of a match in the head's output; 0 is a mismatch."""
+"""Index of a match in the head's output."""
 
 
 @dataclass(frozen=True)
-class Blip:
-    """A loaded BLIP; its fields are those of `encoder.Encoder`.
+class Blip(OnPixels):
+    """A loaded BLIP; see `encoder.Encoder`.
 
     As in the transformers class, the first token stays the tokenizer's start token; other code puts `[ENC]` there.
-
-    Attributes:
-        network: The transformers model, in evaluation mode.
-        processor: Its processor of texts and images.
     """
 
-    spec: ModelSpec
-    device: str
-    network: Any
-    processor: Any
-    masked_id: int
     late: bool = False
     probability: bool = True
     images_per_batch: int = 8
     texts_per_batch: int = 128
     pairs_per_batch: int = 16
-
-    def text(self, text: str) -> Text:
-        """Tokens of a text; see `encoder.Encoder`."""
-        longest = self.network.config.text_config.max_position_embeddings
-        return tokenized(self.processor.tokenizer, text, longest, self.spec.name)
-
-    def image(self, image: Image.Image) -> torch.Tensor:
-        """The prepared image; see `encoder.Encoder`."""
-        pixels = self.processor.image_processor(images=[image], return_tensors="pt")["pixel_values"][0]
-        prepared: torch.Tensor = pixels.to(self.device, self.network.dtype)
-        return prepared
 
     def see(self, images: torch.Tensor) -> States:
         """States of the patches."""
@@ -64,7 +44,7 @@ class Blip:
         return (encoder.encoder.layer[0].attention(encoder.embeddings(input_ids=ids))[0],)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Logit of a match minus that of a mismatch, read off at the first token."""
+        """Log odds of a match, read off at the first token."""
         states, patches = text[0], image[0]
         layers = self.network.text_encoder.encoder.layer
         for number, layer in enumerate(layers):
@@ -74,9 +54,7 @@ class Blip:
                 context, _ = layer.attention.self(asking, encoder_hidden_states=states)
                 states = layer.attention.output(context, asking)
             states = layer.feed_forward_chunk(_look(layer.crossattention, states, patches))
-        logits = self.network.itm_head(states[:, 0]).float()
-        difference: torch.Tensor = logits[:, MATCH] - logits[:, 1 - MATCH]
-        return difference
+        return log_odds(self.network.itm_head(states[:, 0]), MATCH)
 
 
 def load(spec: ModelSpec, device: Device) -> Blip:
@@ -85,10 +63,9 @@ def load(spec: ModelSpec, device: Device) -> Blip:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    network, processor = checkpoints.load(
-        spec, transformers.BlipForImageTextRetrieval, head="image-text matching", reader=transformers.AutoProcessor
-    )
-    return Blip(spec, device.name, network.to(device.name).eval(), processor, masked_id(processor.tokenizer, spec))
+    network, common = on_pixels(spec, device, transformers.BlipForImageTextRetrieval, "matching head")
+    pack(network.vision_model.encoder)
+    return Blip(**common, longest=network.config.text_config.max_position_embeddings)
 
 
 def _look(attention: Any, states: torch.Tensor, patches: torch.Tensor) -> torch.Tensor:
