@@ -91,7 +91,6 @@ for GROUP, NAMES in SCORED.items():
             mem_mb=6000,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
-            images=images_where(ENCODERS, NAMES),
             profiles=study("profiles"),
             scored=study("evaluation.items"),
             sample=study("evaluation.sample"),
