@@ -86,8 +86,9 @@ def test_parts_are_unbiased_and_their_mean_is_phi():
 def test_a_larger_budget_begins_with_the_rounds_of_a_smaller_one():
     game = unanimity(random_terms(9, 0))
     few, asked_first = play(permutation(9, 19 * 4 + 18, 7), game)
-    more, asked_next = play(permutation(9, 19 * 11, 7), game)
-    assert (len(asked_first), len(asked_next)) == (4, 11)
+    more, asked_next = play(permutation(9, 19 * 80, 7), game)
+    assert (len(asked_first), len(asked_next)) == (4, 80)
+    np.testing.assert_allclose(more.phi[:, 0], row_by_row(game, 9, 7, 19 * 80), rtol=0, atol=1e-12)
     for first, again in zip(asked_first, asked_next, strict=False):
         np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(few.parts, more.parts[:4])
