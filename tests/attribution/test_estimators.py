@@ -90,3 +90,16 @@ def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
                     del running[players]
     for players, found in zip((6, 9), alone, strict=True):
         np.testing.assert_array_equal(together[players].phi, found.phi)
+
+
+@pytest.mark.parametrize("name", ["permutation", *SHAPIQ])
+def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
+    asked = {
+        (seed, evaluations): np.concatenate(
+            play(estimation(name, 9, 3, Settings("equations", name, evaluations, seed)), additive(np.ones(9)))[1]
+        )
+        for seed in (1, 2)
+        for evaluations in (200, 260)
+    }
+    assert not np.array_equal(asked[1, 200], asked[2, 200])
+    assert len(asked[1, 200]) <= 200 < len(asked[1, 260]) <= 260

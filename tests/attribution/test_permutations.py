@@ -74,13 +74,13 @@ def test_interactions_of_two_are_exact_and_those_of_three_are_not():
 
 def test_parts_are_unbiased_and_their_mean_is_phi():
     terms = random_terms(7, 9)
-    found, _ = play(permutation(7, 15 * 3000, 1), unanimity(terms))
-    assert found.parts.shape == (3000, 7, 1)
+    found, _ = play(permutation(7, 15 * 1000, 1), unanimity(terms))
+    assert found.parts.shape == (1000, 7, 1)
     np.testing.assert_allclose(found.parts.mean(axis=0), found.phi, atol=1e-12)
-    error = found.parts.std(axis=0, ddof=1) / np.sqrt(3000)
+    error = found.parts.std(axis=0, ddof=1) / np.sqrt(1000)
     assert (np.abs(found.phi - unanimity_phi(7, terms)) <= 4 * error + 1e-12).all()
     span = found.value - found.base_value
-    np.testing.assert_allclose(found.parts.sum(axis=1), np.tile(span, (3000, 1)), atol=1e-12)  # each is efficient
+    np.testing.assert_allclose(found.parts.sum(axis=1), np.tile(span, (1000, 1)), atol=1e-12)  # each is efficient
 
 
 def test_a_larger_budget_begins_with_the_rounds_of_a_smaller_one():

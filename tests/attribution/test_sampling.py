@@ -31,7 +31,7 @@ def test_the_mean_over_seeds_nears_the_truth(name):
     # OwenSamplingSV integrates at ten points, whose error does not go away with the mean
     terms = random_terms(6, 5, longest=4, count=12)
     budget = max(40, SHAPIQ[name](6))
-    found = np.stack([play(sampling(name, 6, budget, seed), unanimity(terms))[0].phi[:, 0] for seed in range(100)])
+    found = np.stack([play(sampling(name, 6, budget, seed), unanimity(terms))[0].phi[:, 0] for seed in range(60)])
     error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
     # KernelSHAP's regression is biased a little
     assert (np.abs(found.mean(axis=0) - unanimity_phi(6, terms)[:, 0]) <= 4 * error + 0.02).all()
