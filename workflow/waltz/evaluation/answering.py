@@ -10,14 +10,22 @@ explains). Accuracy by profile:
 Answers are compared without case, extra blanks and a final full stop.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from waltz.core.errors import UserError
 from waltz.core.measure import Measure, interval, resample
+from waltz.core.sampling import sample
 from waltz.evaluation.metrics import Resampling, Sampled
+from waltz.models.alignment import Aligned, Pair, align, the_answer
+from waltz.models.batches import Done, nothing
+from waltz.models.encoders.encoder import Encoder
+from waltz.sources.images import ImageSource, load_image
+from waltz.sources.selection import published
 
 SETTING = "answering"
 ROLE = "answer"
@@ -25,12 +33,57 @@ ENOUGH = 3
 """Annotators whose agreement makes an answer fully right."""
 
 Row = Mapping[str, Any]
-Ask = Callable[[Sequence[tuple[str, str]]], np.ndarray]
-"""From images (by name) with questions to logits of every answer, float of shape (questions, answers)."""
+
+
+def questions(
+    name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
+) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """The questions to ask.
+
+    Args:
+        name: Name of the data set.
+        rows: All rows of a source, of the layout `QUESTIONS`, in file order.
+        n: How many; None takes all, and a smaller source is taken whole.
+        seed: Seed of the sample.
+        choice: One of `sources.selection.PUBLISHED`, to take the rows of the published runs (all usable ones of the
+            first n drawn).
+    Returns:
+        Rows of item_id, image, question, answer and answers, and the rows that cannot be used, counted by reason.
+    """
+    unusable: Counter[str] = Counter()
+    usable: dict[str, Row] = {}
+    for row in rows:
+        if row["rejected"] is not None or row["answer"] is None:
+            unusable[row["rejected"] or "the answer is withheld"] += 1
+        else:
+            usable[row["source_id"]] = row
+    if choice is None:
+        ids = sample(list(usable), None if n is None else min(n, len(usable)), seed)
+    else:
+        ids = [source_id for source_id in published(choice, rows, n) if source_id in usable]
+    columns = ("image", "question", "answer", "answers")
+    asked = [{"item_id": f"{name}:{place}", **{key: usable[place][key] for key in columns}} for place in ids]
+    return asked, unusable
+
+
+def answered(
+    encoder: Encoder, items: Sequence[Row], images: ImageSource, stored: Path | None = None, done: Done = nothing
+) -> dict[Pair, Aligned]:
+    """Logit, place in the vocabulary and probability of the answer to each distinct question about an image.
+
+    Args:
+        encoder: An encoder whose `fuse` gives a logit for each answer.
+        items: Rows of image and question.
+        images: Where the images lie.
+        stored: Folder of finished blocks.
+        done: Told the number of questions that each block finished.
+    """
+    asked = [(item["image"], item["question"]) for item in items]
+    return align(encoder, asked, partial(load_image, images), stored, done, the_answer)
 
 
 def answer_rows(
-    items: Sequence[Row], ask: Ask, vocabulary: Sequence[str], profiles: Sequence[str]
+    items: Sequence[Row], said: Mapping[Pair, Aligned], vocabulary: Sequence[str], profiles: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Rows of the evaluation layout, role `answer`: the predicted answer of each question in each profile.
 
@@ -39,23 +92,16 @@ def answer_rows(
 
     Args:
         items: Rows of item_id, image, question and answer.
-        ask: The model.
-        vocabulary: Its answers, in the order of its logits.
+        said: What `answered` found.
+        vocabulary: The encoder's answers, in the order of its outputs.
         profiles: Which of `equations`, `published`.
-    Raises:
-        UserError: The model gives other than one logit an answer, or one that is not a number.
     """
-    logits = np.asarray(ask([(item["image"], item["question"]) for item in items]), dtype=np.float64)
-    if logits.shape != (len(items), len(vocabulary)) or np.isnan(logits).any():
-        raise UserError(
-            f"logits of shape {logits.shape} for {len(items)} questions and {len(vocabulary)} answers, or not numbers;"
-            " is the vocabulary the checkpoint's own?"
-        )
-    best = logits.argmax(axis=1)
     rows = []
     for profile in profiles:
-        for item, place, of in zip(items, best, logits, strict=True):
-            answer = vocabulary[int(place)]
+        for item in items:
+            found = said[item["image"], item["question"]]
+            logit, place, probability = found.numbers or (None, None, None)
+            answer = None if place is None else vocabulary[int(place)]
             rows.append(
                 {
                     "item_id": item["item_id"],
@@ -63,10 +109,12 @@ def answer_rows(
                     "profile": profile,
                     "setting": SETTING,
                     "image": item["image"],
-                    "score": float(of[place]),
-                    "probability": float(1 / np.exp(of - of[place]).sum()),
+                    "score": logit,
+                    "tokens": found.tokens,
+                    "probability": probability,
                     "prediction": answer,
-                    "correct": plain(answer) == plain(item["answer"]),
+                    "correct": None if answer is None else plain(answer) == plain(item["answer"]),
+                    "error": found.error,
                 }
             )
     return rows
