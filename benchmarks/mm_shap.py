@@ -33,8 +33,8 @@ from waltz.attribution.mm_shap import attribute, explained, in_step
 from waltz.attribution.settings import Settings
 from waltz.core.devices import Device
 from waltz.core.record import peak_memory_mb
-from waltz.models.encoders.blip import Blip
-from waltz.models.encoders.clip import Clip, load
+from waltz.models.encoders.kinds.blip import Blip
+from waltz.models.encoders.kinds.clip import Clip, load
 from waltz.models.encoders.players import Players, published
 from waltz.models.registry import ModelSpec
 

@@ -119,7 +119,7 @@ rule metrics:
         "../envs/report.yaml"
     params:
         runs=WITH_SCORES,
-        probes=PROBE_SETS,
+        averaged=[name for names in SCORED.values() for name in names if name in SETS],
         profiles=study("profiles"),
         resamples=study("reporting.resamples"),
         confidence=study("reporting.confidence"),

@@ -16,7 +16,7 @@ from waltz.evaluation.answering import answer_rows, answered, questions
 from waltz.evaluation.answers import accuracy, agreement, plain, share, unreachable
 from waltz.evaluation.metrics import Resampling
 from waltz.models.alignment import Aligned, align
-from waltz.models.encoders.ruler import Ruler
+from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images
 from waltz.sources.selection import published

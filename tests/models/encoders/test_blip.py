@@ -12,8 +12,8 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.blip import Blip
 from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.kinds.blip import Blip
 from waltz.models.encoders.players import published
 from waltz.models.registry import ModelSpec
 

@@ -135,8 +135,8 @@ def share_tables(rows: Sequence[Row]) -> list[PlainTable]:
             f"shares-{profile}",
             f"T-SHAP, profile {profile}",
             "Text's share of the Shapley values' magnitude, in percent, with intervals over images; ± is the spread"
-            " over items, “per item” the standard error of one item's share that sampling coalitions leaves. ρ is Spearman's"
-            " correlation with correctness.",
+            " over items, “per item” the standard error of one item's share that sampling coalitions leaves. ρ is"
+            " Spearman's correlation with correctness.",
             ("data set", "model", "role", "n", "T-SHAP", "±", "per item", "leans to", "ρ"),
             tuple(
                 (
