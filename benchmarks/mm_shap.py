@@ -208,9 +208,8 @@ def speed(arguments: argparse.Namespace) -> None:
 
 def error(arguments: argparse.Namespace) -> None:
     """Errors of both samplings on a trained network, and the cost of exact values."""
-    trained = clip.load(
-        ModelSpec("clip", "clip", str(SCENES), "local", masked_token="[UNK]"), Device("cpu", 1, "benchmark")
-    )
+    spec = ModelSpec("clip", "clip", str(SCENES), "local", masked_token="[UNK]")
+    trained: Any = load_encoder(spec, Device("cpu", 1, "benchmark"))
     image = trained.image(picture())
     for text in ("there are two cats on the table .", "there are two cats and a dog on the red table ."):
         game = published(trained, trained.text(text), image)
