@@ -10,8 +10,7 @@ from waltz.core.devices import lease
 from waltz.core.job import job, progress
 from waltz.core.record import write_record
 from waltz.core.schema import BENCHMARK, CONDITIONS, EVALUATION
-from waltz.evaluation.alignment import score_pairs, tally
-from waltz.evaluation.cv_probes import score_probes
+from waltz.evaluation.alignment import score_pairs, score_probes, tally
 from waltz.evaluation.items import select
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
