@@ -3,6 +3,13 @@
 SHARDS = study("attribution.shards") or 1
 ATTRIBUTED = grouped(config, "attribution")
 ATTRIBUTING = study("attribution.models") or []
+COMPANIONS = study("attribution.companions")
+ATTRIBUTIONS = [
+    (model, dataset)
+    for names in ATTRIBUTED.values()
+    for model in ATTRIBUTING
+    for dataset in names
+]
 SETTINGS = {
     "published": {},
     "equations": {
@@ -18,20 +25,20 @@ for GROUP, NAMES in ATTRIBUTED.items():
         name:
             f"attribute_{GROUP}"
         input:
-            items=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
-            images=[images_of(name) for name in NAMES],
-            weights=lambda wildcards: weight_files(MODELS[wildcards.model]),
+            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
+            images=images_where(ATTRIBUTING, NAMES),
+            weights=lambda wildcards: weight_files(MODELS[wildcards.encoder]),
         output:
             rows=expand(
-                "<results>/attribution/{{model}}/shards/{dataset}.{{shard}}.parquet",
+                "<results>/attribution/{{encoder}}/shards/{dataset}.{{shard}}.parquet",
                 dataset=NAMES,
             ),
             runs=expand(
-                "<results>/attribution/{{model}}/shards/{dataset}.{{shard}}.run.json",
+                "<results>/attribution/{{encoder}}/shards/{dataset}.{{shard}}.run.json",
                 dataset=NAMES,
             ),
         log:
-            f"<logs>/attribute/{{model}}/{GROUP}.{{shard}}.log",
+            f"<logs>/attribute/{{encoder}}/{GROUP}.{{shard}}.log",
         conda:
             "../envs/models.yaml"
         threads: 8
@@ -39,8 +46,8 @@ for GROUP, NAMES in ATTRIBUTED.items():
             gpu=1,
             mem_mb=8000,
         params:
-            model=lambda wildcards: decisive(MODELS[wildcards.model]),
-            images=[images_of(name) for name in NAMES],
+            model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
+            images=images_where(ATTRIBUTING, NAMES),
             profiles=study("profiles"),
             settings={profile: SETTINGS[profile] for profile in study("profiles")},
             scored=study("evaluation.items"),
@@ -49,31 +56,103 @@ for GROUP, NAMES in ATTRIBUTED.items():
             shards=SHARDS,
             seed=study("seed"),
             code=lambda wildcards: code(
-                "attribute.py", encoder_module(MODELS[wildcards.model].kind)
+                "attribute.py", encoder_module(MODELS[wildcards.encoder].kind)
             ),
         script:
             "../workflow/scripts/attribute.py"
+
+    rule:
+        name:
+            f"companions_{GROUP}"
+        input:
+            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
+            images=images_where(ATTRIBUTING, NAMES),
+            weights=lambda wildcards: weight_files(MODELS[wildcards.encoder]),
+        output:
+            rows=f"<results>/attribution/{{encoder}}/companions/{GROUP}.parquet",
+        log:
+            f"<logs>/companions/{{encoder}}/{GROUP}.log",
+        conda:
+            "../envs/models.yaml"
+        threads: 8
+        resources:
+            gpu=1,
+            mem_mb=6000,
+        params:
+            model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
+            datasets=NAMES,
+            images=images_where(ATTRIBUTING, NAMES),
+            scored=study("evaluation.items"),
+            sample=study("attribution.companions.sample"),
+            repeats=study("attribution.companions.repeats"),
+            resamples=study("reporting.resamples"),
+            confidence=study("reporting.confidence"),
+            seed=study("seed"),
+            code=lambda wildcards: code(
+                "companions.py", encoder_module(MODELS[wildcards.encoder].kind)
+            ),
+        script:
+            "../workflow/scripts/companions.py"
 
 
 rule attribution:
     """The shards of one data set put together."""
     input:
         rows=expand(
-            "<results>/attribution/{{model}}/shards/{{scored}}.{shard}.parquet",
+            "<results>/attribution/{{encoder}}/shards/{{scored}}.{shard}.parquet",
             shard=range(SHARDS),
         ),
         runs=expand(
-            "<results>/attribution/{{model}}/shards/{{scored}}.{shard}.run.json",
+            "<results>/attribution/{{encoder}}/shards/{{scored}}.{shard}.run.json",
             shard=range(SHARDS),
         ),
     output:
-        rows="<results>/attribution/{model}/{scored}.parquet",
-        run="<results>/attribution/{model}/{scored}.run.json",
+        rows="<results>/attribution/{encoder}/{scored}.parquet",
+        run="<results>/attribution/{encoder}/{scored}.run.json",
     log:
-        "<logs>/attribution/{model}/{scored}.log",
+        "<logs>/attribution/{encoder}/{scored}.log",
     conda:
         "../envs/data.yaml"
     params:
         code=code("attribution.py"),
     script:
         "../workflow/scripts/attribution.py"
+
+
+rule shares:
+    """Mean T-SHAP, ablations, companions and verbs of all models on all data sets."""
+    input:
+        rows=[
+            f"<results>/attribution/{model}/{dataset}.parquet"
+            for model, dataset in ATTRIBUTIONS
+        ],
+        scores=[
+            f"<results>/evaluation/{model}/{dataset}.parquet"
+            for model, dataset in ATTRIBUTIONS
+        ],
+        probes=expand("<results>/benchmark/{dataset}.parquet", dataset=PROBE_SETS),
+        companions=(
+            expand(
+                "<results>/attribution/{model}/companions/{group}.parquet",
+                model=ATTRIBUTING,
+                group=ATTRIBUTED,
+            )
+            if COMPANIONS
+            else []
+        ),
+    output:
+        shares="<results>/attribution/shares.parquet",
+        metrics="<results>/attribution/metrics.parquet",
+    log:
+        "<logs>/shares.log",
+    conda:
+        "../envs/report.yaml"
+    params:
+        runs=ATTRIBUTIONS,
+        probes=PROBE_SETS,
+        resamples=study("reporting.resamples"),
+        confidence=study("reporting.confidence"),
+        seed=study("seed"),
+        code=code("shares.py"),
+    script:
+        "../workflow/scripts/shares.py"

@@ -4,6 +4,7 @@ import re
 
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
+from waltz.core.study import PROBES as CV_PROBES
 from waltz.core.study import (
     FILTER_MODELS,
     PROPOSED,
@@ -52,6 +53,7 @@ WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if "images" in en
 ALIGNED = config.get("alignment", {})
 SCORED = grouped(config, "evaluation")
 SCORING_MODELS = config.get("evaluation", {}).get("models", [])
+PROBE_SETS = [CV_PROBES] if PROBES else []
 READERS = [name for name in SCORING_MODELS if MODELS[name].kind == "text"]
 ENCODERS = [name for name in SCORING_MODELS if MODELS[name].kind in encoder_kinds()]
 
@@ -94,6 +96,16 @@ def images_of(dataset):
             f"study file: sources.{source}.images is missing: encoders look at the images of {dataset}"
         )
     return raw_file(source, "images")
+
+
+def images_where(encoders, names):
+    """Images of some data sets, where an encoder looks at them."""
+    return [images_of(name) for name in names] if encoders else []
+
+
+def without_probes(names):
+    """The data sets that hold pairs of caption and foil."""
+    return [name for name in names if name not in PROBE_SETS]
 
 
 def weight_files_of(names):
@@ -171,5 +183,8 @@ wildcard_constraints:
     dataset="|".join(map(re.escape, DATASETS)) or "none",
     instrument="|".join(map(re.escape, INSTRUMENTS)) or "none",
     model="|".join(map(re.escape, MODELS)) or "none",
+    reader="|".join(map(re.escape, READERS)) or "none",
+    encoder="|".join(map(re.escape, ENCODERS)) or "none",
     aligned="|".join(map(re.escape, ALIGNED)) or "none",
-    scored="|".join(map(re.escape, sum(config.get("groups", {}).values(), []))) or "none",
+    scored="|".join(map(re.escape, sum(config.get("groups", {}).values(), [])))
+    or "none",

@@ -1,31 +1,130 @@
-"""Stage evaluation: one score per item and role."""
+"""Stage evaluation: what each model makes of each text, a job for one model and one group of data sets."""
+
+WITH_SCORES = [
+    (model, dataset)
+    for names in SCORED.values()
+    for model in [*READERS, *ENCODERS]
+    for dataset in names
+    if not (dataset in PROBE_SETS and model in READERS)
+]
 
 
-rule perplexity:
-    """Captions and foils of all data sets by one language model, which sees no image (thesis 3.4)."""
+rule mismatched:
+    """Texts of images beside those of other images, as a data set."""
     input:
-        pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=SCORED),
-        weights=lambda wildcards: weight_files(MODELS[wildcards.model]),
+        rows=lambda wildcards: f"<results>/sources/{ALIGNED[wildcards.aligned]['source']}.parquet",
     output:
-        scores=expand(
-            "<results>/evaluation/{{model}}/{dataset}.parquet", dataset=SCORED
-        ),
-        runs=expand("<results>/evaluation/{{model}}/{dataset}.run.json", dataset=SCORED),
+        pairs="<results>/benchmark/{aligned}.parquet",
+        run="<results>/benchmark/{aligned}.run.json",
     log:
-        "<logs>/perplexity/{model}.log",
+        "<logs>/mismatched/{aligned}.log",
     conda:
-        "../envs/models.yaml"
-    threads: 8
-    resources:
-        gpu=1,
-        mem_mb=6000,
+        "../envs/data.yaml"
     params:
-        model=lambda wildcards: decisive(MODELS[wildcards.model]),
-        profiles=study("profiles"),
-        scored=study("evaluation.items"),
-        sample=study("evaluation.sample"),
+        size=lambda wildcards: ALIGNED[wildcards.aligned]["size"],
+        choice=lambda wildcards: ALIGNED[wildcards.aligned].get("choice"),
         seed=study("seed"),
-        tokens_per_batch=study("evaluation.tokens_per_batch"),
-        code=code("perplexity.py"),
+        code=code("mismatched.py"),
     script:
-        "../workflow/scripts/perplexity.py"
+        "../workflow/scripts/mismatched.py"
+
+
+for GROUP, NAMES in SCORED.items():
+
+    rule:
+        name:
+            f"perplexity_{GROUP}"
+        input:
+            pairs=expand(
+                "<results>/benchmark/{dataset}.parquet", dataset=without_probes(NAMES)
+            ),
+            weights=lambda wildcards: weight_files(MODELS[wildcards.reader]),
+        output:
+            scores=expand(
+                "<results>/evaluation/{{reader}}/{dataset}.parquet",
+                dataset=without_probes(NAMES),
+            ),
+            runs=expand(
+                "<results>/evaluation/{{reader}}/{dataset}.run.json",
+                dataset=without_probes(NAMES),
+            ),
+        log:
+            f"<logs>/perplexity/{{reader}}/{GROUP}.log",
+        conda:
+            "../envs/models.yaml"
+        threads: 8
+        resources:
+            gpu=1,
+            mem_mb=6000,
+        params:
+            model=lambda wildcards: decisive(MODELS[wildcards.reader]),
+            profiles=study("profiles"),
+            scored=study("evaluation.items"),
+            sample=study("evaluation.sample"),
+            seed=study("seed"),
+            tokens_per_batch=study("evaluation.tokens_per_batch"),
+            code=code("perplexity.py"),
+        script:
+            "../workflow/scripts/perplexity.py"
+
+    rule:
+        name:
+            f"align_{GROUP}"
+        input:
+            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
+            images=images_where(ENCODERS, NAMES),
+            weights=lambda wildcards: weight_files(MODELS[wildcards.encoder]),
+        output:
+            scores=expand(
+                "<results>/evaluation/{{encoder}}/{dataset}.parquet", dataset=NAMES
+            ),
+            runs=expand(
+                "<results>/evaluation/{{encoder}}/{dataset}.run.json", dataset=NAMES
+            ),
+        log:
+            f"<logs>/align/{{encoder}}/{GROUP}.log",
+        conda:
+            "../envs/models.yaml"
+        threads: 8
+        resources:
+            gpu=1,
+            mem_mb=6000,
+        params:
+            model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
+            images=images_where(ENCODERS, NAMES),
+            profiles=study("profiles"),
+            scored=study("evaluation.items"),
+            sample=study("evaluation.sample"),
+            seed=study("seed"),
+            code=lambda wildcards: code(
+                "align.py", encoder_module(MODELS[wildcards.encoder].kind)
+            ),
+        script:
+            "../workflow/scripts/align.py"
+
+
+rule metrics:
+    """Every metric of every model on every data set, and the paired comparisons of models."""
+    input:
+        scores=[
+            f"<results>/evaluation/{model}/{dataset}.parquet"
+            for model, dataset in WITH_SCORES
+        ],
+        probes=expand("<results>/benchmark/{dataset}.parquet", dataset=PROBE_SETS),
+    output:
+        metrics="<results>/evaluation/metrics.parquet",
+        comparisons="<results>/evaluation/comparisons.parquet",
+    log:
+        "<logs>/metrics.log",
+    conda:
+        "../envs/report.yaml"
+    params:
+        runs=WITH_SCORES,
+        probes=PROBE_SETS,
+        profiles=study("profiles"),
+        resamples=study("reporting.resamples"),
+        confidence=study("reporting.confidence"),
+        seed=study("seed"),
+        code=code("metrics.py"),
+    script:
+        "../workflow/scripts/metrics.py"

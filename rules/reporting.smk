@@ -31,7 +31,7 @@ if PROBES:
     BUILT["probe_captions"] = "<results>/benchmark/cv-probes/captions.parquet"
 if PROBES and study("benchmark.oracle"):
     BUILT["probe_oracle"] = "<results>/benchmark/cv-probes/oracle.parquet"
-RUNS = [(model, dataset) for model in SCORING_MODELS for dataset in SCORED]
+RUNS = [(model, dataset) for model, dataset in WITH_SCORES if model in READERS]
 
 
 rule table_A_2:

@@ -5,10 +5,11 @@ from PIL import Image
 
 from waltz.attribution.ablation import ablate, ablated_rows, masks
 from waltz.core.devices import Device
-from waltz.evaluation.metrics import Resampling, acc_r
+from waltz.evaluation.metrics import Resampling, measures
+from waltz.evaluation.pairs import pairs
 from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.kinds.ruler import load
 from waltz.models.encoders.players import PROFILES
-from waltz.models.encoders.ruler import load
 from waltz.models.registry import ModelSpec
 
 torch.set_num_threads(1)
@@ -71,22 +72,23 @@ def test_rows_of_the_evaluation_layout():
         ("without image", "caption", 0.8, 0.8, True),
         ("without image", "foil", 0.1, 0.1, True),
     ]
-    assert {row["prediction"] for row in found} == {"caption", "foil"}
+    assert [row["prediction"] for row in found] == ["mismatch", "match", "match", "mismatch"]
     assert all(row["probability"] is None for row in rows([1, 1, 1], [0, 0, 0]))
 
 
 def test_texts_that_are_alike_once_masked_tie_and_are_wrong():
     values = ablate(coalitions(0.5, "equations", ["b b", "b a"]))
     found = ablated_rows(ITEM, ["caption", "foil"], "equations", values, False)
-    without_text = [row for row in found if row["setting"] == "without text"]
-    assert [row["prediction"] for row in without_text] == ["tie", "tie"]
     how = Resampling(resamples=10, confidence=0.95, seed=0)
-    captions = [row for row in found if row["role"] == "caption"]
-    assert acc_r(captions[:1], "d", how).measure.value == 0
-    assert acc_r(captions[1:], "d", how).measure.value == 100
+    ranked = {
+        setting: measures(pairs([row for row in found if row["setting"] == setting], "equations"), "d", how)["acc_r"]
+        for setting in ("without text", "without image")
+    }
+    assert ranked["without text"].measure.value == 0
+    assert ranked["without image"].measure.value == 100
 
 
-def test_a_single_text_has_no_prediction():
-    found = ablated_rows(ITEM, ["caption"], "equations", [np.array([1.0, 0.5, 0.2])], True)
-    assert [row["prediction"] for row in found] == [None, None]
-    assert [row["correct"] for row in found] == [None, None]
+def test_a_single_text_is_a_match_or_not():
+    found = ablated_rows(ITEM, ["caption"], "published", [np.array([1.0, 0.5, 0.2])], True)
+    assert [row["prediction"] for row in found] == ["match", "mismatch"]
+    assert [row["correct"] for row in found] == [True, False]

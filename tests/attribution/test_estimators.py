@@ -11,8 +11,8 @@ from waltz.attribution.settings import Settings
 from waltz.attribution.t_shap import measure
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.encoders import ruler
 from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.kinds import ruler
 from waltz.models.encoders.players import PROFILES
 from waltz.models.registry import ModelSpec
 

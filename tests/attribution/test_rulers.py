@@ -10,8 +10,8 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.kinds.ruler import load
 from waltz.models.encoders.players import PROFILES
-from waltz.models.encoders.ruler import load
 from waltz.models.registry import ModelSpec
 
 torch.set_num_threads(1)

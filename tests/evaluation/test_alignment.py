@@ -19,7 +19,7 @@ from waltz.evaluation.pairs import pairs
 from waltz.models import alignment
 from waltz.models.alignment import align, blocks
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.ruler import Ruler
+from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec
 from waltz.scenes.draw import draw
 from waltz.scenes.foils import foils

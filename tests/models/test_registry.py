@@ -1,15 +1,17 @@
+import re
+
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec, package_gguf, registered, resolve
+from waltz.models.registry import ModelSpec, encoder_kinds, package_gguf, registered, resolve
 
 
 def test_every_registered_model_is_complete():
     for spec in registered().values():
-        assert spec.kind in {"text", "masked", "classifier"}
-        assert spec.parameters > 0
+        assert spec.kind in {"text", "masked", "classifier", "blip", *encoder_kinds()}
+        assert spec.parameters > 0 or spec.kind == "ruler"
         assert spec.licence != "unknown"
-        assert len(spec.revision) == 40 or spec.weights.startswith("package:")
+        assert re.fullmatch("[0-9a-f]{40}", spec.revision) or spec.weights.startswith(("package:", "share:"))
 
 
 def test_a_study_changes_what_it_names_and_keeps_the_rest():

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from waltz.attribution.chosen import sampled
+from waltz.attribution.chosen import to_attribute
 from waltz.attribution.rows import attributed, tally
 from waltz.attribution.settings import Settings
 from waltz.core import parquet
@@ -20,25 +20,30 @@ shard = int(snakemake.wildcards.shard)
 
 with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     chosen = [
-        sampled(file, params.scored, params.scored_sample, params.sample, params.seed)[shard :: params.shards]
-        for file in snakemake.input.items
+        {
+            profile: to_attribute(file, profile, params.scored, params.scored_sample, params.sample, params.seed)[
+                shard :: params.shards
+            ]
+            for profile in params.profiles
+        }
+        for file in snakemake.input.pairs
     ]
     encoder = load_encoder(ModelSpec(**params.model), device)
-    with progress(sum(map(len, chosen)) * len(params.profiles), "item", encoder.spec.name) as bar:
-        for items, images, file, record in zip(
+    with progress(sum(len(items) for of in chosen for items in of.values()), "item", encoder.spec.name) as bar:
+        for of, images, file, record in zip(
             chosen, params.images, snakemake.output.rows, snakemake.output.runs, strict=True
         ):
             start = time.perf_counter()
             stored = Path(file).parent / ".store"
             rows = []
             with open_images(images) as source:
-                for profile in params.profiles:
+                for profile, items in of.items():
                     settings = Settings(profile, seed=params.seed, **params.settings[profile])
                     rows += attributed(encoder, items, source, settings, stored, bar.update)
             parquet.write(file, parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
             write_record(
                 record,
-                rows_in=len(items),
+                rows_in=sum(map(len, of.values())),
                 rows_out=len(rows),
                 seconds=round(time.perf_counter() - start, 3),
                 model=params.model,

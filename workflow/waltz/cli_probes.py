@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from waltz.benchmark.people.writing import (
@@ -20,8 +21,10 @@ from waltz.core.errors import UserError
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS, Layout
 from waltz.foils.cv_conditions import ranked_images
 from waltz.foils.wordnet import read_verbs
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.kind import kind_of
+from waltz.models.encoders.late import image_vector, text_vector
 from waltz.models.registry import ModelSpec
-from waltz.models.retrieval import image_vectors, load_retriever, text_vectors
 from waltz.sources.images import load_image, open_images
 from waltz.sources.stream import csv_records
 
@@ -71,7 +74,7 @@ def import_captions_command(results: Results, captions: Captions, output: Output
 def find_images_command(
     written: Annotated[Path, typer.Argument(help="CSV of written captions; its empty plain_image are filled in.")],
     images: Annotated[Path, typer.Option(help="Folder, zip or tar of images to choose from.")],
-    model: Annotated[str, typer.Option(help="Hub id or folder of a CLIP.")],
+    model: Annotated[str, typer.Option(help="Hub id or folder of a CLIP, or of another encoder of late fusion.")],
     revision: Annotated[str, typer.Option(help="Full commit hash of the hub id.")] = "local",
 ) -> None:
     """Fill in the plain image of each caption: of those without a contextual verb, the one that CLIP likes best."""
@@ -82,11 +85,14 @@ def find_images_command(
             names = sorted({Path(path).name for paths in source.members.values() for path in paths} - shown)
             if not names:
                 raise UserError(f"{images}: there is no image beside those of the captions; name another folder")
-            retriever = load_retriever(ModelSpec("retriever", weights=model, revision=revision), device)
-            vectors = image_vectors(retriever, (load_image(source, name) for name in names))
+            spec = ModelSpec("retriever", kind=kind_of(model, revision), weights=model, revision=revision)
+            encoder = load_encoder(spec, device)
+            if not encoder.late:
+                raise UserError(f"{model}: a {spec.kind} gives no vectors of images; name an encoder of late fusion")
+            vectors = np.stack([image_vector(encoder, load_image(source, name)) for name in names])
             for row in rows:
                 if not row["plain_image"]:
-                    scores = vectors @ text_vectors(retriever, [row["caption"]])[0]
+                    scores = vectors @ text_vector(encoder, row["caption"])
                     row["plain_image"] = ranked_images(names, scores.tolist(), 1)[0][0]
     except UserError as error:
         raise refused(error) from None

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from waltz.evaluation.alignment import RIGHT
+from waltz.evaluation.metrics import THRESHOLD, prediction
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.players import Players
 
@@ -43,8 +45,7 @@ def ablated_rows(
 ) -> list[dict[str, Any]]:
     """Rows of the evaluation layout for one item, to which the metrics of whole inputs apply.
 
-    A caption and a foil of equal length are the same once their texts are masked: they tie, a tie is wrong in acc_r,
-    and `prediction` says `tie`.
+    A caption and a foil of equal length are the same once their texts are masked: they tie, which is wrong in acc_r.
 
     Args:
         item: Its item_id and image.
@@ -55,30 +56,22 @@ def ablated_rows(
     """
     rows = []
     for column, masked in list(enumerate(ABLATED))[1:]:
-        prediction = _prediction([float(value[column]) for value in values], roles)
-        rows += [
-            {
-                "item_id": item["item_id"],
-                "role": role,
-                "profile": profile,
-                "setting": SETTINGS[masked],
-                "image": item["image"],
-                "score": float(value[column]),
-                "tokens": None,
-                "probability": float(value[column]) if probability else None,
-                "prediction": prediction,
-                "correct": None if prediction is None else prediction == "caption",
-                "error": None,
-            }
-            for role, value in zip(roles, values, strict=True)
-        ]
+        for role, value in zip(roles, values, strict=True):
+            scored = float(value[column])
+            said = prediction(scored - THRESHOLD, scored, profile) if probability else None
+            rows.append(
+                {
+                    "item_id": item["item_id"],
+                    "role": role,
+                    "profile": profile,
+                    "setting": SETTINGS[masked],
+                    "image": item["image"],
+                    "score": scored,
+                    "tokens": None,
+                    "probability": scored if probability else None,
+                    "prediction": said,
+                    "correct": None if said is None else said == RIGHT[role],
+                    "error": None,
+                }
+            )
     return rows
-
-
-def _prediction(scores: Sequence[float], roles: Sequence[str]) -> str | None:
-    """Role of the text that scores strictly highest, else `tie`; None for a single text."""
-    if len(roles) < 2:
-        return None
-    best = max(scores)
-    winners = [role for role, score in zip(roles, scores, strict=True) if score == best]
-    return winners[0] if len(winners) == 1 else "tie"

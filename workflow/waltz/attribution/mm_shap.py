@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from waltz.attribution.ablation import ablate
 from waltz.attribution.estimate import Estimate, Estimation
 from waltz.attribution.estimators import estimation
 from waltz.attribution.exact import MOST_PLAYERS as MOST_EXACT
@@ -37,6 +38,8 @@ class Attribution:
         asked: Coalitions (or encoder passes) that the estimator asked for.
         evaluated: Distinct inputs among them; those stored before are not computed again.
         residual: Largest |sum of phi - (value - base_value)|.
+        without_text: Value of the image players alone.
+        without_image: Value of the text players alone.
         seed: Seed of the permutations.
     """
 
@@ -54,6 +57,8 @@ class Attribution:
     asked: int
     evaluated: int
     residual: float
+    without_text: np.ndarray
+    without_image: np.ndarray
     seed: int
 
 
@@ -94,12 +99,13 @@ def attribute(
         return table.values(asked)
 
     estimates = in_step(estimations, values)
+    ablated = ablate(table)
     if known is not None:
         for after, stored in zip(table.known, known, strict=True):
             stored.update(after)
     return [
-        _attribution(game, estimate, name, len(found), settings.seed)
-        for game, estimate, name, found in zip(games, estimates, chosen, distinct, strict=True)
+        _attribution(game, estimate, name, len(found), without, settings.seed)
+        for game, estimate, name, found, without in zip(games, estimates, chosen, distinct, ablated, strict=True)
     ]
 
 
@@ -118,7 +124,9 @@ def choose(settings: Settings, players: int) -> str:
     return "exact" if players <= MOST_EXACT and affordable else "permutation"
 
 
-def _attribution(game: Players, estimate: Estimate, name: str, evaluated: int, seed: int) -> Attribution:
+def _attribution(
+    game: Players, estimate: Estimate, name: str, evaluated: int, ablated: np.ndarray, seed: int
+) -> Attribution:
     share = measure(estimate, game.words)
     return Attribution(
         score=float(estimate.value[0]),
@@ -135,13 +143,20 @@ def _attribution(game: Players, estimate: Estimate, name: str, evaluated: int, s
         asked=estimate.asked,
         evaluated=evaluated,
         residual=estimate.residual,
+        without_text=ablated[1:2],
+        without_image=ablated[2:3],
         seed=seed,
     )
 
 
+def what_is_explained(encoder: Encoder) -> str:
+    """`probability` of a match where an encoder that fuses early has one, else `logit`."""
+    return "probability" if encoder.probability and not encoder.late else "logit"
+
+
 def explained(encoder: Encoder) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What is explained of a logit: the match probability of encoders that fuse early, else the logit itself."""
-    return torch.sigmoid if encoder.probability and not encoder.late else _itself
+    """What is explained, as a function of the logit."""
+    return torch.sigmoid if what_is_explained(encoder) == "probability" else _itself
 
 
 def in_step(begun: Sequence[Estimation], values: Callable[[list[np.ndarray]], list[np.ndarray]]) -> list[Estimate]:

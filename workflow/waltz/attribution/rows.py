@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 
 from waltz.attribution import mm_shap
-from waltz.attribution.mm_shap import Attribution, attribute
+from waltz.attribution.mm_shap import Attribution, attribute, what_is_explained
 from waltz.attribution.settings import Settings
 from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.evaluation.items import texts_of
+from waltz.evaluation.alignment import SETTING, texts
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.registry import fingerprint
 from waltz.sources.images import ImageSource, load_image
 
 Row = dict[str, Any]
-SETTING = "alignment"
 
 
 def attributed(
@@ -60,7 +59,7 @@ def _item(
     stored: Path,
     decisive: Mapping[str, Any],
 ) -> list[Row]:
-    texts = texts_of(item)
+    said = dict(texts(item))
     common = [
         {
             "item_id": item["item_id"],
@@ -69,18 +68,19 @@ def _item(
             "setting": SETTING,
             "image": item["image"],
             "text": text,
+            "explained": what_is_explained(encoder),
         }
-        for role, text in texts.items()
+        for role, text in said.items()
     ]
     image = load_image(images, item["image"])
-    content = {"texts": list(texts.values()), "image": store.key_of_bytes(image.tobytes(), image.size), **decisive}
+    content = {"texts": list(said.values()), "image": store.key_of_bytes(image.tobytes(), image.size), **decisive}
     key = store.key(**content, settings=asdict(settings))
     found = store.load_json(stored, key)
     if found is None:
         coalitions = store.key(**content, profile=settings.profile)
-        known = [_known(store.load(stored, f"{coalitions}-{index}")) for index in range(len(texts))]
+        known = [_known(store.load(stored, f"{coalitions}-{index}")) for index in range(len(said))]
         try:
-            attributions = attribute(encoder, image, list(texts.values()), settings, known)
+            attributions = attribute(encoder, image, list(said.values()), settings, known)
         except UserError as error:
             return [{**row, "error": str(error)} for row in common]
         found = [_fields(attribution) for attribution in attributions]
@@ -112,6 +112,8 @@ def _fields(attribution: Attribution) -> Row:
         "asked": attribution.asked,
         "evaluated": attribution.evaluated,
         "residual": attribution.residual,
+        "without_text": attribution.without_text.tolist(),
+        "without_image": attribution.without_image.tolist(),
         "seed": attribution.seed,
     }
 

@@ -274,6 +274,7 @@ ATTRIBUTION = Layout(
             _required("setting", pa.string()),
             _required("image", pa.string()),
             _required("text", pa.string()),
+            pa.field("explained", pa.string()),
             pa.field("score", pa.float64()),
             pa.field("tokens", pa.list_(pa.string())),
             pa.field("spans", pa.list_(SPAN)),
@@ -288,15 +289,86 @@ ATTRIBUTION = Layout(
             pa.field("asked", pa.int64()),
             pa.field("evaluated", pa.int64()),
             pa.field("residual", pa.float64()),
+            pa.field("without_text", pa.list_(pa.float64())),
+            pa.field("without_image", pa.list_(pa.float64())),
             pa.field("seed", pa.int64()),
             pa.field("error", pa.string()),
         ]
     ),
     key=("item_id", "role", "profile", "setting"),
 )
-"""One row an item, role, profile and setting. `tokens` and `spans` are the text players', which come first in `phi`
-(players x outputs); grid x grid patches follow, row by row. `t_shap` and its standard error are shares; `reason` says
-why one of them is null, `error` why there is nothing at all."""
+"""One row an item, role, profile and setting. `explained` is `probability` or `logit`. `tokens` and `spans` are the
+text players', which come first in `phi` (players x outputs); grid x grid patches follow, row by row. `without_text` is
+the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of them is null,
+`error` why there is nothing at all."""
+
+METRICS = Layout(
+    "metrics",
+    pa.schema(
+        [
+            _required("model", pa.string()),
+            _required("dataset", pa.string()),
+            _required("profile", pa.string()),
+            _required("setting", pa.string()),
+            _required("metric", pa.string()),
+            *MEASURE_FIELDS,
+        ]
+    ),
+    key=("model", "dataset", "profile", "setting", "metric"),
+)
+"""One row a model, data set, profile, setting and metric, in percent unless the metric says otherwise."""
+
+COMPARISONS = Layout(
+    "paired comparisons",
+    pa.schema(
+        [
+            _required("profile", pa.string()),
+            _required("dataset", pa.string()),
+            _required("metric", pa.string()),
+            _required("model_a", pa.string()),
+            _required("model_b", pa.string()),
+            _required("test", pa.string()),
+            pa.field("difference", pa.float64()),
+            pa.field("ci_low", pa.float64()),
+            pa.field("ci_high", pa.float64()),
+            pa.field("p", pa.float64()),
+            pa.field("p_holm", pa.float64()),
+            _required("n", pa.int64()),
+            pa.field("reason", pa.string()),
+        ]
+    ),
+    key=("profile", "dataset", "metric", "model_a", "model_b"),
+)
+"""One row two models on the items that both scored: a less b, in percentage points."""
+
+SHARES = Layout(
+    "shares of text",
+    pa.schema(
+        [
+            _required("model", pa.string()),
+            _required("dataset", pa.string()),
+            _required("role", pa.string()),
+            _required("profile", pa.string()),
+            _required("setting", pa.string()),
+            _required("items", pa.int64()),
+            *MEASURE_FIELDS,
+            pa.field("sd", pa.float64()),
+            pa.field("standard_error", pa.float64()),
+            _required("standard_error_n", pa.int64()),
+            pa.field("noise", pa.float64()),
+            pa.field("mm_skew", pa.string()),
+            _required("missing", pa.list_(pa.struct([("reason", pa.string()), ("count", pa.int64())]))),
+            pa.field("rho", pa.float64()),
+            pa.field("rho_low", pa.float64()),
+            pa.field("rho_high", pa.float64()),
+            pa.field("rho_p", pa.float64()),
+            pa.field("rho_reason", pa.string()),
+        ]
+    ),
+    key=("model", "dataset", "role", "profile", "setting"),
+)
+"""Mean T-SHAP in percent of a model on a data set; `sd` over items and `standard_error` of an item are percentage
+points, `noise` the share of variance that estimation adds, `rho` Spearman's correlation with correctness."""
 
 IMAGE_FAULTS = Layout(
     "image faults",

@@ -21,7 +21,9 @@ RIGHT = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
 
 
 def texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Roles and texts of a benchmark item."""
+    """Roles and texts of a benchmark item; a row of CV-Probes has a caption alone."""
+    if "condition" in item:
+        return [("caption", item["caption"])]
     foil = MISMATCHED if item["instrument"] == SETTING else "foil"
     return [("caption", item["caption"]), (foil, item["foil"])]
 

@@ -1,16 +1,10 @@
 """Which items of a benchmark are scored."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-
-ALIGNMENT = "alignment"
-"""Instrument of items whose foil is the text of another image."""
 
 
 def select(benchmark: pa.Table, items: str, n: int | None, seed: int) -> pa.Table:
@@ -32,15 +26,3 @@ def select(benchmark: pa.Table, items: str, n: int | None, seed: int) -> pa.Tabl
     ids = chosen.column("item_id").to_pylist()
     picked = sample(ids, None if n is None else min(n, len(ids)), seed)
     return chosen.filter(pc.is_in(chosen.column("item_id"), pa.array(picked, pa.string())))
-
-
-def texts_of(item: Mapping[str, Any]) -> dict[str, str]:
-    """The texts of an item by their role beside its image.
-
-    Args:
-        item: A row of the benchmark (caption and foil, or caption and mismatched) or of CV-Probes (caption).
-    """
-    if "condition" in item:
-        return {"caption": item["caption"]}
-    other = "mismatched" if item["instrument"] == ALIGNMENT else "foil"
-    return {"caption": item["caption"], other: item["foil"]}

@@ -15,9 +15,8 @@ from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.models.batches import Done, in_memory, nothing
-from waltz.models.encoders import module_of
 from waltz.models.encoders.encoder import Encoder, States, Text
-from waltz.models.registry import ModelSpec, fingerprint
+from waltz.models.registry import ModelSpec, encoder_module, fingerprint
 
 Pair = tuple[str, str]
 """Name of an image, and a text."""
@@ -62,7 +61,7 @@ def align(
         done: Told the number of pairs that each block finished.
     """
     content = {
-        "code": digest(__file__, module_of(encoder.spec.kind)),
+        "code": digest(__file__, encoder_module(encoder.spec.kind)),
         "model": _fingerprint(encoder.spec),
         "kind": encoder.spec.kind,
         "dtype": encoder.spec.dtype,

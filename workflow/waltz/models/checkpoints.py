@@ -37,7 +37,7 @@ def load(
             network, report = network_class.from_pretrained(
                 source, dtype=getattr(torch, spec.dtype), output_loading_info=True, **options
             )
-    except OSError as error:
+    except (OSError, ValueError) as error:
         first_line = str(error).strip().splitlines()[0]
         raise UserError(
             f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {first_line}; check the network,"

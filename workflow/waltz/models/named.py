@@ -9,8 +9,8 @@ from typing import Any
 import transformers
 
 from waltz.core.errors import UserError
-from waltz.models.encoders import kinds
-from waltz.models.registry import ModelSpec, registered
+from waltz.models.encoders.kind import kind_of
+from waltz.models.registry import ModelSpec, encoder_kinds, registered
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
@@ -18,37 +18,32 @@ HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 def encoder_named(name: str) -> ModelSpec:
     """An encoder by its registered name, by its folder in transformers format, or by its hub id.
 
-    The kind of a folder or hub id is its config's `model_type`; of a hub id without `@revision` the newest is taken,
+    The kind of a folder or hub id is what its config says; of a hub id without `@revision` the newest is taken,
     and its commit noted.
 
     Raises:
         UserError: There is none of that name, or it is no alignment encoder.
     """
-    known = {spec.name: spec for spec in registered().values() if spec.kind in kinds()}
+    known = {spec.name: spec for spec in registered().values() if spec.kind in encoder_kinds()}
     if name in known:
         return known[name]
     if name in registered():
         kind = registered()[name].kind
         raise UserError(f"{name}: is of kind {kind}, no alignment encoder; `waltz models` lists those")
     folder = Path(name).expanduser()
-    if not folder.is_dir() and not HUB_ID.fullmatch(name):
+    if folder.is_dir():
+        weights = str(folder)
+        return ModelSpec(name, kind_of(weights, ""), weights, "local", masked_token=_stand_in(weights, {}))
+    if not HUB_ID.fullmatch(name):
         raise UserError(f"{name}: no registered encoder{nearest(name, known)}, folder or hub id; see `waltz models`")
-    weights, _, revision = (str(folder), "", "local") if folder.is_dir() else name.partition("@")
-    options = {} if revision == "local" else {"revision": revision or "main"}
+    weights, _, said = name.partition("@")
     try:
-        config = transformers.AutoConfig.from_pretrained(weights, **options)
-    except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise UserError(f"{name}: no registered encoder{nearest(name, known)}, and cannot be had: {first}") from None
-    kind = config.model_type.replace("_", "-")
-    if kind not in kinds():
-        raise UserError(
-            f"{name}: is a {config.model_type}, which is no kind of encoder here; kinds: {', '.join(kinds())}"
-        )
-    if revision != "local":
-        revision = config._commit_hash or options["revision"]
-        options = {"revision": revision}
-    return ModelSpec(name, kind, weights, revision, masked_token=_stand_in(weights, options))
+        kind = kind_of(weights, said or "main")
+    except UserError as error:
+        raise UserError(f"{name}: no registered encoder{nearest(name, known)}; {error}") from None
+    config = transformers.AutoConfig.from_pretrained(weights, revision=said or "main")
+    revision = config._commit_hash or said or "main"
+    return ModelSpec(name, kind, weights, revision, masked_token=_stand_in(weights, {"revision": revision}))
 
 
 def nearest(given: str, known: Iterable[str]) -> str:

@@ -34,6 +34,9 @@ class ModelSpec:
         labels: A classifier's classes in the order of its outputs, with commas between; empty where the
             checkpoint's own config names them.
         masked_token: An encoder's token that stands for a masked one; empty for its tokenizer's own.
+        regions: The .npz or folder of regions that an encoder sees instead of pixels.
+        masks: `regions` where an encoder's regions shall play in the place of patches.
+        answers: JSON list of the answers that an encoder chooses from: a file, or its name beside the weights.
     """
 
     name: str
@@ -46,6 +49,9 @@ class ModelSpec:
     note: str = ""
     labels: str = ""
     masked_token: str = ""
+    regions: str = ""
+    masks: str = ""
+    answers: str = ""
 
 
 def registered() -> dict[str, ModelSpec]:
@@ -92,7 +98,7 @@ def encoder_module(kind: str) -> str:
 
 def decisive(spec: ModelSpec) -> dict[str, str]:
     """The part of a model's entry that its numbers depend on; the rest is for readers."""
-    given = (name for name in ("labels", "masked_token") if getattr(spec, name))
+    given = (name for name in ("labels", "masked_token", "regions", "masks", "answers") if getattr(spec, name))
     names = ("name", "kind", "weights", "revision", "dtype", *given)
     return {name: getattr(spec, name) for name in names}
 

@@ -40,7 +40,7 @@ class Encoder(Protocol):
     Attributes:
         spec: Its entry in the registry or the study.
         device: A torch device.
-        late: Whether `read` and `see` give one vector each whose scaled dot product is the logit.
+        late: Whether it is a `LateEncoder`.
         probability: Whether the sigmoid of the logit is the model's own probability of a match.
         masked_id: Token id that stands for a masked token in the `equations` profile.
         images_per_batch: Masked images that one pass of `see` takes.
@@ -77,6 +77,18 @@ class Encoder(Protocol):
         """Logits of pairs, row by row: float32 of shape (batch,)."""
 
 
+class LateEncoder(Encoder, Protocol):
+    """An encoder of late fusion: one vector of unit length a side, and `fuse` is scale * <text, image> + bias.
+
+    Attributes:
+        scale: What the dot product is multiplied by.
+        bias: What is added then; it shifts every coalition alike, so no Shapley value depends on it.
+    """
+
+    scale: float
+    bias: float
+
+
 def tokenized(tokenizer: Any, text: str, longest: int, name: str) -> Text:
     """A text by a fast tokenizer, refused where it has more than `longest` tokens.
 
@@ -95,18 +107,36 @@ def tokenized(tokenizer: Any, text: str, longest: int, name: str) -> Text:
     )
 
 
-def masked_id(tokenizer: Any, spec: ModelSpec) -> int:
+def masked_id(tokenizer: Any, spec: ModelSpec, spare: str = "") -> int:
     """The id that stands for a masked token: that of the entry's `masked_token`, else of the mask or unknown token.
 
+    Args:
+        tokenizer: The tokenizer.
+        spec: The model's entry.
+        spare: A token for tokenizers that have neither.
     Raises:
         UserError: There is no such token, or it is the end token, which some models pool at.
     """
-    named = spec.masked_token or tokenizer.mask_token or tokenizer.unk_token
-    found = tokenizer.convert_tokens_to_ids(named) if named else None
-    unknown = found is None or (found == tokenizer.unk_token_id and named != tokenizer.unk_token)
-    if unknown or found == tokenizer.eos_token_id:
-        raise UserError(
-            f"models.{spec.name}.masked_token: {named!r} is no token that can stand for a masked one; name another one"
-        )
-    assert isinstance(found, int)
-    return found
+    named = (spec.masked_token,) if spec.masked_token else (tokenizer.mask_token, tokenizer.unk_token, spare)
+    for token in filter(None, named):
+        found = tokenizer.convert_tokens_to_ids(token)
+        unknown = found is None or (found == tokenizer.unk_token_id and token != tokenizer.unk_token)
+        if not unknown and found != tokenizer.eos_token_id:
+            assert isinstance(found, int)
+            return found
+    tried = ", ".join(map(repr, filter(None, named))) or "none"
+    raise UserError(
+        f"models.{spec.name}.masked_token: {tried}: no token that can stand for a masked one; name another one"
+    )
+
+
+def log_odds(logits: torch.Tensor, match: int) -> torch.Tensor:
+    """Log odds of a match, whose sigmoid is the softmax probability of one.
+
+    Args:
+        logits: Of a head with two outputs, of shape (batch, 2).
+        match: Which output stands for a match.
+    Returns:
+        float32 of shape (batch,).
+    """
+    return logits[:, match].float() - logits[:, 1 - match].float()

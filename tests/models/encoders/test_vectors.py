@@ -5,15 +5,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tiny_encoders import build
 from waltz.cli import app
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.late import image_vector, text_vector
 from waltz.models.registry import ModelSpec
-from waltz.models.retrieval import image_vectors, load_retriever, text_vectors
 from waltz.scenes.draw import draw
 from waltz.scenes.sample import scenes
 
-CLIP = Path(__file__).parents[2] / "resources" / "scenes" / "models" / "clip"
+CLIP = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "clip"
+CPU = Device("cpu", 1, "a test")
 CAPTIONS = (
     "A boy is dancing in the snow.",
     "A sheep is sleeping on the street.",
@@ -23,16 +26,16 @@ CAPTIONS = (
 
 
 def test_each_caption_finds_its_scene():
-    retriever = load_retriever(ModelSpec("clip", weights=str(CLIP), revision="local"), Device("cpu", 1, "a test"))
-    images = image_vectors(retriever, [draw(graph) for graph in scenes(3, 2026)])
-    scores = text_vectors(retriever, CAPTIONS) @ images.T
+    encoder = load_encoder(ModelSpec("clip", kind="clip", weights=str(CLIP), revision="local"), CPU)
+    images = np.stack([image_vector(encoder, draw(graph)) for graph in scenes(3, 2026)])
+    scores = np.stack([text_vector(encoder, caption) for caption in CAPTIONS]) @ images.T
     assert np.linalg.norm(images, axis=1) == pytest.approx(1)
     assert scores.argmax(axis=1).tolist() == [0, 1, 2]
 
 
 def test_a_missing_model_is_named(tmp_path):
     with pytest.raises(UserError, match="cannot load"):
-        load_retriever(ModelSpec("clip", weights=str(tmp_path), revision="local"), Device("cpu", 1, "a test"))
+        load_encoder(ModelSpec("clip", kind="clip", weights=str(tmp_path), revision="local"), CPU)
 
 
 def test_empty_cells_are_filled_with_images_that_no_caption_was_written_for(tmp_path):
@@ -55,3 +58,16 @@ def test_empty_cells_are_filled_with_images_that_no_caption_was_written_for(tmp_
         found = [row["plain_image"] for row in csv.DictReader(file)]
     assert found[:2] == ["b.png", "own.png"]
     assert found[2] in ("b.png", "c.png")
+
+
+def test_images_are_not_found_by_an_encoder_without_vectors(tmp_path):
+    for part in build("vilt"):
+        part.save_pretrained(tmp_path / "vilt")
+    draw(next(iter(scenes(1, 2026)))).save(tmp_path / "a.png")
+    written = tmp_path / "written.csv"
+    with written.open("w", newline="") as file:
+        csv.writer(file).writerows([("image", "annotator", "caption", "plain_image"), ("b.png", "one", "a dog", "")])
+    options = ["--images", str(tmp_path), "--model", str(tmp_path / "vilt")]
+    done = CliRunner().invoke(app, ["people", "find-images", str(written), *options])
+    assert done.exit_code != 0
+    assert "a vilt gives no vectors" in done.output

@@ -1,0 +1,50 @@
+"""Tiny checkpoints of every kind of encoder in transformers format, and what is shown to them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tiny_encoders import REGIONS, WIDTH, build
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Writes a tiny checkpoint of a kind, once, and gives its folder."""
+    made: dict[str, Path] = {}
+
+    def written(kind: str) -> Path:
+        if kind not in made:
+            torch.set_num_threads(1)
+            made[kind] = tmp_path_factory.mktemp(kind)
+            for part in build(kind):
+                part.save_pretrained(made[kind])
+        return made[kind]
+
+    return written
+
+
+@pytest.fixture(scope="session")
+def pictures() -> list[Image.Image]:
+    """Three RGB images of unequal sizes."""
+    draw = np.random.default_rng(5)
+    shapes = ((40, 40), (64, 48), (40, 72))
+    return [Image.fromarray(draw.integers(0, 255, (*shape, 3), dtype=np.uint8)) for shape in shapes]
+
+
+@pytest.fixture(scope="session")
+def regions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Regions of three images, in a folder."""
+    folder, draw = tmp_path_factory.mktemp("regions"), np.random.default_rng(6)
+    for index in range(3):
+        corner = draw.uniform(0, 40, (REGIONS, 2))
+        np.savez(
+            folder / f"{index}.jpg.npz",
+            features=draw.normal(size=(REGIONS, WIDTH)).astype(np.float32),
+            boxes=np.concatenate([corner, corner + 20], axis=1).astype(np.float32),
+            size=np.array([60, 80]),
+        )
+    return folder

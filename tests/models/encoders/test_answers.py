@@ -1,0 +1,75 @@
+"""LXMERT's answers, and the game for the one that is given."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tiny_encoders import ANSWERS
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.answers import answer, outcome
+from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.regions import picture, profile_of
+from waltz.models.registry import ModelSpec
+
+CPU = Device("cpu", 1, "a test")
+
+
+@pytest.fixture
+def load(checkpoint, regions, tmp_path):
+    """Loads the tiny LXMERT with a vocabulary of answers."""
+
+    def loaded(vocabulary):
+        (tmp_path / "answers.json").write_text(json.dumps(vocabulary))
+        fields = {"regions": str(regions), "masks": "regions", "answers": str(tmp_path / "answers.json")}
+        weights = str(checkpoint("lxmert-answering"))
+        return load_encoder(
+            ModelSpec("mine", kind="lxmert-answering", weights=weights, revision="local", **fields), CPU
+        )
+
+    return loaded
+
+
+def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_the_game(load):
+    encoder = load(ANSWERS)
+    image = encoder.image(picture(encoder, "1.jpg", lambda: Image.new("RGB", (8, 8))))
+    given = answer(encoder, image, "the red horse rides")
+    text = encoder.text("the red horse rides")
+    with torch.inference_mode():
+        logits = encoder.fuse(encoder.read(torch.tensor([text.ids])), encoder.see(image[None]))[0].double()
+    shares = (logits.exp() / logits.exp().sum()).tolist()
+    assert given.text == ANSWERS[int(np.argmax(shares))]
+    assert given.probability == pytest.approx(max(shares), rel=1e-5)
+    players = profile_of(encoder, "equations")(encoder, text, image)
+    masks = np.ones((2, len(players)), dtype=bool)
+    masks[1] = False
+    everything, nothing = Coalitions(encoder, image, [players], outcome(given)).values([masks])[0][:, 0]
+    assert everything == pytest.approx(given.probability, rel=1e-6)
+    assert nothing != pytest.approx(given.probability, rel=1e-3)
+
+
+def test_a_biased_head_gives_its_favourite(load):
+    encoder = load(ANSWERS)
+    last = encoder.network.answer_head.logit_fc[-1]
+    last.weight.zero_()
+    last.bias.copy_(torch.tensor([0.0, 0.0, 5.0, 0.0]))
+    given = answer(encoder, encoder.image(picture(encoder, "0.jpg", lambda: Image.new("RGB", (8, 8)))), "a dog")
+    assert (given.index, given.text) == (2, "two")
+    assert given.probability == pytest.approx(np.exp(5) / (np.exp(5) + 3), rel=1e-5)
+
+
+@pytest.mark.parametrize("vocabulary", [["yes", "no"], {"0": "yes"}, [1, 2, 3, 4]])
+def test_a_vocabulary_that_does_not_fit_is_refused(load, vocabulary):
+    with pytest.raises(UserError, match="is no list of the 4 answers"):
+        load(vocabulary)
+
+
+def test_a_missing_vocabulary_is_refused(checkpoint, regions):
+    weights = str(checkpoint("lxmert-answering"))
+    spec = ModelSpec("mine", kind="lxmert-answering", weights=weights, revision="local", regions=str(regions))
+    with pytest.raises(UserError, match=r"models\.mine\.answers: missing"):
+        load_encoder(spec, CPU)

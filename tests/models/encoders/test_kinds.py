@@ -1,0 +1,259 @@
+"""Each kind of encoder against the forward pass of its own transformers model."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+from tiny_encoders import ANSWERS, BUILDERS, TEXTS
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.kind import kind_of
+from waltz.models.regions import picture
+from waltz.models.registry import ModelSpec
+
+CPU = Device("cpu", 1, "a test")
+SEEING_REGIONS = ("lxmert", "lxmert-answering", "visual-bert")
+SEEING_PIXELS = tuple(kind for kind in BUILDERS if kind not in SEEING_REGIONS)
+MATCHING = {
+    "flava": "itm_head.seq_relationship",
+    "blip-2": "itm_head",
+    "lxmert": "cls.seq_relationship",
+    "visual-bert": "cls.seq_relationship",
+}
+"""Kinds with a head of two outputs, by the name of its last layer."""
+
+
+@pytest.fixture
+def load(checkpoint, regions):
+    """Loads the tiny checkpoint of a kind."""
+
+    def loaded(kind, **entry):
+        if kind in SEEING_REGIONS:
+            entry.setdefault("regions", str(regions))
+        if kind == "lxmert-answering":
+            (checkpoint(kind) / "answers.json").write_text(str(list(ANSWERS)).replace("'", '"'))
+            entry.setdefault("answers", "answers.json")
+        spec = ModelSpec(kind, kind=kind, weights=str(checkpoint(kind)), revision="local", **entry)
+        return load_encoder(spec, CPU)
+
+    return loaded
+
+
+def shown(encoder, pictures):
+    """What each of three images is to an encoder."""
+    return [
+        encoder.image(picture(encoder, f"{index}.jpg", lambda image=image: image))
+        for index, image in enumerate(pictures)
+    ]
+
+
+def ids_of(encoder, text):
+    return torch.tensor([encoder.text(text).ids])
+
+
+def forward(kind, network, ids, image, tokenizer):
+    """The logit of one pair by transformers' own forward pass, all inputs named as its processor names them."""
+    here = torch.ones_like(ids)
+    pixels = {"pixel_values": image[None]}
+    if kind in ("clip", "align"):
+        return network(input_ids=ids, attention_mask=here, **pixels).logits_per_image[0]
+    if kind == "siglip":
+        text = tokenizer.decode(ids[0, :-1])
+        padded = tokenizer(text, padding="max_length", max_length=14, return_tensors="pt")
+        return network(input_ids=padded["input_ids"], **pixels).logits_per_image[0]
+    if kind == "flava-contrastive":
+        return network(input_ids=ids, **pixels, return_loss=False).contrastive_logits_per_image[0]
+    if kind == "vilt":
+        seen = torch.ones((1, *image.shape[1:]), dtype=torch.long)
+        return network(input_ids=ids, attention_mask=here, pixel_mask=seen, **pixels).logits[0]
+    if kind == "flava":
+        unmasked = torch.zeros((1, (image.shape[1] // 8) * (image.shape[2] // 8)), dtype=torch.bool)
+        masked = {"input_ids_masked": ids, "bool_masked_pos": unmasked, "return_loss": False}
+        return odds(network(input_ids=ids, attention_mask=here, **pixels, **masked).itm_logits, 1)
+    if kind == "blip-2":
+        found = network(input_ids=ids, attention_mask=here, use_image_text_matching_head=True, **pixels)
+        return odds(found.logits_per_image, 1)
+    features, boxes = image[..., :-4], image[..., -4:]
+    if kind == "visual-bert":
+        return odds(network(input_ids=ids, visual_embeds=features).seq_relationship_logits, 0)
+    found = network(input_ids=ids, attention_mask=here, visual_feats=features, visual_pos=boxes)
+    return found.question_answering_score[0] if kind == "lxmert-answering" else odds(found.cross_relationship_score, 1)
+
+
+def odds(logits, match):
+    return logits[:, match] - logits[:, 1 - match]
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+@torch.inference_mode()
+def test_text_side_image_side_and_fusion_together_are_the_forward_pass(load, pictures, kind):
+    encoder = load(kind)
+    images = shown(encoder, pictures)
+    found = []
+    for text in TEXTS:
+        ids = ids_of(encoder, text)
+        for image in images:
+            logit = encoder.fuse(encoder.read(ids), encoder.see(image[None]))[0]
+            expected = forward(kind, encoder.network, ids, image, encoder.tokenizer)
+            assert logit.numpy() == pytest.approx(expected.squeeze().numpy(), abs=1e-5, rel=1e-5)
+            found.append(logit)
+    assert torch.stack(found).reshape(9, -1).std(dim=0).min() > 1e-3
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+@torch.inference_mode()
+def test_rows_do_not_mix(load, pictures, kind):
+    encoder = load(kind)
+    first = shown(encoder, pictures)[0]
+    images = torch.stack([first, first.flip(-2), first * 0.5])
+    ids = ids_of(encoder, TEXTS[1])
+    texts = torch.cat([ids, torch.where(ids == ids[0, 1], encoder.masked_id, ids), ids])
+    together = encoder.fuse(encoder.read(texts), encoder.see(images))
+    for row in range(3):
+        alone = encoder.fuse(encoder.read(texts[row][None]), encoder.see(images[row][None]))[0]
+        assert together[row].numpy() == pytest.approx(alone.numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+@torch.inference_mode()
+def test_brain_floats_give_nearly_the_same_logit_as_float32(load, pictures, kind):
+    found = []
+    for dtype in ("float32", "bfloat16"):
+        encoder = load(kind, dtype=dtype)
+        image = shown(encoder, pictures)[1]
+        logit = encoder.fuse(encoder.read(ids_of(encoder, TEXTS[1])), encoder.see(image[None]))
+        assert logit.dtype == torch.float32
+        found.append(logit[0].numpy())
+    assert found[1] == pytest.approx(found[0], abs=0.1, rel=0.1)
+
+
+@pytest.mark.parametrize("kind", MATCHING)
+@torch.inference_mode()
+def test_a_network_made_to_prefer_a_match_scores_high(load, pictures, kind):
+    match = {"visual-bert": 0}.get(kind, 1)
+    encoder = load(kind)
+    head = encoder.network.get_submodule(MATCHING[kind])
+    head.weight.zero_()
+    head.bias.copy_(torch.tensor([3.0, -1.0] if match == 0 else [-1.0, 3.0]))
+    pair = encoder.read(ids_of(encoder, TEXTS[0])), encoder.see(shown(encoder, pictures)[0][None])
+    assert encoder.probability
+    assert encoder.fuse(*pair).tolist() == pytest.approx([4.0])
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip", "align", "flava-contrastive"])
+@torch.inference_mode()
+def test_late_fusion_is_a_scaled_product_of_unit_vectors_plus_a_bias(load, pictures, kind):
+    encoder = load(kind)
+    text, image = encoder.read(ids_of(encoder, TEXTS[1]))[0], encoder.see(shown(encoder, pictures)[0][None])[0]
+    assert encoder.late
+    assert [float(text.norm()), float(image.norm())] == pytest.approx([1, 1])
+    product = float(text[0].double() @ image[0].double())
+    assert float(encoder.fuse((text,), (image,))) == pytest.approx(encoder.scale * product + encoder.bias, abs=1e-5)
+    assert (encoder.bias != 0) == (kind == "siglip")
+
+
+def test_siglips_padding_is_no_token(load):
+    encoder = load("siglip")
+    text = encoder.text("a dog")
+    assert text.tokens == ("a", "dog", "</s>")
+    assert text.special == (False, False, True)
+    assert encoder.probability
+    assert encoder.padded == 14
+
+
+@pytest.mark.parametrize("kind", SEEING_PIXELS)
+@torch.inference_mode()
+def test_images_of_any_shape_are_seen(load, kind):
+    encoder = load(kind)
+    draw = np.random.default_rng(0)
+    grey = Image.fromarray(draw.integers(0, 255, (30, 40), dtype=np.uint8)).convert("RGB")
+    flat = Image.fromarray(draw.integers(0, 255, (1, 300, 3), dtype=np.uint8))
+    tall = Image.fromarray(draw.integers(0, 255, (300, 1, 3), dtype=np.uint8))
+    three = Image.fromarray(draw.integers(0, 255, (3, 3, 3), dtype=np.uint8))
+    for image in (grey, flat, tall, three):
+        prepared = encoder.image(image)
+        assert prepared.shape[0] == 3
+        assert prepared.dtype == torch.float32
+        logit = encoder.fuse(encoder.read(ids_of(encoder, "a")), encoder.see(prepared[None]))
+        assert logit.shape == (1,)
+        assert logit.isfinite().all()
+    wide = encoder.image(flat)
+    assert wide[:, :, 0].std() > 0 or wide.shape[1] == 8  # columns differ: its three channels were not taken for rows
+    assert wide[0].std(dim=1).mean() > 0
+
+
+@pytest.mark.parametrize("kind", SEEING_PIXELS)
+def test_images_are_resized_by_pil(load, kind):
+    assert type(load(kind).processor).__name__.endswith("Pil")
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_a_text_is_read_to_the_models_last_position_and_refused_beyond(load, kind):
+    encoder = load(kind)
+    ends = sum(encoder.text("a").special)
+    full = encoder.text(" ".join(["dog"] * (encoder.longest - ends)))
+    assert len(full.ids) == encoder.longest
+    assert encoder.read(torch.tensor([full.ids]))[0].isfinite().all()
+    with pytest.raises(UserError, match=f"{encoder.longest + 1} tokens"):
+        encoder.text(" ".join(["dog"] * (encoder.longest - ends + 1)))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BUILDERS if kind != "flava-contrastive"])
+def test_a_checkpoint_says_its_kind(checkpoint, kind):
+    assert kind_of(str(checkpoint(kind)), "") == kind
+
+
+def test_a_checkpoint_of_another_sort_is_refused_with_the_kinds_there_are(tmp_path):
+    transformers.BertConfig().save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"'bert' is no kind of encoder; known are .*clip, .*lxmert, .*siglip"):
+        kind_of(str(tmp_path), "")
+    with pytest.raises(UserError, match="no config"):
+        kind_of(str(tmp_path / "nothing"), "local")
+
+
+def test_a_checkpoint_without_its_head_is_refused(checkpoint, tmp_path, regions):
+    network = transformers.LxmertModel.from_pretrained(checkpoint("lxmert"))
+    network.save_pretrained(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(checkpoint("lxmert")).save_pretrained(tmp_path)
+    spec = ModelSpec("mine", kind="lxmert", weights=str(tmp_path), revision="local", regions=str(regions))
+    with pytest.raises(UserError, match="name a checkpoint that was trained with its matching head"):
+        load_encoder(spec, CPU)
+
+
+def test_a_checkpoint_without_a_tokenizer_is_refused(checkpoint, tmp_path):
+    network = transformers.ViltForImageAndTextRetrieval.from_pretrained(checkpoint("vilt"))
+    network.save_pretrained(tmp_path)
+    transformers.AutoImageProcessor.from_pretrained(checkpoint("vilt")).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="no tokenizer"):
+        load_encoder(ModelSpec("mine", kind="vilt", weights=str(tmp_path), revision="local"), CPU)
+
+
+def test_a_vilt_that_draws_patches_is_refused(checkpoint, tmp_path):
+    network = transformers.ViltForImageAndTextRetrieval.from_pretrained(checkpoint("vilt"))
+    network.config.max_image_length = 4
+    for part in (network, *(cls.from_pretrained(checkpoint("vilt")) for cls in READERS)):
+        part.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="4 patches drawn at random"):
+        load_encoder(ModelSpec("mine", kind="vilt", weights=str(tmp_path), revision="local"), CPU)
+
+
+READERS = (transformers.AutoTokenizer, transformers.AutoImageProcessor)
+
+
+@pytest.mark.parametrize(("kind", "token"), [("clip", "<unk>"), ("siglip", "<unk>"), ("vilt", "[MASK]")])
+def test_a_masked_token_is_the_tokenizers_own(load, kind, token):
+    encoder = load(kind)
+    assert encoder.masked_id == encoder.tokenizer.convert_tokens_to_ids(token)
+
+
+def test_a_masked_token_is_never_the_end_token(load):
+    encoder = load("clip")
+    encoder.tokenizer.unk_token = encoder.tokenizer.eos_token  # as in the published tokenizers
+    assert encoder.masked_id == encoder.tokenizer.convert_tokens_to_ids("!")
+    named = load("clip", masked_token="</s>")
+    with pytest.raises(UserError, match="masked_token: '</s>'"):
+        _ = named.masked_id
+    assert named.text("a dog").tokens[-1] == "</s>"  # who needs no masked token can go on

@@ -1,0 +1,51 @@
+"""Score texts beside their images, for every data set of a group, with one encoder."""
+
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job, progress
+from waltz.core.record import write_record
+from waltz.core.schema import BENCHMARK, CONDITIONS, EVALUATION
+from waltz.evaluation.alignment import score_pairs, tally
+from waltz.evaluation.cv_probes import score_probes
+from waltz.evaluation.items import select
+from waltz.models.encoders import load_encoder
+from waltz.models.registry import ModelSpec
+from waltz.sources.images import open_images
+
+params = snakemake.params
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    encoder = load_encoder(ModelSpec(**params.model), device)
+    for file, images, scores, record in zip(
+        snakemake.input.pairs, params.images, snakemake.output.scores, snakemake.output.runs, strict=True
+    ):
+        start = time.perf_counter()
+        probes = "condition" in pq.read_schema(file).names
+        items = (
+            parquet.read(file, CONDITIONS)
+            if probes
+            else select(parquet.read(file, BENCHMARK), params.scored, params.sample, params.seed)
+        ).to_pylist()
+        score = score_probes if probes else score_pairs
+        texts = len(items) * (1 if probes else 2)
+        with open_images(images) as source, progress(texts, "text", f"{encoder.spec.name} {Path(scores).stem}") as bar:
+            rows = score(encoder, items, source, params.profiles, Path(scores).parent / ".store", bar.update)
+        parquet.write(scores, parquet.to_table(rows, EVALUATION), EVALUATION)
+        write_record(
+            record,
+            rows_in=len(items),
+            rows_out=len(rows),
+            seconds=round(time.perf_counter() - start, 3),
+            model=params.model,
+            profiles=params.profiles,
+            device=device.name,
+            device_choice=device.why,
+            threads=device.threads,
+            seed=params.seed,
+            **tally(rows),
+        )

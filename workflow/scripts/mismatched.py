@@ -1,0 +1,27 @@
+"""Texts of images beside those of other images, as a data set."""
+
+import time
+
+import pyarrow.parquet as pq
+
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.record import write_record
+from waltz.core.schema import BENCHMARK
+from waltz.evaluation.mismatched import mismatched_items
+
+params = snakemake.params
+
+with job(snakemake.log[0]):
+    start = time.perf_counter()
+    rows = pq.read_table(snakemake.input.rows).to_pylist()
+    items, unusable = mismatched_items(snakemake.wildcards.aligned, rows, params.size, params.seed, params.choice)
+    parquet.write(snakemake.output.pairs, parquet.to_table(items, BENCHMARK), BENCHMARK)
+    write_record(
+        snakemake.output.run,
+        rows_in=len(rows),
+        rows_out=len(items),
+        seconds=round(time.perf_counter() - start, 3),
+        unusable=dict(unusable),
+        seed=params.seed,
+    )

@@ -1,0 +1,28 @@
+"""What all attributions say together: shares of text, ablations, companions, the verbs of CV-Probes."""
+
+from waltz.attribution.summary import ablations, shares, verbs
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.schema import ATTRIBUTION, CONDITIONS, EVALUATION, METRICS, SHARES
+from waltz.evaluation.metrics import Resampling
+
+params = snakemake.params
+
+with job(snakemake.log[0]):
+    how = Resampling(params.resamples, params.confidence, params.seed)
+    probes = {
+        name: parquet.read(file, CONDITIONS).to_pylist()
+        for name, file in zip(params.probes, snakemake.input.probes, strict=True)
+    }
+    metrics = [row for file in snakemake.input.companions for row in parquet.read(file, METRICS).to_pylist()]
+    found = []
+    for (model, dataset), file, scored in zip(params.runs, snakemake.input.rows, snakemake.input.scores, strict=True):
+        rows = parquet.read(file, ATTRIBUTION).to_pylist()
+        scores = parquet.read(scored, EVALUATION).to_pylist()
+        found += shares(model, dataset, rows, scores, how)
+        if dataset in probes:
+            metrics += verbs(model, rows, scores, probes[dataset], how)
+        else:
+            metrics += ablations(model, dataset, rows, how)
+    parquet.write(snakemake.output.shares, parquet.to_table(found, SHARES), SHARES)
+    parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)

@@ -1,0 +1,118 @@
+"""What the attributions of all models on all data sets say: shares of text, ablations, the verbs of CV-Probes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from waltz.attribution.ablation import ablated_rows
+from waltz.attribution.correlation import correctness_and_t_shap
+from waltz.attribution.shares import summaries
+from waltz.attribution.verbs import verb_table
+from waltz.evaluation.metrics import Resampling, measures
+from waltz.evaluation.pairs import pairs
+
+Row = Mapping[str, Any]
+
+
+def shares(
+    model: str, dataset: str, rows: Sequence[Row], scores: Sequence[Row], how: Resampling
+) -> list[dict[str, Any]]:
+    """Rows of the layout `SHARES` of one model on one data set.
+
+    Correctness, for the correlation, is that of the text itself where the model has a probability of a match, else
+    whether the caption ranks above the foil.
+
+    Args:
+        model: The model.
+        dataset: The data set.
+        rows: Rows of the attribution layout.
+        scores: Rows of the evaluation layout.
+        how: Resamples, coverage, seed.
+    """
+    right = _correct(scores)
+    found = []
+    for summary in summaries(rows, dataset, how):
+        of = [row for row in rows if row["role"] == summary["role"] and row["profile"] == summary["profile"]]
+        joined = [{**row, "correct": right.get((row["item_id"], row["role"], row["profile"]))} for row in of]
+        tied = correctness_and_t_shap(joined, f"{dataset} {summary['role']}", how)
+        rho = {
+            "rho": tied.rho.value,
+            "rho_low": tied.rho.ci_low,
+            "rho_high": tied.rho.ci_high,
+            "rho_p": tied.p,
+            "rho_reason": tied.rho.reason,
+        }
+        found.append({"model": model, "dataset": dataset, **summary, **rho})
+    return found
+
+
+def ablations(model: str, dataset: str, rows: Sequence[Row], how: Resampling) -> list[dict[str, Any]]:
+    """Rows of the layout `METRICS`: the metrics of pairs once all text, or all of the image, is masked.
+
+    Args:
+        model: The model.
+        dataset: The data set.
+        rows: Rows of the attribution layout, of caption and foil.
+        how: Resamples, coverage, seed.
+    """
+    found = []
+    for profile in dict.fromkeys(row["profile"] for row in rows):
+        items: dict[str, list[Row]] = {}
+        for row in rows:
+            if row["profile"] == profile and row["error"] is None:
+                items.setdefault(row["item_id"], []).append(row)
+        masked: dict[str, list[dict[str, Any]]] = {}
+        for of in items.values():
+            values = [np.array([row["value"][0], row["without_text"][0], row["without_image"][0]]) for row in of]
+            for row in ablated_rows(
+                of[0], [row["role"] for row in of], profile, values, of[0]["explained"] == "probability"
+            ):
+                masked.setdefault(row["setting"], []).append(row)
+        for setting, scored in masked.items():
+            for metric, sampled in measures(pairs(scored, profile), dataset, how).items():
+                of_run = {"model": model, "dataset": dataset, "profile": profile, "setting": setting, "metric": metric}
+                found.append({**of_run, **vars(sampled.measure)})
+    return found
+
+
+def verbs(
+    model: str, rows: Sequence[Row], scores: Sequence[Row], items: Sequence[Row], how: Resampling
+) -> list[dict[str, Any]]:
+    """Rows of the layout `METRICS`: what the verb contributes, by condition and by what the model says of the item.
+
+    Args:
+        model: The model.
+        rows: Rows of the attribution layout on CV-Probes.
+        scores: Rows of the evaluation layout on CV-Probes.
+        items: Rows of CV-Probes.
+        how: Resamples, coverage, seed.
+    """
+    said = {(row["item_id"], row["profile"]): row["prediction"] for row in scores}
+    found = []
+    for profile in dict.fromkeys(row["profile"] for row in rows):
+        joined = []
+        for row in rows:
+            if row["profile"] == profile:
+                prediction = said.get((row["item_id"], profile))
+                joined.append({**row, "matched": None if prediction is None else prediction == "match"})
+        for cell in verb_table(joined, items, how):
+            condition = cell.pop("condition")
+            found.append({"model": model, "dataset": f"cv-probes:{condition}", "profile": profile, **cell})
+    return found
+
+
+def _correct(scores: Sequence[Row]) -> dict[tuple[str, str, str], bool | None]:
+    """Correctness of each text by item, role and profile."""
+    right: dict[tuple[str, str, str], bool | None] = {}
+    ranked: dict[tuple[str, str], dict[str, float | None]] = {}
+    for row in scores:
+        ranked.setdefault((row["item_id"], row["profile"]), {})[row["role"]] = row["score"]
+    for row in scores:
+        key = (row["item_id"], row["role"], row["profile"])
+        right[key] = row["correct"]
+        if row["correct"] is None:
+            of = ranked[row["item_id"], row["profile"]]
+            both = [of.get("caption"), of.get("foil", of.get("mismatched"))]
+            right[key] = None if None in both else both[0] > both[1]  # type: ignore[operator]
+    return right

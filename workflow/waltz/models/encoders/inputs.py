@@ -1,0 +1,152 @@
+"""What encoders of transformers share: a network with what prepares its texts and images."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import torch
+import transformers
+from PIL import Image
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models import checkpoints
+from waltz.models.encoders.encoder import Text, masked_id, tokenized
+from waltz.models.regions import Picture, Provider, precomputed
+from waltz.models.registry import ModelSpec
+
+
+@dataclass(frozen=True)
+class Processors:
+    """A checkpoint's tokenizer and image processor.
+
+    Attributes:
+        reader: The transformers class that reads the tokenizer.
+        tokenizer: A fast tokenizer.
+        images: The image processor that resizes with PIL, whatever else is installed: others give other pixels.
+    """
+
+    reader: ClassVar[Any] = transformers.AutoTokenizer
+    tokenizer: Any
+    images: Any
+
+    @classmethod
+    def from_pretrained(cls, source: str, **options: Any) -> Self:
+        """Both of a hub id or folder."""
+        return cls(
+            cls.reader.from_pretrained(source, **options),
+            transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options),
+        )
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A loaded network with its tokenizer; an encoder adds the image, `see`, `read` and `fuse` (`encoder.Encoder`).
+
+    Attributes:
+        network: The transformers model, in evaluation mode.
+        tokenizer: Its tokenizer.
+        longest: Most tokens that it reads, special ones included.
+        spare: Token that stands for a masked one where the tokenizer has neither a mask nor an unknown token.
+    """
+
+    spec: ModelSpec
+    device: str
+    network: Any
+    tokenizer: Any
+    longest: int
+    spare: str = field(default="", kw_only=True)
+
+    @property
+    def masked_id(self) -> int:
+        """Token id that stands for a masked token; see `encoder.masked_id`."""
+        return masked_id(self.tokenizer, self.spec, self.spare)
+
+    def text(self, text: str) -> Text:
+        """Tokens of a text; see `encoder.Encoder`."""
+        return tokenized(self.tokenizer, text, self.longest, self.spec.name)
+
+
+@dataclass(frozen=True)
+class OnPixels(Loaded):
+    """A network that sees pixels.
+
+    Attributes:
+        processor: What prepares an image.
+    """
+
+    processor: Any
+
+    def image(self, image: Image.Image) -> torch.Tensor:
+        """The prepared image; see `encoder.Encoder`."""
+        pixels = self.processor(images=[image], return_tensors="pt")["pixel_values"][0]
+        prepared: torch.Tensor = pixels.to(self.device, self.network.dtype)
+        return prepared
+
+
+@dataclass(frozen=True)
+class OnRegions(Loaded):
+    """A network that sees regions.
+
+    Attributes:
+        provider: Where its regions come from.
+    """
+
+    provider: Provider
+
+    def image(self, image: Picture) -> torch.Tensor:
+        """The prepared image, or its regions; see `regions.Provider`."""
+        return self.provider.image(image)
+
+
+def on_pixels(
+    spec: ModelSpec, device: Device, network_class: Any, head: str = "", reader: type[Processors] = Processors
+) -> tuple[Any, dict[str, Any]]:
+    """A network, and the fields of `OnPixels` for it but for the longest text.
+
+    Args:
+        spec: A model by hub id or folder.
+        device: Where it shall run.
+        network_class: Its transformers class.
+        head: What the class adds to a network, for the error about a checkpoint without it.
+        reader: What reads its processors.
+    Raises:
+        UserError: The weights or tokenizer cannot be had, or lack parameters of the network.
+    """
+    network, processors = checkpoints.load(spec, network_class, head, reader)
+    return network, {**_common(spec, device, network, processors.tokenizer), "processor": processors.images}
+
+
+def on_regions(
+    spec: ModelSpec, device: Device, network_class: Any, head: str, width: str, reader: Any = transformers.AutoTokenizer
+) -> tuple[Any, dict[str, Any]]:
+    """A network, and the fields of `OnRegions` for it but for the longest text.
+
+    Args:
+        spec: A model by hub id or folder, whose entry names regions.
+        device: Where it shall run.
+        network_class: Its transformers class.
+        head: What the class adds to a network, for the error about a checkpoint without it.
+        width: What its config calls the number of a region's features.
+        reader: What reads its tokenizer.
+    Raises:
+        UserError: As `on_pixels` does, or the entry names no regions.
+    """
+    network, tokenizer = checkpoints.load(spec, network_class, head, reader)
+    provider = precomputed(spec, getattr(network.config, width), device.name)
+    return network, {**_common(spec, device, network, tokenizer), "provider": provider}
+
+
+def made_up(tokenizer: Any) -> bool:
+    """Whether a tokenizer knows special tokens alone, as one that transformers makes up where there is no file."""
+    return len(tokenizer) <= len(tokenizer.all_special_tokens)
+
+
+def _common(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> dict[str, Any]:
+    if made_up(tokenizer):
+        raise UserError(f"models.{spec.name}: {spec.weights} has no tokenizer; copy the files of its tokenizer there")
+    return {
+        "spec": spec,
+        "device": device.name,
+        "network": network.to(device.name).eval().requires_grad_(False),
+        "tokenizer": tokenizer,
+    }

@@ -1,0 +1,52 @@
+"""FLAVA by its image-text matching head: two towers, then a multimodal encoder over the states of both."""
+
+from dataclasses import dataclass
+
+import torch
+import transformers
+
+from waltz.core.devices import Device
+from waltz.models.encoders.encoder import States, log_odds
+from waltz.models.encoders.inputs import OnPixels, on_pixels
+from waltz.models.registry import ModelSpec
+
+MATCH = 1
+"""Index of a match in the head's output."""
+
+
+@dataclass(frozen=True)
+class Flava(OnPixels):
+    """A loaded FLAVA; see `encoder.Encoder`."""
+
+    late: bool = False
+    probability: bool = True
+    images_per_batch: int = 16
+    texts_per_batch: int = 64
+    pairs_per_batch: int = 32
+
+    def see(self, images: torch.Tensor) -> States:
+        """Image states before the tower's last layer norm, projected, as the multimodal encoder takes them."""
+        flava = self.network.flava
+        states = flava.image_model(pixel_values=images, output_hidden_states=True).hidden_states
+        return (flava.image_to_mm_projection(states[-1]),)
+
+    def read(self, ids: torch.Tensor) -> States:
+        """The same of the text."""
+        flava = self.network.flava
+        states = flava.text_model(input_ids=ids, output_hidden_states=True).hidden_states
+        return (flava.text_to_mm_projection(states[-1]),)
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Log odds of a match."""
+        states = self.network.flava.multimodal_model(torch.cat([image[0], text[0]], dim=1)).last_hidden_state
+        return log_odds(self.network.itm_head(states), MATCH)
+
+
+def load(spec: ModelSpec, device: Device) -> Flava:
+    """Load a FLAVA with its pre-training heads by hub id or folder.
+
+    Raises:
+        UserError: The weights cannot be had, or lack parameters of the network.
+    """
+    network, common = on_pixels(spec, device, transformers.FlavaForPreTraining, "matching head")
+    return Flava(**common, longest=network.config.text_config.max_position_embeddings)

@@ -1,0 +1,64 @@
+"""LXMERT by its matching head: language layers, object-relation layers, and cross layers over both."""
+
+from dataclasses import dataclass
+
+import torch
+import transformers
+
+from waltz.core.devices import Device
+from waltz.models.encoders.encoder import States, log_odds
+from waltz.models.encoders.inputs import OnRegions, on_regions
+from waltz.models.registry import ModelSpec
+
+MATCH = 1
+"""Index of a match in the head's output; transformers' documentation has it the other way."""
+WIDTH = "visual_feat_dim"
+"""What its config calls the number of a region's features."""
+
+
+@dataclass(frozen=True)
+class Lxmert(OnRegions):
+    """A loaded LXMERT; see `encoder.Encoder`."""
+
+    late: bool = False
+    probability: bool = True
+    images_per_batch: int = 64
+    texts_per_batch: int = 64
+    pairs_per_batch: int = 64
+
+    def see(self, images: torch.Tensor) -> States:
+        """States of the regions after the object-relation layers."""
+        encoder = self.network.lxmert.encoder
+        states = encoder.visn_fc(*(part.to(self.network.dtype) for part in self.provider.regions(images)))
+        for layer in encoder.r_layers:
+            states = layer(states)[0]
+        return (states,)
+
+    def read(self, ids: torch.Tensor) -> States:
+        """States of the tokens after the language layers."""
+        states = self.network.lxmert.embeddings(ids, torch.zeros_like(ids))
+        for layer in self.network.lxmert.encoder.layer:
+            states = layer(states)[0]
+        return (states,)
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Log odds of a match."""
+        return log_odds(self.network.cls.seq_relationship(self.pooled(text, image)), MATCH)
+
+    def pooled(self, text: States, image: States) -> torch.Tensor:
+        """The pooled state after the cross layers, of shape (batch, width)."""
+        words, regions = text[0], image[0]
+        for layer in self.network.lxmert.encoder.x_layers:
+            words, regions = layer(words, None, regions, None)[:2]
+        state: torch.Tensor = self.network.lxmert.pooler(words)
+        return state
+
+
+def load(spec: ModelSpec, device: Device) -> Lxmert:
+    """Load an LXMERT with its pre-training heads by hub id or folder.
+
+    Raises:
+        UserError: The weights cannot be had, or lack parameters of the network, or its regions are missing.
+    """
+    network, common = on_regions(spec, device, transformers.LxmertForPreTraining, "matching head", WIDTH)
+    return Lxmert(**common, longest=network.config.max_position_embeddings)

@@ -1,0 +1,75 @@
+"""ViLT by its ranking head: one transformer over the embeddings of tokens and patches."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import transformers
+from PIL import Image
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models.encoders.encoder import States
+from waltz.models.encoders.inputs import OnPixels, on_pixels
+from waltz.models.registry import ModelSpec
+
+LONGEST = 1333 / 800
+"""Longest side of a prepared image, in units of the side that its shortest one gets."""
+
+
+@dataclass(frozen=True)
+class Vilt(OnPixels):
+    """A loaded ViLT, whose logit ranks pairs and is no log odds; see `encoder.Encoder`."""
+
+    late: bool = False
+    probability: bool = False
+    images_per_batch: int = 32
+    texts_per_batch: int = 128
+    pairs_per_batch: int = 32
+
+    def image(self, image: Image.Image) -> torch.Tensor:
+        """The prepared image, at its own aspect ratio; one thinner than a row of patches is widened to one."""
+        patches = int(LONGEST * self.processor.size["shortest_edge"]) // self.processor.size_divisor
+        least = math.ceil(max(image.size) / patches)
+        if min(image.size) < least:
+            image = image.resize((max(image.width, least), max(image.height, least)))
+        return super().image(image)
+
+    def see(self, images: torch.Tensor) -> States:
+        """Embeddings of the patches, in order: transformers' own forward pass shuffles them, to the same logit."""
+        parts = self.network.vilt.embeddings
+        patches = parts.patch_embeddings(images)
+        side = parts.config.image_size // parts.config.patch_size
+        learnt = parts.position_embeddings[:, 1:].transpose(1, 2).unflatten(2, (side, side))
+        places = torch.nn.functional.interpolate(learnt, size=patches.shape[2:], mode="bilinear", align_corners=True)
+        first = (parts.cls_token + parts.position_embeddings[:, :1]).expand(len(images), -1, -1)
+        states = torch.cat([first, (patches + places).flatten(2).transpose(1, 2)], dim=1)
+        return (states + parts.token_type_embeddings.weight[1],)
+
+    def read(self, ids: torch.Tensor) -> States:
+        """Embeddings of the tokens."""
+        parts = self.network.vilt.embeddings
+        return (parts.text_embeddings(input_ids=ids) + parts.token_type_embeddings.weight[0],)
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """The ranking head's logit."""
+        vilt = self.network.vilt
+        states = vilt.layernorm(vilt.encoder(torch.cat([text[0], image[0]], dim=1)).last_hidden_state)
+        ranks: torch.Tensor = self.network.rank_output(vilt.pooler(states))[:, 0].float()
+        return ranks
+
+
+def load(spec: ModelSpec, device: Device) -> Vilt:
+    """Load a ViLT for retrieval by hub id or folder.
+
+    Raises:
+        UserError: The weights cannot be had, or lack parameters of the network, or it draws its patches at random.
+    """
+    network, common = on_pixels(spec, device, transformers.ViltForImageAndTextRetrieval, "ranking head")
+    config = network.config
+    if config.max_image_length > 0:
+        raise UserError(
+            f"models.{spec.name}: {spec.weights} looks at {config.max_image_length} patches drawn at random;"
+            " set max_image_length to -1 in its config.json"
+        )
+    return Vilt(**common, longest=config.max_position_embeddings)

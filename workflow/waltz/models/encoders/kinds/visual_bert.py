@@ -1,0 +1,72 @@
+"""VisualBERT by its sentence-image head: one BERT over the tokens and the regions."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+
+from waltz.core.devices import Device
+from waltz.models.encoders.encoder import States, log_odds
+from waltz.models.encoders.inputs import OnRegions, made_up, on_regions
+from waltz.models.registry import ModelSpec
+
+MATCH = 0
+"""Index of a match in the head's output."""
+TOKENIZER, REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
+"""Whose tokenizer is read where a checkpoint, as the published ones, comes without."""
+
+
+@dataclass(frozen=True)
+class VisualBert(OnRegions):
+    """A loaded VisualBERT; see `encoder.Encoder`."""
+
+    late: bool = False
+    probability: bool = True
+    images_per_batch: int = 1024
+    texts_per_batch: int = 1024
+    pairs_per_batch: int = 32
+
+    def see(self, images: torch.Tensor) -> States:
+        """Features of the regions; boxes are not used."""
+        return (self.provider.regions(images)[0].to(self.network.dtype),)
+
+    def read(self, ids: torch.Tensor) -> States:
+        """The ids: a single stream has no text side."""
+        return (ids,)
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Log odds of a match."""
+        state = self.network.visual_bert(input_ids=text[0], visual_embeds=image[0]).pooler_output
+        return log_odds(self.network.cls.seq_relationship(state), MATCH)
+
+
+class Tokenizer:
+    """What reads the tokenizer: the checkpoint's own, or BERT's."""
+
+    @staticmethod
+    def from_pretrained(source: str, **options: Any) -> Any:
+        """A tokenizer.
+
+        Raises:
+            OSError: There is none.
+        """
+        own = transformers.AutoTokenizer.from_pretrained(source, **options)
+        if not made_up(own):
+            return own
+        try:
+            return transformers.AutoTokenizer.from_pretrained(TOKENIZER, revision=REVISION)
+        except OSError as error:
+            raise OSError(f"it has no tokenizer, and {TOKENIZER} at {REVISION} cannot be had") from error
+
+
+def load(spec: ModelSpec, device: Device) -> VisualBert:
+    """Load a VisualBERT with its pre-training heads by hub id or folder.
+
+    Raises:
+        UserError: The weights cannot be had, or lack parameters of the network, or its regions are missing.
+    """
+    network, common = on_regions(
+        spec, device, transformers.VisualBertForPreTraining, "matching head", "visual_embedding_dim", Tokenizer
+    )
+    return VisualBert(**common, longest=network.config.max_position_embeddings)

@@ -1,0 +1,209 @@
+"""Regions of images: what a detector saw, for encoders that take its boxes and features instead of pixels."""
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from PIL import Image
+
+from waltz.core.errors import UserError
+from waltz.models.encoders.encoder import Encoder, States, Text
+from waltz.models.encoders.players import PROFILES, Players
+from waltz.models.registry import ModelSpec
+
+BOX = 4
+"""Numbers of a box: left, top, right, bottom."""
+ARRAYS = ("features", "boxes", "size")
+"""What is stored of an image."""
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """What a detector found in one image.
+
+    Attributes:
+        name: File name of the image.
+        features: float32 of shape (regions, width).
+        boxes: Left, top, right and bottom in pixels: float32 of shape (regions, 4).
+        size: Height and width of the image in pixels.
+    """
+
+    name: str
+    features: np.ndarray
+    boxes: np.ndarray
+    size: tuple[int, int]
+
+
+Picture = Image.Image | Regions
+"""What an encoder may be shown."""
+
+
+class Provider(Protocol):
+    """Where an encoder's regions come from.
+
+    Attributes:
+        hides: What a coalition hides in a prepared image: its pixels, or regions found before.
+    """
+
+    hides: Literal["pixels", "regions"]
+
+    def image(self, picture: Picture) -> torch.Tensor:
+        """A prepared image, of shape (channels, height, width).
+
+        Raises:
+            UserError: It is no picture that this provider takes.
+        """
+
+    def regions(self, images: torch.Tensor) -> States:
+        """Features and boxes of a batch of prepared images.
+
+        Returns:
+            float32 of shape (batch, regions, width), and left, top, right and bottom as shares of the image's width
+            and height, of shape (batch, regions, 4).
+        """
+
+
+@dataclass(frozen=True)
+class Precomputed:
+    """Regions that a detector found before, in files.
+
+    A prepared image is one channel of a row a region: its features, then its box.
+
+    Attributes:
+        path: A folder with `NAME.npz` for the image file NAME, or one .npz with arrays `NAME/features` and so on.
+        width: Number of features of a region.
+        device: A torch device.
+    """
+
+    path: Path
+    width: int
+    device: str
+    hides: Literal["pixels", "regions"] = "regions"
+
+    def of(self, name: str) -> Regions:
+        """The regions of an image by its file name.
+
+        Raises:
+            UserError: They are not stored, or not as they should be.
+        """
+        within = f"{name}/" if self.path.is_file() else ""
+        file = self.path if within else self.path / f"{name}.npz"
+        try:
+            with np.load(file, allow_pickle=False) as arrays:
+                features, boxes, size = (arrays[within + array] for array in ARRAYS)
+        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise UserError(
+                f"{file}: no regions of {name} can be read ({error}); store them, or leave it out"
+            ) from None
+        wrong = _faults(features, boxes, size, self.width)
+        if wrong:
+            raise UserError(f"{file}: regions of {name}: {wrong}; compute them anew")
+        height, width = size.tolist()
+        return Regions(name, features.astype(np.float32), boxes.astype(np.float32), (int(height), int(width)))
+
+    def image(self, picture: Picture) -> torch.Tensor:
+        """The prepared image; see `Provider`."""
+        if not isinstance(picture, Regions):
+            raise UserError(
+                f"{self.path} holds regions by file name, and an image without one was given; name the file"
+            )
+        height, width = picture.size
+        boxes = picture.boxes / np.array([width, height, width, height], dtype=np.float32)
+        return torch.from_numpy(np.concatenate([picture.features, boxes], axis=1)[None]).to(self.device)
+
+    def regions(self, images: torch.Tensor) -> States:
+        """Features and boxes; see `Provider`."""
+        rows = images[:, 0]
+        return rows[..., :-BOX], rows[..., -BOX:]
+
+
+@dataclass(frozen=True, eq=False)
+class RegionPlayers(Players):
+    """Players whose image side is regions, one player each; there is no grid."""
+
+    @property
+    def patches(self) -> int:
+        """Number of regions."""
+        return len(self.cells)
+
+
+def precomputed(spec: ModelSpec, width: int, device: str) -> Precomputed:
+    """The regions that a model's entry names.
+
+    Args:
+        spec: The model.
+        width: Number of features that it takes of a region.
+        device: A torch device.
+    Raises:
+        UserError: The entry names no file or folder.
+    """
+    path = Path(spec.regions)
+    if not spec.regions or not path.exists():
+        raise UserError(
+            f"models.{spec.name}.regions: {spec.regions or 'missing'}: this model sees regions of {width} features;"
+            " name the .npz or folder that holds them"
+        )
+    return Precomputed(path, width, device)
+
+
+def picture(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> Picture:
+    """What an encoder is shown of an image file: its regions where they are computed before, else the image.
+
+    Args:
+        encoder: The encoder.
+        name: File name of the image.
+        load: What loads it.
+    Raises:
+        UserError: Its regions are not stored, or not as they should be.
+    """
+    provider = getattr(encoder, "provider", None)
+    return provider.of(name) if isinstance(provider, Precomputed) else load()
+
+
+def profile_of(encoder: Encoder, profile: str) -> Callable[[Encoder, Text, torch.Tensor], Players]:
+    """The rules of a profile for an encoder: who plays.
+
+    Raises:
+        UserError: The encoder's regions are computed before and its entry does not say that regions shall play.
+    """
+    provider: Provider | None = getattr(encoder, "provider", None)
+    if provider is None or provider.hides == "pixels":
+        return PROFILES[profile]
+    if encoder.spec.masks != "regions":
+        raise UserError(
+            f"models.{encoder.spec.name}: its regions are computed before, and the method hides pixels before a"
+            " detector looks; only scores can be had, or say `masks: regions` for another, labelled measure"
+        )
+    return lambda encoder, text, image: region_players(PROFILES[profile](encoder, text, image), image)
+
+
+def region_players(players: Players, image: torch.Tensor) -> RegionPlayers:
+    """The same text players beside regions: a hidden one keeps its box, and its features are 0.
+
+    Args:
+        players: Players by the rules of a profile.
+        image: A prepared image of `Precomputed`.
+    """
+    count, columns = image.shape[-2:]
+    cells = torch.arange(count, device=image.device)[:, None].repeat(1, columns)
+    cells[:, -BOX:] = count
+    kept = np.concatenate([players.kept[: players.words], np.zeros(count, dtype=bool)])
+    return RegionPlayers(players.text, players.positions, players.masked_id, 0, cells, kept)
+
+
+def _faults(features: Any, boxes: Any, size: Any, width: int) -> str:
+    """What is wrong with stored arrays; empty where nothing is."""
+    if features.ndim != 2 or features.shape[1] != width or not len(features):
+        return f"features are of shape {features.shape}, not (regions, {width})"
+    if boxes.shape != (len(features), BOX) or size.shape != (2,) or not (size > 0).all():
+        return f"boxes are of shape {boxes.shape} and the size of {size.shape}, not ({len(features)}, {BOX}) and (2,)"
+    if not (np.isfinite(features).all() and np.isfinite(boxes).all()):
+        return "there are numbers that are not finite"
+    edges = np.array([size[1], size[0], size[1], size[0]])
+    if (boxes < -1).any() or (boxes > edges + 1).any() or (boxes.max() <= 1 and edges.min() > BOX):
+        return f"boxes are not left, top, right, bottom in pixels of an image of height {size[0]} and width {size[1]}"
+    return ""
