@@ -22,7 +22,7 @@ params = snakemake.params
 with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     encoder = load_encoder(ModelSpec(**params.model), device)
     for file, images, scores, record in zip(
-        snakemake.input.pairs, params.images, snakemake.output.scores, snakemake.output.runs, strict=True
+        snakemake.input.pairs, snakemake.input.images, snakemake.output.scores, snakemake.output.runs, strict=True
     ):
         start = time.perf_counter()
         probes = "condition" in pq.read_schema(file).names

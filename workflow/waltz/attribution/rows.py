@@ -14,7 +14,8 @@ from waltz.attribution.settings import Settings
 from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.evaluation.alignment import SETTING, texts
+from waltz.evaluation.alignment import texts
+from waltz.evaluation.pairs import ALIGNMENT
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.registry import fingerprint
 from waltz.sources.images import ImageSource, load_image
@@ -65,7 +66,7 @@ def _item(
             "item_id": item["item_id"],
             "role": role,
             "profile": settings.profile,
-            "setting": SETTING,
+            "setting": ALIGNMENT,
             "image": item["image"],
             "text": text,
             "explained": what_is_explained(encoder),

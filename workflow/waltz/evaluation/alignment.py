@@ -1,4 +1,4 @@
-"""Caption and foil of an item beside its image, by an alignment encoder."""
+"""Texts beside images by an alignment encoder: caption and foil of an item, and the conditions of CV-Probes."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from waltz.evaluation.cv_probes import EXPECTED, judged
 from waltz.evaluation.metrics import prediction
+from waltz.evaluation.pairs import ALIGNMENT, MISMATCHED
 from waltz.models.alignment import Aligned, align
 from waltz.models.batches import Done, nothing
 from waltz.models.encoders.encoder import Encoder
 from waltz.sources.images import ImageSource, load_image
 
-SETTING = "alignment"
-MISMATCHED = "mismatched"
-"""Role of a foil that is the text of another image, as in data sets of the instrument `alignment`."""
 RIGHT = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
 
 
@@ -24,7 +23,7 @@ def texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Roles and texts of a benchmark item; a row of CV-Probes has a caption alone."""
     if "condition" in item:
         return [("caption", item["caption"])]
-    foil = MISMATCHED if item["instrument"] == SETTING else "foil"
+    foil = MISMATCHED if item["instrument"] == ALIGNMENT else "foil"
     return [("caption", item["caption"]), (foil, item["foil"])]
 
 
@@ -63,6 +62,40 @@ def score_pairs(
     return rows
 
 
+def score_probes(
+    encoder: Encoder,
+    items: Sequence[Mapping[str, Any]],
+    images: ImageSource,
+    profiles: Sequence[str],
+    stored: Path | None = None,
+    done: Done = nothing,
+) -> list[dict[str, Any]]:
+    """Rows of the evaluation layout: each image beside its caption, in each profile, role `caption`.
+
+    Args:
+        encoder: A loaded encoder.
+        items: Rows of the layout `CONDITIONS`.
+        images: Where their images lie.
+        profiles: Which of `equations`, `published`.
+        stored: Folder of finished blocks.
+        done: Told the number of distinct (image, caption) that each block finished.
+    """
+    aligned = align(
+        encoder, [(row["image"], row["caption"]) for row in items], partial(load_image, images), stored, done
+    )
+    rows = []
+    for profile in profiles:
+        for item in items:
+            said = scored(aligned[item["image"], item["caption"]], encoder.probability, profile)
+            if said["probability"] is not None:
+                said["prediction"] = judged(said, profile)
+            right = None if said["prediction"] is None else said["prediction"] == EXPECTED[item["match"]]
+            rows.append(
+                {"item_id": item["item_id"], "role": "caption", "image": item["image"], **said, "correct": right}
+            )
+    return rows
+
+
 def scored(pair: Aligned, with_probability: bool, profile: str) -> dict[str, Any]:
     """The columns of a row that say what the model makes of a text.
 
@@ -77,7 +110,7 @@ def scored(pair: Aligned, with_probability: bool, profile: str) -> dict[str, Any
         judgement = prediction(pair.logit, probability, profile)
     return {
         "profile": profile,
-        "setting": SETTING,
+        "setting": ALIGNMENT,
         "score": pair.logit,
         "tokens": pair.tokens,
         "probability": probability,

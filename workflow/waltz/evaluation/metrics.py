@@ -21,7 +21,7 @@ from waltz.evaluation.pairs import Pairs
 METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
 """Every metric of `measures`."""
 THRESHOLD = 0.5
-NOT_APPLICABLE = "not applicable: the model has no probability of a match, so no threshold tells match from mismatch"
+NOT_APPLICABLE = "not applicable: the model has no probability of a match"
 NUMBERS = 2_000_000
 """Most weights that AUROC holds at once: 16 MB."""
 
