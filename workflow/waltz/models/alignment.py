@@ -76,7 +76,7 @@ def the_answer(outputs: torch.Tensor) -> torch.Tensor:
 def align(
     encoder: Encoder,
     pairs: Iterable[Pair],
-    load: Callable[[str], Image.Image],
+    load: Callable[[str], Picture],
     stored: Path | None = None,
     done: Done = nothing,
     numbers: Numbers = the_logit,
@@ -124,7 +124,7 @@ def blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 def _block(
     encoder: Encoder,
     block: list[Pair],
-    load: Callable[[str], Image.Image],
+    load: Callable[[str], Picture],
     numbers: Numbers,
     stored: Path | None,
     content: Mapping[str, Any],
