@@ -1,12 +1,14 @@
 """T-SHAP: the share of an attribution's magnitude that the text tokens carry, with its standard error."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from waltz.attribution.estimate import Estimate
+from waltz.attribution.ratios import LEAST, Profile, contributed, ratios
 
 BALANCED = 5.0
 """Points by which T-SHAP may differ from 50 without a skew; it fits every cell of thesis Tables 4.2 and B.1."""
@@ -46,9 +48,38 @@ def t_shap(phi: np.ndarray, text_players: int) -> float:
     return float(_shares(phi, text_players))
 
 
+def t_shap_of_outputs(phi: np.ndarray, text: slice | np.ndarray, profile: Profile, least: float = LEAST) -> float:
+    """T-SHAP of an output of several tokens; of a single one, both profiles give what `t_shap` gives.
+
+    Args:
+        phi: Shapley values, shape (players, outputs).
+        text: Places of the text players.
+        profile: `equations` takes each token's ratios, averages them over the tokens, then takes magnitudes, so that a
+            player for one token and against another counts less; `published` adds up magnitudes as they are, so that
+            tokens with large values count more.
+        least: For `equations`, which tokens are left out: see `ratios.contributed`.
+    Returns:
+        Between 0 and 1; NaN where nothing contributes, or contributions cancel.
+    Source:
+        Thesis 5.2 (`equations`); the scripts of CC-SHAP-VLM (`published`).
+    """
+    return float(_shares_of_outputs(phi, text, profile, contributed(phi, least)))
+
+
+def measure_outputs(estimate: Estimate, text: slice | np.ndarray, profile: Profile, least: float = LEAST) -> TShap:
+    """`t_shap_of_outputs` with its standard error, for which the same tokens are left out as for T-SHAP itself."""
+    kept = contributed(estimate.phi, least)
+    return _measured(estimate, lambda phi: _shares_of_outputs(phi, text, profile, kept))
+
+
 def measure(estimate: Estimate, text_players: int) -> TShap:
     """T-SHAP of an estimate with its standard error: 0 where nothing is sampled, else the jackknife over its parts."""
-    value = t_shap(estimate.phi, text_players)
+    return _measured(estimate, lambda phi: _shares(phi, text_players))
+
+
+def _measured(estimate: Estimate, shares: Callable[[np.ndarray], np.ndarray]) -> TShap:
+    """A share, from Shapley values of shape (..., players, outputs), with its standard error."""
+    value = float(shares(estimate.phi))
     if math.isnan(value):
         finite = bool(np.isfinite(estimate.phi).all())
         reason = "every Shapley value is 0, so no share is defined" if finite else "the model's score is not a number"
@@ -59,7 +90,7 @@ def measure(estimate: Estimate, text_players: int) -> TShap:
         return TShap(value, math.nan, None, "the estimator gives no independent parts")
     if len(estimate.parts) < 2:
         return TShap(value, math.nan, None, "one permutation with its reverse; a standard error needs two")
-    error = jackknife(estimate.parts, text_players)
+    error = jackknife_error(shares(leave_one_out(estimate.parts)))
     return TShap(value, error, None, "T-SHAP is undefined without one permutation" if math.isnan(error) else None)
 
 
@@ -76,11 +107,28 @@ def jackknife(parts: np.ndarray, text_players: int) -> float:
     Raises:
         ValueError: There are fewer than two parts.
     """
+    return jackknife_error(_shares(leave_one_out(parts), text_players))
+
+
+def leave_one_out(parts: np.ndarray) -> np.ndarray:
+    """The mean of all parts but one, for each: the shape stays.
+
+    Args:
+        parts: Independent estimates, at least two, along the first axis.
+    Raises:
+        ValueError: There are fewer than two parts.
+    """
     count = len(parts)
     if count < 2:
         raise ValueError(f"{count} parts give no standard error")
-    shares = _shares((parts.sum(axis=0) - parts) / (count - 1), text_players)
-    return float(np.sqrt((count - 1) * np.mean((shares - shares.mean()) ** 2)))
+    means: np.ndarray = (parts.sum(axis=0) - parts) / (count - 1)
+    return means
+
+
+def jackknife_error(left_out: np.ndarray) -> float:
+    """Standard error of a statistic from its values without each of n parts: of shape (n,), NaN where one is NaN."""
+    count = len(left_out)
+    return float(np.sqrt((count - 1) * np.mean((left_out - left_out.mean()) ** 2)))
 
 
 def skew(share: float) -> Literal["textual", "visual", "balanced"]:
@@ -100,9 +148,22 @@ def skew(share: float) -> Literal["textual", "visual", "balanced"]:
 
 def _shares(phi: np.ndarray, text_players: int) -> np.ndarray:
     """T-SHAP of each of several attributions, shape (..., players, outputs)."""
-    weight = np.abs(phi).sum(axis=-1)
+    return _share(np.abs(phi).sum(axis=-1), slice(0, text_players))
+
+
+def _shares_of_outputs(phi: np.ndarray, text: slice | np.ndarray, profile: Profile, kept: np.ndarray) -> np.ndarray:
+    """T-SHAP of each of several attributions to several tokens, some of which are left out in `equations`."""
+    if profile == "published":
+        return _share(np.abs(phi).sum(axis=-1), text)
+    if not kept.any():
+        return np.full(phi.shape[:-2], np.nan)
+    return _share(np.abs(ratios(phi[..., kept]).mean(axis=-1)), text)
+
+
+def _share(weight: np.ndarray, text: slice | np.ndarray) -> np.ndarray:
+    """Text's share in the weights of players, shape (..., players)."""
     total = weight.sum(axis=-1)
     share: np.ndarray = np.divide(
-        weight[..., :text_players].sum(axis=-1), total, out=np.full_like(total, np.nan), where=total > 0
+        weight[..., text].sum(axis=-1), total, out=np.full_like(total, np.nan), where=total > 0
     )
     return share

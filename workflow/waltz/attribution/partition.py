@@ -1,0 +1,153 @@
+"""Owen values of a text's pieces, as `shap` explains language models: a tree of pieces, best split first."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import shap
+from shap.explainers import _partition
+from shap.utils import _masked_model
+
+from waltz.attribution.estimate import Estimate
+from waltz.core.errors import UserError
+
+PUBLISHED = 500
+"""Rows of one explanation in the released CC-SHAP."""
+BATCH = 10
+"""Rows that are asked for at once there; which nodes are split next depends on it."""
+MASK = "..."
+
+StringValue = Callable[[Sequence[str]], np.ndarray]
+"""From k texts to values, float64 of shape (k, outputs)."""
+
+
+@dataclass(frozen=True, eq=False)
+class PieceValues:
+    """What the pieces of a text contribute.
+
+    Attributes:
+        pieces: The players: the text in pieces, with the blanks that stand before them; a special token is empty.
+        estimate: Values of shape (players, outputs); `value` is that of the joined pieces.
+        read: Distinct texts that were read.
+    """
+
+    pieces: tuple[str, ...]
+    estimate: Estimate
+    read: int
+
+
+def partition(
+    text: str, tokenizer: Any, value: StringValue, *, seed: int, rows: int = PUBLISHED, blanks: bool = False
+) -> PieceValues:
+    """Owen values of a text's pieces, as `shap.PartitionExplainer` computes them for the released CC-SHAP.
+
+    A run of masked pieces becomes one " ...", blanks are squeezed, and the text is tokenised anew. A start token that
+    the tokenizer adds is a player that cannot go, since the tokenizer adds it again; without it, "..." stands first.
+    Pieces are split off one from another until the rows are spent; what is left together shares alike. Nothing is
+    sampled, but chance decides between splits of the same weight, so that the estimate counts as exact of these values,
+    which are no Shapley values. numpy's global generator is left as it was found.
+
+    Args:
+        text: The prompt, without special tokens that the tokenizer adds.
+        tokenizer: A tokenizer of `transformers`.
+        value: Value of each output for texts; the model's tokenizer adds start tokens itself.
+        seed: Seed of numpy's global generator, 0 to 2**32 - 1.
+        rows: Most texts asked for, the empty and the whole one among them.
+        blanks: Whether each token is decoded alone and a blank put between it and the one before, as `shap` does with
+            tokenizers that know no offsets (`use_fast=False` in the released code: Llama, Mistral, GPT-2); then the
+            joined pieces are not the text. Else pieces are cut from the text.
+    Returns:
+        The values, which sum to v(all) - v(none).
+    Raises:
+        UserError: The rows do not do for a split, or there are fewer than two pieces.
+    Source:
+        CC-SHAP's released script for language models; Owen values with coalitions of a heuristic tree of tokens.
+    """
+    if rows < 4:
+        raise UserError(f"rows: {rows} do not do for one split of a text; ask for at least 4")
+    masker = shap.maskers.Text(_Pieces(tokenizer, blanks), mask_token=MASK, collapse_mask_token=True)
+    pieces = tuple(str(piece) for piece in masker.token_segments(text)[0])
+    if len(pieces) < 2:
+        raise UserError(f"prompt {text!r}: {len(pieces)} pieces have no tree; the partition estimator needs two")
+    known = _Known(value)
+    state = np.random.get_state()
+    try:
+        with _interpreted():
+            np.random.seed(seed)
+            explainer = shap.PartitionExplainer(known, masker)
+            found = explainer([text], max_evals=rows, batch_size=BATCH, silent=True)
+    finally:
+        np.random.set_state(state)
+    whole, empty = known([_masked(masker, np.full(len(pieces), visible), text) for visible in (True, False)])
+    phi = np.asarray(found.values[0], dtype=np.float64).reshape(len(pieces), -1)
+    return PieceValues(pieces, Estimate(phi, empty, whole, asked=known.asked - 2, exact=True), len(known.values))
+
+
+class _Pieces:
+    """A tokenizer as `shap.maskers.Text` asks one, so that it cuts a text as the released code's version of it does."""
+
+    def __init__(self, tokenizer: Any, blanks: bool) -> None:
+        self.tokenizer, self.blanks = tokenizer, blanks
+        self.sep_token, self.sep_token_id = tokenizer.sep_token, tokenizer.sep_token_id
+        self.mask_token = tokenizer.mask_token
+        self.special_tokens_map = tokenizer.special_tokens_map
+
+    def __call__(self, text: str, return_offsets_mapping: bool = False) -> Any:
+        if not text and self._starts_only():
+            return {"input_ids": []}
+        if return_offsets_mapping and self.blanks:
+            raise NotImplementedError("a tokenizer without offsets")
+        return self.tokenizer(text, return_offsets_mapping=True) if return_offsets_mapping else self.tokenizer(text)
+
+    def decode(self, ids: Any) -> str:
+        return str(self.tokenizer.decode(ids))
+
+    def get_special_tokens_mask(self, ids: Sequence[int], already_has_special_tokens: bool) -> list[int]:
+        return [int(token in self.tokenizer.all_special_ids) for token in ids]
+
+    def _starts_only(self) -> bool:
+        """Whether a start token is all that is added, which `shap` today, but not then, keeps visible."""
+        added = self.tokenizer("")["input_ids"]
+        return list(added) == [self.tokenizer.bos_token_id]
+
+
+class _Known:
+    """A value function of texts that reads no text twice, and counts what it is asked."""
+
+    def __init__(self, value: StringValue) -> None:
+        self.value, self.asked = value, 0
+        self.values: dict[str, np.ndarray] = {}
+
+    def __call__(self, texts: Sequence[Any]) -> np.ndarray:
+        wanted = [str(text) for text in texts]
+        self.asked += len(wanted)
+        new = [text for text in dict.fromkeys(wanted) if text not in self.values]
+        if new:
+            found = np.asarray(self.value(new), dtype=np.float64)
+            self.values.update(zip(new, found, strict=True))
+        return np.stack([self.values[text] for text in wanted])
+
+
+def _masked(masker: Any, mask: np.ndarray, text: str) -> str:
+    return str(masker(mask, text)[0][0])
+
+
+@contextmanager
+def _interpreted() -> Iterator[None]:
+    """Let `shap` run its loops in Python: numba takes seconds in each process to compile what takes milliseconds."""
+    functions = [
+        (_partition, "lower_credit"),
+        (_masked_model, "_init_masks"),
+        (_masked_model, "_rec_fill_masks"),
+        (_masked_model, "_build_fixed_multi_output"),
+    ]
+    compiled = [(module, name, getattr(module, name)) for module, name in functions]
+    for module, name, function in compiled:
+        setattr(module, name, getattr(function, "py_func", function))
+    try:
+        yield
+    finally:
+        for module, name, function in compiled:
+            setattr(module, name, function)

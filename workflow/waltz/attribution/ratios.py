@@ -1,0 +1,46 @@
+"""Ratios: the share that each player has in what contributes to a token of an answer or explanation (thesis 5.2)."""
+
+from typing import Literal
+
+import numpy as np
+
+Profile = Literal["published", "equations"]
+
+LEAST = 0.01
+"""Share of an average token's total contribution below which a token has next to none."""
+ROUNDING = 1e-6
+"""Mean |phi| of a player, in the unit of the value, that single precision leaves where nothing contributes."""
+
+
+def ratios(phi: np.ndarray) -> np.ndarray:
+    """Shapley values of each output over the sum of their magnitudes.
+
+    Args:
+        phi: Shape (..., players, outputs).
+    Returns:
+        Of the same shape, in [-1, 1]; NaN for an output to which nothing contributes.
+    Source:
+        Thesis 5.2.
+    """
+    total = np.abs(phi).sum(axis=-2, keepdims=True)
+    shares: np.ndarray = np.divide(phi, total, out=np.full_like(phi, np.nan), where=total > 0)
+    return shares
+
+
+def contributed(phi: np.ndarray, least: float = LEAST) -> np.ndarray:
+    """The outputs to which players contribute more than next to nothing.
+
+    Where a token follows from the tokens before it, as the rest of a word does, the prompt hardly counts, and ratios
+    blow what is left up to the weight of any other token. The thesis says that such tokens are caught, not how.
+
+    Args:
+        phi: Shape (players, outputs).
+        least: Share of the mean over outputs of the sums of |phi|; 0 takes only rounding for nothing.
+    Returns:
+        Bool of shape (outputs,).
+    """
+    total = np.abs(phi).sum(axis=0)
+    something: np.ndarray = total > ROUNDING * len(phi)
+    if something.any():
+        something &= total >= least * total[something].mean()
+    return something
