@@ -1,0 +1,1 @@
+"""Stage consistency: do answer and explanation rest on the same inputs?"""
