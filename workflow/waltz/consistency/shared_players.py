@@ -50,8 +50,7 @@ def shared_players(
         )
     count = min(before)
     if profile == "equations":
-        pairs = zip(answer[:count], explanation[:count], strict=True)
-        count = next((place for place, (one, other) in enumerate(pairs) if one != other), count)
+        count = _begun_alike(answer[:count], explanation[:count])
     text = np.arange(count) + (patches if image_first else 0)
 
     def places(words: int) -> np.ndarray:
@@ -68,6 +67,20 @@ def stayed(before: Sequence[Hashable], after: Sequence[Hashable]) -> Places:
         before: What the players are before the edit, such as token ids, pieces, or the places of patches.
         after: Those after it.
     """
-    blocks = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
-    places = [np.concatenate([np.arange(block[side], block[side] + block.size) for block in blocks]) for side in (0, 1)]
-    return places[0].astype(np.int64), places[1].astype(np.int64)
+    begun = _begun_alike(before, after)
+    ended = _begun_alike(before[begun:][::-1], after[begun:][::-1])
+    middle = before[begun : len(before) - ended], after[begun : len(after) - ended]
+    found = SequenceMatcher(None, *middle, autojunk=False).get_matching_blocks()
+    blocks = [
+        (0, 0, begun),
+        *((begun + one, begun + other, size) for one, other, size in found),
+        (len(before) - ended, len(after) - ended, ended),
+    ]
+    places = [np.concatenate([np.arange(block[side], block[side] + block[2]) for block in blocks]) for side in (0, 1)]
+    return places[0], places[1]
+
+
+def _begun_alike(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+    """Length of the common beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (here, there) in pairs if here != there), min(len(one), len(other)))
