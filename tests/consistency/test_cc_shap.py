@@ -1,6 +1,8 @@
 """CC-SHAP and its companions: worked by hand, beside scipy, and where it is undefined."""
 
 import math
+import re
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from scipy.spatial import distance
 
 from games import play, random_terms, unanimity
 from waltz.attribution.estimate import Estimate
+from waltz.attribution.partition import partition
 from waltz.attribution.permutations import permutation
 from waltz.consistency.cc_shap import Contributions, cc_shap, mean_ratios
 
@@ -200,3 +203,47 @@ def test_the_standard_error_is_the_spread_over_seeds():
     spread = np.std([one.value for one in found], ddof=1)
     assert spread > 0.005
     assert np.sqrt(np.mean([one.standard_error**2 for one in found])) == pytest.approx(spread, rel=0.35)
+
+
+class Words:
+    """A tokenizer of words, for `shap`'s masker."""
+
+    sep_token = sep_token_id = mask_token = bos_token_id = None
+    all_special_ids = ()
+    special_tokens_map = MappingProxyType({})
+
+    def __call__(self, text, return_offsets_mapping=False):
+        spans = [word.span() for word in re.finditer(r"\S+", text)]
+        return {"input_ids": [hash(text[start:end]) for start, end in spans], "offset_mapping": spans}
+
+
+def explained(prompt, weights):
+    """Contributions to outputs that each add up weights of the words they are given."""
+
+    def value(texts):
+        return np.array([[sum(weight.get(word, 0) for word in text.split()) for weight in weights] for text in texts])
+
+    found = partition(prompt, Words(), value, seed=0)
+    return found.pieces, Contributions(found.estimate, np.arange(4))
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_models_made_by_hand(profile):
+    question = "sheep eat green grass"
+    weight = {"sheep": 2.0, "eat": -1.0, "grass": 0.5, "Why": 3.0, "The": 1.0}
+    pieces, answer = explained(f"{question} The answer is", [weight])
+    assert [piece.strip() for piece in pieces[:4]] == question.split()
+    # it explains by the tokens it answers from, and by what asks it to
+    _, explanation = explained(f"{question} Why is it so ?", [weight, {word: 3 * w for word, w in weight.items()}])
+    same = cc_shap(answer, explanation, profile)
+    assert same.value == pytest.approx(1)
+    assert same.standard_error == 0
+    # it answers by the tokens that speak against its explanation
+    _, against = explained(f"{question} Why is it so ?", [{word: -w for word, w in weight.items()}])
+    assert cc_shap(answer, against, profile).value == pytest.approx(-1)
+    # it ignores its input
+    _, nothing = explained(f"{question} Why is it so ?", [{}, {}])
+    assert cc_shap(answer, nothing, profile).reason == "no shared player contributes to the explanation"
+    # it heeds nothing but what asks it
+    _, tail = explained(f"{question} Why is it so ?", [{"Why": 1.0}])
+    assert cc_shap(answer, tail, profile).value is None

@@ -100,7 +100,7 @@ def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "")
         A figure that no window manager knows of; it can be saved with `figures.save`.
     """
     peak = max((float(np.nan_to_num(np.abs(sample.phi)).max(initial=0)) for sample in samples), default=0.0)
-    columns = [_layers(sample, peak) for sample in samples]
+    columns = [layers_of(sample, peak) for sample in samples]
     rows = max(map(len, columns))
     boxes = [laid_out(sample.text, sample.tokens, sample.spans, WIDTH) for sample in samples]
     lines = max((box.line + 1 for column in boxes for box in column), default=1)
@@ -110,23 +110,24 @@ def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "")
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width, height))
-        page = _panel(figure, 0, 0, width, height)
-        _write(page, GAP, height - 0.16, title, fontsize=11, va="top")
+        page = panel_at(figure, 0, 0, width, height)
+        write(page, GAP, height - 0.16, title, fontsize=11, va="top")
         for place, (sample, layers, row_boxes) in enumerate(zip(samples, columns, boxes, strict=True)):
             left = GAP + place * (WIDTH + 2 * GAP)
-            _write(page, left, height - TOP - 0.05, _heading(sample), fontsize=9.5, fontweight="bold", va="top")
+            write(page, left, height - TOP - 0.05, _heading(sample), fontsize=9.5, fontweight="bold", va="top")
             for row, layer in enumerate(layers):
                 top = height - 2 * TOP - row * band
-                _write(page, left, top, layer.heading, va="bottom", color="0.25", fontsize=8)
-                used = _draw_image(figure, left, top - 0.06, image, sample.cells, layer)
+                write(page, left, top, layer.heading, va="bottom", color="0.25", fontsize=8)
+                used = draw_image(figure, left, top - 0.06, image, sample.cells, layer)
                 if not (row or place):
-                    _draw_original(figure, left + used + GAP, top - 0.06, WIDTH - used - GAP, image)
-                _draw_tokens(page, left, top - 0.06 - IMAGE - GAP, row_boxes, layer)
-        _draw_legend(page, GAP, 0.12)
+                    draw_original(figure, left + used + GAP, top - 0.06, WIDTH - used - GAP, image)
+                draw_tokens(page, left, top - 0.06 - IMAGE - GAP, row_boxes, layer)
+        draw_legend(page, GAP, 0.12)
     return figure
 
 
-def _layers(sample: Sample, peak: float) -> list[Layer]:
+def layers_of(sample: Sample, peak: float) -> list[Layer]:
+    """The ways to colour a sample: as it is, with `peak` the full colour, per modality, and relevance where given."""
     words = len(sample.tokens)
     text, image = sample.phi[:words], sample.phi[words:]
     plain, factor = _decimals(sample.phi, peak)
@@ -143,20 +144,21 @@ def _layers(sample: Sample, peak: float) -> list[Layer]:
     return found
 
 
-def _draw_original(figure: Figure, left: float, top: float, room: float, image: np.ndarray) -> None:
+def draw_original(figure: Figure, left: float, top: float, room: float, image: np.ndarray) -> None:
+    """The image itself, where there is room for it; places in inches."""
     high, wide = image.shape[:2]
     if room >= LEAST:
         scale = min(IMAGE / high, room / wide)
-        panel = _panel(figure, left, top - high * scale, wide * scale, high * scale)
+        panel = panel_at(figure, left, top - high * scale, wide * scale, high * scale)
         panel.imshow(image, extent=(0, wide, high, 0), aspect="auto")
         panel.set(xlim=(0, wide), ylim=(high, 0))
 
 
-def _draw_image(figure: Figure, left: float, top: float, image: np.ndarray, cells: np.ndarray, layer: Layer) -> float:
+def draw_image(figure: Figure, left: float, top: float, image: np.ndarray, cells: np.ndarray, layer: Layer) -> float:
     """The image in grey, each patch in its colour, pixels of no patch in grey alone; returns the width it takes."""
     high, wide = image.shape[:2]
     scale = min(IMAGE / high, WIDTH / wide)
-    panel = _panel(figure, left, top - high * scale, wide * scale, high * scale)
+    panel = panel_at(figure, left, top - high * scale, wide * scale, high * scale)
     grey = (image @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
     if layer.patches.ndim == 2:
         rows, columns = (
@@ -182,13 +184,14 @@ def _draw_patch(panel: Axes, inside: np.ndarray, label: str, patches: int) -> No
     _rectangle(panel, left, top, wide, high, _against(label), fill=False, edgecolor="0.35")
     if patches <= NUMBERED**2:
         size = DIGITS + 1 if patches <= 25 else DIGITS - 0.5
-        _write(
+        write(
             panel, left + wide / 2, top + high / 2, label, ha="center", va="center", fontsize=size,
             bbox={"boxstyle": "square,pad=0.12", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
         )  # fmt: skip
 
 
-def _draw_tokens(page: Axes, left: float, top: float, boxes: Sequence[Box], layer: Layer) -> None:
+def draw_tokens(page: Axes, left: float, top: float, boxes: Sequence[Box], layer: Layer) -> None:
+    """Tokens in their lines, each in its colour with its value beneath; places in inches."""
     for box in boxes:
         label = layer.token_labels[box.token]
         corner = left + box.left, top - (box.line + 1) * LINE + 0.05
@@ -196,17 +199,18 @@ def _draw_tokens(page: Axes, left: float, top: float, boxes: Sequence[Box], laye
         _rectangle(page, *corner, box.width, LINE - 0.05, _against(label), facecolor=face, edgecolor="0.6")
         middle = corner[0] + box.width / 2
         back = {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0}
-        _write(page, middle, corner[1] + 0.215, box.label, ha="center", va="center", fontsize=box.size, bbox=back)
-        _write(page, middle, corner[1] + 0.075, label, ha="center", va="center", fontsize=DIGITS, bbox=back)
+        write(page, middle, corner[1] + 0.215, box.label, ha="center", va="center", fontsize=box.size, bbox=back)
+        write(page, middle, corner[1] + 0.075, label, ha="center", va="center", fontsize=DIGITS, bbox=back)
 
 
-def _draw_legend(page: Axes, left: float, bottom: float) -> None:
+def draw_legend(page: Axes, left: float, bottom: float) -> None:
+    """What the colours mean, from against to for."""
     steps = np.linspace(-1, 1, 9)
-    _write(page, left, bottom + 0.08, "against", va="center", fontsize=8)
+    write(page, left, bottom + 0.08, "against", va="center", fontsize=8)
     for place, strong in enumerate(steps):
         face = for_and_against(strong)
         _rectangle(page, left + 0.5 + 0.2 * place, bottom, 0.2, 0.16, strong < 0, facecolor=face, edgecolor="0.6")
-    _write(page, left + 0.58 + 0.2 * len(steps), bottom + 0.08, "for", va="center", fontsize=8)
+    write(page, left + 0.58 + 0.2 * len(steps), bottom + 0.08, "for", va="center", fontsize=8)
 
 
 def _rectangle(
@@ -220,7 +224,7 @@ def _rectangle(
         panel.add_patch(lines)
 
 
-def _panel(figure: Figure, left: float, bottom: float, wide: float, high: float) -> Axes:
+def panel_at(figure: Figure, left: float, bottom: float, wide: float, high: float) -> Axes:
     """Axes at a place in inches, with inches as data."""
     width, height = figure.get_size_inches()
     panel = figure.add_axes((left / width, bottom / height, wide / width, high / height))
@@ -229,7 +233,7 @@ def _panel(figure: Figure, left: float, bottom: float, wide: float, high: float)
     return panel
 
 
-def _write(panel: Axes, x: float, y: float, words: str, **look: object) -> None:
+def write(panel: Axes, x: float, y: float, words: str, **look: object) -> None:
     """Text as it stands: a dollar sign begins no formula."""
     panel.text(x, y, words, parse_math=False, **look)  # type: ignore[arg-type]
 
