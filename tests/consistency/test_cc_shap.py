@@ -206,14 +206,14 @@ def test_the_standard_error_is_the_spread_over_seeds():
 
 
 class Words:
-    """A tokenizer of words, for `shap`'s masker."""
+    """A tokenizer of words with the blanks before them, for `shap`'s masker."""
 
     sep_token = sep_token_id = mask_token = bos_token_id = None
     all_special_ids = ()
     special_tokens_map = MappingProxyType({})
 
     def __call__(self, text, return_offsets_mapping=False):
-        spans = [word.span() for word in re.finditer(r"\S+", text)]
+        spans = [word.span() for word in re.finditer(r"\s*\S+", text)]
         return {"input_ids": [hash(text[start:end]) for start, end in spans], "offset_mapping": spans}
 
 

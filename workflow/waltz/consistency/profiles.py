@@ -98,12 +98,15 @@ def compare(published: Game, equations: Game, least: float = LEAST) -> Compared:
         found = cc_shap(game.answer, game.explanation, profile, least)
         return _Number(found.value, found.standard_error, found.reason or found.standard_error_reason)
 
-    shares = [
-        _difference(*(share(game, side, profile) for game, profile in _told(published, equations)))
-        for side in ("answer", "explanation")
-    ]
+    told: tuple[tuple[Game, Profile], ...] = (
+        (published, "published"),
+        (equations, "equations"),
+        (equations, "published"),
+    )
     return Compared(
-        *shares, _difference(*(consistency(game, profile) for game, profile in _told(published, equations)))
+        t_shap_answer=_difference(*(share(game, "answer", profile) for game, profile in told)),
+        t_shap_explanation=_difference(*(share(game, "explanation", profile) for game, profile in told)),
+        cc_shap=_difference(*(consistency(game, profile) for game, profile in told)),
     )
 
 
@@ -124,12 +127,8 @@ def mean_difference(found: Sequence[Difference], clusters: Sequence[str], label:
     return Measure(float(np.mean(values)), len(values), *interval(draws, how.confidence))
 
 
-def _told(published: Game, equations: Game) -> list[tuple[Game, Profile]]:
-    """Each profile's arithmetic on its own values, and that of `published` on the values of `equations`."""
-    return [(published, "published"), (equations, "equations"), (equations, "published")]
-
-
 def _difference(published: _Number, equations: _Number, crossed: _Number) -> Difference:
+    """A number in both profiles, and by the arithmetic of `published` on the values of `equations`."""
     reasons = [
         f"{name}: {one.reason}" for name, one in (("published", published), ("equations", equations)) if one.reason
     ]
