@@ -189,5 +189,7 @@ def test_what_cannot_be_split_is_refused():
     tokenizer = byte_tokenizer(start=False)
     with pytest.raises(UserError, match="at least 4"):
         partition(TEXT, tokenizer, len, seed=0, rows=3)
+    with pytest.raises(UserError, match="is no seed"):
+        partition(TEXT, tokenizer, len, seed=-1)
     with pytest.raises(UserError, match="needs two"):
         partition("there", tokenizer, len, seed=0)

@@ -247,3 +247,6 @@ def test_models_made_by_hand(profile):
     # it heeds nothing but what asks it
     _, tail = explained(f"{question} Why is it so ?", [{"Why": 1.0}])
     assert cc_shap(answer, tail, profile).value is None
+    # its log-odds are infinite
+    _, sure = explained(f"{question} Why is it so ?", [{"Why": math.inf}])
+    assert cc_shap(answer, sure, profile).reason == "a value of the explanation is not a number"

@@ -52,6 +52,7 @@ def test_an_inserted_word_is_left_out():
     assert listed(stayed([1, 2, 3], [1, 9, 3])) == [[0, 2], [0, 2]]
     assert listed(stayed([(0, 0), (0, 1), 7], [(0, 0), (0, 1), 8, 7])) == [[0, 1, 2], [0, 1, 3]]
     assert listed(stayed([1], [2])) == [[], []]
+    assert listed(stayed([5, 5, 5], [5, 9, 5, 5])) == [[0, 1, 2], [0, 2, 3]]  # the longest block alone misses one
 
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 30), st.lists(st.integers(4, 6), max_size=4))

@@ -61,12 +61,14 @@ def partition(
     Returns:
         The values, which sum to v(all) - v(none).
     Raises:
-        UserError: The rows do not do for a split, or there are fewer than two pieces.
+        UserError: The rows do not do for a split, the seed is out of range, or there are fewer than two pieces.
     Source:
         CC-SHAP's released script for language models; Owen values with coalitions of a heuristic tree of tokens.
     """
     if rows < 4:
         raise UserError(f"rows: {rows} do not do for one split of a text; ask for at least 4")
+    if not 0 <= seed < 2**32:
+        raise UserError(f"attribution.seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
     masker = shap.maskers.Text(_Pieces(tokenizer, blanks), mask_token=MASK, collapse_mask_token=True)
     pieces = tuple(str(piece) for piece in masker.token_segments(text)[0])
     if len(pieces) < 2:
@@ -74,7 +76,7 @@ def partition(
     known = _Known(value)
     state = np.random.get_state()
     try:
-        with _interpreted():
+        with _interpreted(), np.errstate(invalid="ignore"):  # infinite log-odds make NaN, which CC-SHAP tells of
             np.random.seed(seed)
             explainer = shap.PartitionExplainer(known, masker)
             found = explainer([text], max_evals=rows, batch_size=BATCH, silent=True)

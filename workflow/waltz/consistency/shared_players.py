@@ -68,14 +68,8 @@ def stayed(before: Sequence[Hashable], after: Sequence[Hashable]) -> Places:
         after: Those after it.
     """
     begun = _begun_alike(before, after)
-    ended = _begun_alike(before[begun:][::-1], after[begun:][::-1])
-    middle = before[begun : len(before) - ended], after[begun : len(after) - ended]
-    found = SequenceMatcher(None, *middle, autojunk=False).get_matching_blocks()
-    blocks = [
-        (0, 0, begun),
-        *((begun + one, begun + other, size) for one, other, size in found),
-        (len(before) - ended, len(after) - ended, ended),
-    ]
+    found = SequenceMatcher(None, before[begun:], after[begun:], autojunk=False).get_matching_blocks()
+    blocks = [(0, 0, begun), *((begun + one, begun + other, size) for one, other, size in found)]
     places = [np.concatenate([np.arange(block[side], block[side] + block[2]) for block in blocks]) for side in (0, 1)]
     return places[0], places[1]
 
