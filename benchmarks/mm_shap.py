@@ -202,8 +202,8 @@ def speed(arguments: argparse.Namespace) -> None:
             )
             if precise is not None:
                 exact = attribute(precise, picture(), texts, asked)
-                error = max(np.abs(one.phi - other.phi).max() for one, other in zip(found, exact, strict=True))
-                print(f"  {arguments.dtype}: largest difference from float32 {error:.1e}")
+                apart = max(np.abs(one.phi - other.phi).max() for one, other in zip(found, exact, strict=True))
+                print(f"  {arguments.dtype}: largest difference from float32 {apart:.1e}")
     print(f"peak memory {peak_memory_mb()} MB, {torch.get_num_threads()} threads")
 
 
