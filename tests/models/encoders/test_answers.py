@@ -65,6 +65,7 @@ def test_logits_of_many_questions_are_those_of_each(load):
     assert len({tuple(row) for row in found.tolist()}) == 3
 
 
+@torch.no_grad()
 def test_a_biased_head_gives_its_favourite(load):
     encoder = load(ANSWERS)
     last = encoder.network.answer_head.logit_fc[-1]

@@ -18,7 +18,7 @@ HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 def encoder_named(name: str) -> ModelSpec:
     """An encoder by its registered name, by its folder in transformers format, or by its hub id.
 
-    The kind of a folder or hub id is its config's `model_type`; of a hub id without `@revision` the newest is taken,
+    The kind of a folder or hub id is what its config says; of a hub id without `@revision` the newest is taken,
     and its commit noted.
 
     Raises:
@@ -31,16 +31,19 @@ def encoder_named(name: str) -> ModelSpec:
         kind = registered()[name].kind
         raise UserError(f"{name}: is of kind {kind}, no alignment encoder; `waltz models` lists those")
     folder = Path(name).expanduser()
-    if not folder.is_dir() and not HUB_ID.fullmatch(name):
+    if folder.is_dir():
+        weights = str(folder)
+        return ModelSpec(name, kind_of(weights, ""), weights, "local", masked_token=_stand_in(weights, {}))
+    if not HUB_ID.fullmatch(name):
         raise UserError(f"{name}: no registered encoder{nearest(name, known)}, folder or hub id; see `waltz models`")
-    weights, _, revision = (str(folder), "", "local") if folder.is_dir() else name.partition("@")
-    options = {} if revision == "local" else {"revision": revision or "main"}
-    kind = kind_of(weights, options.get("revision", revision))
-    if revision != "local":
-        config = transformers.AutoConfig.from_pretrained(weights, **options)
-        revision = config._commit_hash or options["revision"]
-        options = {"revision": revision}
-    return ModelSpec(name, kind, weights, revision, masked_token=_stand_in(weights, options))
+    weights, _, said = name.partition("@")
+    try:
+        kind = kind_of(weights, said or "main")
+    except UserError as error:
+        raise UserError(f"{name}: no registered encoder{nearest(name, known)}; {error}") from None
+    config = transformers.AutoConfig.from_pretrained(weights, revision=said or "main")
+    revision = config._commit_hash or said or "main"
+    return ModelSpec(name, kind, weights, revision, masked_token=_stand_in(weights, {"revision": revision}))
 
 
 def nearest(given: str, known: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ def load(spec: ModelSpec, device: Device) -> LateFusion:
         **common,
         longest=network.config.text_config.max_position_embeddings,
         spare=EXCLAMATION,
-        scale=float(network.logit_scale.exp()),
+        scale=float(network.logit_scale.detach().exp()),
         images=pooled,
     )
 
