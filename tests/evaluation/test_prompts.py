@@ -9,15 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.text import slice_of
-from waltz.evaluation.prompts import Voice, equations, published, render, without_template, worded
+from waltz.evaluation.prompts import Voice, equations, published, render, said, without_template, worded
 from waltz.evaluation.questions import Question
-from waltz.evaluation.wording import FREE, KINDS, RESOURCE, read_wording
+from waltz.evaluation.wording import FREE, INSTEAD, KINDS, RESOURCE, prompt_of, read_wording
 from waltz.models.decoders.decoder import Turn
 
 SNAPSHOTS = Path(__file__).parent / "prompts"
@@ -86,6 +85,8 @@ def snapshots() -> dict[str, str]:
     files = {f"published-{family}.txt": snapshot(published(family), TEXTS) for family in LLMS}
     files |= {f"published-{family}.txt": snapshot(published(family), IMAGES) for family in VLMS}
     files["equations-texts.txt"] = snapshot(equations(chat), TEXTS)
+    scenes = equations(chat, read_wording("equations", RESOURCE / "scenes.yaml"))
+    files["scenes.txt"] = snapshot(scenes, IMAGES)
     files["equations-images.txt"] = snapshot(equations(chat), IMAGES)
     return files
 
@@ -252,9 +253,12 @@ def test_what_cannot_be_asked_is_told() -> None:
     ("profile", "old", "new", "message"),
     [
         ("equations", "{caption}", "{captain}", r"forms: single: \{captain\} is none of caption"),
-        ("equations", "    cot-attributed: *cot\n", "", "turns: choice: prompt 'cot-attributed' is missing"),
-        ("equations", "remark:", "remarks:", "'remark' is missing"),
-        ("equations", '- user: "{input}"', '- user: "nothing"', "names {input} 0 times"),
+        ("equations", "    cot-continued:", "    cot-carried-on:", "turns: choice: prompt 'cot-carried-on' is unknown"),
+        ("equations", "remark:", "remarks:", "key 'remarks' is unknown"),
+        ("equations", "remark: ", "remark: 5 #", "'remark' is no text"),
+        ("equations", 'lead: "Sentence "', "said: {A: yes}", "'said' is no mapping of labels to texts"),
+        ("equations", 'lead: "Sentence "', 'leads: "Sentence "', "comve: unknown key 'leads'"),
+        ("equations", '- user: "{input}"', '- user: "nothing"', r"choice: answer: does not name \{input\}"),
         ("equations", '- user: "{input}"', '- usher: "{input}"', "'usher' is none of system, user, assistant"),
         ("published", "script: texts\n    tail: bare", "script: tests\n    tail: bare", "'script' is none of texts"),
         ("published", "tail: two", "tail: three", "mplug-owl3: 'tail' is none of bare, less-two, two"),
@@ -274,15 +278,36 @@ def test_a_broken_prompt_file_is_told(tmp_path: Path, profile: str, old: str, ne
     assert "\n" not in str(told.value)
 
 
-def test_a_changed_prompt_is_what_is_asked(tmp_path: Path) -> None:
+def test_a_file_over_the_profile_s_changes_what_it_holds_and_no_more(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    read = yaml.safe_load((RESOURCE / "equations.yaml").read_text(encoding="utf-8"))
-    read["turns"]["free"]["caption"] = [{"user": "What is here?"}]
-    path.write_text(yaml.safe_dump(read), encoding="utf-8")
-    voice = equations(chat, read_wording("equations", path))
-    assert render("caption", IMAGES["open"], voice).turns == (Turn("user", "What is here?", image=True),)
+    path.write_text("turns:\n  free:\n    caption: [{user: What}]\n", encoding="utf-8")
+    own, mine = read_wording("equations"), read_wording("equations", path)
+    asked = render("caption", IMAGES["open"], equations(chat, mine))
+    assert asked.turns == (Turn("user", "What", image=True),)
+    assert mine.forms == own.forms
+    assert render("answer", TEXTS["esnli"], equations(chat, mine)) == render("answer", TEXTS["esnli"], equations(chat))
     with pytest.raises(UserError, match="no such prompt file"):
         read_wording("equations", tmp_path / "theirs.yaml")
+
+
+def test_a_kind_that_a_file_leaves_out_is_asked_as_another() -> None:
+    assert [prompt_of({"answer": 1, "cot": 2}, kind) for kind in ("answer-attributed-cot", "cot-attributed")] == [1, 2]
+    assert prompt_of({"answer": 1, "answer-attributed": 2}, "answer-attributed-cot") == 2
+    assert set(INSTEAD) | set(INSTEAD.values()) <= set(KINDS)
+
+
+def test_the_decoder_of_the_scenes_is_asked_as_it_was_trained() -> None:
+    voice = equations(chat, read_wording("equations", RESOURCE / "scenes.yaml"))
+    pair = "Which sentence describes the image? A: A dog. B: A cat. Answer A or B."
+    assert render("answer", IMAGES["pairwise"], voice).turns == (Turn("user", pair, image=True),)
+    assert said(IMAGES["single"], voice.wording, "B") == "no"
+    assert said(IMAGES["pairwise"], voice.wording, "B") == "B"
+    judged = render("cot", IMAGES["single"], voice, {"biased": "B"})
+    assert judged.turns[0].text.endswith(' "A dog." Answer yes or no. Describe the image. I think the answer is no.')
+    after = render("answer-after-cot", IMAGES["pairwise"], voice, {"reasoning": "a dog"})
+    assert after.item is not None
+    assert slice_of(after.text, after.item) == pair
+    assert after.text.count(pair) == 2
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from string import Formatter
 from waltz.core.errors import UserError
 from waltz.core.text import Span
 from waltz.evaluation.questions import Question
-from waltz.evaluation.wording import FREE, KINDS, Family, Wording, read_wording
+from waltz.evaluation.wording import FREE, KINDS, Family, Wording, prompt_of, read_wording
 from waltz.models.decoders.decoder import Turn
 
 SENTINEL = "\ue000item\ue001"
@@ -118,6 +118,11 @@ def worded(question: Question, wording: Wording) -> tuple[str, dict[str, Span]]:
     return text, spans
 
 
+def said(question: Question, wording: Wording, label: str) -> str:
+    """How a label of a question is said: by its letter, unless the form says it otherwise."""
+    return wording.forms[question.form].said.get(label, label)
+
+
 def render(kind: str, question: Question | None, voice: Voice, given: Mapping[str, str] | None = None) -> Asked:
     """A prompt of one kind, in the words and the markers of one voice.
 
@@ -137,6 +142,8 @@ def render(kind: str, question: Question | None, voice: Voice, given: Mapping[st
     if question is None and kind not in FREE:
         raise ValueError(f"a prompt of the kind {kind!r} needs a question")
     given = dict(given or {})
+    if question is not None and question.form in voice.wording.forms:
+        given |= {name: said(question, voice.wording, given[name]) for name in ("answer", "biased") if name in given}
     form = voice.wording.forms[question.form] if question and question.form in voice.wording.forms else None
     words, fields = ("", {}) if question is None or kind in FREE else worded(question, voice.wording)
     if "input" in given:
@@ -165,7 +172,7 @@ def _published(kind: str, manner: str, words: str, filled: Mapping[str, str], im
     if manner not in script:
         raise UserError(f"the model family {voice.family!r} has no published prompt for open questions")
     values = {**family.markers, **filled, "first_begin": _first_begin(family, image, voice)}
-    prompt = script[manner][kind]
+    prompt = prompt_of(script[manner], kind)
     if "text" in prompt:
         return _apart(_fill(prompt["text"], values, kind))
     then = ""
@@ -190,11 +197,12 @@ def _equations(kind: str, manner: str, words: str, filled: Mapping[str, str], im
         raise ValueError("the voice has neither a family nor a chat template")
 
     def conversation(item: str) -> tuple[Turn, ...]:
-        said = [next(iter(turn.items())) for turn in voice.wording.scripts["turns"][manner][kind]]
-        shown = next((place for place, (speaker, _) in enumerate(said) if speaker == "user"), None) if image else None
+        prompt = prompt_of(voice.wording.scripts["turns"][manner], kind)
+        spoken = [next(iter(turn.items())) for turn in prompt]
+        shown = next((place for place, (speaker, _) in enumerate(spoken) if speaker == "user"), None) if image else None
         values = {**filled, "input": item}
         return tuple(
-            Turn(speaker, _fill(text, values, kind), place == shown) for place, (speaker, text) in enumerate(said)
+            Turn(speaker, _fill(text, values, kind), place == shown) for place, (speaker, text) in enumerate(spoken)
         )
 
     turns = conversation(words)
@@ -202,6 +210,7 @@ def _equations(kind: str, manner: str, words: str, filled: Mapping[str, str], im
     if manner == "free":
         return Asked(text, Span(start=0, end=len(text)), Span(start=len(text), end=len(text)), None, turns=turns)
     before, found, after = voice.template(conversation(SENTINEL)).partition(SENTINEL)
+    after = after.replace(SENTINEL, words)
     if not found or before + words + after != text:
         raise UserError("the chat template changes the words of an item, so its tokens cannot be told from the others")
     item = Span(start=len(before), end=len(before) + len(words))

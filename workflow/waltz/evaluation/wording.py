@@ -32,6 +32,15 @@ FREE = ("why-nonsense", "add-mistake", "paraphrase", "same-meaning", "vqascore",
 
 KINDS = (*ASKING, *FREE)
 
+INSTEAD = {
+    "answer-attributed": "answer",
+    "answer-attributed-cot": "answer-attributed",
+    "post-hoc-edited": "post-hoc",
+    "cot-attributed": "cot",
+    "answer-after-given-cot": "answer-after-cot",
+}
+"""Kinds that a prompt file may leave out, and the kind that is asked instead."""
+
 MANNERS = {"choice": ASKING, "open": ASKING, "free": FREE}
 """Kinds by how they are answered: by a label, in words, or apart from any question."""
 
@@ -63,11 +72,13 @@ class Form:
         text: Names fields of the question in braces.
         lead: Stands before the label in an answer.
         manner: `choice` or `open`.
+        said: How a label is said where it is not by its letter, by letter.
     """
 
     text: str
     lead: str
     manner: str
+    said: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,7 @@ class Wording:
         profile: `equations` or `published`.
         forms: Forms of question by name.
         remark: The biasing remark; names `biased`.
+        affirms: The answer to `vqascore` whose probability is the score.
         scripts: Prompts by script, manner and kind; the one script of `equations` is named `turns`.
         families: Families of models by name; none in `equations`.
     """
@@ -101,6 +113,7 @@ class Wording:
     profile: str
     forms: Mapping[str, Form]
     remark: str
+    affirms: str
     scripts: Mapping[str, Script]
     families: Mapping[str, Family]
 
@@ -110,11 +123,48 @@ def read_wording(profile: str, path: str | Path | None = None) -> Wording:
 
     Args:
         profile: `equations` or `published`.
-        path: Another prompt file than the profile's own.
+        path: A file with prompts that stand in the place of the profile's own; what it leaves out is theirs.
     Raises:
-        UserError: The file is missing, is no YAML, lacks a prompt, or names a field that nothing fills.
+        UserError: A file is missing, is no YAML, holds an unknown key, or names a field that nothing fills.
     """
-    path = RESOURCE / f"{profile}.yaml" if path is None else Path(path)
+    own = RESOURCE / f"{profile}.yaml"
+    read = _read(own)
+    if path is None:
+        path = own
+    else:
+        path = Path(path)
+        read = _merged(read, _read(path))
+    asks = "turns" if profile == "equations" else "scripts"
+    known = {"forms", "remark", "affirms", *(("turns",) if profile == "equations" else ("scripts", "families"))}
+    if odd := sorted(set(read) ^ known):
+        raise UserError(f"{path}: key {odd[0]!r} is {'unknown' if odd[0] in read else 'missing'}")
+    texts = {key: read[key] for key in ("remark", "affirms")}
+    parts = {key: read[key] for key in sorted(known - set(texts))}
+    for key, kind, what in [*((key, str, "text") for key in texts), *((key, dict, "mapping") for key in parts)]:
+        if not isinstance(read[key], kind):
+            raise UserError(f"{path}: {key!r} is no {what}")
+    _check(texts["remark"], {"biased"}, f"{path}: remark")
+    forms = {name: _form(name, entry, path) for name, entry in parts["forms"].items()}
+    if missing := sorted(set(FIELDS) - set(forms)):
+        raise UserError(f"{path}: forms: {missing[0]} is missing")
+    if profile == "equations":
+        _whole(parts[asks], tuple(MANNERS), f"{path}: turns", _check_turns)
+        return Wording(profile, forms, **texts, scripts={"turns": parts[asks]}, families={})
+    families = {name: _family(name, entry, parts[asks], path) for name, entry in parts["families"].items()}
+    for name, script in parts[asks].items():
+        manners = [manner for manner in MANNERS if isinstance(script, dict) and manner in script]
+        _whole(script, {"choice", "free", *manners}, f"{path}: scripts: {name}", _check_prompt)
+    return Wording(profile, forms, **texts, scripts=parts[asks], families=families)
+
+
+def prompt_of(prompts: Mapping[str, Any], kind: str) -> Any:
+    """The prompt of a kind among those of one manner, or of the kind that is asked instead."""
+    while kind not in prompts:
+        kind = INSTEAD[kind]
+    return prompts[kind]
+
+
+def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{path}: no such prompt file")
     try:
@@ -122,31 +172,17 @@ def read_wording(profile: str, path: str | Path | None = None) -> Wording:
     except yaml.YAMLError as error:
         raise UserError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(read, dict):
-        raise UserError(f"{path}: expected the keys forms, remark and prompts")
-    forms = {name: _form(name, entry, path) for name, entry in _part(read, "forms", path).items()}
-    remark = read.get("remark")
-    if not isinstance(remark, str):
-        raise UserError(f"{path}: 'remark' is missing or no text")
-    _check(remark, {"biased"}, f"{path}: remark")
-    if missing := sorted(set(FIELDS) - set(forms)):
-        raise UserError(f"{path}: forms: {missing[0]} is missing")
-    if profile == "equations":
-        turns = _part(read, "turns", path)
-        _whole(turns, ("choice", "open", "free"), f"{path}: turns", _check_turns)
-        return Wording(profile, forms, remark, {"turns": turns}, {})
-    scripts = _part(read, "scripts", path)
-    families = {name: _family(name, entry, scripts, path) for name, entry in _part(read, "families", path).items()}
-    for name, script in scripts.items():
-        manners = [manner for manner in MANNERS if manner in script] if isinstance(script, dict) else []
-        _whole(script, ["choice", "free", *manners], f"{path}: scripts: {name}", _check_prompt)
-    return Wording(profile, forms, remark, scripts, families)
+        raise UserError(f"{path}: expected a mapping, as in {RESOURCE / 'equations.yaml'}")
+    return read
 
 
-def _part(read: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
-    part = read.get(key)
-    if not isinstance(part, dict):
-        raise UserError(f"{path}: {key!r} is missing or no mapping")
-    return part
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """One mapping over another, mappings inside them likewise."""
+    merged = dict(below)
+    for key, value in above.items():
+        inside = merged.get(key)
+        merged[key] = _merged(inside, value) if isinstance(inside, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def _form(name: str, entry: Any, path: Path) -> Form:
@@ -156,7 +192,12 @@ def _form(name: str, entry: Any, path: Path) -> Form:
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
         raise UserError(f"{place}: 'text' is missing or no text")
     _check(entry["text"], FIELDS[name], place)
-    return Form(entry["text"], entry.get("lead", ""), entry.get("manner", "choice"))
+    if odd := sorted(set(entry) - {"text", "lead", "manner", "said"}):
+        raise UserError(f"{place}: unknown key {odd[0]!r}; there are lead, manner, said, text")
+    said = entry.get("said", {})
+    if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
+        raise UserError(f"{place}: 'said' is no mapping of labels to texts; write yes and no in quotation marks")
+    return Form(entry["text"], entry.get("lead", ""), entry.get("manner", "choice"), said)
 
 
 def _family(name: str, entry: Any, scripts: Mapping[str, Any], path: Path) -> Family:
@@ -177,7 +218,7 @@ def _whole(script: Any, manners: Any, place: str, check: Any) -> None:
         prompts = script.get(manner) if isinstance(script, dict) else None
         if not isinstance(prompts, dict):
             raise UserError(f"{place}: {manner!r} is missing or no mapping")
-        if odd := sorted(set(MANNERS[manner]) ^ set(prompts)):
+        if odd := sorted((set(MANNERS[manner]) - set(INSTEAD) - set(prompts)) | (set(prompts) - set(MANNERS[manner]))):
             what = "unknown" if odd[0] in prompts else "missing"
             raise UserError(f"{place}: {manner}: prompt {odd[0]!r} is {what}")
         for kind, prompt in prompts.items():
@@ -192,9 +233,9 @@ def _check_turns(turns: Any, prompts: Mapping[str, Any], manner: str, place: str
         if speaker not in SPEAKERS or not isinstance(text, str):
             raise UserError(f"{place}: {speaker!r} is none of {', '.join(SPEAKERS)}, or says no text")
         _check(text, GIVEN | PARTS, place)
-    named = sum(text.count("{input}") for turn in turns for text in turn.values())
+    named = any("{input}" in text for turn in turns for text in turn.values())
     if named != (manner != "free"):
-        raise UserError(f"{place}: names {{input}} {named} times, not {int(manner != 'free')}")
+        raise UserError(f"{place}: {'names' if named else 'does not name'} {{input}}")
 
 
 def _check_prompt(prompt: Any, prompts: Mapping[str, Any], manner: str, place: str) -> None:
