@@ -14,6 +14,9 @@ from waltz.evaluation.metrics import Resampling, Sampled
 
 Row = Mapping[str, Any]
 
+CONSTANT = 1e-12
+"""Values that lie no further apart than this are the same but for rounding."""
+
 
 def consistent(rows: Sequence[Row], clusters: Sequence[str], label: str, how: Resampling) -> Sampled:
     """Share of items that a test finds consistent.
@@ -55,7 +58,7 @@ def correlation(verdicts: Mapping[str, int | None], scores: Mapping[str, float |
     values = {verdict for verdict, _ in pairs}
     if len(values) == 1:
         return Measure(None, n, reason=f"the test is constant: all {n} verdicts are {values.pop()}")
-    if np.ptp([score for _, score in pairs]) == 0:
+    if np.ptp([score for _, score in pairs]) <= CONSTANT:
         return Measure(None, n, reason=f"CC-SHAP is constant: {pairs[0][1]} for all {n} items")
     found = stats.pointbiserialr([verdict for verdict, _ in pairs], [score for _, score in pairs])
     return Measure(float(found.statistic), n)
