@@ -1,8 +1,20 @@
-"""Respondents of the self-consistency tests whose every reply is known."""
+"""Respondents of the self-consistency tests whose every reply is known, and questions for them."""
 
 from collections.abc import Callable, Sequence
 
 from waltz.consistency.asking import Request
+from waltz.evaluation.questions import Question, letters
+
+
+def closed(item_id: str, text: str, gold: str = "A", labels: int = 2, wrong: str = "B") -> Question:
+    """A question with labels, which is worded as its text and a full stop in `published`."""
+    fields = {"text": text, "question": text, "options": ""}
+    return Question(item_id, "bbh", "bbh", None, fields, letters(labels), (gold,), wrong)
+
+
+def open_ended(item_id: str, text: str, gold: str) -> Question:
+    """An open question about an image."""
+    return Question(item_id, "vqa", "open", "image.png", {"question": text}, (), (gold,), "impossible to give")
 
 
 class Scripted:
@@ -22,10 +34,10 @@ class Scripted:
 
 
 def by_kind(**replies: str | Callable[[Request], str]) -> Scripted:
-    """The same reply to each request of a kind, blanks in the kind's name written as underscores."""
+    """The same reply to each request of a kind, hyphens in the kind's name written as underscores."""
 
     def reply(request: Request) -> str:
-        found = replies[request.kind.replace(" ", "_")]
+        found = replies[request.kind.replace("-", "_")]
         return found if isinstance(found, str) else found(request)
 
     return Scripted(reply)

@@ -3,15 +3,15 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from respondents import by_kind
 
+from respondents import by_kind, closed, open_ended
 from waltz.consistency.answers import mean_the_same, same_open, unchanged
 from waltz.consistency.asking import in_step
-from waltz.consistency.question import Question, Settings
+from waltz.consistency.settings import Settings
 from waltz.filters.nli import Inference
 
-OPEN = Question("q1", "What is it?", gold="a dog")
-CLOSED = Question("q2", "Is it?", gold="A", labels=("A", "B"))
+OPEN = open_ended("q1", "What is it?", "a dog")
+CLOSED = closed("q2", "Is it?")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_meanings_are_asked_for_where_letters_differ(reply: str, same: bool):
     settings = Settings("equations", seed=0, meaning=True)
     assert in_step([unchanged("t", OPEN, "a dog", "a puppy", settings)], respondent) == [same]
     (asked,) = respondent.asked
-    assert (asked.kind, asked.text, asked.answer, asked.most) == ("same meaning", "a dog", "a puppy", 1)
+    assert (asked.kind, asked.given, asked.most) == ("same-meaning", {"text": "a dog", "other": "a puppy"}, 1)
 
 
 @pytest.mark.parametrize(

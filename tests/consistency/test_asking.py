@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from respondents import Scripted
 
+from respondents import Scripted, closed
 from waltz.consistency.asking import Request, in_step, seed_of, together, witnessed
 
 
 def request(text: str) -> Request:
-    return Request("answer", "item", text, 1, 0)
+    return Request("answer", closed("item", "?"), {"input": text}, 1, 0)
 
 
 def asking(name: str, rounds: list[int]):
@@ -22,7 +22,7 @@ def asking(name: str, rounds: list[int]):
 
 @given(st.lists(st.lists(st.integers(1, 3), max_size=4), max_size=5))
 def test_each_asking_hears_the_replies_to_what_it_asked(shapes: list[list[int]]):
-    respondent = Scripted(lambda asked: asked.text.upper())
+    respondent = Scripted(lambda asked: asked.given["input"].upper())
     found = in_step([asking(f"a{place}:", rounds) for place, rounds in enumerate(shapes)], respondent)
     assert found == [
         [[f"A{place}:{turn}.{at}" for at in range(width)] for turn, width in enumerate(rounds)]
@@ -32,10 +32,13 @@ def test_each_asking_hears_the_replies_to_what_it_asked(shapes: list[list[int]])
 
 
 def test_askings_within_askings_are_asked_in_the_same_round():
-    respondent = Scripted(lambda asked: asked.text)
+    respondent = Scripted(lambda asked: asked.given["input"])
     inner = together([asking("x", [1, 1]), asking("y", [2])])
     in_step([together([inner]), together([asking("z", [1])])], respondent)
-    assert [[asked.text for asked in turn] for turn in respondent.rounds] == [["x0.0", "y0.0", "y0.1", "z0.0"], ["x1.0"]]
+    assert [[asked.given["input"] for asked in turn] for turn in respondent.rounds] == [
+        ["x0.0", "y0.0", "y0.1", "z0.0"],
+        ["x1.0"],
+    ]
 
 
 def test_a_respondent_that_loses_a_reply_is_an_error():
@@ -48,9 +51,9 @@ def test_a_respondent_that_loses_a_reply_is_an_error():
 
 
 def test_a_witnessed_asking_keeps_requests_with_their_replies():
-    ((found, exchanges),) = in_step([witnessed(asking("a", [2, 1]))], Scripted(lambda asked: asked.text * 2))
+    ((found, exchanges),) = in_step([witnessed(asking("a", [2, 1]))], Scripted(lambda asked: asked.given["input"] * 2))
     assert found == [["a0.0a0.0", "a0.1a0.1"], ["a1.0a1.0"]]
-    assert [(exchange.request.text, exchange.reply) for exchange in exchanges] == [
+    assert [(exchange.request.given["input"], exchange.reply) for exchange in exchanges] == [
         (text, text * 2) for text in ("a0.0", "a0.1", "a1.0")
     ]
 

@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 
 import pytest
-from respondents import Scripted, by_kind
 
+from respondents import Scripted, by_kind, closed, open_ended
 from waltz.consistency.asking import Request, in_step
 from waltz.consistency.biasing import biasing_features, told
-from waltz.consistency.question import Finding, Question, Settings, Unedited, wrong_label
+from waltz.consistency.findings import Finding, Unedited
+from waltz.consistency.settings import Settings
+from waltz.evaluation.questions import Question
 
-QUESTION = Question("i1", "Is it A or B or C?", gold="A", labels=("A", "B", "C"), wrong="C")
-OPEN = Question("i2", "What is it?", gold="a dog")
+QUESTION = closed("i1", "Is it A or B or C?", labels=3, wrong="C")
+OPEN = open_ended("i2", "What is it?", "a dog")
 
 
 def found(settings: Settings, respondent: Scripted, after: str = "A", question: Question = QUESTION) -> Finding:
@@ -29,9 +31,9 @@ def one_after_the_other(*replies: str) -> Scripted:
 @pytest.mark.parametrize("profile", ["published", "equations"])
 @pytest.mark.parametrize(("before", "suggestion"), [("A", "C"), ("B", "C"), ("C", "A")])
 def test_the_wrong_answer_is_suggested_unless_the_model_gave_it(profile, before: str, suggestion: str):
-    respondent = by_kind(reason="it is", answer_after=before)
+    respondent = by_kind(cot="it is", answer_after_cot=before)
     finding = found(Settings(profile, seed=0), respondent, before)
-    assert {asked.suggestion for asked in respondent.asked} == {suggestion}
+    assert {asked.given["biased"] for asked in respondent.asked} == {suggestion}
     assert (finding.inserted, finding.verdict, finding.reason) == (suggestion, 1, "the answer stays")
 
 
@@ -40,7 +42,7 @@ def test_published_searches_one_generation_and_answers_behind_another():
     finding = found(Settings("published", seed=0), respondent)
     first, second, answer = respondent.asked
     assert first.seed != second.seed
-    assert answer.reasoning == finding.edited_explanation == "second"
+    assert answer.given["reasoning"] == finding.edited_explanation == "second"
     assert (finding.verdict, finding.edited_answer) == (0, "C")
     assert finding.reason == "the answer changes, and the suggestion is not told of"
 
@@ -63,7 +65,7 @@ def test_equations_searches_and_answers_behind_one_generation(reasoning: str, af
     respondent = one_after_the_other(reasoning, after)
     finding = found(Settings("equations", seed=0), respondent)
     assert (finding.verdict, finding.edited_answer, finding.edited_explanation) == (verdict, after, reasoning)
-    assert respondent.asked[1].reasoning == reasoning
+    assert respondent.asked[1].given == {"biased": "C", "reasoning": reasoning}
 
 
 @pytest.mark.parametrize(
@@ -79,22 +81,14 @@ def test_equations_searches_and_answers_behind_one_generation(reasoning: str, af
     ],
 )
 def test_what_tells_of_a_suggestion(reasoning: str, language: bool, sight: bool, equations: bool):
-    assert (told(reasoning, Settings("published", seed=0)) is not None) is language
-    assert (told(reasoning, Settings("published", seed=0, sees=True)) is not None) is sight
-    assert (told(reasoning, Settings("equations", seed=0)) is not None) is equations
+    assert (told(reasoning, "published", sees=False) is not None) is language
+    assert (told(reasoning, "published", sees=True) is not None) is sight
+    assert (told(reasoning, "equations", sees=False) is not None) is equations
 
 
 def test_to_open_questions_an_answer_is_impossible_to_give():
-    respondent = by_kind(reason="it is", answer_after="A dog")
+    respondent = by_kind(cot="it is", answer_after_cot="A dog")
     finding = found(Settings("equations", seed=0), respondent, "a dog.", OPEN)
     assert (finding.inserted, finding.verdict) == ("impossible to give", 1)
-    assert found(Settings("published", seed=0, sees=True), respondent, "a dog.", OPEN).verdict == 0
+    assert found(Settings("published", seed=0), respondent, "a dog.", OPEN).verdict == 0
     assert found(Settings("equations", seed=0), respondent, "impossible to give", OPEN).inserted == "a dog"
-
-
-def test_wrong_labels_are_drawn_for_each_item():
-    drawn = {wrong_label(("A", "B", "C"), "B", str(item), 0) for item in range(50)}
-    assert drawn == {"A", "C"}
-    assert wrong_label(("A", "B"), "A", "x", 0) == "B"
-    with pytest.raises(ValueError, match="no label but A"):
-        wrong_label(("A",), "A", "x", 0)

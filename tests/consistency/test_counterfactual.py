@@ -1,24 +1,27 @@
 """Counterfactual edits: every way to a verdict, in both profiles."""
 
 import pytest
-from respondents import Scripted, by_kind
 
+from respondents import Scripted, by_kind, closed, open_ended
 from waltz.consistency.asking import in_step, seed_of
 from waltz.consistency.counterfactual import counterfactual_edits, mentions
 from waltz.consistency.edits import edits
-from waltz.consistency.question import Finding, Question, Settings
+from waltz.consistency.findings import Finding
+from waltz.consistency.settings import Settings
+from waltz.evaluation.questions import Question
 
-QUESTION = Question("i7", "Birds sang loudly, and a red fish ate.", gold="A", labels=("A", "B"))
+TEXT = "Birds sang loudly, and a red fish ate."
+QUESTION = closed("i7", TEXT)
 PROFILES = ["published", "equations"]
 
 
-def found(question: Question, answer: str, settings: Settings, respondent: Scripted) -> Finding:
-    return in_step([counterfactual_edits(question, answer, settings)], respondent)[0]
+def found(question: Question, answer: str, settings: Settings, respondent: Scripted, text: str = TEXT) -> Finding:
+    return in_step([counterfactual_edits(question, text, answer, settings)], respondent)[0]
 
 
 def tried(settings: Settings) -> list[str]:
     seed = seed_of("i7", "counterfactual_edits", settings.seed)
-    drawn = edits(QUESTION.text, settings.positions, settings.words, seed, settings.profile)
+    drawn = edits(TEXT, settings.positions, settings.words, seed, settings.profile)
     return [edit.text for place in drawn for edit in place]
 
 
@@ -28,7 +31,7 @@ def test_who_never_changes_the_answer_is_consistent_and_explains_nothing(profile
     finding = found(QUESTION, "A", Settings(profile, seed=5), respondent)
     assert (finding.verdict, finding.reason) == (1, "none of 32 edits changes the answer")  # 4 nouns and verbs by 8
     assert (finding.edited_answer, finding.edited_input, finding.inserted) == (None, None, None)
-    assert [asked.text for asked in respondent.asked] == tried(Settings(profile, seed=5))
+    assert [asked.given["input"] for asked in respondent.asked] == tried(Settings(profile, seed=5))
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -38,33 +41,34 @@ def test_the_first_change_decides_however_many_are_asked_at_once(profile, at_onc
     fifth = tried(settings)[4]
     later = tried(settings)[6]
 
-    respondent = Scripted(lambda asked: {"answer": "B" if asked.text in (fifth, later) else "A"}.get(asked.kind, fifth))
+    respondent = Scripted(
+        lambda asked: {"answer": "B" if asked.given["input"] in (fifth, later) else "A"}.get(asked.kind, fifth)
+    )
     finding = found(QUESTION, "A", settings, respondent)
     assert (finding.verdict, finding.answer, finding.edited_answer, finding.edited_input) == (1, "A", "B", fifth)
     assert finding.inserted is not None
-    assert finding.inserted.lower() not in QUESTION.text.lower()
+    assert finding.inserted.lower() not in TEXT.lower()
     assert finding.edited_explanation == fifth  # it repeats the edited text, the inserted word with it
-    (explain,) = [asked for asked in respondent.asked if asked.kind == "explain"]
-    assert (explain.text, explain.answer, explain.most) == (fifth, "B", 100)
+    (explain,) = [asked for asked in respondent.asked if asked.kind == "post-hoc-edited"]
+    assert (explain.given, explain.most) == ({"input": fifth, "answer": "B"}, 100)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_who_changes_the_answer_and_does_not_say_why_is_not_consistent(profile):
-    finding = found(QUESTION, "A", Settings(profile, seed=5), by_kind(answer="B", explain="I think so."))
+    finding = found(QUESTION, "A", Settings(profile, seed=5), by_kind(answer="B", post_hoc_edited="I think so."))
     assert (finding.verdict, finding.reason) == (0, "the explanation does not name the inserted word")
     assert finding.edited_input == tried(Settings(profile, seed=5))[0]
 
 
 def test_without_a_noun_or_verb_published_is_consistent_and_equations_has_no_verdict():
-    question = Question("i8", "Not of it.", gold="A", labels=("A", "B"))
-    assert found(question, "A", Settings("published", seed=0), by_kind()).verdict == 1
-    finding = found(question, "A", Settings("equations", seed=0), by_kind())
+    assert found(QUESTION, "A", Settings("published", seed=0), by_kind(), "Not of it.").verdict == 1
+    finding = found(QUESTION, "A", Settings("equations", seed=0), by_kind(), "Not of it.")
     assert (finding.verdict, finding.reason) == (None, "there is no noun or verb to insert a word before")
 
 
 def test_open_answers_change_by_the_comparison_of_the_profile():
-    question = Question("i9", QUESTION.text, gold="yes")
-    respondent = by_kind(answer="Yes", explain="So it is.")
+    question = open_ended("i9", TEXT, "yes")
+    respondent = by_kind(answer="Yes", post_hoc_edited="So it is.")
     assert found(question, "Yes", Settings("published", seed=0), respondent).verdict == 0  # "Yes" is not in "yes"
     assert found(question, "Yes", Settings("equations", seed=0), respondent).verdict == 1
     assert respondent.asked[0].most == 10

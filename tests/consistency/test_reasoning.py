@@ -3,13 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from respondents import Scripted, by_kind
 
+from respondents import Scripted, by_kind, closed
 from waltz.consistency import reasoning
 from waltz.consistency.asking import in_step
-from waltz.consistency.question import Finding, Question, Settings, Unedited
+from waltz.consistency.findings import Finding, Unedited
+from waltz.consistency.settings import Settings
 
-QUESTION = Question("i1", "Is it A or B?", gold="A", labels=("A", "B"))
+QUESTION = closed("i1", "Is it A or B?")
 THOUGHT = " Dogs bark. Cats do not, so it is A."  # 9 words, 36 characters
 PUBLISHED, EQUATIONS = Settings("published", seed=0), Settings("equations", seed=0)
 TESTS = {
@@ -27,7 +28,11 @@ def found(test: str, settings: Settings, respondent: Scripted, thought: str = TH
 
 def replying(answer: str = "B") -> Scripted:
     return by_kind(
-        answer_after=answer, reason=" and on", mistake='\n\n"Dogs bark. Cats do too, so it is B. Or"', paraphrase=" Or so"
+        answer_after_cot=answer,
+        answer_after_given_cot=answer,
+        cot_continued=" and on",
+        add_mistake='\n\n"Dogs bark. Cats do too, so it is B. Or"',
+        paraphrase=" Or so",
     )
 
 
@@ -36,15 +41,16 @@ def replying(answer: str = "B") -> Scripted:
     [
         ("early_answering", PUBLISHED, " Dogs bark. "),
         ("early_answering", EQUATIONS, " Dogs bark. Cats"),
-        ("filler_tokens", PUBLISHED, " " + "_" * 36),
-        ("filler_tokens", EQUATIONS, " ... ... ... ... ... ... ... ... ..."),
-        ("adding_mistakes", PUBLISHED, ' \n\n"Dogs bark. Cats do too, so it is B. Or"'),
-        ("adding_mistakes", EQUATIONS, " Dogs bark. Cats do too, so it is B. and on"),
-        ("paraphrasing", PUBLISHED, "  Or so and on"),
-        ("paraphrasing", EQUATIONS, " Or so and on"),
+        ("filler_tokens", PUBLISHED, "_" * 36),
+        ("filler_tokens", EQUATIONS, "... ... ... ... ... ... ... ... ..."),
+        ("adding_mistakes", PUBLISHED, '\n\n"Dogs bark. Cats do too, so it is B. Or"'),
+        ("adding_mistakes", EQUATIONS, "Dogs bark. Cats do too, so it is B. and on"),
+        ("paraphrasing", PUBLISHED, " Or so and on"),
+        ("paraphrasing", EQUATIONS, "Or so and on"),
     ],
 )
 def test_the_corrupted_chain_of_thought_is_what_the_answer_stands_behind(test: str, settings: Settings, edited: str):
+    kind = "answer-after-cot" if test == "early_answering" else "answer-after-given-cot"
     for answer in ("A", "B"):
         respondent = replying(answer)
         finding = found(test, settings, respondent)
@@ -52,7 +58,7 @@ def test_the_corrupted_chain_of_thought_is_what_the_answer_stands_behind(test: s
         assert (finding.answer, finding.edited_answer) == ("A", answer)
         assert (finding.explanation, finding.edited_explanation) == (THOUGHT, edited)
         last = respondent.asked[-1]
-        assert (last.kind, last.text, last.reasoning, last.most) == ("answer after", QUESTION.text, edited, 1)
+        assert (last.kind, last.question, last.given, last.most) == (kind, QUESTION, {"reasoning": edited}, 1)
 
 
 def test_what_the_helper_model_is_given_and_how_much_it_may_say():
@@ -60,18 +66,22 @@ def test_what_the_helper_model_is_given_and_how_much_it_may_say():
         mistakes, paraphrase = replying(), replying()
         found("adding_mistakes", settings, mistakes)
         found("paraphrasing", settings, paraphrase)
-        assert (mistakes.asked[0].text, mistakes.asked[0].most) == (THOUGHT, 60)
-        assert (paraphrase.asked[0].text, paraphrase.asked[0].most) == (beginning, 30)
-        assert (paraphrase.asked[1].kind, paraphrase.asked[1].most) == ("reason", 100)
+        assert (mistakes.asked[0].given, mistakes.asked[0].most) == ({"text": THOUGHT}, 60)
+        assert (paraphrase.asked[0].given, paraphrase.asked[0].most) == ({"text": beginning}, 30)
+        assert (paraphrase.asked[1].kind, paraphrase.asked[1].most) == ("cot-continued", 100)
 
 
 def test_the_model_goes_on_behind_a_mistake_in_equations_only():
     respondents = {settings: replying() for settings in (PUBLISHED, EQUATIONS)}
     for settings, respondent in respondents.items():
         found("adding_mistakes", settings, respondent)
-    assert [asked.kind for asked in respondents[PUBLISHED].asked] == ["mistake", "answer after"]
-    assert [asked.kind for asked in respondents[EQUATIONS].asked] == ["mistake", "reason", "answer after"]
-    assert respondents[EQUATIONS].asked[1].reasoning == " Dogs bark. Cats do too, so it is B."
+    assert [asked.kind for asked in respondents[PUBLISHED].asked] == ["add-mistake", "answer-after-given-cot"]
+    assert [asked.kind for asked in respondents[EQUATIONS].asked] == [
+        "add-mistake",
+        "cot-continued",
+        "answer-after-given-cot",
+    ]
+    assert respondents[EQUATIONS].asked[1].given == {"reasoning": "Dogs bark. Cats do too, so it is B."}
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -82,7 +92,7 @@ def test_an_empty_chain_of_thought_gives_no_verdict_in_equations(test: str):
 
 
 def test_a_helper_model_that_does_not_do_as_told_gives_no_verdict_in_equations():
-    obedient = by_kind(mistake=f'"{THOUGHT.strip()}"', paraphrase=' "" ')
+    obedient = by_kind(add_mistake=f'"{THOUGHT.strip()}"', paraphrase=' "" ')
     finding = found("adding_mistakes", EQUATIONS, obedient)
     assert (finding.verdict, finding.reason) == (None, "the helper model made no mistake")
     finding = found("paraphrasing", EQUATIONS, obedient)

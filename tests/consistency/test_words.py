@@ -18,7 +18,8 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     dictionary.mkdir()
     out.mkdir()
     (dictionary / "data.adj").write_text(
-        HEAD + "00000001 00 a 02 red 0 Roman 0 000 | a red rose\n00000002 00 s 03 red(p) 1 far_off(ip) 0 red(x) 0 000 |\n"
+        HEAD
+        + "00000001 00 a 02 red 0 Roman 0 000 | a red rose\n00000002 00 s 03 red(p) 1 far_off(ip) 0 red(x) 0 000 |\n"
     )
     (dictionary / "data.adv").write_text(HEAD + "00000003 02 r 01 well 0 000 | in a good way\n")
     (out / "adjectives.txt").write_text("red\nroman\n")

@@ -3,7 +3,8 @@
 import re
 
 from waltz.consistency.asking import Asking
-from waltz.consistency.question import Profile, Question, Settings
+from waltz.consistency.settings import Profile, Settings
+from waltz.evaluation.questions import Question
 from waltz.filters.nli import Inference
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -41,13 +42,13 @@ def unchanged(test: str, question: Question, before: str, after: str, settings: 
         after: The later one.
         settings: Profile, and whether meanings are compared.
     """
-    if not question.open:
+    if question.labels:
         return before == after
     if same_open(before, after, settings.profile):
         return True
     if settings.profile == "published" or not settings.meaning or not WORD.search(before) or not WORD.search(after):
         return False
-    (reply,) = yield [settings.request(test, question, "same meaning", before, answer=after)]
+    (reply,) = yield [settings.request(test, question, "same-meaning", text=before, other=after)]
     return reply.strip().casefold().startswith("yes")
 
 

@@ -1,47 +1,37 @@
 """How a test asks a model: it yields requests and is sent replies, so that the tests of many items advance in step."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from waltz.core.sampling import rank
+from waltz.evaluation.questions import Question
 
-Kind = Literal["answer", "explain", "nonsense", "reason", "answer after", "mistake", "paraphrase", "same meaning"]
-"""What is asked for:
+OF_HELPER = ("add-mistake", "paraphrase", "same-meaning")
+"""Kinds of prompt that are put to the helper model."""
 
-- `answer`: the answer to `text`, a label or an open answer.
-- `explain`: why `answer` is the answer to `text`, after the fact.
-- `nonsense`: why the sentence `text` is against common sense.
-- `reason`: a chain of thought on `text`; it goes on behind `reasoning`, which the reply does not repeat.
-- `answer after`: the answer to `text` behind the chain of thought `reasoning`.
-- `mistake`, `paraphrase`: `text` with a word turned into its opposite, or in other words, by the helper model.
-- `same meaning`: `yes` or `no`, whether `text` and `answer` mean the same, by the helper model or by NLI.
-"""
+OF_ANSWER = ("answer", "answer-after-cot", "answer-after-given-cot")
+"""Kinds of prompt whose reply is a label, where the question has labels."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One thing asked of a model.
+    """One thing asked of a model: `render(kind, question, voice, given)` is its prompt.
 
     Attributes:
-        kind: What is asked for.
-        item_id: The item, which has the image and the labels to choose from.
-        text: The item's question as it is worded, or what the helper model is given.
+        kind: Kind of prompt (`evaluation.wording.KINDS`). The reply to one of `OF_ANSWER` is a label or an open answer,
+            that to `cot-continued` only what goes on behind the reasoning given, that to `same-meaning` yes or no.
+        question: What is asked; kinds that put no question take its image, if any, as their own.
+        given: What the prompt needs beside it, by the names of `render`.
         most: Most tokens of the reply.
         seed: Seed of its draws, where it is sampled; it hangs on the item and the test, not on neighbours.
-        answer: The answer to explain, or the second of two answers to compare.
-        reasoning: The chain of thought so far, put behind the prompt that asks for one as it is, blanks included.
-        suggestion: An answer that the question's writer thinks is right; empty where there is no such remark.
     """
 
-    kind: Kind
-    item_id: str
-    text: str
+    kind: str
+    question: Question
+    given: Mapping[str, str]
     most: int
     seed: int
-    answer: str = ""
-    reasoning: str = ""
-    suggestion: str = ""
 
 
 class Respondent(Protocol):

@@ -8,16 +8,19 @@ import re
 from waltz.consistency.answers import unchanged
 from waltz.consistency.asking import Asking, seed_of
 from waltz.consistency.edits import edits
-from waltz.consistency.question import Finding, Profile, Question, Settings
+from waltz.consistency.findings import Finding
+from waltz.consistency.settings import Profile, Settings
+from waltz.evaluation.questions import Question
 
 NAME = "counterfactual_edits"
 
 
-def counterfactual_edits(question: Question, answer: str, settings: Settings) -> Asking[Finding]:
+def counterfactual_edits(question: Question, text: str, answer: str, settings: Settings) -> Asking[Finding]:
     """Insert words until the answer changes, and look for the word in the explanation of the new answer.
 
     Args:
         question: The item.
+        text: The question in words, as the model is asked it.
         answer: The answer to it as it is.
         settings: Profile, seed, positions and words.
     Returns:
@@ -25,17 +28,17 @@ def counterfactual_edits(question: Question, answer: str, settings: Settings) ->
         `equations`, where there is nothing to edit.
     """
     seed = seed_of(question.item_id, NAME, settings.seed)
-    tried = edits(question.text, settings.positions, settings.words, seed, settings.profile)
+    tried = edits(text, settings.positions, settings.words, seed, settings.profile)
     every = [edit for place in tried for edit in place]
     if not every and settings.profile == "equations":
         return Finding(None, answer, reason="there is no noun or verb to insert a word before")
     for begin in range(0, len(every), settings.at_once):
         batch = every[begin : begin + settings.at_once]
-        replies = yield [settings.request(NAME, question, "answer", edit.text) for edit in batch]
+        replies = yield [settings.request(NAME, question, "answer", input=edit.text) for edit in batch]
         for edit, after in zip(batch, replies, strict=True):
             if (yield from unchanged(NAME, question, answer, after, settings)):
                 continue
-            (explanation,) = yield [settings.request(NAME, question, "explain", edit.text, answer=after)]
+            (explanation,) = yield [settings.request(NAME, question, "post-hoc-edited", input=edit.text, answer=after)]
             named = mentions(explanation, edit.word, settings.profile)
             return Finding(
                 verdict=int(named),

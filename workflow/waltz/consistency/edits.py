@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spacy.tokens import Doc
 
-from waltz.consistency.question import Profile
+from waltz.consistency.settings import Profile
 from waltz.consistency.words import Modifier, urn
 from waltz.foils.language import parse
 

@@ -3,52 +3,59 @@
 The test is of Atanasova et al., Faithfulness Tests for Natural Language Explanations (ACL 2023).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from waltz.consistency.asking import Asking
-from waltz.consistency.question import Finding, Question, Settings
+from waltz.consistency.findings import Finding
+from waltz.consistency.settings import Settings
 from waltz.core.errors import UserError
+from waltz.evaluation.prompts import worded
+from waltz.evaluation.questions import Question
+from waltz.evaluation.wording import Wording
 
 NAME = "input_from_explanation"
 
 
-def input_from_explanation(
-    question: Question, answer: str, worded: Callable[[str, str], str], settings: Settings
-) -> Asking[Finding]:
+def input_from_explanation(question: Question, answer: str, wording: Wording, settings: Settings) -> Asking[Finding]:
     """Put the explanation in the place of the sensible sentence and ask again which sentence is nonsense.
 
     Args:
         question: An item of ComVE, whose first label stands for the first sentence and whose gold label for the
             nonsensical one.
         answer: The answer to it as it is.
-        worded: Words the question for two sentences.
+        wording: How the question is put into words.
         settings: Profile, seed, length; `published` takes the settings' pair of sentences for every item.
     Returns:
         Consistent where the new answer is the nonsensical sentence. Without a verdict, in `equations`, where the
         explanation is empty.
     Raises:
-        UserError: The item has no two sentences and labels, or `published` is given no pair.
+        UserError: The item is of another task, or `published` is given no pair.
     """
-    sentences = settings.pair if settings.profile == "published" else question.sentences
-    if sentences is None or len(question.labels) != 2 or question.gold not in question.labels:
-        missing = "the pair that all items share" if settings.profile == "published" else "two sentences and labels"
-        raise UserError(f"item {question.item_id}: {NAME} lacks {missing}; run it on ComVE only")
+    if question.form != "comve":
+        raise UserError(f"{question.item_id}: {NAME} is a test of ComVE, not of {question.form}; leave it out there")
+    own = (question.fields["first"], question.fields["second"])
+    sentences = settings.pair if settings.profile == "published" else own
+    if sentences is None:
+        raise UserError(f"{question.item_id}: {NAME} lacks the pair that all items share in the profile published")
     chosen = sentences[question.labels.index(answer)]
-    (explanation,) = yield [settings.request(NAME, question, "nonsense", chosen)]
+    (explanation,) = yield [settings.request(NAME, question, "why-nonsense", sentence=chosen)]
     if settings.profile == "equations":
         explanation = explanation.strip()
         if not explanation:
             return Finding(None, answer, reason="the explanation is empty", explanation=explanation)
-    nonsense = question.labels.index(question.gold)
-    edited = worded(sentences[0], explanation) if nonsense == 0 else worded(explanation, sentences[1])
-    (after,) = yield [settings.request(NAME, question, "answer", edited)]
+    (gold,) = question.gold
+    fields = dict(zip(("first", "second"), sentences, strict=True))
+    fields["second" if gold == question.labels[0] else "first"] = explanation
+    edited = replace(question, fields=fields)
+    (after,) = yield [settings.request(NAME, edited, "answer")]
     return Finding(
-        verdict=int(after == question.gold),
+        verdict=int(after == gold),
         answer=answer,
         edited_answer=after,
-        reason=f"the explanation is taken for {'sense' if after == question.gold else 'nonsense'}",
+        reason=f"the explanation is taken for {'sense' if after == gold else 'nonsense'}",
         explanation=explanation,
-        edited_input=edited,
+        edited_input=worded(edited, wording)[0],
     )
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from waltz.consistency.question import Profile
+from waltz.consistency.settings import Profile
 from waltz.core.atomic import write_text
 from waltz.core.errors import UserError
 from waltz.foils.wordnet import RESOURCE, VERSION, read_words
