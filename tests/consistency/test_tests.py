@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from waltz.evaluation.prompts import Voice, published, render, worded
 from waltz.evaluation.questions import Question
 from waltz.evaluation.text_items import text_questions
 from waltz.evaluation.wording import read_wording
+from waltz.models.decoders.decoder import Turn
 from waltz.sources.comve import read_pairs
 
 PAIR = ("dog rides table", "man rides horse")
@@ -77,21 +79,19 @@ def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_sample
     assert {tested.finding.verdict for tested in all_of_them} >= {0, 1}
     one_test = of_items(questions[:1], ["filler_tokens"], settings, WORDING[profile], random_network)
     assert one_test == [tested for tested in all_of_them[: len(TESTS)] if tested.test == "filler_tokens"]
-    other = of_items(
-        questions[:1], list(TESTS), Settings(**{**vars(settings), "seed": 4}), WORDING[profile], random_network
-    )
+    reseeded = replace(settings, seed=4)
+    other = of_items(questions[:1], list(TESTS), reseeded, WORDING[profile], random_network)
     assert [tested.finding for tested in other] != [tested.finding for tested in all_of_them[: len(TESTS)]]
+
+
+def in_lines(turns: Sequence[Turn]) -> str:
+    return "\n".join(f"{turn.speaker}: {turn.text}" for turn in turns)
 
 
 def test_every_request_can_be_put_in_words_by_both_profiles():
     def reply(request: Request) -> str:
-        voice = (
-            Voice(
-                WORDING["equations"], template=lambda turns: "\n".join(f"{turn.speaker}: {turn.text}" for turn in turns)
-            )
-            if profile == "equations"
-            else published("llava-vicuna" if asked.image else "llama2-chat")
-        )
+        family = published("llava-vicuna" if asked.image else "llama2-chat")
+        voice = family if profile == "published" else Voice(WORDING[profile], template=in_lines)
         prompt = render(request.kind, request.question, voice, request.given).text
         assert ("{" in prompt) == ("{" in worded(asked, WORDING[profile])[0])
         kinds.add(request.kind)
@@ -138,18 +138,12 @@ def test_an_unknown_test_is_refused():
 
 def test_a_row_has_the_finding_and_all_that_was_said():
     respondent = Scripted(lambda request: "A" if request.kind in OF_ANSWER else " so it is")
-    tested = of_items(
-        [closed("i", "?")], ["filler_tokens"], Settings("equations", 7), WORDING["equations"], respondent
-    )[0]
-    found = row(tested)
+    asked = [closed("i", "?")]
+    found = row(of_items(asked, ["filler_tokens"], Settings("equations", 7), WORDING["equations"], respondent)[0])
     assert (found["item_id"], found["test"], found["verdict"], found["score"]) == ("i", "filler_tokens", 0, 0.0)
     assert (found["answer"], found["edited_answer"], found["edited_explanation"]) == ("A", "A", "... ... ...")
-    assert [said["kind"] for said in found["exchanges"]] == [
-        "answer",
-        "cot",
-        "answer-after-cot",
-        "answer-after-given-cot",
-    ]
+    kinds = ["answer", "cot", "answer-after-cot", "answer-after-given-cot"]
+    assert [said["kind"] for said in found["exchanges"]] == kinds
     assert json.loads(found["exchanges"][3]["given"]) == {"reasoning": "... ... ..."}
     assert [said["seed"] for said in found["exchanges"]] == [request.seed for request in respondent.asked]
 
@@ -159,7 +153,13 @@ def test_real_items_of_comve(shared_data):
     pairs = read_pairs(folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv", "comve", "test")
     rows = [{"text": None, **pair} for pair in pairs]
     asked = text_questions(rows, "comve", "equations", 5, 0).questions
-    respondent = Scripted(lambda request: request.question.gold[0] if request.kind in OF_ANSWER else "so it is.")
+
+    def right(request: Request) -> str:
+        if request.kind in OF_ANSWER:
+            return request.question.gold[0]
+        return "it is not so." if request.kind in OF_HELPER else "so it is."
+
+    respondent = Scripted(right)
     found = of_items(asked, list(TESTS), Settings("equations", 0), WORDING["equations"], respondent)
     verdicts = {(tested.test, tested.finding.verdict) for tested in found}
     # a model that is always right is consistent wherever the answer ought to stay, and nowhere else
