@@ -131,6 +131,15 @@ def test_the_answers_that_tests_start_from_are_asked_for_once():
     assert len({request.seed for request in respondent.asked}) == 3
 
 
+def test_items_of_the_same_words_are_drawn_apart():
+    respondent = Scripted(lambda request: "A" if request.kind in OF_ANSWER else " so it is")
+    twins = [closed("i", "Which man is it?"), closed("j", "Which man is it?")]
+    of_items(twins, list(TESTS)[2:], Settings("equations", 0), WORDING["equations"], respondent)
+    seeds = [{asked.seed for asked in respondent.asked if asked.question.item_id == item_id} for item_id in ("i", "j")]
+    assert len(seeds[0]) > 3
+    assert not seeds[0] & seeds[1]
+
+
 def test_an_unknown_test_is_refused():
     with pytest.raises(UserError, match="there is no test cc_shap; there are counterfactual_edits"):
         of_items([question(0)], ["cc_shap"], Settings("equations", 0), WORDING["equations"], Scripted(str))
