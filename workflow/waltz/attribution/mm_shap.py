@@ -103,8 +103,9 @@ def attribute(
             made = _factorised(name, cast(LateEncoder, encoder), prepared, of, settings)
             for place, one in zip(places, made, strict=True):
                 share = measure(one.estimate, games[place].words)
-                if np.isfinite(one.t_shap_se):
-                    share = replace(share, standard_error=one.t_shap_se, standard_error_reason=None)
+                if share.reason is None:
+                    reason = None if np.isfinite(one.t_shap_se) else "one pair of orders a side; two give an error"
+                    share = replace(share, standard_error=one.t_shap_se, standard_error_reason=reason)
                 found[place] = _attribution(games[place], one.estimate, name, one.passes, share, settings.seed)
         else:
             for place, estimate, evaluated in _by_masks(name, table, places, settings):
@@ -148,7 +149,14 @@ def _factorised(
     if name == "exact-factorised":
         return exact_factorised(encoder, prepared, games)
     budget = settings.evaluations or published_evaluations(max(map(len, games)))
-    return factorised_permutation(encoder, prepared, games, budget, settings.seed)
+    found = factorised_permutation(encoder, prepared, games, budget, settings.seed)
+    least = max(one.estimate.asked for one in found)
+    if least > budget:
+        raise UserError(
+            f"attribution.evaluations: {budget} do not do for one pair of orders of tokens and of patches; ask for at"
+            f" least {least}"
+        )
+    return found
 
 
 def _by_masks(

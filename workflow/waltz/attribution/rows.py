@@ -14,7 +14,7 @@ from waltz.attribution.settings import Settings
 from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.evaluation.alignment import texts
+from waltz.evaluation.items import texts
 from waltz.evaluation.pairs import ALIGNMENT
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import picture

@@ -1,1 +1,1 @@
-"""Stage consistency: do answer and explanation rest on the same inputs?"""
+"""Stage consistency: whether a model's explanations agree with its answers."""

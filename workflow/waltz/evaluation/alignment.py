@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from waltz.evaluation.cv_probes import EXPECTED, judged
+from waltz.evaluation.items import texts
 from waltz.evaluation.metrics import prediction
 from waltz.evaluation.pairs import ALIGNMENT, MISMATCHED
 from waltz.models.alignment import Aligned, align
@@ -17,14 +18,6 @@ from waltz.models.regions import Picture, picture
 from waltz.sources.images import ImageSource, load_image
 
 RIGHT = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
-
-
-def texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Roles and texts of a benchmark item; a row of CV-Probes has a caption alone."""
-    if "condition" in item:
-        return [("caption", item["caption"])]
-    foil = MISMATCHED if item["instrument"] == ALIGNMENT else "foil"
-    return [("caption", item["caption"]), (foil, item["foil"])]
 
 
 def score_pairs(

@@ -166,7 +166,8 @@ def _outputs(
     """Numbers of pairs, float64 of shape (pairs, numbers)."""
     seen: dict[str, States] = {}
     read: dict[str, States] = {}
-    prepared = {name: encoder.image(cast(Image.Image, pictures[name])) for name in dict.fromkeys(name for name, _ in batch)}
+    names_of = dict.fromkeys(name for name, _ in batch)
+    prepared = {name: encoder.image(cast(Image.Image, pictures[name])) for name in names_of}
     for names in _alike(list(prepared), lambda name: prepared[name].shape, encoder.images_per_batch):
         seen |= _by_row(names, encoder.see(torch.stack([prepared[name] for name in names])))
     for said in _alike(list(dict.fromkeys(text for _, text in batch)), _length(texts), encoder.texts_per_batch):
