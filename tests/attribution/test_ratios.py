@@ -59,6 +59,13 @@ def test_nothing_has_no_share():
         assert "no share" in found.reason
 
 
+def test_rounding_has_no_share_in_equations():
+    for phi in (np.full((3, 2), 1e-9), PHI[:, :1] * [[1, -1]]):
+        found = measure_outputs(estimate(phi, exact=True), slice(0, 1), "equations")
+        assert math.isnan(found.value)
+        assert found.reason == "Shapley values are rounding, or tokens' ratios cancel, so no share is defined"
+
+
 def test_the_standard_error_of_one_token_is_that_of_t_shap():
     parts = np.random.default_rng(0).normal(1, 0.3, (5, 4, 1))
     sampled = estimate(parts.mean(axis=0), parts)

@@ -81,8 +81,7 @@ def _measured(estimate: Estimate, shares: Callable[[np.ndarray], np.ndarray]) ->
     """A share, from Shapley values of shape (..., players, outputs), with its standard error."""
     value = float(shares(estimate.phi))
     if math.isnan(value):
-        finite = bool(np.isfinite(estimate.phi).all())
-        reason = "every Shapley value is 0, so no share is defined" if finite else "the model's score is not a number"
+        reason = _undefined(estimate.phi)
         return TShap(value, math.nan, reason, reason)
     if estimate.exact:
         return TShap(value, 0.0)
@@ -92,6 +91,14 @@ def _measured(estimate: Estimate, shares: Callable[[np.ndarray], np.ndarray]) ->
         return TShap(value, math.nan, None, "one permutation with its reverse; a standard error needs two")
     error = jackknife_error(shares(leave_one_out(estimate.parts)))
     return TShap(value, error, None, "T-SHAP is undefined without one permutation" if math.isnan(error) else None)
+
+
+def _undefined(phi: np.ndarray) -> str:
+    if not np.isfinite(phi).all():
+        return "the model's score is not a number"
+    if phi.any():
+        return "Shapley values are rounding, or tokens' ratios cancel, so no share is defined"
+    return "every Shapley value is 0, so no share is defined"
 
 
 def jackknife(parts: np.ndarray, text_players: int) -> float:
