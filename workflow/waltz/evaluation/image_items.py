@@ -5,7 +5,7 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
-from waltz.evaluation.items import texts_of
+from waltz.evaluation.alignment import texts
 from waltz.evaluation.questions import Question, letters
 from waltz.sources.selection import caption_first
 
@@ -102,7 +102,7 @@ def single_questions(items: Sequence[Row], dataset: str) -> list[Question]:
     """
     asked = []
     for item in items:
-        for role, text in texts_of(item).items():
+        for role, text in texts(item):
             gold, wrong = letters(2) if role == "caption" else letters(2)[::-1]
             fields = {"caption": text}
             asked.append(
