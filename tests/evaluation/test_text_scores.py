@@ -27,7 +27,7 @@ def asking(decoder):
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_a_text_is_worth_its_tokens(profile):
-    """Every next character is `a` with logit 3, all others have 0; prompts end in a line break, so no blank is added."""
+    """`a` follows everything with logit 3, all else with 0; prompts end in a line break, so no blank is added."""
     decoder = scripted(lambda text: {"a": 3.0})
     rows = likelihood_rows(asking(decoder), single_questions(ITEMS, "d"), VOICES[profile](decoder))
     rest = math.log(math.exp(3) + VOCABULARY - 1)
