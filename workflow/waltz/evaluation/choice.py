@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from waltz.core.sampling import rank
-from waltz.evaluation.alignment import RIGHT, scored
+from waltz.evaluation.alignment import RIGHT
 from waltz.evaluation.answering import ROLE
 from waltz.evaluation.pairs import AFTER_COT, CHOICE, PAIRWISE, SINGLE
 from waltz.evaluation.prompts import Voice, render, said
@@ -19,7 +19,6 @@ from waltz.evaluation.questions import Question
 from waltz.evaluation.replies import Asking, Query, Reply, labels, published_labels, written
 from waltz.evaluation.replies import said as ids_said
 from waltz.evaluation.replies import scored as scores_of
-from waltz.models.alignment import Aligned
 from waltz.models.decoders.decoder import Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP
 
@@ -153,38 +152,43 @@ def tally(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _pairwise(question: Question, reply: Reply, profile: str) -> dict[str, Any]:
+    row = {"role": "caption", "setting": PAIRWISE, "order": question.order}
     names = ("caption", "foil") if question.order == "caption-first" else ("foil", "caption")
-    row = {"role": "caption", "setting": PAIRWISE, "order": question.order, "tokens": reply.tokens}
+    return {**row, **_of_two(names, "caption", "caption", reply, profile)}
+
+
+def _single(question: Question, reply: Reply, profile: str) -> dict[str, Any]:
+    role = str(question.role)
+    row = {"role": role, "setting": SINGLE, "order": None}
+    return {**row, **_of_two(("match", "mismatch"), "match", RIGHT[role], reply, profile)}
+
+
+def _of_two(names: Sequence[str], scored: str, right: str, reply: Reply, profile: str) -> dict[str, Any]:
+    """What is made of two labels that mean some names: the margin of the scored one, and whether the right one won."""
     if reply.numbers is None:
-        return {**row, **_nothing(reply)}
-    margin = reply.numbers[names.index("caption")] - reply.numbers[names.index("foil")]
+        return _nothing(reply)
+    place = names.index(scored)
+    margin = reply.numbers[place] - reply.numbers[1 - place]
     prediction = best(names, reply.numbers, profile)
     return {
-        **row,
         "score": margin,
+        "tokens": reply.tokens,
         "probability": shares([margin, 0.0])[0],
         "prediction": prediction,
-        "correct": prediction == "caption",
+        "correct": prediction == right,
         "error": None,
     }
 
 
-def _single(question: Question, reply: Reply, profile: str) -> dict[str, Any]:
-    margin = None if reply.numbers is None else (reply.numbers[0] - reply.numbers[1],)
-    row = scored(Aligned(margin, reply.tokens, reply.error), True, profile)
-    role = str(question.role)
-    verdict = None if row["prediction"] is None else row["prediction"] == RIGHT[role]
-    return {**row, "role": role, "setting": SINGLE, "order": None, "correct": verdict}
-
-
 def _choice(question: Question, reply: Reply, profile: str) -> dict[str, Any]:
-    row = {"role": ROLE, "setting": CHOICE, "order": None, "tokens": reply.tokens}
+    row = {"role": ROLE, "setting": CHOICE, "order": None}
     if reply.numbers is None:
         return {**row, **_nothing(reply)}
     prediction = best(question.labels, reply.numbers, profile)
     return {
         **row,
         "score": max(reply.numbers),
+        "tokens": reply.tokens,
         "probability": max(shares(reply.numbers)),
         "prediction": prediction,
         "correct": prediction in question.gold,
@@ -199,4 +203,5 @@ def shares(logits: Sequence[float]) -> list[float]:
 
 
 def _nothing(reply: Reply) -> dict[str, Any]:
-    return {"score": None, "probability": None, "prediction": None, "correct": None, "error": reply.error}
+    missing = dict.fromkeys(("score", "probability", "prediction", "correct"))
+    return {**missing, "tokens": reply.tokens, "error": reply.error}
