@@ -47,7 +47,6 @@ for GROUP, NAMES in ATTRIBUTED.items():
             mem_mb=8000,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
-            images=images_where(ATTRIBUTING, NAMES),
             profiles=study("profiles"),
             settings={profile: SETTINGS[profile] for profile in study("profiles")},
             scored=study("evaluation.items"),
@@ -81,7 +80,6 @@ for GROUP, NAMES in ATTRIBUTED.items():
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
             datasets=NAMES,
-            images=images_where(ATTRIBUTING, NAMES),
             scored=study("evaluation.items"),
             sample=study("attribution.companions.sample"),
             repeats=study("attribution.companions.repeats"),

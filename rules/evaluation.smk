@@ -91,7 +91,6 @@ for GROUP, NAMES in SCORED.items():
             mem_mb=6000,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
-            images=images_where(ENCODERS, NAMES),
             profiles=study("profiles"),
             scored=study("evaluation.items"),
             sample=study("evaluation.sample"),
@@ -120,7 +119,7 @@ rule metrics:
         "../envs/report.yaml"
     params:
         runs=WITH_SCORES,
-        probes=PROBE_SETS,
+        averaged=[name for names in SCORED.values() for name in names if name in SETS],
         profiles=study("profiles"),
         resamples=study("reporting.resamples"),
         confidence=study("reporting.confidence"),

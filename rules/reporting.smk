@@ -31,6 +31,12 @@ if PROBES:
     BUILT["probe_captions"] = "<results>/benchmark/cv-probes/captions.parquet"
 if PROBES and study("benchmark.oracle"):
     BUILT["probe_oracle"] = "<results>/benchmark/cv-probes/oracle.parquet"
+if ENCODERS:
+    BUILT["metrics"] = "<results>/evaluation/metrics.parquet"
+    BUILT["comparisons"] = "<results>/evaluation/comparisons.parquet"
+if ATTRIBUTIONS:
+    BUILT["shares"] = "<results>/attribution/shares.parquet"
+    BUILT["attributed"] = "<results>/attribution/metrics.parquet"
 RUNS = [(model, dataset) for model, dataset in WITH_SCORES if model in READERS]
 
 
@@ -124,7 +130,7 @@ rule page:
         pngs=FIGURES["png"],
         records=[
             f"<results>/evaluation/{model}/{dataset}.run.json"
-            for model, dataset in RUNS
+            for model, dataset in WITH_SCORES
         ],
         read=expand("<results>/sources/{source}.run.json", source=RAW_SOURCES),
         faults=expand("<results>/sources/images/{source}.parquet", source=WITH_IMAGES),

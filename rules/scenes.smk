@@ -1,14 +1,14 @@
 """The embedded world: raw data that the package draws, and the small models that know it."""
 
 from waltz.scenes.training import MODELS as SCENE_MODELS
-from waltz.scenes.training import STARTS, TOWER
+from waltz.scenes.training import STARTS
 
 MEASURED = study("scenes.models")
 WORLD = expand("workflow/waltz/scenes/{table}.yaml", table=["kinds", "verbs"])
 
 
 wildcard_constraints:
-    scene_model="|".join([*SCENE_MODELS, TOWER]),
+    scene_model="|".join(SCENE_MODELS),
 
 
 rule draw_scenes:
@@ -49,7 +49,7 @@ rule train_scene_model:
         "<logs>/train_scene_model/{scene_model}.log",
     conda:
         "../envs/scenes.yaml"
-    threads: 8
+    threads: 1
     resources:
         mem_mb=6000,
     params:

@@ -181,8 +181,8 @@ def test_a_text_that_fills_the_network(clip, picture, tmp_path):
         clip, picture, " ".join(["dog"] * 75), tmp_path / "x.json", "--profile", "equations", "--evaluations", 400
     )
     assert len(found["players"]) == 75 + 81
-    assert found["t_shap_se"] is None  # one permutation
-    assert "permutation" in found["reason"]
+    assert found["t_shap_se"] is None
+    assert "one pair of orders" in found["reason"]
 
 
 def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):
@@ -205,10 +205,13 @@ ERRORS = {
     "no image": (["--image", "nowhere.png"], "nowhere.png: no such file"),
     "broken image": (["--image", "BROKEN"], "image 'broken.png': cannot be decoded"),
     "no such model": (["--model", "rulr-50"], "rulr-50: no registered encoder (did you mean 'ruler-50'?)"),
-    "no such hub id": (["--model", "nobody/nothing"], "nobody/nothing: no registered encoder, and cannot be had"),
+    "no such hub id": (
+        ["--model", "nobody/nothing"],
+        "nobody/nothing: no registered encoder; nobody/nothing: no config",
+    ),
     "language model": (["--model", "gpt2"], "gpt2: is of kind text, no alignment encoder"),
-    "empty folder": (["--model", "EMPTY"], "and cannot be had"),
-    "another architecture": (["--model", "BERT"], "is a bert, which is no kind of encoder here"),
+    "empty folder": (["--model", "EMPTY"], "no config of a model can be read"),
+    "another architecture": (["--model", "BERT"], "'bert' is no kind of encoder"),
     "no weights": (["--model", "BARE"], "cannot load"),
     "too long": (["--text", "dog " * 90], "92 tokens, at most 77 are read"),
     "figure": (["--figure", "x.gif"], "'.gif' is no form of a figure here"),

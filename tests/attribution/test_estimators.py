@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from games import additive, play
+from games import additive, play, random_terms, unanimity
 from waltz.attribution.estimators import estimation
 from waltz.attribution.sampling import SHAPIQ
 from waltz.attribution.settings import Settings
@@ -46,13 +46,14 @@ def test_rulers_get_their_share(name, text, profile, share):
 def test_rulers_get_their_share_from_shapiq(name):
     # SVARM and unbiased KernelSHAP are not exact on additive games before they have all coalitions
     slow = name in ("SVARM", "UnbiasedKernelSHAP")
-    found, share_of_text = found_by(name, SHORT if slow else LONG, "equations", 0.25, evaluations=None if slow else 150)
+    evaluations = None if slow else max(150, SHAPIQ[name](24))
+    found, share_of_text = found_by(name, SHORT if slow else LONG, "equations", 0.25, evaluations)
     assert share_of_text.value == pytest.approx(0.25, abs=0.02)
     assert np.isnan(share_of_text.standard_error) != found.exact
 
 
 def test_a_name_that_is_none_lists_those_that_are():
-    with pytest.raises(UserError, match=r"no 'magic'; take one of permutation, exact, KernelSHAP"):
+    with pytest.raises(UserError, match=r"no 'magic'; take one of auto, permutation, exact, KernelSHAP"):
         estimation("magic", 4, 2, Settings("equations"))
 
 
@@ -68,3 +69,37 @@ def test_a_standard_error_can_stop_permutations_only():
     assert play(estimation("exact", 4, 2, wanted), additive(np.arange(4.0)))[0].exact
     with pytest.raises(UserError, match="SVARM tells no standard error"):
         estimation("SVARM", 4, 2, wanted)
+
+
+@pytest.mark.parametrize("name", ["permutation", "exact", *SHAPIQ])
+def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
+    games = [unanimity(random_terms(players, players)) for players in (6, 9)]
+    wanted = Settings("equations", evaluations=200, seed=5)
+    alone = [play(estimation(name, players, 3, wanted), game)[0] for players, game in zip((6, 9), games, strict=True)]
+    running = {players: estimation(name, players, 3, wanted) for players in (9, 6)}
+    asked = {players: next(made) for players, made in running.items()}
+    together = {}
+    while running:
+        np.random.random()
+        for (players, game), made in [((6, games[0]), running.get(6)), ((9, games[1]), running.get(9))]:
+            if made is not None:
+                try:
+                    asked[players] = made.send(game(asked[players]))
+                except StopIteration as finished:
+                    together[players] = finished.value
+                    del running[players]
+    for players, found in zip((6, 9), alone, strict=True):
+        np.testing.assert_array_equal(together[players].phi, found.phi)
+
+
+@pytest.mark.parametrize("name", ["permutation", *SHAPIQ])
+def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
+    asked = {
+        (seed, evaluations): np.concatenate(
+            play(estimation(name, 9, 3, Settings("equations", name, evaluations, seed)), additive(np.ones(9)))[1]
+        )
+        for seed in (1, 2)
+        for evaluations in (200, 260)
+    }
+    assert not np.array_equal(asked[1, 200], asked[2, 200])
+    assert len(asked[1, 200]) <= 200 < len(asked[1, 260]) <= 260

@@ -106,8 +106,8 @@ def test_it_agrees_with_shapiq_and_with_all_permutations_of_the_sampler():
     found, _ = play(exact(6), table_game(values))
     other = shapiq.ExactComputer(n_players=6, game=lambda masks: table_game(values)(masks.astype(bool))[:, 0])("SV")
     np.testing.assert_allclose(found.phi[:, 0], [other[(player,)] for player in range(6)], atol=1e-12)
-    sampled, _ = play(permutation(6, 13 * 2000, 0), table_game(values))
-    assert np.abs(sampled.phi - found.phi).max() < 0.05
+    sampled, _ = play(permutation(6, 13 * 800, 0), table_game(values))
+    assert np.abs(sampled.phi - found.phi).max() < 0.08
 
 
 def test_thirteen_players_are_refused():

@@ -97,11 +97,11 @@ def test_one_layer_equals_differences_of_the_score(image, monkeypatch):
 
 
 def test_the_network_is_left_as_it_was(image):
-    network = tiny_clip.network(END, 50)
+    network = tiny_clip.network(END, 50).requires_grad_(False)
     before = [tower.config._attn_implementation for tower in (network, network.text_model, network.vision_model)]
     with torch.no_grad():
         clip_relevance(network, IDS, image)
     assert [
         tower.config._attn_implementation for tower in (network, network.text_model, network.vision_model)
     ] == before
-    assert all(weight.grad is None for weight in network.parameters())
+    assert all(weight.grad is None and not weight.requires_grad for weight in network.parameters())

@@ -81,13 +81,13 @@ def test_five_points_are_no_skew():
 
 
 def test_the_standard_error_covers():
-    # T-SHAP within 1.96 (t for few parts: 2.26) standard errors of the exact one, over 250 draws of ten permutations
+    # T-SHAP within 1.96 (t for few parts: 2.26) standard errors of the exact one, over 200 draws of ten permutations
     players, text = 12, 5
     terms = random_terms(players, 8, longest=6, count=60)
     game = unanimity(terms)
     truth = t_shap(unanimity_phi(players, terms), text)
     assert t_shap(play(exact(players), game)[0].phi, text) == pytest.approx(truth)
-    drawn = [play(permutation(players, 250, seed), game)[0] for seed in range(250)]
+    drawn = [play(permutation(players, 250, seed), game)[0] for seed in range(200)]
     found = [measure(one, text) for one in drawn]
     off = np.array([one.value - truth for one in found])
     errors = np.array([one.standard_error for one in found])

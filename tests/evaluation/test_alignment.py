@@ -175,7 +175,7 @@ def test_a_logit_that_is_no_number_is_an_error(folder):
     encoder = replace(encoder, share=float("nan"))
     with open_images(folder) as images:
         found = align(encoder, [("one.png", "a")], lambda name: load_image(images, name))
-    assert found["one.png", "a"].logit is None
+    assert found["one.png", "a"].logit is found["one.png", "a"].numbers is None
     assert found["one.png", "a"].error == "the model's logit is nan"
 
 

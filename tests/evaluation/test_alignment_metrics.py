@@ -12,6 +12,7 @@ from waltz.evaluation.metrics import (
     METRICS,
     NOT_APPLICABLE,
     Resampling,
+    acc_r,
     auroc,
     auroc_draws,
     average,
@@ -109,6 +110,15 @@ def test_infinite_scores_rank_and_those_that_are_no_number_are_refused():
     assert (found["acc_r"], found["auroc"]) == (50, 75)
     with pytest.raises(UserError, match="item i0, foil: the score is not a number"):
         pairs(rows_of([(1.0, np.nan)]), "equations")
+
+
+def test_verdicts_on_single_texts_are_no_ranking_and_rankings_agree():
+    captions = [row for row in rows_of([(2, 1), (3, 4)]) if row["role"] == "caption"]
+    with pytest.raises(ValueError, match="judge each text for itself"):
+        acc_r(captions, "d", HOW)
+    ranked = [{**row, "setting": "perplexity", "correct": row["item_id"] == "i0"} for row in captions]
+    scored = pairs(rows_of([(2, 1), (3, 4)], with_probability=False), "equations")
+    assert acc_r(ranked, "d", HOW).measure == measures(scored, "d", HOW)["acc_r"].measure
 
 
 def test_a_text_without_its_counterpart_is_refused():

@@ -1,15 +1,25 @@
+from collections import Counter
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from waltz.core import parquet
 from waltz.core.errors import UserError
 from waltz.core.schema import EVALUATION
-from waltz.evaluation.answering import accuracy, agreement, answer_rows, plain, share, unreachable
+from waltz.evaluation.answering import answer_rows, answered, questions
+from waltz.evaluation.answers import accuracy, agreement, plain, share, unreachable
 from waltz.evaluation.metrics import Resampling
+from waltz.models.alignment import Aligned, align
+from waltz.models.encoders.kinds.ruler import Ruler
+from waltz.models.registry import ModelSpec
+from waltz.sources.images import open_images
+from waltz.sources.selection import published
 
 HOW = Resampling(300, 0.95, 1)
 VOCABULARY = ("yes", "no", "2")
@@ -18,24 +28,76 @@ ITEMS = [
     {"item_id": "q1", "image": "m0", "question": "How many?", "answer": "3", "answers": ["3"] * 9 + ["2"]},
     {"item_id": "q2", "image": "m1", "question": "Is it red?", "answer": "No.", "answers": []},
 ]
+SAID = {
+    ("m0", "Is it?"): Aligned((3.0, 1.0, 0.8), 4),
+    ("m0", "How many?"): Aligned((2.0, 2.0, 0.6), 5),
+    ("m1", "Is it red?"): Aligned((0.5, 1.0, 0.5), 5),
+}
 
 
-def ask(asked):
-    assert asked[0] == ("m0", "Is it?")
-    return np.array([[1.0, 3.0, 0.0], [0.0, 0.0, 2.0], [-1.0, 0.5, 0.0]])
-
-
-def test_the_answer_of_the_highest_logit_its_probability_and_verdict():
-    rows = answer_rows(ITEMS, ask, VOCABULARY, ["equations", "published"])
+def test_rows_say_answer_probability_and_verdict():
+    rows = answer_rows(ITEMS, SAID, VOCABULARY, ["equations", "published"])
     assert parquet.to_table(rows, EVALUATION).num_rows == 6
     assert [row["prediction"] for row in rows[:3]] == ["no", "2", "no"]
     assert [row["correct"] for row in rows[:3]] == [False, False, True]
-    assert rows[0]["score"] == 3
-    assert rows[0]["probability"] == pytest.approx(np.exp(3) / (np.e + np.exp(3) + 1))
+    assert (rows[0]["score"], rows[0]["probability"]) == (3, 0.8)
+
+
+def test_a_question_that_cannot_be_read_has_an_error_and_is_left_out_of_accuracy():
+    rows = answer_rows(ITEMS, {**SAID, ("m0", "Is it?"): Aligned(None, 0, "too long")}, VOCABULARY, ["published"])
+    assert (rows[0]["prediction"], rows[0]["correct"], rows[0]["error"]) == (None, None, "too long")
+    assert accuracy(ITEMS, rows, "published", "d", HOW).measure.n == 2
+
+
+@dataclass(frozen=True)
+class Answering(Ruler):
+    """A ruler of text whose logits are those of three answers: the mean sign, twice it, and nothing."""
+
+    def fuse(self, text, image):
+        logit = super().fuse(text, image)
+        return torch.stack([logit, 2 * logit, 0 * logit], dim=1)
+
+
+def test_an_encoder_answers_with_its_highest_logit(tmp_path):
+    encoder = Answering(ModelSpec("answering", "ruler", weights="share:1", revision="0"), "cpu", 1.0)
+    Image.new("RGB", (4, 4)).save(tmp_path / "m.png")
+    items = [{"image": "m.png", "question": text} for text in ("b", "a", "a b")] + [{"image": "n.png", "question": "b"}]
+    with open_images(tmp_path) as images:
+        found = answered(encoder, items, images, tmp_path / ".store")
+        again = answered(encoder, items, images, tmp_path / ".store")
+    assert found == again
+    total = np.exp([1, 2, 0]).sum()
+    assert found["m.png", "b"].numbers == pytest.approx((2, 1, np.exp(2) / total))
+    assert found["m.png", "a"].numbers == pytest.approx((0, 2, 1 / np.exp([-1, -2, 0]).sum()))
+    assert found["m.png", "a b"].numbers == pytest.approx((0, 0, 1 / 3))  # of equals the first
+    assert "is missing" in found["n.png", "b"].error
+
+
+def test_an_encoder_of_answers_has_no_logit_of_a_match(tmp_path):
+    encoder = Answering(ModelSpec("answering", "ruler", weights="share:1", revision="0"), "cpu", 1.0)
+    with pytest.raises(UserError, match="gives logits of answers, none of a match"):
+        align(encoder, [("m.png", "b")], lambda _: Image.new("RGB", (4, 4)))
+
+
+def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():
+    rows = [
+        {"source_id": str(place), "image": f"m{place % 4}", "question": f"q{place}?", "answers": []}
+        | {"answer": None if place == 2 else "yes", "rejected": "empty" if place == 5 else None}
+        for place in range(9)
+    ]
+    few, unusable = questions("d", rows, 3, 7)
+    everything, _ = questions("d", rows, None, 7)
+    assert unusable == Counter({"the answer is withheld": 1, "empty": 1})
+    assert (len(few), len(everything)) == (3, 7)
+    assert all(item in everything for item in few)
+    assert len(questions("d", rows, 100, 7)[0]) == 7
+    drawn, _ = questions("d", rows, 9, 7, "vqa-encoders")
+    expected = [place for place in published("vqa-encoders", rows, 9) if place not in ("2", "5")]
+    assert [item["item_id"] for item in drawn] == [f"d:{place}" for place in expected]
 
 
 def test_accuracy_takes_the_gold_answer_or_the_annotators():
-    rows = answer_rows(ITEMS, ask, VOCABULARY, ["equations", "published"])
+    rows = answer_rows(ITEMS, SAID, VOCABULARY, ["equations", "published"])
     published = accuracy(ITEMS, rows, "published", "d", HOW).measure
     assert (published.value, published.n) == (pytest.approx(100 / 3), 3)
     # q0 "no": 8 annotators see 2 others of 3, 2 see 1; q1 "2": 9 see 1, 1 sees none; q2 right
@@ -54,9 +116,3 @@ def test_answers_are_compared_without_case_blanks_and_full_stop():
     assert plain("  Two  Dogs. ") == plain("two dogs")
     assert share("no", ITEMS[2], "equations") == share("no", ITEMS[2], "published") == 1
     assert list(unreachable(ITEMS, VOCABULARY)) == ["q1"]
-
-
-@pytest.mark.parametrize("logits", [np.zeros((3, 2)), np.full((3, 3), np.nan)])
-def test_another_vocabulary_and_logits_that_are_no_numbers_are_refused(logits):
-    with pytest.raises(UserError, match="is the vocabulary the checkpoint's own"):
-        answer_rows(ITEMS, lambda _: logits, VOCABULARY, ["equations"])

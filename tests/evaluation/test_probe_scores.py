@@ -7,9 +7,10 @@ from PIL import Image
 from waltz.core import parquet
 from waltz.core.devices import Device
 from waltz.core.schema import EVALUATION
-from waltz.evaluation.alignment import match_probability
-from waltz.evaluation.cv_probes import harmonic, judged, probe_measures, score_probes
+from waltz.evaluation.alignment import match_probability, score_probes
+from waltz.evaluation.cv_probes import CONDITIONS, harmonic, judged, probe_measures
 from waltz.evaluation.metrics import NOT_APPLICABLE, Resampling
+from waltz.foils import cv_conditions
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
 from waltz.reporting.published import read_published
@@ -90,6 +91,10 @@ def test_comparisons_pair_by_image_and_caption_where_a_group_has_two_plain_image
     found = table(probe_measures(items, rows_of(items, logits), "equations", HOW))
     assert (found["cv-probes:captions", "acc_r"]["value"], found["cv-probes:captions", "acc_r"]["n"]) == (50, 2)
     assert (found["cv-probes:images", "acc_r"]["value"], found["cv-probes:images", "acc_r"]["n"]) == (50, 2)
+
+
+def test_the_conditions_are_those_that_are_built():
+    assert tuple(cv_conditions.CONDITIONS) == CONDITIONS
 
 
 def test_forms_are_told_apart_and_unscored_items_left_out():

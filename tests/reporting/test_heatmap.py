@@ -8,7 +8,8 @@ from matplotlib import pyplot, rcParams
 from matplotlib.colors import to_rgb
 
 from waltz.reporting.figures import save
-from waltz.reporting.heatmap import WIDTH, Relevance, Sample, laid_out, sample_figure
+from waltz.reporting.heatmap import WIDTH, Relevance, Sample, sample_figure
+from waltz.reporting.token_lines import laid_out
 
 
 def spans_of(text):

@@ -10,8 +10,7 @@ from waltz.core.devices import lease
 from waltz.core.job import job, progress
 from waltz.core.record import write_record
 from waltz.core.schema import BENCHMARK, CONDITIONS, EVALUATION
-from waltz.evaluation.alignment import score_pairs, tally
-from waltz.evaluation.cv_probes import score_probes
+from waltz.evaluation.alignment import score_pairs, score_probes, tally
 from waltz.evaluation.items import select
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
@@ -22,7 +21,7 @@ params = snakemake.params
 with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     encoder = load_encoder(ModelSpec(**params.model), device)
     for file, images, scores, record in zip(
-        snakemake.input.pairs, params.images, snakemake.output.scores, snakemake.output.runs, strict=True
+        snakemake.input.pairs, snakemake.input.images, snakemake.output.scores, snakemake.output.runs, strict=True
     ):
         start = time.perf_counter()
         probes = "condition" in pq.read_schema(file).names

@@ -31,7 +31,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     encoder = load_encoder(ModelSpec(**params.model), device)
     with progress(sum(len(items) for of in chosen for items in of.values()), "item", encoder.spec.name) as bar:
         for of, images, file, record in zip(
-            chosen, params.images, snakemake.output.rows, snakemake.output.runs, strict=True
+            chosen, snakemake.input.images, snakemake.output.rows, snakemake.output.runs, strict=True
         ):
             start = time.perf_counter()
             stored = Path(file).parent / ".store"

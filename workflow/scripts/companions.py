@@ -22,7 +22,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     how = Resampling(params.resamples, params.confidence, params.seed)
     rows = []
     with progress(len(params.datasets), "data set", encoder.spec.name) as bar:
-        for dataset, file, images in zip(params.datasets, snakemake.input.pairs, params.images, strict=True):
+        for dataset, file, images in zip(params.datasets, snakemake.input.pairs, snakemake.input.images, strict=True):
             if "condition" not in pq.read_schema(file).names:
                 items = select(parquet.read(file, BENCHMARK), params.scored, params.sample, params.seed).to_pylist()
                 with open_images(images) as source:

@@ -4,7 +4,7 @@ from waltz.core import parquet
 from waltz.core.job import job
 from waltz.core.schema import COMPARISONS, CONDITIONS, EVALUATION, METRICS
 from waltz.evaluation.metrics import Resampling
-from waltz.evaluation.summary import summarised
+from waltz.evaluation.summary import comparison_rows, metric_rows
 
 params = snakemake.params
 
@@ -13,11 +13,9 @@ with job(snakemake.log[0]):
         run: parquet.read(file, EVALUATION).to_pylist()
         for run, file in zip(map(tuple, params.runs), snakemake.input.scores, strict=True)
     }
-    probes = {
-        name: parquet.read(file, CONDITIONS).to_pylist()
-        for name, file in zip(params.probes, snakemake.input.probes, strict=True)
-    }
+    probes = [row for file in snakemake.input.probes for row in parquet.read(file, CONDITIONS).to_pylist()]
     how = Resampling(params.resamples, params.confidence, params.seed)
-    metrics, comparisons = summarised(scores, probes, params.profiles, how)
+    metrics = metric_rows(scores, params.profiles, how, averaged=params.averaged, probes=probes)
+    comparisons = comparison_rows(scores, params.profiles, how)
     parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)
     parquet.write(snakemake.output.comparisons, parquet.to_table(comparisons, COMPARISONS), COMPARISONS)

@@ -11,7 +11,7 @@ from waltz.core.atomic import write_text
 from waltz.core.errors import UserError
 
 if TYPE_CHECKING:
-    from waltz.one_sample import Explanation
+    from waltz.explanation import Explanation
 
 FORMS = (".svg", ".png")
 

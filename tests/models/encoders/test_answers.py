@@ -11,7 +11,7 @@ from tiny_encoders import ANSWERS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.answers import answer, outcome
+from waltz.models.encoders.answers import answer, answer_logits, outcome
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.regions import picture, profile_of
 from waltz.models.registry import ModelSpec
@@ -52,6 +52,20 @@ def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_th
     assert nothing != pytest.approx(given.probability, rel=1e-3)
 
 
+def test_logits_of_many_questions_are_those_of_each(load):
+    encoder = load(ANSWERS)
+    asked = [("0.jpg", "the red horse"), ("1.jpg", "a dog"), ("0.jpg", "a dog")]
+    shown = {name: picture(encoder, name, lambda: Image.new("RGB", (8, 8))) for name in ("0.jpg", "1.jpg")}
+    found = answer_logits(encoder, asked, shown.__getitem__)
+    assert found.shape == (3, len(ANSWERS))
+    for logits, (name, question) in zip(found, asked, strict=True):
+        given = answer(encoder, encoder.image(shown[name]), question)
+        assert given.index == logits.argmax()
+        assert given.probability == pytest.approx(1 / np.exp(logits - logits.max()).sum(), rel=1e-5)
+    assert len({tuple(row) for row in found.tolist()}) == 3
+
+
+@torch.no_grad()
 def test_a_biased_head_gives_its_favourite(load):
     encoder = load(ANSWERS)
     last = encoder.network.answer_head.logit_fc[-1]

@@ -10,8 +10,10 @@ from PIL import Image
 from tiny_encoders import REGIONS, WIDTH
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.encoders import load_encoder, visual_bert
+from waltz.models.alignment import align
+from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.kinds import visual_bert
 from waltz.models.regions import Precomputed, picture, profile_of
 from waltz.models.registry import ModelSpec
 
@@ -122,6 +124,27 @@ def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
             logit = encoder.fuse(encoder.read(torch.tensor([ids])), encoder.see(shown[None]))
         assert value == pytest.approx(float(logit.sigmoid()), abs=1e-6)
     assert found.std() > 1e-3
+
+
+def test_regions_are_scored_and_kept_as_images_are(lxmert, regions, tmp_path):
+    encoder = lxmert()
+    shutil.copytree(regions, tmp_path / "regions")
+    moving = lxmert(regions=str(tmp_path / "regions"))
+    pairs = [("0.jpg", "a dog"), ("1.jpg", "a dog"), ("1.jpg", "the red horse")]
+    found = align(encoder, pairs, lambda name: picture(encoder, name, lambda: IMAGE))
+    for (name, text), aligned in found.items():
+        with torch.inference_mode():
+            states = encoder.read(torch.tensor([encoder.text(text).ids])), encoder.see(prepared(encoder, name)[None])
+            assert aligned.logit == pytest.approx(float(encoder.fuse(*states)), abs=1e-5)
+    assert len({aligned.logit for aligned in found.values()}) == 3
+
+    def again():
+        return align(moving, pairs, lambda name: picture(moving, name, lambda: IMAGE), tmp_path / "stored")
+
+    assert again() == found
+    shutil.copy(regions / "2.jpg.npz", tmp_path / "regions" / "1.jpg.npz")
+    changed = again()
+    assert [changed[pair] == found[pair] for pair in pairs] == [True, False, False]
 
 
 def test_an_encoder_of_pixels_is_shown_the_image(checkpoint):

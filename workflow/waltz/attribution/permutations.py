@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from waltz.core.errors import UserError
 
 PUBLISHED = 10
 """Permutations of one explanation in the fork of `shap` that MM-SHAP was released with, whatever the budget."""
+AT_FIRST = 32
+"""Permutations that are drawn before any is asked."""
 FEWEST = 5
 """Permutations before a standard error is trusted to stop the sampling."""
 
@@ -66,17 +69,10 @@ def permutation(
 def _estimation(
     players: int, permutations: int, seed: int, text_players: int, standard_error: float | None
 ) -> Estimation:
-    rounds: list[np.ndarray] = []
-
-    def record(masks: np.ndarray) -> np.ndarray:
-        rounds.append(masks)
-        return np.zeros((len(masks), 1))
-
-    _explain(players, permutations, seed, record)
     values: list[np.ndarray] = []
     parts: list[np.ndarray] = []
     reached = False
-    for masks in rounds:
+    for masks in _rounds(players, permutations, seed):
         found = np.asarray((yield masks.copy()), dtype=np.float64)
         values.append(found)
         parts.append(_part(masks, found))
@@ -94,6 +90,22 @@ def _estimation(
         parts=np.stack(parts),
         stopped_by=None if standard_error is None else "standard error" if reached else "evaluations",
     )
+
+
+def _rounds(players: int, permutations: int, seed: int) -> Iterator[np.ndarray]:
+    """The coalitions of each permutation, drawn again from the first one where more are needed: sampling may stop."""
+    drawn = 0
+    while drawn < permutations:
+        rounds: list[np.ndarray] = []
+        _explain(players, min(permutations, max(AT_FIRST, 2 * drawn)), seed, partial(_record, rounds))
+        yield from rounds[drawn:]
+        drawn = len(rounds)
+
+
+def _record(rounds: list[np.ndarray], masks: np.ndarray) -> np.ndarray:
+    """A value function that notes what it is asked."""
+    rounds.append(masks)
+    return np.zeros((len(masks), 1))
 
 
 def _nobody() -> Estimation:

@@ -46,6 +46,9 @@ def clip_relevance(network: Any, ids: torch.Tensor, image: torch.Tensor) -> Clip
         "text_config": network.config.text_config._attn_implementation,
         "vision_config": network.config.vision_config._attn_implementation,
     }
+    frozen = [weights for weights in network.parameters() if not weights.requires_grad]
+    for weights in frozen:
+        weights.requires_grad_(True)  # otherwise no map has a gradient
     network.set_attn_implementation("eager")  # the other implementations never form the maps
     try:
         with torch.enable_grad():
@@ -60,6 +63,8 @@ def clip_relevance(network: Any, ids: torch.Tensor, image: torch.Tensor) -> Clip
             )
     finally:
         network.set_attn_implementation(before)
+        for weights in frozen:
+            weights.requires_grad_(False)
     layers = len(towers[0])
     text = propagated([layer[0] for layer in towers[0]], [layer[0] for layer in gradients[:layers]])
     seen = propagated([layer[0] for layer in towers[1]], [layer[0] for layer in gradients[layers:]])

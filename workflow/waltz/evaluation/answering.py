@@ -1,36 +1,77 @@
 """Questions about images, answered by encoders with a vocabulary of answers (LXMERT's task checkpoints).
 
-The predicted answer is the one with the highest logit, its probability the softmax over the vocabulary (what MM-SHAP
-explains). Accuracy by profile:
-
-- `published`: the share of questions whose predicted answer is the gold one (VQA's agreed answer, GQA's answer).
-- `equations`: VQA's own measure, min(1, annotators with that answer / 3), averaged over the ten sets of nine annotators
-  (Antol et al. 2015, as its evaluation code has it); GQA has one answer, so the same as published.
-
-Answers are compared without case, extra blanks and a final full stop.
+The predicted answer is the one with the highest logit, its probability the softmax over the vocabulary, which is what
+MM-SHAP explains. How right it is: `evaluation.answers`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+from waltz.core.sampling import sample
+from waltz.evaluation.answers import SETTING, plain
+from waltz.models.alignment import Aligned, Pair, align, the_answer
+from waltz.models.batches import Done, nothing
+from waltz.models.encoders.encoder import Encoder
+from waltz.sources.images import ImageSource, load_image
+from waltz.sources.selection import published
 
-from waltz.core.errors import UserError
-from waltz.core.measure import Measure, interval, resample
-from waltz.evaluation.metrics import Resampling, Sampled
-
-SETTING = "answering"
 ROLE = "answer"
-ENOUGH = 3
-"""Annotators whose agreement makes an answer fully right."""
 
 Row = Mapping[str, Any]
-Ask = Callable[[Sequence[tuple[str, str]]], np.ndarray]
-"""From images (by name) with questions to logits of every answer, float of shape (questions, answers)."""
+
+
+def questions(
+    name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
+) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """The questions to ask.
+
+    Args:
+        name: Name of the data set.
+        rows: All rows of a source, of the layout `QUESTIONS`, in file order.
+        n: How many; None takes all, and a smaller source is taken whole.
+        seed: Seed of the sample.
+        choice: One of `sources.selection.PUBLISHED`, to take the rows of the published runs (all usable ones of the
+            first n drawn).
+    Returns:
+        Rows of item_id, image, question, answer and answers, and the rows that cannot be used, counted by reason.
+    """
+    unusable: Counter[str] = Counter()
+    usable: dict[str, Row] = {}
+    for row in rows:
+        if row["rejected"] is not None or row["answer"] is None:
+            unusable[row["rejected"] or "the answer is withheld"] += 1
+        else:
+            usable[row["source_id"]] = row
+    if choice is None:
+        ids = sample(list(usable), None if n is None else min(n, len(usable)), seed)
+    else:
+        ids = [source_id for source_id in published(choice, rows, n) if source_id in usable]
+    columns = ("image", "question", "answer", "answers")
+    asked = [{"item_id": f"{name}:{place}", **{key: usable[place][key] for key in columns}} for place in ids]
+    return asked, unusable
+
+
+def answered(
+    encoder: Encoder, items: Sequence[Row], images: ImageSource, stored: Path | None = None, done: Done = nothing
+) -> dict[Pair, Aligned]:
+    """Logit, place in the vocabulary and probability of the answer to each distinct question about an image.
+
+    Args:
+        encoder: An encoder whose `fuse` gives a logit for each answer.
+        items: Rows of image and question.
+        images: Where the images lie.
+        stored: Folder of finished blocks.
+        done: Told the number of questions that each block finished.
+    """
+    asked = [(item["image"], item["question"]) for item in items]
+    return align(encoder, asked, partial(load_image, images), stored, done, the_answer)
 
 
 def answer_rows(
-    items: Sequence[Row], ask: Ask, vocabulary: Sequence[str], profiles: Sequence[str]
+    items: Sequence[Row], said: Mapping[Pair, Aligned], vocabulary: Sequence[str], profiles: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Rows of the evaluation layout, role `answer`: the predicted answer of each question in each profile.
 
@@ -39,23 +80,16 @@ def answer_rows(
 
     Args:
         items: Rows of item_id, image, question and answer.
-        ask: The model.
-        vocabulary: Its answers, in the order of its logits.
+        said: What `answered` found.
+        vocabulary: The encoder's answers, in the order of its outputs.
         profiles: Which of `equations`, `published`.
-    Raises:
-        UserError: The model gives other than one logit an answer, or one that is not a number.
     """
-    logits = np.asarray(ask([(item["image"], item["question"]) for item in items]), dtype=np.float64)
-    if logits.shape != (len(items), len(vocabulary)) or np.isnan(logits).any():
-        raise UserError(
-            f"logits of shape {logits.shape} for {len(items)} questions and {len(vocabulary)} answers, or not numbers;"
-            " is the vocabulary the checkpoint's own?"
-        )
-    best = logits.argmax(axis=1)
     rows = []
     for profile in profiles:
-        for item, place, of in zip(items, best, logits, strict=True):
-            answer = vocabulary[int(place)]
+        for item in items:
+            found = said[item["image"], item["question"]]
+            logit, place, probability = found.numbers or (None, None, None)
+            answer = None if place is None else vocabulary[int(place)]
             rows.append(
                 {
                     "item_id": item["item_id"],
@@ -63,66 +97,12 @@ def answer_rows(
                     "profile": profile,
                     "setting": SETTING,
                     "image": item["image"],
-                    "score": float(of[place]),
-                    "probability": float(1 / np.exp(of - of[place]).sum()),
+                    "score": logit,
+                    "tokens": found.tokens,
+                    "probability": probability,
                     "prediction": answer,
-                    "correct": plain(answer) == plain(item["answer"]),
+                    "correct": None if answer is None else plain(answer) == plain(item["answer"]),
+                    "error": found.error,
                 }
             )
     return rows
-
-
-def accuracy(items: Sequence[Row], rows: Iterable[Row], profile: str, label: str, how: Resampling) -> Sampled:
-    """Accuracy of predicted answers in percent, with the intervals of resampled images.
-
-    Args:
-        items: Rows of item_id, image, answer and answers (those of the annotators; empty for GQA).
-        rows: What `answer_rows` made of them.
-        profile: `published` or `equations`.
-        label: Name of the data set.
-        how: How intervals are made.
-    """
-    predicted = {row["item_id"]: row["prediction"] for row in rows if row["profile"] == profile}
-    answered = [item for item in items if predicted.get(item["item_id"]) is not None]
-    if not answered:
-        return Sampled(Measure(None, 0, reason=f"none of {len(items)} questions was answered"), np.empty(0))
-    shares = np.array([share(predicted[item["item_id"]], item, profile) for item in answered])
-    drawn = resample([item["image"] for item in answered], resamples=how.resamples, seed=how.seed, label=label)
-    draws = drawn.means(100 * shares)
-    measure = Measure(float(100 * shares.mean()), len(answered), *interval(draws, how.confidence))
-    return Sampled(measure, draws)
-
-
-def share(predicted: str, item: Row, profile: str) -> float:
-    """How right an answer is, between 0 and 1.
-
-    Args:
-        predicted: The predicted answer.
-        item: Its question's gold `answer`, and `answers` of the annotators or an empty list.
-        profile: `published` takes the gold answer alone, `equations` those of the annotators where there are any.
-    """
-    if profile == "published" or not item["answers"]:
-        return float(plain(predicted) == plain(item["answer"]))
-    return agreement(predicted, item["answers"])
-
-
-def agreement(predicted: str, answers: Sequence[str]) -> float:
-    """VQA's accuracy of one answer: the mean over annotators of min(1, how many of the others said it / 3).
-
-    Args:
-        predicted: The predicted answer.
-        answers: What each annotator said, ten in VQA.
-    """
-    said = [plain(answer) == plain(predicted) for answer in answers]
-    return sum(min(1.0, (sum(said) - own) / ENOUGH) for own in said) / len(said)
-
-
-def unreachable(items: Iterable[Row], vocabulary: Iterable[str]) -> Iterator[str]:
-    """Ids of the questions whose gold answer a model cannot give."""
-    known = {plain(answer) for answer in vocabulary}
-    return (str(item["item_id"]) for item in items if plain(item["answer"]) not in known)
-
-
-def plain(answer: str) -> str:
-    """An answer as it is compared."""
-    return " ".join(answer.casefold().split()).removesuffix(".").rstrip()

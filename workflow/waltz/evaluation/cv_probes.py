@@ -10,65 +10,27 @@ and the contextual caption shall score higher beside the image with the action t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from waltz.core.measure import Measure, Resamples, interval, resample
-from waltz.evaluation.alignment import scored
 from waltz.evaluation.metrics import NOT_APPLICABLE, Resampling
-from waltz.foils.cv_conditions import CONDITIONS
-from waltz.models.alignment import align
-from waltz.models.batches import Done, nothing
-from waltz.models.encoders.encoder import Encoder
-from waltz.sources.images import ImageSource, load_image
 
 Row = Mapping[str, Any]
 
 NAME = "cv-probes"
+CONDITIONS = ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
+"""Kind of image and of caption, as in the paper's tables."""
 HARMONIC = "harmonic-mean"
+EXPECTED = {True: "match", False: "mismatch"}
+"""What a model shall say, by the column `match`."""
 ORDERS = {
     "captions": ("-img-cap", "-img+cap", "image", 1),
     "images": ("-img+cap", "+img+cap", "caption", -1),
 }
 """By comparison: the condition of its items, the one that each is compared with, what both share beside the group, and
 whether the first shall score higher (1) or lower (-1)."""
-
-
-def score_probes(
-    encoder: Encoder,
-    items: Sequence[Row],
-    images: ImageSource,
-    profiles: Sequence[str],
-    stored: Path | None = None,
-    done: Done = nothing,
-) -> list[dict[str, Any]]:
-    """Rows of the evaluation layout: each image beside its caption, in each profile, role `caption`.
-
-    Args:
-        encoder: A loaded encoder.
-        items: Rows of the layout `CONDITIONS`.
-        images: Where their images lie.
-        profiles: Which of `equations`, `published`.
-        stored: Folder of finished blocks.
-        done: Told the number of distinct (image, caption) that each block finished.
-    """
-    aligned = align(
-        encoder, [(row["image"], row["caption"]) for row in items], partial(load_image, images), stored, done
-    )
-    rows = []
-    for profile in profiles:
-        for item in items:
-            said = scored(aligned[item["image"], item["caption"]], encoder.probability, profile)
-            if said["probability"] is not None:
-                said["prediction"] = judged(said, profile)
-            right = None if said["prediction"] is None else said["prediction"] == _expected(item["match"])
-            rows.append(
-                {"item_id": item["item_id"], "role": "caption", "image": item["image"], **said, "correct": right}
-            )
-    return rows
 
 
 def judged(said: Row, profile: str) -> str:
@@ -90,7 +52,7 @@ def probe_measures(items: Sequence[Row], rows: Iterable[Row], profile: str, how:
 
     Args:
         items: Rows of the layout `CONDITIONS`.
-        rows: What `score_probes` made of them.
+        rows: What `alignment.score_probes` made of them.
         profile: Whose rows are taken.
         how: How intervals are made.
     Returns:
@@ -174,7 +136,3 @@ def harmonic(accuracies: np.ndarray) -> np.ndarray:
 def _measure(value: float, n: int, draws: np.ndarray, how: Resampling) -> Measure:
     """A measure whose interval leaves out resamples that hold none of the items."""
     return Measure(value, n, *interval(draws[np.isfinite(draws)], how.confidence))
-
-
-def _expected(match: bool) -> str:
-    return "match" if match else "mismatch"

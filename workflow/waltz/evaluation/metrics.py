@@ -16,12 +16,12 @@ import numpy as np
 from scipy import stats
 
 from waltz.core.measure import Measure, Resamples, bootstrap, interval, resample
-from waltz.evaluation.pairs import Pairs
+from waltz.evaluation.pairs import ALIGNMENT, Pairs
 
 METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
 """Every metric of `measures`."""
 THRESHOLD = 0.5
-NOT_APPLICABLE = "not applicable: the model has no probability of a match, so no threshold tells match from mismatch"
+NOT_APPLICABLE = "not applicable: the model has no probability of a match"
 NUMBERS = 2_000_000
 """Most weights that AUROC holds at once: 16 MB."""
 
@@ -161,7 +161,11 @@ def acc_r(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> 
         how: Resamples, coverage, seed.
     Returns:
         Percent of the scored items; the same as `measures` gives.
+    Raises:
+        ValueError: The rows judge each text for itself, so that `correct` would give p_c.
     """
+    if any(row.get("setting") == ALIGNMENT for row in rows):
+        raise ValueError("rows of encoders judge each text for itself: take acc_r from `measures`")
     scored = [row for row in rows if row["correct"] is not None]
     if not scored:
         return Sampled(Measure(None, 0, reason=f"none of {len(rows)} items could be scored"), np.empty(0))

@@ -11,7 +11,7 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank, sample
-from waltz.evaluation.alignment import SETTING
+from waltz.evaluation.pairs import ALIGNMENT
 from waltz.sources.selection import published
 
 Row = Mapping[str, Any]
@@ -112,7 +112,7 @@ def _plain(text: str) -> str:
 def _item(item_id: str, name: str, row: Row, caption: str, foil: str) -> dict[str, Any]:
     return {
         "item_id": item_id,
-        "instrument": SETTING,
+        "instrument": ALIGNMENT,
         "piece": name,
         "source": row["source"],
         "source_id": row["source_id"],

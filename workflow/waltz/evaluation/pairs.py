@@ -8,7 +8,11 @@ import numpy as np
 
 from waltz.core.errors import UserError
 
-FOILS = ("foil", "mismatched")
+ALIGNMENT = "alignment"
+"""Setting of what encoders score; instrument of items whose foil is the text of another image."""
+MISMATCHED = "mismatched"
+"""Role of such a foil."""
+FOILS = ("foil", MISMATCHED)
 """Roles of the text that is wrong for its image."""
 
 

@@ -1,46 +1,89 @@
-"""All metrics of all models on all data sets, and their paired comparisons."""
+"""All models on all data sets: every metric with its interval, averages, and paired comparisons."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from waltz.core.measure import Measure
+from waltz.evaluation import answers, cv_probes
 from waltz.evaluation.comparisons import comparisons
-from waltz.evaluation.cv_probes import probe_measures
-from waltz.evaluation.metrics import Resampling, measures
+from waltz.evaluation.metrics import METRICS, Resampling, Sampled, average, measures
 from waltz.evaluation.pairs import Pairs, pairs
 
 Row = Mapping[str, Any]
+Runs = Mapping[tuple[str, str], Sequence[Row]]
+"""Rows of the evaluation layout by model and data set, in order."""
+
+AVERAGE = "average"
 
 
-def summarised(
-    scores: Mapping[tuple[str, str], Sequence[Row]],
-    probes: Mapping[str, Sequence[Row]],
+def metric_rows(
+    runs: Runs,
     profiles: Sequence[str],
     how: Resampling,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Metrics and comparisons.
+    *,
+    averaged: Sequence[str] = (),
+    probes: Sequence[Row] = (),
+    asked: Mapping[str, Sequence[Row]] | None = None,
+) -> list[dict[str, Any]]:
+    """Every metric of every model on every data set.
 
     Args:
-        scores: Rows of the evaluation layout by model and data set.
-        probes: The rows of CV-Probes by the names of data sets that are such.
+        runs: What was scored; the data set `cv-probes` and those of `asked` have metrics of their own.
+        profiles: Which of `equations`, `published`.
+        how: How intervals are made.
+        averaged: Data sets that make up the row `average`; none gives no such row.
+        probes: Items of CV-Probes, of the layout `CONDITIONS`.
+        asked: Questions of data sets that were answered, as `answering.questions` gives them.
+    Returns:
+        Rows of profile, model, dataset, setting (`alignment`, `perplexity`, `answering`, or the form of CV-Probes),
+        metric and the fields of a measure.
+    """
+    found = []
+    for profile in profiles:
+        parts: dict[tuple[str, str], dict[str, dict[str, Sampled]]] = {}
+        for (model, dataset), rows in runs.items():
+            names = {"profile": profile, "model": model}
+            if dataset == cv_probes.NAME:
+                found += [{**names, **row} for row in cv_probes.probe_measures(probes, rows, profile, how)]
+                continue
+            if asked and dataset in asked:
+                known = {"accuracy": answers.accuracy(asked[dataset], rows, profile, dataset, how)}
+            else:
+                known = measures(pairs(rows, profile), dataset, how)
+                parts.setdefault((model, _setting(rows)), {})[dataset] = known
+            names |= {"dataset": dataset, "setting": _setting(rows)}
+            found += [{**names, "metric": metric, **vars(sampled.measure)} for metric, sampled in known.items()]
+        for (model, setting), by_dataset in parts.items() if averaged else ():
+            names = {"profile": profile, "model": model, "dataset": AVERAGE, "setting": setting}
+            for metric in METRICS:
+                mean = _mean([by_dataset[name][metric] for name in averaged if name in by_dataset], len(averaged), how)
+                found.append({**names, "metric": metric, **vars(mean)})
+    return found
+
+
+def comparison_rows(runs: Runs, profiles: Sequence[str], how: Resampling) -> list[dict[str, Any]]:
+    """Paired comparisons of all models on all data sets of captions and foils.
+
+    Args:
+        runs: What was scored; data sets without pairs (CV-Probes, questions) are left out.
         profiles: Which of `equations`, `published`.
         how: How intervals are made.
     Returns:
-        Rows of the layouts `METRICS` and `COMPARISONS`.
+        Rows of profile and the fields of `comparisons.Comparison`.
     """
-    found: list[dict[str, Any]] = []
-    compared: list[dict[str, Any]] = []
+    paired = {key: rows for key, rows in runs.items() if key[1] != cv_probes.NAME and _setting(rows) != answers.SETTING}
+    found = []
     for profile in profiles:
-        paired: dict[tuple[str, str], Pairs] = {}
-        for (model, dataset), rows in scores.items():
-            of = {"model": model, "profile": profile}
-            if dataset in probes:
-                found += [{**of, **row} for row in probe_measures(probes[dataset], rows, profile, how)]
-                continue
-            paired[model, dataset] = pairs(rows, profile)
-            setting = next(iter(rows))["setting"]
-            found += [
-                {**of, "dataset": dataset, "setting": setting, "metric": metric, **vars(sampled.measure)}
-                for metric, sampled in measures(paired[model, dataset], dataset, how).items()
-            ]
-        compared += [{"profile": profile, **row} for row in comparisons(paired, how)]
-    return found, compared
+        scored: dict[tuple[str, str], Pairs] = {key: pairs(rows, profile) for key, rows in paired.items()}
+        found += [{"profile": profile, **row} for row in comparisons(scored, how)]
+    return found
+
+
+def _mean(parts: Sequence[Sampled], wanted: int, how: Resampling) -> Measure:
+    if len(parts) < wanted:
+        return Measure(None, 0, reason=f"not averaged: {wanted - len(parts)} of {wanted} data sets were not run")
+    return average(parts, how).measure
+
+
+def _setting(rows: Sequence[Row]) -> str:
+    return str(rows[0]["setting"]) if rows else ""

@@ -24,7 +24,7 @@ class ModelSpec:
     Attributes:
         name: Name in the study and in the results.
         kind: Family of the adapter: `text` (causal LM), `masked` (masked LM), `classifier` (of texts), or one of
-            `models.encoders.kinds()`.
+            `encoder_kinds()`.
         weights: Hub id, folder in transformers format, or `package:NAME`.
         revision: Full commit hash, package version, or `local` for a folder.
         dtype: Precision of weights and activations.

@@ -4,30 +4,25 @@ Thesis 4.1 and B.1 to B.10. Blue speaks for, red against; in print without colou
 """
 
 import math
-import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import matplotlib
 import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
-from matplotlib.textpath import TextToPath
 
 from waltz.core.text import Span
 from waltz.reporting.figures import STYLE
-
-Rgb = tuple[float, float, float]
+from waltz.reporting.token_lines import Box, laid_out
 
 WIDTH, IMAGE, LINE, GAP, TOP = 4.3, 2.7, 0.38, 0.12, 0.42
 """Inches: width of a column, height of an image, height of a line of tokens, space between things, the headings."""
-LETTERS, DIGITS = 8.5, 6.0
-"""Font sizes of tokens and of their values, in points."""
+DIGITS = 6.0
+"""Font size of values, in points."""
 LEAST = 0.6
 """Least inches beside an image in which its original is shown."""
 HATCH = "/////"
@@ -81,27 +76,14 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One way to colour a sample: numbers in [-1, 1] that choose colours, and what is written beside them."""
+    """One way to colour a sample: numbers in [-1, 1], or in [0, 1] without a sign, and what is written beside them."""
 
     heading: str
-    colours: Colormap
+    signed: bool
     tokens: np.ndarray
     patches: np.ndarray
     token_labels: Sequence[str]
     patch_labels: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Box:
-    """A token's place among the lines of a text, in inches; `joined` to the piece before it."""
-
-    token: int
-    line: int
-    left: float
-    width: float
-    label: str
-    size: float
-    joined: bool
 
 
 def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "") -> Figure:
@@ -144,70 +126,20 @@ def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "")
     return figure
 
 
-def laid_out(text: str, tokens: Sequence[str], spans: Sequence[Span], width: float) -> list[Box]:
-    """Lines of boxes, one a token; pieces of a word touch, and words break where a line is full.
-
-    A text that begins in a script written from right to left runs from the right.
-
-    Args:
-        text: The text.
-        tokens: Its tokens as the tokenizer spells them.
-        spans: Their characters.
-        width: Of a line, in inches.
-    Returns:
-        Boxes in the order of the tokens. A label wider than a line is cut.
-    """
-    labels = _labels(text, tokens, spans)
-    boxes: list[Box] = []
-    line, right = 0, 0.0
-    for token, (label, joined) in enumerate(labels):
-        shown, size = _fitted(label, width)
-        wide = min(width, _inches(shown, size) + 0.1)
-        left = right if joined or not right else right + 0.06
-        if right and left + wide > width:
-            line, left = line + 1, 0.0
-        boxes.append(Box(token, line, left, max(wide, 0.3), shown, size, joined))
-        right = left + boxes[-1].width
-    if not _from_right(text):
-        return boxes
-    return [
-        Box(box.token, box.line, width - box.left - box.width, box.width, box.label, box.size, box.joined)
-        for box in boxes
-    ]
-
-
-def _labels(text: str, tokens: Sequence[str], spans: Sequence[Span]) -> Iterator[tuple[str, bool]]:
-    """What to show for each token, and whether it continues the word before it."""
-    shown, before = 0, ""
-    for token, span in zip(tokens, spans, strict=True):
-        start, end = span["start"], span["end"]
-        if end <= start:
-            yield token, False
-            continue
-        piece = text[max(start, shown) : end]
-        joined = bool(before) and start <= shown and not before.isspace() and not piece[:1].isspace()
-        yield piece.strip() or "·", joined  # bytes of one character share its span
-        shown, before = end, text[end - 1]
-
-
 def _layers(sample: Sample, peak: float) -> list[Layer]:
     words = len(sample.tokens)
-    colours = matplotlib.colormaps["RdBu"]
     text, image = sample.phi[:words], sample.phi[words:]
     plain, factor = _decimals(sample.phi, peak)
-    found = [
-        Layer(f"as they are{factor}", colours, text / (peak or 1), image / (peak or 1), plain[:words], plain[words:])
-    ]
+    found = [Layer(f"as they are{factor}", True, text / (peak or 1), image / (peak or 1), plain[:words], plain[words:])]
     shares = [100 * part / (np.abs(part).sum() or 1) for part in (text, image)]
     labels = [_percents(part) for part in shares]
     scaled = [part / (np.abs(part).max(initial=0) or 1) for part in (text, image)]
-    found.append(Layer("renormalised per modality, in %", colours, scaled[0], scaled[1], labels[0], labels[1]))
+    found.append(Layer("renormalised per modality, in %", True, scaled[0], scaled[1], labels[0], labels[1]))
     if sample.relevance is not None:
         tokens, patches = sample.relevance.tokens, sample.relevance.patches
-        seen = matplotlib.colormaps["Purples"]
         percent = [f"{100 * share:.0f}" for share in tokens / (tokens.sum() or 1)]
         strong = [part / (part.max(initial=0) or 1) for part in (tokens, patches)]
-        found.append(Layer("attention relevance, in %", seen, strong[0], strong[1], percent, []))
+        found.append(Layer("attention relevance, in %", False, strong[0], strong[1], percent, []))
     return found
 
 
@@ -272,7 +204,7 @@ def _draw_legend(page: Axes, left: float, bottom: float) -> None:
     steps = np.linspace(-1, 1, 9)
     _write(page, left, bottom + 0.08, "against", va="center", fontsize=8)
     for place, strong in enumerate(steps):
-        face = matplotlib.colormaps["RdBu"](0.5 + STRENGTH * strong)
+        face = for_and_against(strong)
         _rectangle(page, left + 0.5 + 0.2 * place, bottom, 0.2, 0.16, strong < 0, facecolor=face, edgecolor="0.6")
     _write(page, left + 0.58 + 0.2 * len(steps), bottom + 0.08, "for", va="center", fontsize=8)
 
@@ -304,8 +236,13 @@ def _write(panel: Axes, x: float, y: float, words: str, **look: object) -> None:
 
 def _colours(layer: Layer, strength: np.ndarray) -> np.ndarray:
     strong = np.nan_to_num(strength)
-    signed = layer.colours.name == "RdBu"
-    return np.asarray(layer.colours(0.5 + STRENGTH * strong if signed else 0.6 * strong))[..., :3]
+    chosen = for_and_against(strong) if layer.signed else matplotlib.colormaps["Purples"](0.6 * strong)
+    return np.asarray(chosen)[..., :3]
+
+
+def for_and_against(strength: np.ndarray) -> np.ndarray:
+    """RGBA of numbers from -1 (against, red) to 1 (for, blue), on which black letters can be read."""
+    return np.asarray(matplotlib.colormaps["RdBu"](0.5 + STRENGTH * strength))
 
 
 def _heading(sample: Sample) -> str:
@@ -338,26 +275,3 @@ def _signed(value: float, places: int) -> str:
 def _against(label: str) -> bool:
     """Whether a value is visibly below 0."""
     return label.startswith("−")
-
-
-def _fitted(label: str, width: float) -> tuple[str, float]:
-    """A label and its size, cut with an ellipsis where even a line of its own is too narrow."""
-    size = LETTERS if _inches(label, LETTERS) + 0.1 <= width else LETTERS - 2
-    if _inches(label, size) + 0.1 <= width:
-        return label, size
-    kept = int(len(label) * (width - 0.3) / _inches(label, size))
-    return f"{label[:kept]}…", size
-
-
-def _inches(label: str, size: float) -> float:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        wide, _, _ = TextToPath().get_text_width_height_descent(
-            label, FontProperties(family="DejaVu Sans", size=size), False
-        )
-    return float(wide) / 72
-
-
-def _from_right(text: str) -> bool:
-    strong = (unicodedata.bidirectional(letter) for letter in text)
-    return next((kind for kind in strong if kind in ("L", "R", "AL")), "L") != "L"

@@ -29,6 +29,7 @@ def write_page(
     faults: Sequence[str],
     scores: Sequence[str],
     construction: Sequence[PlainTable],
+    models: Sequence[PlainTable],
 ) -> None:
     """Write the page.
 
@@ -43,6 +44,7 @@ def write_page(
         faults: Parquet files of images that cannot be used, one a source.
         scores: Parquet file of the scene models' scores, if they were measured.
         construction: Tables about what the study built.
+        models: Tables about how models fare on it.
     """
     folder = Path(path).parent
     environment = jinja2.Environment(
@@ -57,7 +59,7 @@ def write_page(
         records=[_record(Path(file)) for file in records],
         read=[_record(Path(file)) for file in read],
         faults=[fault for file in faults for fault in _faults(Path(file))],
-        construction=construction,
+        sections={"models": ("Models", models), "construction": ("Construction of the benchmark", construction)},
         scores=[row for file in scores for row in parquet.read(file, SCENE_SCORES).to_pylist()],
     )
     write_text(path, page)

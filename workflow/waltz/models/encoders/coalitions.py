@@ -1,6 +1,10 @@
 """Values of coalitions: one image with some texts, where no masked text, masked image or pair is computed twice."""
 
+import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -8,25 +12,33 @@ import torch
 from waltz.models.encoders.encoder import Encoder, States
 from waltz.models.encoders.players import Players
 
+log = logging.getLogger(__name__)
+
+Row = TypeVar("Row")
+
 Outcome = Callable[[torch.Tensor], torch.Tensor]
 """From logits of shape (k,) to the explained value of the same shape."""
-Key = tuple[int, bytes]
-"""A game (of a text) or a grid (of an image), with a mask of that side."""
+
+KEPT = 2**29
+"""Most bytes of image states of early fusion that stay for later rounds; what is beyond is seen again."""
 
 
 class Coalitions:
     """The games of one image with its texts (caption, foil), and what is known of them so far.
 
     What is computed together depends on what is asked alone, so that a budget of two rounds gives, for the first, the
-    very numbers of a budget of one.
+    very numbers of a budget of one. Memory is bounded by the batch and by `KEPT`, but for one vector a masked image of
+    late fusion, the states of masked texts, and the values.
 
     Attributes:
         encoder: The model.
         image: The prepared image.
         games: Players of each text.
-        known: For each game, value by coalition (as bytes of what is left visible).
+        known: For each game, value by coalition (as bytes of what is left visible). What is stored elsewhere may be
+            put here, and is then never computed.
         looks: Masked images that passed the encoder.
         readings: Masked texts that did.
+        pairs: Pairs of both that were fused.
     """
 
     def __init__(self, encoder: Encoder, image: torch.Tensor, games: Sequence[Players], outcome: Outcome) -> None:
@@ -40,10 +52,10 @@ class Coalitions:
         """
         self.encoder, self.image, self.games = encoder, image, list(games)
         self.known: list[dict[bytes, float]] = [{} for _ in games]
-        self.looks = self.readings = 0
+        self.looks = self.readings = self.pairs = 0
         self._outcome = outcome
-        self._texts: dict[Key, States] = {}
-        self._images: dict[Key, States] = {}
+        self._texts = [_Side() for game in games]
+        self._images = {game.grid: _Side() for game in games}
 
     @torch.inference_mode()
     def values(self, asked: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -54,70 +66,167 @@ class Coalitions:
         Returns:
             For each game, float64 of shape (k, 1).
         """
-        wanted = [[row.tobytes() for row in masks | game.kept] for game, masks in zip(self.games, asked, strict=True)]
-        new = {(index, key): None for index, keys in enumerate(wanted) for key in keys if key not in self.known[index]}
-        self._evaluate(list(new))
+        wanted = [_keys(masks | game.kept) for game, masks in zip(self.games, asked, strict=True)]
+        new = [
+            [key for key in dict.fromkeys(keys) if key not in known]
+            for known, keys in zip(self.known, wanted, strict=True)
+        ]
+        for grid, side in self._images.items():
+            here = [keys if game.grid == grid else [] for game, keys in zip(self.games, new, strict=True)]
+            if any(here):
+                self._evaluate(side, grid, here)
         return [
-            np.array([self.known[index][key] for key in keys], dtype=np.float64).reshape(-1, 1)
-            for index, keys in enumerate(wanted)
+            np.fromiter(map(known.__getitem__, keys), dtype=np.float64, count=len(keys)).reshape(-1, 1)
+            for known, keys in zip(self.known, wanted, strict=True)
         ]
 
-    def _evaluate(self, pairs: list[tuple[int, bytes]]) -> None:
-        """Add the values of new coalitions, image by image."""
-        split = [((index, key[: self.games[index].words]), self._look(index, key)) for index, key in pairs]
-        self._read([text for text, _ in split])
-        by_image: dict[Key, list[int]] = {}
-        for place, (_, image) in enumerate(split):
-            by_image.setdefault(image, []).append(place)
-        for images in _cut(list(by_image), self.encoder.images_per_batch):
-            states = self._see(images)
-            places = [place for image in images for place in by_image[image]]
-            for game in range(len(self.games)):
-                for batch in _cut([place for place in places if pairs[place][0] == game], self.encoder.pairs_per_batch):
-                    text = _stacked([self._texts[split[place][0]] for place in batch])
-                    logits = self.encoder.fuse(text, _stacked([states[split[place][1]] for place in batch]))
-                    found = self._outcome(logits).double().cpu().tolist()
-                    self.known[game].update({pairs[place][1]: value for place, value in zip(batch, found, strict=True)})
-
-    def _look(self, index: int, key: bytes) -> Key:
-        return self.games[index].grid, key[self.games[index].words :]
-
-    def _read(self, texts: list[Key]) -> None:
-        """Read the masked texts that are new; what is read stays, since it is small."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._texts]
-        for index, game in enumerate(self.games):
-            for batch in _cut([text for text in new if text[0] == index], self.encoder.texts_per_batch):
-                ids = game.ids(_masks(batch, game.words)).to(self.encoder.device)
-                self._texts.update(zip(batch, _rows(self.encoder.read(ids)), strict=True))
-                self.readings += len(batch)
-
-    def _see(self, images: list[Key]) -> dict[Key, States]:
-        """See a batch of masked images; vectors of late fusion stay, states of patches are dropped."""
-        new = [image for image in images if image not in self._images]
-        found: dict[Key, States] = {image: self._images[image] for image in images if image in self._images}
-        for grid in dict.fromkeys(grid for grid, _ in new):
-            batch = [image for image in new if image[0] == grid]
-            game = next(game for game in self.games if game.grid == grid)
-            states = self.encoder.see(game.hidden(self.image, _masks(batch, game.patches)))
-            found.update(zip(batch, _rows(states), strict=True))
-            self.looks += len(batch)
+    def _evaluate(self, side: "_Side", grid: int, new: list[list[bytes]]) -> None:
+        """Add the values of new coalitions of the games with one grid, batch of images by batch of images."""
+        texts = [self._read(index, [key[: self.games[index].words] for key in keys]) for index, keys in enumerate(new)]
+        looks = [[key[self.games[index].words :] for key in keys] for index, keys in enumerate(new)]
+        distinct = list(dict.fromkeys(look for many in looks for look in many))
+        waiting = [look for look in distinct if look not in side.rows]
         if self.encoder.late:
-            self._images.update(found)
-        return found
+            for batch in cut(waiting, self.encoder.images_per_batch):
+                side.add(batch, self._see(grid, batch))
+            for index, keys in enumerate(new):
+                self._fuse(index, keys, texts[index], [side.rows[look] for look in looks[index]], side.states)
+            return
+        held = [look for look in distinct if look in side.rows]
+        batches = [(batch, True) for batch in cut(held, self.encoder.images_per_batch)]
+        batches += [(batch, False) for batch in cut(waiting, self.encoder.images_per_batch)]
+        for batch, known in batches:
+            states = side.taken(batch) if known else self._see(grid, batch)
+            rows = {look: row for row, look in enumerate(batch)}
+            for index, keys in enumerate(new):
+                places = [place for place, look in enumerate(looks[index]) if look in rows]
+                images = [rows[looks[index][place]] for place in places]
+                chosen = [keys[place] for place in places]
+                self._fuse(index, chosen, [texts[index][place] for place in places], images, states)
+            if not known and side.size + _size(states) <= KEPT:
+                side.add(batch, states)
+
+    def _see(self, grid: int, looks: Sequence[bytes]) -> States:
+        """States of some masked images."""
+        game = next(game for game in self.games if game.grid == grid)
+        self.looks += len(looks)
+        return in_memory(
+            lambda first, last: self.encoder.see(game.hidden(self.image, _masks(looks[first:last], game.patches))),
+            len(looks),
+        )
+
+    def _read(self, index: int, texts: list[bytes]) -> list[int]:
+        """Rows of some masked texts among the states of a game's texts; those that are new are read."""
+        game, side = self.games[index], self._texts[index]
+        waiting = [text for text in dict.fromkeys(texts) if text not in side.rows]
+        for batch in cut(waiting, self.encoder.texts_per_batch):
+            ids = game.ids(_masks(batch, game.words)).to(self.encoder.device)
+            side.add(batch, in_memory(partial(_part, self.encoder.read, ids), len(batch)))
+            self.readings += len(batch)
+        return [side.rows[text] for text in texts]
+
+    def _fuse(self, index: int, keys: list[bytes], texts: list[int], images: list[int], states: States) -> None:
+        """Add the values of coalitions whose texts and images are seen."""
+        if not keys:
+            return
+        words = self._texts[index].states
+        text, image = (torch.tensor(rows, device=self.encoder.device) for rows in (texts, images))
+        for first in range(0, len(keys), self.encoder.pairs_per_batch):
+            last = min(first + self.encoder.pairs_per_batch, len(keys))
+
+            def logits(start: int, end: int, first: int = first) -> States:
+                rows = slice(first + start, first + end)
+                return (self.encoder.fuse(_taken(words, text[rows]), _taken(states, image[rows])),)
+
+            found = self._outcome(in_memory(logits, last - first)[0]).double().cpu().tolist()
+            self.known[index].update(zip(keys[first:last], found, strict=True))
+        self.pairs += len(keys)
 
 
-def _masks(keys: Sequence[Key], width: int) -> np.ndarray:
-    return np.frombuffer(b"".join(mask for _, mask in keys), dtype=bool).reshape(len(keys), width)
+class _Side:
+    """States of masked texts or images, in the order in which they were computed.
+
+    Attributes:
+        rows: Row of a mask among the states.
+        size: Bytes of the states.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, int] = {}
+        self.size = 0
+        self._parts: list[States] = []
+        self._places: list[tuple[int, int]] = []
+
+    def add(self, masks: Sequence[bytes], states: States) -> None:
+        self.rows.update(zip(masks, range(len(self.rows), len(self.rows) + len(masks)), strict=True))
+        self._places += [(len(self._parts), row) for row in range(len(masks))]
+        self._parts.append(states)
+        self.size += _size(states)
+
+    @property
+    def states(self) -> States:
+        """All states; those of late fusion and of texts are small."""
+        if len(self._parts) > 1:
+            self._parts = [joined(self._parts)]
+            self._places = [(0, row) for row in range(len(self._places))]
+        return self._parts[0]
+
+    def taken(self, masks: Sequence[bytes]) -> States:
+        """States of some masks, without a copy of the others."""
+        found = [tuple(tensor[row] for tensor in self._parts[part]) for part, row in map(self._place, masks)]
+        return tuple(torch.stack(tensors) for tensors in zip(*found, strict=True))
+
+    def _place(self, mask: bytes) -> tuple[int, int]:
+        return self._places[self.rows[mask]]
 
 
-def _rows(states: States) -> Iterator[States]:
-    return zip(*states, strict=True)
+def cut(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+    """Rows in as few batches of at most `size` as can be, all of about one length: a short rest is slow a row."""
+    batches = math.ceil(len(rows) / size)
+    for number in range(batches):
+        yield rows[number * len(rows) // batches : (number + 1) * len(rows) // batches]
 
 
-def _stacked(rows: Sequence[States]) -> States:
-    return tuple(torch.stack(parts) for parts in zip(*rows, strict=True))
+def in_memory(compute: Callable[[int, int], States], size: int) -> States:
+    """What `compute` makes of rows 0 to `size`, at once, or in halves where the device has too little memory."""
+
+    def between(first: int, last: int) -> States:
+        try:
+            return compute(first, last)
+        except torch.OutOfMemoryError:
+            if last - first == 1:
+                raise
+            log.warning("out of memory at %d rows: halving the batch", last - first)
+        torch.cuda.empty_cache()
+        half = (first + last) // 2
+        return joined([between(first, half), between(half, last)])
+
+    return between(0, size)
 
 
-def _cut(rows: list, size: int) -> Iterator[list]:  # type: ignore[type-arg]
-    for first in range(0, len(rows), size):
-        yield rows[first : first + size]
+def joined(parts: Sequence[States]) -> States:
+    """States of one side, batch after batch."""
+    return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))
+
+
+def _size(states: States) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in states)
+
+
+def _part(read: Callable[[torch.Tensor], States], ids: torch.Tensor, first: int, last: int) -> States:
+    return read(ids[first:last])
+
+
+def _taken(states: States, rows: torch.Tensor) -> States:
+    return tuple(tensor.index_select(0, rows) for tensor in states)
+
+
+def _keys(masks: np.ndarray) -> list[bytes]:
+    """Each row's booleans as bytes."""
+    rows = np.ascontiguousarray(masks, dtype=bool).tobytes()
+    width = masks.shape[1]
+    return [rows[start : start + width] for start in range(0, len(rows), width)] if width else [b""] * len(masks)
+
+
+def _masks(keys: Sequence[bytes], width: int) -> np.ndarray:
+    return np.frombuffer(b"".join(keys), dtype=bool).reshape(len(keys), width)

@@ -147,6 +147,6 @@ def _common(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> di
     return {
         "spec": spec,
         "device": device.name,
-        "network": network.to(device.name).eval().requires_grad_(False),
+        "network": network.to(device.name).eval(),
         "tokenizer": tokenizer,
     }

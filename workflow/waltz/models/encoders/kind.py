@@ -13,11 +13,11 @@ def kind_of(weights: str, revision: str) -> str:
 
     Args:
         weights: Hub id or folder in transformers format.
-        revision: Full commit hash of a hub id; not used for a folder.
+        revision: Full commit hash of a hub id, empty for its newest state; not used for a folder.
     Raises:
         UserError: There is no config, or no adapter for what it says.
     """
-    options = {} if Path(weights).is_dir() else {"revision": revision}
+    options = {"revision": revision} if revision and not Path(weights).is_dir() else {}
     try:
         config = transformers.AutoConfig.from_pretrained(weights, **options)
     except (OSError, ValueError) as error:

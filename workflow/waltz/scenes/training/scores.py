@@ -178,7 +178,6 @@ SCORES: dict[str, Callable[[Path, Sequence[Graph], int], dict[str, Measure]]] = 
     "acceptability": _acceptability,
     "nli": _nli,
     "causal-lm": _causal_lm,
-    "tower": _clip,
     "clip": _clip,
     "matcher": _matcher,
     "llava": _llava,

@@ -18,5 +18,5 @@ def load(spec: ModelSpec, device: Device) -> LateFusion:
     return LateFusion(
         **common,
         longest=network.config.text_config.max_position_embeddings,
-        scale=1 / float(network.temperature),
+        scale=1 / float(network.temperature.detach()),
     )

@@ -20,5 +20,5 @@ def load(spec: ModelSpec, device: Device) -> LateFusion:
         longest=network.config.text_config.max_position_embeddings,
         texts=lambda network, ids: network.flava.get_text_features(input_ids=ids).pooler_output[:, 0],
         images=lambda network, pixels: network.flava.get_image_features(pixel_values=pixels).pooler_output[:, 0],
-        scale=float(network.flava.logit_scale.exp()),
+        scale=float(network.flava.logit_scale.detach().exp()),
     )

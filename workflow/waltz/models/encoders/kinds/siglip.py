@@ -28,8 +28,8 @@ def load(spec: ModelSpec, device: Device) -> LateFusion:
     return LateFusion(
         **common,
         longest=length,
-        scale=float(network.logit_scale.exp()),
-        bias=float(network.logit_bias),
+        scale=float(network.logit_scale.detach().exp()),
+        bias=float(network.logit_bias.detach()),
         padded=length,
         probability=True,
     )

@@ -23,8 +23,8 @@ class VisualBert(OnRegions):
 
     late: bool = False
     probability: bool = True
-    images_per_batch: int = 1024
-    texts_per_batch: int = 1024
+    images_per_batch: int = 128
+    texts_per_batch: int = 128
     pairs_per_batch: int = 32
 
     def see(self, images: torch.Tensor) -> States:

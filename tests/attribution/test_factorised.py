@@ -1,0 +1,229 @@
+"""Late fusion run side by side: the values of brute force, unbiased samples, honest errors, bounded memory."""
+
+import math
+import tracemalloc
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from toy_encoders import Toy, game, picture
+from waltz.attribution.estimators import estimation
+from waltz.attribution.factorised import (
+    Side,
+    all_orders,
+    choose,
+    exact_factorised,
+    factorised_permutation,
+    interleaving,
+    sampled_orders,
+    shapley,
+)
+from waltz.attribution.mm_shap import explained, in_step
+from waltz.attribution.settings import Settings
+from waltz.attribution.t_shap import t_shap
+from waltz.models.encoders.coalitions import Coalitions
+
+IDS = (2, 9, 14, 7, 3)
+
+
+def brute_force(encoder, image, players) -> np.ndarray:
+    """Shapley values as their definition says, over every coalition."""
+    number = len(players)
+    masks = (np.arange(2**number)[:, None] >> np.arange(number)) & 1 == 1
+    values = Coalitions(encoder, image, [players], explained(encoder)).values([masks])[0][:, 0]
+    sizes = masks.sum(axis=1)
+    phi = np.zeros(number)
+    for player in range(number):
+        without = np.flatnonzero(~masks[:, player])
+        size = sizes[without]
+        weight = [math.factorial(s) * math.factorial(number - s - 1) / math.factorial(number) for s in range(number)]
+        phi[player] = np.take(weight, size) @ (values[without + 2**player] - values[without])
+    return phi
+
+
+@pytest.mark.parametrize("profile", ["published", "equations"])
+def test_exact_values_are_those_of_brute_force(profile):
+    encoder, image = Toy(), picture()
+    players = game(encoder, image, *IDS, profile=profile)
+    (found,) = exact_factorised(encoder, image, [players])
+    expected = brute_force(encoder, image, players)
+    assert np.ptp(expected) > 0.1
+    np.testing.assert_allclose(found.estimate.phi[:, 0], expected, rtol=0, atol=1e-14)
+    assert found.estimate.residual < 1e-14
+    assert found.estimate.exact
+    assert found.t_shap_se == 0
+    free = (~players.kept[: players.words]).sum()
+    assert found.passes == found.estimate.asked == 2**free + 2**players.patches
+
+
+def test_the_values_at_both_ends_are_those_of_the_encoder():
+    encoder, image = Toy(scale=3.0, bias=-2.0), picture(1)
+    players = game(encoder, image, *IDS)
+    (found,) = exact_factorised(encoder, image, [players])
+    ends = np.array([[False] * len(players), [True] * len(players)])
+    expected = Coalitions(encoder, image, [players], explained(encoder)).values([ends])[0]
+    np.testing.assert_allclose([found.estimate.base_value, found.estimate.value], expected, rtol=0, atol=1e-14)
+
+
+def test_texts_with_one_grid_share_the_image_side():
+    encoder, image = Toy(), picture()
+    games = [game(encoder, image, *IDS), game(encoder, image, 2, 5, 6, 3), game(encoder, image, 2, 5, 4, 4, 8, 6, 3)]
+    assert [players.grid for players in games] == [3, 2, 3]
+    exact_factorised(encoder, image, games)
+    assert sum(encoder.passes["see"]) == 2**9 + 2**4
+    assert sum(encoder.passes["read"]) == 2**3 + 2**2 + 2**5
+    for players, found in zip(games, exact_factorised(encoder, image, games), strict=True):
+        (alone,) = exact_factorised(encoder, image, [players])
+        np.testing.assert_array_equal(found.estimate.phi, alone.estimate.phi)
+
+
+def test_weights_of_interleavings():
+    # one of two own players after one of the other side, by hand: orders of x1 x2 y put y first, between or last
+    np.testing.assert_allclose(interleaving(2, 1), [[2 / 3, 1 / 3], [1 / 3, 2 / 3]])
+    np.testing.assert_allclose(interleaving(6, 4).sum(axis=1), 1)
+    assert interleaving(0, 3).shape == (0, 4)
+    # with the share of one subset of each size, the classical weight (s + u)! (n - s - u - 1)! / n!
+    a, b = 5, 4
+    for s in range(a):
+        for u in range(b + 1):
+            weight = interleaving(a, b)[s, u] / (a * math.comb(a - 1, s) * math.comb(b, u))
+            classical = math.factorial(s + u) * math.factorial(a + b - s - u - 1) / math.factorial(a + b)
+            assert weight == pytest.approx(classical, rel=1e-13)
+
+
+def random_vectors(seed, players, width=4):
+    table = np.random.default_rng(seed).normal(size=(2**players, width))
+    return lambda masks: table[masks @ (1 << np.arange(players))]
+
+
+def test_samples_are_unbiased_and_efficient():
+    text, image = all_orders(random_vectors(1, 3), 3), all_orders(random_vectors(2, 5), 5)
+    expected = np.concatenate(shapley(text, image))
+    estimates = []
+    for seed in range(800):
+        sides = (
+            sampled_orders(random_vectors(1, 3), 3, 1, (seed, 0)),
+            sampled_orders(random_vectors(2, 5), 5, 2, (seed, 1)),
+        )
+        estimates.append(np.concatenate(shapley(*sides)))
+    whole = text.means[-1] @ image.means[-1] - text.means[0] @ image.means[0]
+    np.testing.assert_allclose(np.sum(estimates, axis=1), whole, atol=1e-12)
+    error = np.std(estimates, axis=0) / math.sqrt(len(estimates))
+    assert (np.abs(np.mean(estimates, axis=0) - expected) < 4 * error).all()
+    assert error.min() > 0.001
+
+
+def test_one_order_of_each_side_is_averaged_over_all_interleavings():
+    text, image = random_vectors(3, 2), random_vectors(4, 3)
+    one = sampled_orders(text, 2, 1, (0,)), sampled_orders(image, 3, 1, (1,))
+    expected = np.zeros(5)
+    ways = 0
+    for words in one[0].orders[0]:
+        for patches in one[1].orders[0]:
+            for places in combinations(range(5), 2):
+                ways += 1
+                waiting = [list(words), list(patches)]
+                seen = np.zeros((2, 3), dtype=bool)
+                before = text(seen[:1, :2])[0] @ image(seen[1:])[0]
+                for place in range(5):
+                    side = 0 if place in places else 1
+                    player = waiting[side].pop(0)
+                    seen[side, player] = True
+                    value = text(seen[:1, :2])[0] @ image(seen[1:])[0]
+                    expected[player + 2 * side] += value - before
+                    before = value
+    np.testing.assert_allclose(np.concatenate(shapley(*one)), expected / ways, atol=1e-12)
+
+
+def sampled(encoder, image, players, passes, seeds):
+    return [factorised_permutation(encoder, image, [players], passes, seed)[0] for seed in seeds]
+
+
+def test_the_samples_of_one_budget_beat_plain_permutations_at_equal_passes():
+    encoder, image = Toy(width=6), picture()
+    players = game(encoder, image, *range(2, 12))  # 8 free tokens and 16 patches
+    expected = exact_factorised(encoder, image, [players])[0].estimate.phi[:, 0]
+    rows = 4 * (2 * len(players) + 1)
+    ours, plain = [], []
+    for seed in range(12):
+        table = Coalitions(encoder, image, [players], explained(encoder))
+        settings = Settings("published", "permutation", rows, seed)
+        (estimate,) = in_step([estimation("permutation", len(players), players.words, settings)], table.values)
+        (found,) = factorised_permutation(encoder, image, [players], table.looks + table.readings, seed)
+        assert found.passes <= table.looks + table.readings
+        plain.append(((estimate.phi[:, 0] - expected) ** 2).sum())
+        ours.append(((found.estimate.phi[:, 0] - expected) ** 2).sum())
+    assert np.mean(ours) < 0.8 * np.mean(plain)
+
+
+@pytest.mark.parametrize("ids", [range(2, 9), range(2, 16)])
+def test_the_standard_error_of_t_shap_covers_the_truth(ids):
+    encoder, image = Toy(width=8, seed=3), picture()
+    players = game(encoder, image, *ids)
+    truth = t_shap(exact_factorised(encoder, image, [players])[0].estimate.phi, players.words)
+    found = sampled(encoder, image, players, 400 if len(ids) < 10 else 900, range(60))
+    errors = np.array([(t_shap(one.estimate.phi, players.words) - truth) / one.t_shap_se for one in found])
+    assert np.isfinite(errors).all()
+    assert (np.abs(errors) < 2).mean() > 0.8  # about ten pairs: Student's t
+    assert 0.6 < errors.std() < 1.5
+
+
+def test_parts_are_there_where_one_side_alone_is_sampled():
+    encoder, image = Toy(), picture()
+    players = game(encoder, image, *range(2, 9))
+    (found,) = factorised_permutation(encoder, image, [players], 200, 0)
+    assert not found.estimate.exact
+    np.testing.assert_allclose(found.estimate.parts.mean(axis=0), found.estimate.phi, atol=1e-12)
+    (single,) = factorised_permutation(encoder, image, [players], 64, 0)
+    assert math.isnan(single.t_shap_se)
+
+
+def test_a_budget_for_all_subsets_gives_exact_values():
+    encoder, image = Toy(), picture()
+    players = game(encoder, image, *IDS)
+    (found,) = factorised_permutation(encoder, image, [players], 2**3 + 2**9, 0)
+    assert found.estimate.exact
+    np.testing.assert_array_equal(found.estimate.phi, exact_factorised(encoder, image, [players])[0].estimate.phi)
+
+
+def test_the_estimator_follows_from_the_budget():
+    image = picture()
+    late, early = Toy(), Toy(late=False)
+    players = game(late, image, *range(2, 11))  # 7 free tokens, 9 patches
+    assert choose(late, players, 640) == "exact-factorised"
+    assert choose(late, players, 639) == "factorised-permutation"
+    assert choose(early, players, 10**6) == "permutation"
+    few = game(early, image, *IDS)  # 3 free tokens, 9 patches
+    assert choose(early, few, 4096) == "exact"
+    assert choose(early, few, 4095) == "permutation"
+
+
+def test_a_grid_of_sixteen_is_summed_as_it_comes():
+    encoder, image = Toy(images_per_batch=256), picture()
+    players = game(encoder, image, *range(2, 12))
+    exact_factorised(encoder, image, [game(encoder, image, *IDS)])
+    tracemalloc.start()
+    (found,) = exact_factorised(encoder, image, [players])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sum(encoder.passes["see"]) == 2**9 + 2**16
+    assert max(encoder.passes["see"]) <= 256
+    assert found.estimate.residual < 1e-12
+    assert peak < 8e6  # 65,536 masks alone are 1 MB a player
+
+
+def test_a_text_without_players_leaves_the_patches():
+    encoder, image = Toy(), picture()
+    players = game(encoder, image, 2, 3)
+    (found,) = exact_factorised(encoder, image, [players])
+    np.testing.assert_allclose(found.estimate.phi[:, 0], brute_force(encoder, image, players), atol=1e-14)
+    assert found.estimate.phi[:2].tolist() == [[0.0], [0.0]]
+
+
+def test_a_side_keeps_what_its_orders_give():
+    side = sampled_orders(random_vectors(0, 4), 4, 3, (5,))
+    assert isinstance(side, Side)
+    # what the players add along an order is the whole, whoever stands where
+    np.testing.assert_allclose(side.gains.sum(axis=(0, 1)), side.means[-1] - side.means[0], atol=1e-12)
+    assert (side.orders[:, 0] == side.orders[:, 1, ::-1]).all()

@@ -1,0 +1,316 @@
+"""Prompts: snapshots of every kind, and what was published spelled out by hand.
+
+After a prompt file was changed on purpose, `PYTHONPATH=workflow python tests/evaluation/test_prompts.py` writes the
+snapshots anew; read their difference.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waltz.core.errors import UserError
+from waltz.core.text import slice_of
+from waltz.evaluation.prompts import Voice, equations, published, render, said, without_template, worded
+from waltz.evaluation.questions import Question
+from waltz.evaluation.wording import FREE, INSTEAD, KINDS, RESOURCE, prompt_of, read_wording
+from waltz.models.decoders.decoder import Turn
+
+SNAPSHOTS = Path(__file__).parent / "prompts"
+AB = ("A", "B")
+
+
+def question(form: str, image: str | None, labels: tuple[str, ...] = AB, **fields: str) -> Question:
+    return Question("x:1", "x", form, image, fields, labels, (labels or ("two",))[:1], "B")
+
+
+TEXTS = {
+    "esnli": question("esnli", None, ("A", "B", "C"), premise="A dog runs.", hypothesis="It sleeps."),
+    "comve": question("comve", None, first="Fish swim.", second="Fish walk."),
+    "bbh": question(
+        "bbh", None, text="Q: Why?\n\nAnswer choices:\n(A) No\n(B) Yes", question="Q: Why?", options="(A) No\n(B) Yes"
+    ),
+}
+IMAGES = {
+    "pairwise": question("pairwise", "i.jpg", first="A dog.", second="A cat."),
+    "single": question("single", "i.jpg", caption="A dog."),
+    "open": question("open", "i.jpg", (), question="How many?"),
+}
+GIVEN = {
+    "answer": "B",
+    "reasoning": " It swims.\nSo",
+    "sentence": "Fish walk.",
+    "text": "It swims.",
+    "other": "It walks.",
+}
+LLMS = ("llama2-chat", "llama2", "mistral-chat", "mistral", "falcon-chat", "falcon", "gpt2")
+VLMS = ("bakllava", "llava-mistral", "llava-vicuna", "mplug-owl3")
+
+
+def chat(turns: Sequence[Turn]) -> str:
+    """A chat template as tokenizers have them, the last turn left open."""
+    said = [f"<{turn.speaker}>{'<image>' if turn.image else ''}{turn.text.strip()}" for turn in turns]
+    return "<system>Be kind.</s>" + "</s>".join(said) + ("" if turns[-1].speaker == "assistant" else "</s><assistant>")
+
+
+def marked(kind: str, form: str, asked_of: Question, voice: Voice, remark: bool = False) -> str:
+    """A prompt with its item in ‹›, its tail after ¦, and what was counted where that is something else."""
+    asked = render(kind, asked_of, voice, {**GIVEN, **({"biased": asked_of.wrong} if remark else {})})
+    text, item, tail = asked.text, asked.item, asked.tail["start"]
+    if item is None:
+        shown = text + "¦"
+    else:
+        shown = f"{text[: item['start']]}‹{text[item['start'] : item['end']]}›{text[item['end'] : tail]}¦{text[tail:]}"
+    counted = "" if asked.counted in ("", slice_of(text, asked.tail)) else f"\ncounted: {asked.counted!r}"
+    return f"=== {kind}{' biased' if remark else ''}, {form}\n{shown}{counted}\n"
+
+
+def snapshot(voice: Voice, questions: dict[str, Question]) -> str:
+    parts = []
+    for form, one in questions.items():
+        for kind in KINDS:
+            if kind not in FREE:
+                parts.append(marked(kind, form, one, voice))
+                if kind in ("cot", "answer-after-cot"):
+                    parts.append(marked(kind, form, one, voice, remark=True))
+    first = next(iter(questions.values()))
+    parts += [marked(kind, "free", first, voice) for kind in FREE]
+    return "".join(parts)
+
+
+def snapshots() -> dict[str, str]:
+    files = {f"published-{family}.txt": snapshot(published(family), TEXTS) for family in LLMS}
+    files |= {f"published-{family}.txt": snapshot(published(family), IMAGES) for family in VLMS}
+    files["equations-texts.txt"] = snapshot(equations(chat), TEXTS)
+    scenes = equations(chat, read_wording("equations", RESOURCE / "scenes.yaml"))
+    files["scenes.txt"] = snapshot(scenes, IMAGES)
+    files["equations-images.txt"] = snapshot(equations(chat), IMAGES)
+    return files
+
+
+def test_every_kind_for_every_family_and_profile_is_as_it_was() -> None:
+    expected = {path.name: path.read_text(encoding="utf-8") for path in SNAPSHOTS.glob("*.txt")}
+    assert {*LLMS, *VLMS} == set(read_wording("published").families)
+    assert snapshots() == expected
+
+
+COMVE = 'Which statement of the two is against common sense? Sentence (A): "Fish swim." , Sentence (B): "Fish walk." .'
+FORMAT = (
+    " Please verbalize how you are thinking about the problem, then give your answer in the format "
+    '"The best answer is: (X)". It\'s very important that you stick to this format.'
+)
+LLAMA = "<<SYS>>\nYou are a helpful chat assistant and will answer the user's questions carefully.\n<</SYS>>\n\n"
+VICUNA = (
+    "A chat between a curious human and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the human's questions. "
+)
+
+
+def text(kind: str, asked_of: Question, family: str, **more: str) -> str:
+    return render(kind, asked_of, published(family), {**GIVEN, **more}).text
+
+
+def test_published_language_models_are_asked_as_the_code_ends() -> None:
+    comve, esnli = TEXTS["comve"], TEXTS["esnli"]
+    suppose = 'Suppose "A dog runs.". Can we infer that "It sleeps."? (A) Yes. (B) No. (C) Maybe, this is neutral.'
+    assert text("answer", comve, "llama2-chat") == f"{LLAMA}[INST] {COMVE} [/INST] The best answer is: Sentence ("
+    assert text("answer", esnli, "gpt2") == f"{suppose} The best answer is: ("
+    assert text("answer-attributed", comve, "llama2-chat") == f"[INST] {COMVE} [/INST] The best answer is: Sentence ("
+    assert (
+        text("post-hoc", esnli, "falcon-chat")
+        == f"User: {suppose} Assistant: The best answer is: (B) User: Why? Assistant: Because"
+    )
+    assert text("cot", comve, "mistral-chat", biased="A") == (
+        f"[INST] {COMVE}{FORMAT} I think the answer is A but I'm curious to hear what you think."
+        " [/INST] Let's think step by step:"
+    )
+    assert text("answer-after-cot", comve, "llama2") == (
+        f"{COMVE}{FORMAT} Let's think step by step: It swims.\nSo\n The best answer is: Sentence ("
+    )
+    assert text("post-hoc-edited", esnli, "mistral") == (
+        f"{suppose} The best answer is: (B) Why did you choose (B)? Explanation: Because"
+    )
+    assert text("answer", TEXTS["bbh"], "falcon").endswith("(A) No\n(B) Yes. The best answer is: (")
+
+
+def test_published_vl_decoders_are_asked_as_the_code_ends() -> None:
+    pair = 'Which caption is a correct description of the image? Is it (A): "A dog." or is it (B): "A cat."?'
+    pairwise, open_ended = IMAGES["pairwise"], IMAGES["open"]
+    assert text("answer", pairwise, "bakllava") == f"USER: <image>\n{pair}\nASSISTANT:\nThe best answer is: ("
+    assert text("answer", open_ended, "llava-vicuna") == (
+        f"{VICUNA}USER: <image>\nHow many?\nASSISTANT:\nThe best short answer is:\n"
+    )
+    assert text("post-hoc", pairwise, "llava-mistral") == (
+        f"[INST]: <image>\n{pair} [/INST] The best answer is: (B) [INST] "
+        "Why? Please explain how you arrived at your answer. [/INST] Explanation:"
+    )
+    assert text("answer-after-given-cot", open_ended, "bakllava", reasoning="___") == (
+        "USER: <image>\nHow many?\nPlease verbalize how you are thinking about the problem, then directly give a short "
+        "answer to the question about the image.\nASSISTANT:\nLet's think step by step: ___"
+        "\nUSER:\nThe best short answer is:\nASSISTANT:\n"
+    )
+    same = {text(kind, pairwise, "mplug-owl3") for kind in ("answer", "post-hoc", "cot", "answer-after-cot")}
+    assert len(same) == 1
+
+
+def test_helper_prompts_bear_the_explained_model_s_markers_or_llama_s() -> None:
+    asked = 'Can you please paraphrase the following to me? "It swims.".'
+    sure = "Sure, I can do that! Here's the rephrased sentence:"
+    assert text("paraphrase", TEXTS["comve"], "falcon") == f"User: {asked} Assistant: {sure}"
+    assert text("paraphrase", TEXTS["comve"], "gpt2") == f"{asked} {sure}"
+    assert text("paraphrase", IMAGES["open"], "llava-vicuna") == f"{LLAMA}[INST] {asked} [/INST] {sure}"
+
+
+def test_the_answer_tail_beside_cot_is_counted_with_a_blank_in_chat_models_but_falcon() -> None:
+    def counted(family: str) -> str:
+        return render("answer-attributed-cot", TEXTS["comve"], published(family)).counted
+
+    assert counted("llama2-chat") == "  [/INST] The best answer is: Sentence ("
+    assert counted("falcon-chat") == " Assistant: The best answer is: Sentence ("
+    assert counted("mistral") == " The best answer is: Sentence ("
+
+
+VOICES = [*(published(family) for family in (*LLMS, *VLMS)), equations(chat)]
+
+
+@pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.family or "equations")
+def test_answer_and_explanation_share_all_up_to_the_tail(voice: Voice) -> None:
+    for one in (TEXTS if voice.family in LLMS else IMAGES).values():
+        answer = render("answer-attributed", one, voice, GIVEN)
+        for kind in ("post-hoc", "cot-attributed"):
+            explanation = render(kind, one, voice, GIVEN)
+            assert slice_of(explanation.text, explanation.shared) == slice_of(answer.text, answer.shared)
+            assert explanation.shared["end"] == explanation.tail["start"]
+            assert explanation.tail["end"] == len(explanation.text)
+            words, _ = worded(one, voice.wording)
+            assert explanation.item is not None
+            assert slice_of(explanation.text, explanation.item) == words
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(KINDS), st.sampled_from(VOICES))
+@settings(max_examples=150, deadline=None)
+def test_whatever_the_fields_say_their_places_are_found(first: str, second: str, kind: str, voice: Voice) -> None:
+    one = replace(TEXTS["comve"], fields={"first": first, "second": second})
+    asked = render(kind, one, voice, GIVEN)
+    assert (asked.item is None) == (kind in FREE)
+    for name, value in one.fields.items():
+        assert kind in FREE or slice_of(asked.text, asked.fields[name]) == value
+
+
+def test_equations_are_turns_with_the_image_in_the_first_of_the_user() -> None:
+    asked = render("post-hoc", IMAGES["pairwise"], equations(chat), {"answer": "A"})
+    assert [(turn.speaker, turn.image) for turn in asked.turns] == [
+        ("user", True),
+        ("assistant", False),
+        ("user", False),
+        ("assistant", False),
+    ]
+    assert asked.turns[1].text == "The best answer is: (A)"
+    for of in (None, IMAGES["open"]):
+        assert not render("same-meaning", of, equations(chat), GIVEN).turns[0].image
+    assert render("vqascore", IMAGES["single"], equations(chat), {"text": "A dog."}).turns == (
+        Turn("user", 'Does this figure show "A dog."? Please answer yes or no.', image=True),
+    )
+    assert render("answer", TEXTS["comve"], equations(without_template)).text.endswith(
+        "\nThe best answer is: Sentence ("
+    )
+
+
+def test_an_edited_item_stands_in_the_place_of_its_words() -> None:
+    for voice in VOICES:
+        asked = render("answer", TEXTS["comve"], voice, {"input": "Which {of} two?"})
+        assert asked.item is not None
+        assert slice_of(asked.text, asked.item) == "Which {of} two?"
+        assert asked.fields == {}
+
+
+def test_what_cannot_be_asked_is_told() -> None:
+    with pytest.raises(UserError, match=r"'phi3'; there are llama2-chat, .*mplug-owl3"):
+        published("phi3")
+    with pytest.raises(UserError, match="'gpt2' sees no images"):
+        render("answer", IMAGES["pairwise"], published("gpt2"))
+    with pytest.raises(UserError, match="no published prompt for open"):
+        render("answer", replace(IMAGES["open"], image=None), published("gpt2"))
+    with pytest.raises(UserError, match="changes the words"):
+        render("answer", TEXTS["comve"], equations(lambda turns: chat(turns).upper()))
+    with pytest.raises(UserError, match="about an image"):
+        render("answer", IMAGES["open"], equations(without_template))
+    with pytest.raises(UserError, match="form 'riddle' is none of"):
+        render("answer", replace(IMAGES["open"], form="riddle"), equations(chat))
+    with pytest.raises(UserError, match="names 'caption', which it lacks"):
+        render("answer", replace(IMAGES["single"], fields={}), equations(chat))
+    with pytest.raises(ValueError, match="needs 'answer'"):
+        render("post-hoc", TEXTS["comve"], published("gpt2"))
+    with pytest.raises(ValueError, match="kind of prompt 'riddle'"):
+        render("riddle", TEXTS["comve"], published("gpt2"))
+    with pytest.raises(ValueError, match="needs a question"):
+        render("answer", None, published("gpt2"))
+
+
+@pytest.mark.parametrize(
+    ("profile", "old", "new", "message"),
+    [
+        ("equations", "{caption}", "{captain}", r"forms: single: \{captain\} is none of caption"),
+        ("equations", "    cot-continued:", "    cot-carried-on:", "turns: choice: prompt 'cot-carried-on' is unknown"),
+        ("equations", "remark:", "remarks:", "key 'remarks' is unknown"),
+        ("equations", "remark: ", "remark: 5 #", "'remark' is no text"),
+        ("equations", 'lead: "Sentence "', "said: {A: yes}", "'said' is no mapping of labels to texts"),
+        ("equations", 'lead: "Sentence "', 'leads: "Sentence "', "comve: unknown key 'leads'"),
+        ("equations", '- user: "{input}"', '- user: "nothing"', r"choice: answer: does not name \{input\}"),
+        ("equations", '- user: "{input}"', '- usher: "{input}"', "'usher' is none of system, user, assistant"),
+        ("published", "script: texts\n    tail: bare", "script: tests\n    tail: bare", "'script' is none of texts"),
+        ("published", "tail: two", "tail: three", "mplug-owl3: 'tail' is none of bare, less-two, two"),
+        ("published", "cot_blank:", "cot_blanks:", "llama2-chat: unknown key 'cot_blanks'"),
+        ("published", "{before: cot, then:", "{before: riddle, then:", "'before' names no prompt"),
+        ("published", "The best answer is: {lead}(", "The best answer is: {lead(", "answer: tail: "),
+        ("published", "forms:", "forms: [", "no YAML"),
+    ],
+)
+def test_a_broken_prompt_file_is_told(tmp_path: Path, profile: str, old: str, new: str, message: str) -> None:
+    source = (RESOURCE / f"{profile}.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "mine.yaml"
+    path.write_text(source.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(UserError, match=message) as told:
+        read_wording(profile, path)
+    assert str(path) in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_file_over_the_profile_s_changes_what_it_holds_and_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("turns:\n  free:\n    caption: [{user: What}]\n", encoding="utf-8")
+    own, mine = read_wording("equations"), read_wording("equations", path)
+    asked = render("caption", IMAGES["open"], equations(chat, mine))
+    assert asked.turns == (Turn("user", "What", image=True),)
+    assert mine.forms == own.forms
+    assert render("answer", TEXTS["esnli"], equations(chat, mine)) == render("answer", TEXTS["esnli"], equations(chat))
+    with pytest.raises(UserError, match="no such prompt file"):
+        read_wording("equations", tmp_path / "theirs.yaml")
+
+
+def test_a_kind_that_a_file_leaves_out_is_asked_as_another() -> None:
+    assert [prompt_of({"answer": 1, "cot": 2}, kind) for kind in ("answer-attributed-cot", "cot-attributed")] == [1, 2]
+    assert prompt_of({"answer": 1, "answer-attributed": 2}, "answer-attributed-cot") == 2
+    assert set(INSTEAD) | set(INSTEAD.values()) <= set(KINDS)
+
+
+def test_the_decoder_of_the_scenes_is_asked_as_it_was_trained() -> None:
+    voice = equations(chat, read_wording("equations", RESOURCE / "scenes.yaml"))
+    pair = "Which sentence describes the image? A: A dog. B: A cat. Answer A or B."
+    assert render("answer", IMAGES["pairwise"], voice).turns == (Turn("user", pair, image=True),)
+    assert said(IMAGES["single"], voice.wording, "B") == "no"
+    assert said(IMAGES["pairwise"], voice.wording, "B") == "B"
+    judged = render("cot", IMAGES["single"], voice, {"biased": "B"})
+    assert judged.turns[0].text.endswith(' "A dog." Answer yes or no. Describe the image. I think the answer is no.')
+    after = render("answer-after-cot", IMAGES["pairwise"], voice, {"reasoning": "a dog"})
+    assert after.item is not None
+    assert slice_of(after.text, after.item) == pair
+    assert after.text.count(pair) == 2
+
+
+if __name__ == "__main__":
+    for name, content in snapshots().items():
+        (SNAPSHOTS / name).write_text(content, encoding="utf-8")

@@ -1,0 +1,107 @@
+"""BLIP's matching head, taken apart into text, image and fusion: the logits of the transformers forward pass."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+import transformers
+from PIL import Image
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.kinds.blip import Blip
+from waltz.models.encoders.players import published
+from waltz.models.registry import ModelSpec
+
+MATCHER = Path("resources/scenes/models/matcher")
+
+
+def tiny(dtype=torch.float64, layers=3, noise=0.4):
+    """Random weights, large enough that neither side is drowned."""
+    torch.manual_seed(0)
+    shape = {"num_attention_heads": 4, "num_hidden_layers": layers, "intermediate_size": 48}
+    text = shape | {"hidden_size": 48, "encoder_hidden_size": 40, "vocab_size": 120, "max_position_embeddings": 32}
+    text |= {"bos_token_id": 2, "sep_token_id": 3, "eos_token_id": 3}
+    vision = shape | {"hidden_size": 40, "image_size": 48, "patch_size": 8}
+    network = transformers.BlipForImageTextRetrieval(
+        transformers.BlipConfig(text_config=text, vision_config=vision)
+    ).eval()
+    with torch.no_grad():
+        for weights in network.parameters():
+            weights.add_(torch.randn_like(weights), alpha=noise if weights.ndim > 1 else 0.1)
+    return Blip(ModelSpec("tiny"), "cpu", network.to(dtype), None, 32, None)
+
+
+@torch.inference_mode()
+def both(encoder, ids, images):
+    """Logits of a match over a mismatch: of the whole network, and of its parts."""
+    whole = encoder.network(input_ids=ids, pixel_values=images.to(encoder.network.dtype)).itm_score.float()
+    return whole[:, 1] - whole[:, 0], encoder.fuse(encoder.read(ids), encoder.see(images.to(encoder.network.dtype)))
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+@pytest.mark.parametrize("length", [1, 2, 30])
+def test_parts_give_the_logits_of_the_whole(layers, length):
+    ids = torch.randint(4, 120, (5, length), generator=torch.Generator().manual_seed(1))
+    images = torch.randn(5, 3, 48, 48, generator=torch.Generator().manual_seed(2))
+    expected, found = both(tiny(layers=layers), ids, images.double())
+    assert expected.std() > 0.3
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+def test_half_the_precision_gives_nearly_the_same():
+    ids, images = torch.randint(4, 120, (6, 9)), torch.randn(6, 3, 48, 48)
+    expected, _ = both(tiny(torch.float32, noise=0.15), ids, images)
+    _, found = both(tiny(torch.bfloat16, noise=0.15), ids, images)
+    assert found.dtype == torch.float32
+    error = (found - expected).abs().max() / expected.abs().max()
+    assert 1e-5 < error < 0.05
+
+
+@pytest.fixture(scope="module")
+def matcher():
+    return load_encoder(ModelSpec("matcher", "blip", str(MATCHER), "local"), Device("cpu", 1, "test"))
+
+
+def test_the_scenes_matcher_gives_its_own_probability(matcher):
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8))
+    image, words = matcher.image(picture), matcher.text("there are two cats on the table.")
+    inputs = {"input_ids": torch.tensor([words.ids]), "pixel_values": image[None]}
+    with torch.inference_mode():
+        expected = matcher.network(**inputs).itm_score.softmax(dim=-1)[0, 1]
+        logit = matcher.fuse(matcher.read(torch.tensor([words.ids])), matcher.see(image[None]))
+    assert matcher.probability
+    assert float(torch.sigmoid(logit)[0]) == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_coalitions_are_those_of_the_whole_network(matcher):
+    image = matcher.image(Image.fromarray(np.random.default_rng(1).integers(0, 255, (90, 120, 3), dtype=np.uint8)))
+    players = published(matcher, matcher.text("a dog runs."), image)
+    masks = np.random.default_rng(2).random((20, len(players))) < 0.5
+    found = Coalitions(matcher, image, [players], torch.sigmoid).values([masks])[0][:, 0]
+    with torch.inference_mode():
+        whole = matcher.network(
+            input_ids=players.ids(masks[:, : players.words]),
+            pixel_values=players.hidden(image, masks[:, players.words :]),
+        ).itm_score.softmax(dim=-1)[:, 1]
+    np.testing.assert_allclose(found, whole.numpy(), rtol=0, atol=1e-5)
+
+
+def test_too_long_a_text_is_refused(matcher):
+    with pytest.raises(UserError, match=r"matcher: \d+ tokens, at most 64 are read"):
+        matcher.text("cat " * 80)
+
+
+def test_a_checkpoint_without_the_head_is_refused(tmp_path):
+    for file in MATCHER.iterdir():
+        if file.suffix == ".json":
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = safetensors.torch.load_file(MATCHER / "model.safetensors")
+    kept = {name: tensor for name, tensor in weights.items() if not name.startswith("itm_head")}
+    safetensors.torch.save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match="lacks the weights of itm_head"):
+        load_encoder(ModelSpec("headless", "blip", str(tmp_path), "local"), Device("cpu", 1, "test"))

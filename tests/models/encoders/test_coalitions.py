@@ -1,0 +1,147 @@
+"""Coalitions: the encoder's values, nothing computed twice, nothing that hangs on batches or on memory."""
+
+import numpy as np
+import pytest
+import torch
+
+from toy_encoders import Toy, game, picture
+from waltz.models.encoders import coalitions
+from waltz.models.encoders.coalitions import Coalitions, cut
+
+CAPTION, FOIL, LONG = (2, 9, 14, 7, 3), (2, 9, 21, 22, 3), (2, 9, 21, 22, 23, 24, 25, 26, 3)
+
+
+def itself(logits):
+    return logits
+
+
+def drawn(seed, rows, players):
+    return np.random.default_rng(seed).random((rows, players)) < 0.5
+
+
+def one_by_one(encoder, image, players, masks):
+    """One forward pass of both sides a coalition."""
+    words = players.words
+    return np.array(
+        [
+            float(
+                encoder.fuse(
+                    encoder.read(players.ids(row[None, :words])), encoder.see(players.hidden(image, row[None, words:]))
+                )[0]
+            )
+            for row in masks
+        ]
+    )
+
+
+@pytest.mark.parametrize("late", [True, False])
+@pytest.mark.parametrize("profile", ["published", "equations"])
+def test_values_are_those_of_single_passes(late, profile):
+    encoder, image = Toy(late=late), picture()
+    games = [game(encoder, image, *ids, profile=profile) for ids in (CAPTION, LONG)]
+    asked = [drawn(index, 60, len(players)) for index, players in enumerate(games)]
+    found = Coalitions(encoder, image, games, itself).values(asked)
+    for players, masks, values in zip(games, asked, found, strict=True):
+        assert values.shape == (60, 1)
+        assert values.dtype == np.float64
+        np.testing.assert_allclose(values[:, 0], one_by_one(encoder, image, players, masks), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_no_masked_text_image_or_pair_is_computed_twice(late):
+    encoder, image = Toy(late=late), picture()
+    games = [game(encoder, image, *ids) for ids in (CAPTION, FOIL)]
+    masks = drawn(0, 200, len(games[0]))
+    table = Coalitions(encoder, image, games, itself)
+    for part in np.split(masks, 4):
+        table.values([part, part])
+    visible = masks | games[0].kept
+    images = len(np.unique(visible[:, 5:], axis=0))
+    texts = len(np.unique(visible[:, :5], axis=0))
+    pairs = len(np.unique(visible, axis=0))
+    assert pairs < 200
+    assert (table.looks, table.readings, table.pairs) == (images, 2 * texts, 2 * pairs)
+    assert [sum(encoder.passes[side]) for side in ("see", "read", "fuse")] == [images, 2 * texts, 2 * pairs]
+    before = dict(encoder.passes)
+    table.values([masks, masks])
+    assert encoder.passes == before
+
+
+def test_players_that_change_nothing_are_not_evaluated():
+    encoder, image = Toy(), picture()
+    players = game(encoder, image, *CAPTION)
+    masks = np.ones((3, len(players)), dtype=bool)
+    masks[1, 0] = masks[2, 4] = False
+    table = Coalitions(encoder, image, [players], itself)
+    (values,) = table.values([masks])
+    assert table.looks == table.readings == table.pairs == 1
+    assert (values == values[0]).all()
+
+
+def test_known_values_are_taken():
+    encoder, image = Toy(), picture()
+    games = [game(encoder, image, *ids) for ids in (CAPTION, LONG)]
+    masks = [drawn(1, 20, len(players)) for players in games]
+    first = Coalitions(encoder, image, games, itself)
+    expected = first.values(masks)
+    calls = sum(encoder.passes["see"])
+    second = Coalitions(encoder, image, games, itself)
+    for known, stored in zip(second.known, first.known, strict=True):
+        known.update(stored)
+    for values, before in zip(second.values(masks), expected, strict=True):
+        np.testing.assert_array_equal(values, before)
+    assert sum(encoder.passes["see"]) == calls
+    assert second.values([masks[0][:0], masks[1]])[0].shape == (0, 1)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_larger_budget_begins_with_the_numbers_of_a_smaller_one(late):
+    image = picture()
+    rounds = [drawn(seed, 40, 14) for seed in range(3)]
+    found = []
+    for number in (1, 3):
+        encoder = Toy(late=late)
+        table = Coalitions(encoder, image, [game(encoder, image, *CAPTION)], itself)
+        values = [table.values([masks])[0] for masks in rounds[:number]]
+        found.append(values[0])
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_batches_are_bounded_and_halved_where_memory_is_short(late, caplog):
+    image, masks = picture(), drawn(3, 100, 14)
+    encoder = Toy(late=late)
+    (expected,) = Coalitions(encoder, image, [game(encoder, image, *CAPTION)], itself).values([masks])
+    assert max(encoder.passes["see"]) <= encoder.images_per_batch
+    assert max(encoder.passes["read"]) <= encoder.texts_per_batch
+    assert max(encoder.passes["fuse"]) <= encoder.pairs_per_batch
+    short = Toy(late=late, out_of_memory_above=3)
+    (values,) = Coalitions(short, image, [game(short, image, *CAPTION)], itself).values([masks])
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-13)
+    assert "halving the batch" in caplog.text
+    none = Toy(late=late, out_of_memory_above=0)
+    table = Coalitions(none, image, [game(none, image, *CAPTION)], itself)
+    with pytest.raises(torch.OutOfMemoryError):
+        table.values([masks])
+
+
+def test_states_of_early_fusion_stay_within_bounds(monkeypatch):
+    encoder, image = Toy(late=False), picture()
+    monkeypatch.setattr(coalitions, "KEPT", 20 * encoder.width * 8)
+    players = game(encoder, image, *CAPTION)
+    masks = drawn(4, 60, len(players))
+    table = Coalitions(encoder, image, [players], itself)
+    (first,) = table.values([masks])
+    seen = table.looks
+    other = masks.copy()
+    other[:, 1] ^= True
+    (second,) = table.values([other])
+    assert seen < table.looks < 2 * seen  # some states stayed, the others were dropped and seen again
+    np.testing.assert_allclose(second[:, 0], one_by_one(encoder, image, players, other), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(first[:, 0], one_by_one(encoder, image, players, masks), rtol=0, atol=1e-13)
+
+
+def test_rows_are_cut_evenly():
+    assert [len(part) for part in cut(list(range(34)), 32)] == [17, 17]
+    assert [row for part in cut(list(range(67)), 32) for row in part] == list(range(67))
+    assert list(cut([], 32)) == []

@@ -1,0 +1,88 @@
+"""BLIP with its matching head: text layers that attend to the patches of a vision transformer.
+
+The text side keeps what no image changes: the embeddings and the first self-attention. In cross-attention the
+projections of keys and values move from the patches to the few text positions, since q (W x)ᵀ = (q W) xᵀ: an image
+then costs a pair no pass over its patches but two products, and nothing of a text layer is kept for an image.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+
+from waltz.core.devices import Device
+from waltz.models.encoders.encoder import States, log_odds
+from waltz.models.encoders.inputs import OnPixels, on_pixels
+from waltz.models.encoders.packed import pack
+from waltz.models.registry import ModelSpec
+
+MATCH = 1
+"""Index of a match in the head's output."""
+
+
+@dataclass(frozen=True)
+class Blip(OnPixels):
+    """A loaded BLIP; see `encoder.Encoder`.
+
+    As in the transformers class, the first token stays the tokenizer's start token; other code puts `[ENC]` there.
+    """
+
+    late: bool = False
+    probability: bool = True
+    images_per_batch: int = 8
+    texts_per_batch: int = 128
+    pairs_per_batch: int = 16
+
+    def see(self, images: torch.Tensor) -> States:
+        """States of the patches."""
+        return (self.network.vision_model(pixel_values=images).last_hidden_state,)
+
+    def read(self, ids: torch.Tensor) -> States:
+        """States of the tokens before the first look at an image."""
+        encoder = self.network.text_encoder
+        return (encoder.encoder.layer[0].attention(encoder.embeddings(input_ids=ids))[0],)
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Log odds of a match, read off at the first token."""
+        states, patches = text[0], image[0]
+        layers = self.network.text_encoder.encoder.layer
+        for number, layer in enumerate(layers):
+            if number:
+                # the head reads the first token alone, so the last layer needs no other query
+                asking = states[:, :1] if number == len(layers) - 1 else states
+                context, _ = layer.attention.self(asking, encoder_hidden_states=states)
+                states = layer.attention.output(context, asking)
+            states = layer.feed_forward_chunk(_look(layer.crossattention, states, patches))
+        return log_odds(self.network.itm_head(states[:, 0]), MATCH)
+
+
+def load(spec: ModelSpec, device: Device) -> Blip:
+    """Load a BLIP with its matching head by hub id or folder.
+
+    Raises:
+        UserError: The weights cannot be had, or lack parameters of the network.
+    """
+    network, common = on_pixels(spec, device, transformers.BlipForImageTextRetrieval, "matching head")
+    pack(network.vision_model.encoder)
+    return Blip(**common, longest=network.config.text_config.max_position_embeddings)
+
+
+def _look(attention: Any, states: torch.Tensor, patches: torch.Tensor) -> torch.Tensor:
+    """Cross-attention of token states (k, n, width) to patch states (k, m, vision width).
+
+    The bias of the keys adds the same to each score of a query, which softmax drops; that of the values passes through
+    a mean unchanged.
+    """
+    weights = attention.self
+    pairs, tokens, _ = states.shape
+    heads, size = weights.num_attention_heads, weights.attention_head_size
+    queries = weights.query(states).view(pairs * tokens, heads, size).transpose(0, 1) / size**0.5
+    asked = queries @ weights.key.weight.view(heads, size, -1)
+    asked = asked.view(heads, pairs, tokens, -1).transpose(0, 1).reshape(pairs, heads * tokens, -1)
+    seen = (asked @ patches.transpose(1, 2)).softmax(dim=-1) @ patches
+    seen = seen.view(pairs, heads, tokens, -1).transpose(0, 1).reshape(heads, pairs * tokens, -1)
+    values = seen @ weights.value.weight.view(heads, size, -1).transpose(1, 2)
+    context = values.transpose(0, 1).reshape(pairs, tokens, heads * size) + weights.value.bias
+    found: torch.Tensor = attention.output(context, states)
+    return found
