@@ -11,7 +11,7 @@ from PIL import Image
 import tiny_decoders
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.decoders import language, prompts, vision
+from waltz.models.decoders import language, load_decoder, prompts, vision
 from waltz.models.decoders.decoder import Loading, Turn
 from waltz.models.decoders.loading import arguments
 from waltz.models.registry import ModelSpec
@@ -50,6 +50,17 @@ def test_a_conversation_is_gone_on_with_as_it_is():
     assert decoder.rendered([*asked, Turn("assistant", " because ( ")]) == "USER : what ? ASSISTANT : because ( "
     with pytest.raises(UserError, match="no system role"):
         decoder.rendered([Turn("system", "be brief"), *asked])
+
+
+def test_a_reply_goes_on_with_a_text_or_answers_a_turn():
+    decoder = tiny_decoders.causal()
+    prompt = decoder.prompt("a man rides")
+    plain = decoder.said(decoder.generate([prompt], [None], 5, None, [0])[0])
+    assert language.reply(decoder, "a man rides", 5) == plain
+    decoder.tokenizer.chat_template = TEMPLATE
+    prompt = decoder.prompt("USER : a man rides ASSISTANT :")
+    turn = decoder.said(decoder.generate([prompt], [None], 5, None, [0])[0])
+    assert language.reply(decoder, "a man rides", 5) == turn != plain
 
 
 def test_a_label_is_the_token_that_really_follows():
@@ -139,14 +150,17 @@ def test_models_load_from_folders(tmp_path):
     small.network.model.save_pretrained(tmp_path)
     small.tokenizer.save_pretrained(tmp_path)
     spec = ModelSpec("small", weights=str(tmp_path), revision="local")
-    loaded = language.load(spec, Device("cpu", 1, "test"))
+    loaded = load_decoder(spec, Device("cpu", 1, "test"))
     prompt = loaded.prompt("a man rides a horse")
+    with pytest.raises(UserError, match="is no decoder"):
+        load_decoder(dataclasses.replace(spec, kind="clip"), Device("cpu", 1, "test"))
     assert loaded.generate([prompt], [None], 5, None, [0]) == small.generate([prompt], [None], 5, None, [0])
 
 
 def test_the_scenes_llava_is_loaded_and_answers_about_an_image():
-    spec = ModelSpec("scene-llava", weights=str(SCENES), revision="local")
-    decoder = vision.load(spec, Device("cpu", 1, "test"))
+    spec = ModelSpec("scene-llava", kind="vision", weights=str(SCENES), revision="local")
+    decoder = load_decoder(spec, Device("cpu", 1, "test"))
+    assert decoder.sees
     text = decoder.rendered([Turn("user", "How many dogs are there?", image=True), Turn("assistant", " There")])
     assert text.endswith("ASSISTANT: There")
     prompt = decoder.prompt(text)
