@@ -181,8 +181,8 @@ def test_a_text_that_fills_the_network(clip, picture, tmp_path):
         clip, picture, " ".join(["dog"] * 75), tmp_path / "x.json", "--profile", "equations", "--evaluations", 400
     )
     assert len(found["players"]) == 75 + 81
-    assert found["t_shap_se"] is None  # one permutation
-    assert "permutation" in found["reason"]
+    assert found["t_shap_se"] is None
+    assert "one pair of orders" in found["reason"]
 
 
 def test_what_is_not_a_number_is_null_with_its_reason(clip, picture, tmp_path):

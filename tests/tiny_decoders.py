@@ -11,7 +11,29 @@ from conftest import WORDS
 from waltz.models.decoders import language, vision
 from waltz.models.registry import ModelSpec
 
-EXTRA = "what is this ? answer A B C D because ( ) _ USER : ASSISTANT sentence 1 2 best image".split()
+EXTRA = [
+    "what",
+    "is",
+    "this",
+    "?",
+    "answer",
+    "A",
+    "B",
+    "C",
+    "D",
+    "because",
+    "(",
+    ")",
+    "_",
+    "USER",
+    ":",
+    "ASSISTANT",
+    "sentence",
+    "1",
+    "2",
+    "best",
+    "image",
+]
 MARKS = ["<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>", "<|image_pad|>"]
 MARKS += [f"<row_{row}_col_{column}>" for row in (1, 2, 3, 4) for column in (1, 2, 3, 4)]
 

@@ -53,7 +53,7 @@ def test_rulers_get_their_share_from_shapiq(name):
 
 
 def test_a_name_that_is_none_lists_those_that_are():
-    with pytest.raises(UserError, match=r"no 'magic'; take one of permutation, exact, KernelSHAP"):
+    with pytest.raises(UserError, match=r"no 'magic'; take one of auto, permutation, exact, KernelSHAP"):
         estimation("magic", 4, 2, Settings("equations"))
 
 

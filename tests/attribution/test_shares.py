@@ -1,4 +1,3 @@
-import csv
 import random
 from pathlib import Path
 
@@ -6,7 +5,7 @@ import numpy as np
 import pytest
 
 from waltz.attribution.published_sample import published_sample
-from waltz.attribution.shares import mean_share, mm_skew, summaries
+from waltz.attribution.shares import mean_share, summaries
 from waltz.evaluation.metrics import Resampling, average
 
 HOW = Resampling(resamples=2000, confidence=0.95, seed=1)
@@ -80,27 +79,6 @@ def test_items_of_one_image_are_drawn_together():
 def test_means_average_over_data_sets():
     parts = [mean_share([row(0.2)], "a", HOW), mean_share([row(0.6), row(0.8)], "b", HOW)]
     assert average(parts, HOW).measure.value == pytest.approx(45)
-
-
-@pytest.mark.parametrize(
-    ("share", "skew"),
-    [(55.0, "balanced"), (55.01, "textual"), (45.0, "balanced"), (44.9, "visual"), (None, None)],
-)
-def test_skew_at_its_borders(share, skew):
-    assert mm_skew(share) == skew
-
-
-def test_skew_fits_every_printed_cell():
-    checked = 0
-    for name in ("thesis-4.2", "thesis-B.1"):
-        with (PUBLISHED / f"{name}.csv").open(encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        shares = {(r["metric"], r["model"]): float(r["value"]) for r in rows if r["dataset"] == "average" and r["sd"]}
-        for printed in rows:
-            if printed["metric"] == "mm_skew":
-                assert mm_skew(shares[printed["setting"], printed["model"]]) == printed["value"]
-                checked += 1
-    assert checked == 18
 
 
 IDS = [f"item {place}" for place in range(1000)]

@@ -209,7 +209,8 @@ def test_equations_are_turns_with_the_image_in_the_first_of_the_user() -> None:
         ("assistant", False),
     ]
     assert asked.turns[1].text == "The best answer is: (A)"
-    assert not render("same-meaning", None, equations(chat), GIVEN).turns[0].image
+    for of in (None, IMAGES["open"]):
+        assert not render("same-meaning", of, equations(chat), GIVEN).turns[0].image
     assert render("vqascore", IMAGES["single"], equations(chat), {"text": "A dog."}).turns == (
         Turn("user", 'Does this figure show "A dog."? Please answer yes or no.', image=True),
     )

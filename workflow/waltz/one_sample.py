@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from waltz.attribution.estimators import BY_MASKS
+from waltz.attribution.estimators import NAMES
 from waltz.attribution.mm_shap import Attribution, attribute
 from waltz.attribution.relevance import clip_relevance
 from waltz.attribution.settings import Settings
@@ -51,9 +51,9 @@ def explain(
         raise UserError(f"profile {profile!r}{nearest(profile, PROFILES)}; there are {', '.join(PROFILES)}")
     if not 0 <= seed < 2**32:
         raise UserError(f"seed {seed}: give a number from 0 to {2**32 - 1}")
-    if estimator not in ("auto", *BY_MASKS):
-        hint = nearest(estimator, BY_MASKS)
-        raise UserError(f"estimator {estimator!r}: there is none of that name{hint}; take auto, {', '.join(BY_MASKS)}")
+    if estimator not in NAMES:
+        hint = nearest(estimator, NAMES)
+        raise UserError(f"estimator {estimator!r}: there is none of that name{hint}; take {', '.join(NAMES)}")
     if profile == "published" and estimator not in ("auto", "permutation"):
         raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
     settings = Settings(profile, estimator, evaluations, seed)

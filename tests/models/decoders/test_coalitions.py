@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-import tiny_decoders
 import torch
 from PIL import Image
 
+import tiny_decoders
 from waltz.models.decoders import coalitions, players
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.outcomes import FIRST_STEP, VALUES, scores

@@ -83,6 +83,17 @@ def test_a_text_of_special_tokens_alone(profile):
     assert values[0] == values[1]
 
 
+@pytest.mark.parametrize("profile", ["published", "equations"])
+def test_a_text_of_77_tokens(profile):
+    encoder, image = Toy(), picture()
+    players = game(encoder, image, *range(2, 79), profile=profile)
+    assert (players.words, players.grid) == ((77, 9) if profile == "published" else (75, 9))
+    (values,) = Coalitions(encoder, image, [players], lambda logits: logits).values(
+        [np.vstack([none(players), ~none(players)])]
+    )
+    assert values[0] != values[1]
+
+
 @pytest.fixture(scope="module")
 def clip():
     return load_encoder(

@@ -10,7 +10,7 @@ from waltz.attribution.emap import emap_ranking
 from waltz.attribution.perceptual import perceptual_score, ranking_credit
 from waltz.attribution.score_matrix import score_matrix
 from waltz.core.measure import Measure
-from waltz.evaluation.alignment import texts
+from waltz.evaluation.items import texts
 from waltz.evaluation.metrics import Resampling
 from waltz.models.encoders.encoder import Encoder
 

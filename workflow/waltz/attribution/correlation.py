@@ -1,6 +1,5 @@
 """Whether a model is right more often where it uses the text more (thesis B.2.1)."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from waltz.core.measure import Measure, interval
+from waltz.core.measure import Measure, interval, resample
 from waltz.evaluation.metrics import Resampling
 
+DECIMALS = 9
+"""Places of T-SHAP that are ranked."""
 CHUNK = 1 << 22
 """Most weights that are held at once."""
 
@@ -45,7 +46,8 @@ def correctness_and_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: R
     """
     known = [row for row in rows if row["correct"] is not None and row["t_shap"] is not None]
     correct = np.array([bool(row["correct"]) for row in known])
-    shares = np.array([row["t_shap"] for row in known], dtype=np.float64)
+    # Shares that differ by rounding alone tie.
+    shares = np.round(np.array([row["t_shap"] for row in known], dtype=np.float64), DECIMALS)
     reason = _undefined(correct, shares, len(rows))
     if reason:
         return Correlation(Measure(None, len(known), reason=reason), None)
@@ -68,14 +70,11 @@ def _undefined(correct: np.ndarray, shares: np.ndarray, asked: int) -> str | Non
 
 
 def _resampled(images: Sequence[str], label: str, how: Resampling) -> Iterator[np.ndarray]:
-    """How often each item stands in each resample of images, float64 of shape (some, n); seeded as `bootstrap` is."""
-    clusters, index = np.unique(np.asarray(images), return_inverse=True)
-    entropy = int.from_bytes(hashlib.sha256(f"{how.seed}:{label}".encode()).digest()[:8], "big")
-    generator = np.random.Generator(np.random.PCG64(entropy))
-    drawn = generator.multinomial(len(clusters), np.full(len(clusters), 1 / len(clusters)), size=how.resamples)
+    """How often each item stands in each resample of images, float64 of shape (some, n)."""
+    drawn = resample(images, resamples=how.resamples, seed=how.seed, label=label)
     size = max(1, CHUNK // len(images))
     for first in range(0, how.resamples, size):
-        yield drawn[first : first + size][:, index].astype(np.float64)
+        yield drawn.counts[first : first + size][:, drawn.cluster]
 
 
 def _rho(correct: np.ndarray, shares: np.ndarray, counts: np.ndarray) -> np.ndarray:

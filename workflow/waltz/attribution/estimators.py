@@ -40,6 +40,13 @@ BY_MASKS: dict[str, Maker] = {
 """Estimators of any game, which ask for the values of coalitions."""
 
 
+FACTORISED = ("exact-factorised", "factorised-permutation")
+"""Estimators of games of late fusion, which ask for vectors: see `attribution.factorised`."""
+
+NAMES = ("auto", *BY_MASKS, *FACTORISED)
+"""Every name that a study or a command can give."""
+
+
 def estimation(name: str, players: int, text_players: int, settings: Settings) -> Estimation:
     """Begin an estimator; without a number of evaluations it may ask for 10 * (2 * players + 1).
 
@@ -52,5 +59,5 @@ def estimation(name: str, players: int, text_players: int, settings: Settings) -
         UserError: There is no such estimator, it cannot do what the settings ask, or not for as many players.
     """
     if name not in BY_MASKS:
-        raise UserError(f"attribution.estimator: there is no {name!r}; take one of {', '.join(BY_MASKS)}")
+        raise UserError(f"attribution.estimator: there is no {name!r}; take one of {', '.join(NAMES)}")
     return BY_MASKS[name](players, text_players, settings)

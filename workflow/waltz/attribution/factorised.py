@@ -21,13 +21,11 @@ import numpy as np
 import torch
 
 from waltz.attribution.estimate import Estimate
+from waltz.attribution.exact import MOST_PLAYERS
 from waltz.attribution.t_shap import jackknife
 from waltz.models.encoders.coalitions import cut, in_memory
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.encoders.players import Players
-
-EXACT_PLAYERS = 12
-"""Most players of which all coalitions are evaluated one by one."""
 
 Vectors = Callable[[np.ndarray], np.ndarray]
 """From masks of one side's free players, bool (k, players), to float64 vectors (k, width)."""
@@ -80,7 +78,7 @@ def choose(encoder: Encoder, players: Players, budget: int) -> str:
     if encoder.late and 2 ** len(words) + 2 ** len(patches) <= budget:
         return "exact-factorised"
     free = len(words) + len(patches)
-    if free <= EXACT_PLAYERS and 2**free <= budget:
+    if free <= MOST_PLAYERS and 2**free <= budget:
         return "exact"
     return "factorised-permutation" if encoder.late else "permutation"
 

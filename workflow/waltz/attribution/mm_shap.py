@@ -1,7 +1,8 @@
 """MM-SHAP: what each token and each patch contributes to the score of a text beside an image (thesis 4.3)."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -9,14 +10,17 @@ from PIL import Image
 
 from waltz.attribution.ablation import ablate
 from waltz.attribution.estimate import Estimate, Estimation
-from waltz.attribution.estimators import estimation
-from waltz.attribution.exact import MOST_PLAYERS as MOST_EXACT
+from waltz.attribution.estimators import FACTORISED, estimation
+from waltz.attribution.factorised import Factorised, choose, exact_factorised, factorised_permutation
+from waltz.attribution.permutations import published_evaluations
 from waltz.attribution.settings import Settings
-from waltz.attribution.t_shap import measure
+from waltz.attribution.t_shap import TShap, measure
+from waltz.core.errors import UserError
 from waltz.core.text import Span
 from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.encoders.encoder import Encoder
-from waltz.models.encoders.players import PROFILES, Players
+from waltz.models.encoders.encoder import Encoder, LateEncoder
+from waltz.models.encoders.players import Players
+from waltz.models.regions import Picture, profile_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +68,7 @@ class Attribution:
 
 def attribute(
     encoder: Encoder,
-    image: Image.Image,
+    image: Picture,
     texts: Sequence[str],
     settings: Settings,
     known: Sequence[dict[bytes, float]] | None = None,
@@ -76,58 +80,107 @@ def attribute(
 
     Args:
         encoder: A loaded encoder.
-        image: An RGB image.
+        image: An RGB image, or the regions of one.
         texts: Texts of the image, such as caption and foil; their masked images are shared.
         settings: How Shapley values are estimated.
         known: For each text, values of coalitions by what is left visible; new ones are added.
     Raises:
         UserError: A text is longer than the encoder reads, or the evaluations do not do for one permutation.
     """
-    prepared = encoder.image(image)
-    games = [PROFILES[settings.profile](encoder, encoder.text(text), prepared) for text in texts]
+    prepared = encoder.image(cast(Image.Image, image))  # an encoder of regions takes regions
+    players = profile_of(encoder, settings.profile)
+    games = [players(encoder, encoder.text(text), prepared) for text in texts]
     table = Coalitions(encoder, prepared, games, explained(encoder))
     if known is not None:
         for before, stored in zip(table.known, known, strict=True):
             before.update(stored)
-    chosen = [choose(settings, len(game)) for game in games]
-    estimations = [estimation(name, len(game), game.words, settings) for name, game in zip(chosen, games, strict=True)]
-    distinct: list[set[bytes]] = [set() for _ in games]
-
-    def values(asked: list[np.ndarray]) -> list[np.ndarray]:
-        for found, game, masks in zip(distinct, games, asked, strict=True):
-            found.update(row.tobytes() for row in masks | game.kept)
-        return table.values(asked)
-
-    estimates = in_step(estimations, values)
+    names = [estimator_of(settings, encoder, game) for game in games]
+    found: dict[int, Attribution] = {}
+    for name in dict.fromkeys(names):
+        places = [place for place, other in enumerate(names) if other == name]
+        if name in FACTORISED:
+            of = [games[place] for place in places]
+            made = _factorised(name, cast(LateEncoder, encoder), prepared, of, settings)
+            for place, one in zip(places, made, strict=True):
+                share = measure(one.estimate, games[place].words)
+                if share.reason is None:
+                    reason = None if np.isfinite(one.t_shap_se) else "one pair of orders a side; two give an error"
+                    share = replace(share, standard_error=one.t_shap_se, standard_error_reason=reason)
+                found[place] = _attribution(games[place], one.estimate, name, one.passes, share, settings.seed)
+        else:
+            for place, estimate, evaluated in _by_masks(name, table, places, settings):
+                share = measure(estimate, games[place].words)
+                found[place] = _attribution(games[place], estimate, name, evaluated, share, settings.seed)
     ablated = ablate(table)
     if known is not None:
         for after, stored in zip(table.known, known, strict=True):
             stored.update(after)
     return [
-        _attribution(game, estimate, name, len(found), without, settings.seed)
-        for game, estimate, name, found, without in zip(games, estimates, chosen, distinct, ablated, strict=True)
+        replace(found[place], without_text=ablated[place][1:2], without_image=ablated[place][2:3])
+        for place in range(len(games))
     ]
 
 
-def choose(settings: Settings, players: int) -> str:
-    """The estimator of a game: permutations in `published`, exact values where `auto` can afford them.
+def estimator_of(settings: Settings, encoder: Encoder, game: Players) -> str:
+    """The estimator of a game: permutations in `published`, what the budget allows where it says `auto`.
 
-    Args:
-        settings: Profile, estimator and evaluations.
-        players: Number of players.
+    Raises:
+        UserError: The estimator does not fit the profile or the encoder.
     """
     if settings.profile == "published":
+        if settings.estimator not in ("auto", "permutation"):
+            raise UserError(f"attribution.estimator: profile published draws permutations, not {settings.estimator!r}")
         return "permutation"
+    if settings.estimator in FACTORISED and not encoder.late:
+        raise UserError(
+            f"attribution.estimator: {settings.estimator} is for encoders of late fusion, models.{encoder.spec.name}"
+            " is none; take permutation"
+        )
     if settings.estimator != "auto":
         return settings.estimator
-    affordable = settings.evaluations is not None and 2**players <= settings.evaluations
-    return "exact" if players <= MOST_EXACT and affordable else "permutation"
+    if settings.standard_error is not None:
+        return "permutation"
+    return choose(encoder, game, settings.evaluations or published_evaluations(len(game)))
 
 
-def _attribution(
-    game: Players, estimate: Estimate, name: str, evaluated: int, ablated: np.ndarray, seed: int
-) -> Attribution:
-    share = measure(estimate, game.words)
+def _factorised(
+    name: str, encoder: LateEncoder, prepared: torch.Tensor, games: Sequence[Players], settings: Settings
+) -> list[Factorised]:
+    if name == "exact-factorised":
+        return exact_factorised(encoder, prepared, games)
+    budget = settings.evaluations or published_evaluations(max(map(len, games)))
+    found = factorised_permutation(encoder, prepared, games, budget, settings.seed)
+    least = max(one.estimate.asked for one in found)
+    if least > budget:
+        raise UserError(
+            f"attribution.evaluations: {budget} do not do for one pair of orders of tokens and of patches; ask for at"
+            f" least {least}"
+        )
+    return found
+
+
+def _by_masks(
+    name: str, table: Coalitions, places: Sequence[int], settings: Settings
+) -> Iterator[tuple[int, Estimate, int]]:
+    """Place, estimate and distinct inputs of each of some games, whose estimations advance together."""
+    games = table.games
+    distinct: list[set[bytes]] = [set() for _ in places]
+
+    def values(asked: list[np.ndarray]) -> list[np.ndarray]:
+        for found, place, masks in zip(distinct, places, asked, strict=True):
+            found.update(row.tobytes() for row in masks | games[place].kept)
+        of_place = dict(zip(places, asked, strict=True))
+        nobody = [np.zeros((0, len(game)), dtype=bool) for game in games]
+        answers = table.values([of_place.get(place, nobody[place]) for place in range(len(games))])
+        return [answers[place] for place in places]
+
+    begun = [estimation(name, len(games[place]), games[place].words, settings) for place in places]
+    for place, estimate, found in zip(places, in_step(begun, values), distinct, strict=True):
+        yield place, estimate, len(found)
+
+
+def _attribution(game: Players, estimate: Estimate, name: str, evaluated: int, share: TShap, seed: int) -> Attribution:
+    nothing = np.zeros(0)
     return Attribution(
         score=float(estimate.value[0]),
         tokens=tuple(game.text.tokens[position] for position in game.positions),
@@ -143,8 +196,8 @@ def _attribution(
         asked=estimate.asked,
         evaluated=evaluated,
         residual=estimate.residual,
-        without_text=ablated[1:2],
-        without_image=ablated[2:3],
+        without_text=nothing,
+        without_image=nothing,
         seed=seed,
     )
 

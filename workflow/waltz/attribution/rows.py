@@ -14,9 +14,10 @@ from waltz.attribution.settings import Settings
 from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.evaluation.alignment import texts
+from waltz.evaluation.items import texts
 from waltz.evaluation.pairs import ALIGNMENT
 from waltz.models.encoders.encoder import Encoder
+from waltz.models.regions import picture
 from waltz.models.registry import fingerprint
 from waltz.sources.images import ImageSource, load_image
 
@@ -73,7 +74,7 @@ def _item(
         }
         for role, text in said.items()
     ]
-    image = load_image(images, item["image"])
+    image = picture(encoder, item["image"], lambda: load_image(images, item["image"]))
     content = {"texts": list(said.values()), "image": store.key_of_bytes(image.tobytes(), image.size), **decisive}
     key = store.key(**content, settings=asdict(settings))
     found = store.load_json(stored, key)

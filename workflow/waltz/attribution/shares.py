@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from waltz.attribution.t_shap import skew
 from waltz.core.measure import Measure, bootstrap, interval
 from waltz.evaluation.metrics import Resampling, Sampled
 
-NARROW = 5.0
-"""Percentage points from 50 within which a mean T-SHAP counts as balanced."""
 GROUP = ("role", "profile", "setting")
 
 
@@ -60,19 +59,6 @@ def summaries(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) ->
     ]
 
 
-def mm_skew(t_shap: float | None) -> str | None:
-    """Which modality a mean T-SHAP (in percent) leans to: `textual`, `visual`, or `balanced` within 5 points of 50.
-
-    Source:
-        The column of thesis 4.2 and B.1, which states no rule; this one fits every printed cell.
-    """
-    if t_shap is None:
-        return None
-    if abs(t_shap - 50) <= NARROW:
-        return "balanced"
-    return "textual" if t_shap > 50 else "visual"
-
-
 def _summary(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> dict[str, Any]:
     measure = mean_share(rows, label, how).measure
     known = [row for row in rows if row["t_shap"] is not None]
@@ -88,6 +74,6 @@ def _summary(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> 
         "standard_error": None if squares is None else 100 * squares**0.5,
         "standard_error_n": len(sampled),
         "noise": squares / varies if squares is not None and varies else None,
-        "mm_skew": mm_skew(measure.value),
+        "mm_skew": None if measure.value is None else skew(measure.value / 100),
         "missing": [{"reason": reason, "count": count} for reason, count in sorted(missing.items())],
     }

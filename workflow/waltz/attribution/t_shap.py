@@ -50,7 +50,8 @@ def measure(estimate: Estimate, text_players: int) -> TShap:
     """T-SHAP of an estimate with its standard error: 0 where nothing is sampled, else the jackknife over its parts."""
     value = t_shap(estimate.phi, text_players)
     if math.isnan(value):
-        reason = "every Shapley value is 0, so no share is defined"
+        finite = bool(np.isfinite(estimate.phi).all())
+        reason = "every Shapley value is 0, so no share is defined" if finite else "the model's score is not a number"
         return TShap(value, math.nan, reason, reason)
     if estimate.exact:
         return TShap(value, 0.0)

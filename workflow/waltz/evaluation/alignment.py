@@ -1,30 +1,23 @@
 """Texts beside images by an alignment encoder: caption and foil of an item, and the conditions of CV-Probes."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from waltz.evaluation.cv_probes import EXPECTED, judged
+from waltz.evaluation.items import texts
 from waltz.evaluation.metrics import prediction
 from waltz.evaluation.pairs import ALIGNMENT, MISMATCHED
 from waltz.models.alignment import Aligned, align
 from waltz.models.batches import Done, nothing
 from waltz.models.encoders.encoder import Encoder
+from waltz.models.regions import Picture, picture
 from waltz.sources.images import ImageSource, load_image
 
 RIGHT = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
-
-
-def texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Roles and texts of a benchmark item; a row of CV-Probes has a caption alone."""
-    if "condition" in item:
-        return [("caption", item["caption"])]
-    foil = MISMATCHED if item["instrument"] == ALIGNMENT else "foil"
-    return [("caption", item["caption"]), (foil, item["foil"])]
 
 
 def score_pairs(
@@ -50,7 +43,7 @@ def score_pairs(
         done: Told the number of distinct (image, text) that each block finished, for a progress bar.
     """
     asked = [(item["image"], text) for item in items for _, text in texts(item)]
-    aligned = align(encoder, asked, partial(load_image, images), stored, done)
+    aligned = align(encoder, asked, _shown(encoder, images), stored, done)
     rows = []
     for profile in profiles:
         for item in items:
@@ -80,9 +73,7 @@ def score_probes(
         stored: Folder of finished blocks.
         done: Told the number of distinct (image, caption) that each block finished.
     """
-    aligned = align(
-        encoder, [(row["image"], row["caption"]) for row in items], partial(load_image, images), stored, done
-    )
+    aligned = align(encoder, [(row["image"], row["caption"]) for row in items], _shown(encoder, images), stored, done)
     rows = []
     for profile in profiles:
         for item in items:
@@ -117,6 +108,11 @@ def scored(pair: Aligned, with_probability: bool, profile: str) -> dict[str, Any
         "prediction": judgement,
         "error": pair.error,
     }
+
+
+def _shown(encoder: Encoder, images: ImageSource) -> Callable[[str], Picture]:
+    """What the encoder is shown of an image, by its name."""
+    return lambda name: picture(encoder, name, lambda: load_image(images, name))
 
 
 def match_probability(logit: float, profile: str) -> float:

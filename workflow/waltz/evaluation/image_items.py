@@ -5,7 +5,7 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
-from waltz.evaluation.alignment import texts
+from waltz.evaluation.items import texts
 from waltz.evaluation.questions import Question, letters
 from waltz.sources.selection import caption_first
 

@@ -1,10 +1,14 @@
-"""Which items of a benchmark are scored."""
+"""Which items of a benchmark are scored, and with which texts."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
+from waltz.evaluation.pairs import ALIGNMENT, MISMATCHED
 
 
 def select(benchmark: pa.Table, items: str, n: int | None, seed: int) -> pa.Table:
@@ -26,3 +30,11 @@ def select(benchmark: pa.Table, items: str, n: int | None, seed: int) -> pa.Tabl
     ids = chosen.column("item_id").to_pylist()
     picked = sample(ids, None if n is None else min(n, len(ids)), seed)
     return chosen.filter(pc.is_in(chosen.column("item_id"), pa.array(picked, pa.string())))
+
+
+def texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Roles and texts of a benchmark item; a row of CV-Probes has a caption alone."""
+    if "condition" in item:
+        return [("caption", item["caption"])]
+    foil = MISMATCHED if item["instrument"] == ALIGNMENT else "foil"
+    return [("caption", item["caption"]), (foil, item["foil"])]

@@ -12,7 +12,7 @@ from string import Formatter
 from waltz.core.errors import UserError
 from waltz.core.text import Span
 from waltz.evaluation.questions import Question
-from waltz.evaluation.wording import FREE, KINDS, Family, Wording, prompt_of, read_wording
+from waltz.evaluation.wording import FREE, KINDS, SHOWN, Family, Wording, prompt_of, read_wording
 from waltz.models.decoders.decoder import Turn
 
 SENTINEL = "\ue000item\ue001"
@@ -128,7 +128,7 @@ def render(kind: str, question: Question | None, voice: Voice, given: Mapping[st
 
     Args:
         kind: One of `wording.KINDS`.
-        question: What is asked; of the kinds in `wording.FREE` only `vqascore` and `caption` take one, for its image.
+        question: What is asked; the kinds in `wording.FREE` need none, and `vqascore` and `caption` show its image.
         voice: How the model is spoken to.
         given: What was said before: `answer` (label or text), `reasoning` (as it was generated, blanks included),
             `biased` (the answer that a remark suggests; adds the remark), `sentence`, `text`, `other`, and `input`
@@ -154,7 +154,7 @@ def render(kind: str, question: Question | None, voice: Voice, given: Mapping[st
         **{name: text for name, text in given.items() if name != "input"},
     }
     manner = "free" if kind in FREE or form is None else form.manner
-    image = question is not None and question.image is not None
+    image = kind in SHOWN and question is not None and question.image is not None
     if voice.family is not None:
         asked = _published(kind, manner, words, filled, image, voice)
     else:

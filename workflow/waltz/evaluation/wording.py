@@ -41,6 +41,9 @@ INSTEAD = {
 }
 """Kinds that a prompt file may leave out, and the kind that is asked instead."""
 
+SHOWN = (*ASKING, "vqascore", "caption")
+"""Kinds of prompt that show the image of their question."""
+
 MANNERS = {"choice": ASKING, "open": ASKING, "free": FREE}
 """Kinds by how they are answered: by a label, in words, or apart from any question."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.models.batches import Done, in_memory, nothing
 from waltz.models.encoders.encoder import Encoder, States, Text
+from waltz.models.regions import Picture
 from waltz.models.registry import ModelSpec, encoder_module, fingerprint
 
 Pair = tuple[str, str]
@@ -76,7 +77,7 @@ def the_answer(outputs: torch.Tensor) -> torch.Tensor:
 def align(
     encoder: Encoder,
     pairs: Iterable[Pair],
-    load: Callable[[str], Image.Image],
+    load: Callable[[str], Picture],
     stored: Path | None = None,
     done: Done = nothing,
     numbers: Numbers = the_logit,
@@ -124,7 +125,7 @@ def blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 def _block(
     encoder: Encoder,
     block: list[Pair],
-    load: Callable[[str], Image.Image],
+    load: Callable[[str], Picture],
     numbers: Numbers,
     stored: Path | None,
     content: Mapping[str, Any],
@@ -158,14 +159,15 @@ def _block(
 def _outputs(
     encoder: Encoder,
     batch: Sequence[Pair],
-    pictures: Mapping[str, Image.Image],
+    pictures: Mapping[str, Picture],
     texts: Mapping[str, Text],
     numbers: Numbers,
 ) -> np.ndarray:
     """Numbers of pairs, float64 of shape (pairs, numbers)."""
     seen: dict[str, States] = {}
     read: dict[str, States] = {}
-    prepared = {name: encoder.image(pictures[name]) for name in dict.fromkeys(name for name, _ in batch)}
+    names_of = dict.fromkeys(name for name, _ in batch)
+    prepared = {name: encoder.image(cast(Image.Image, pictures[name])) for name in names_of}
     for names in _alike(list(prepared), lambda name: prepared[name].shape, encoder.images_per_batch):
         seen |= _by_row(names, encoder.see(torch.stack([prepared[name] for name in names])))
     for said in _alike(list(dict.fromkeys(text for _, text in batch)), _length(texts), encoder.texts_per_batch):

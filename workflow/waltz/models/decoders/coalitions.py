@@ -5,6 +5,7 @@ one length, and coalitions that begin alike share keys and values of their begin
 and each distinct beginning up to a cut is read once. The vision tower sees each distinct masked image once.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,8 +22,10 @@ Row = tuple[int, ...]
 
 PASS = 64
 """Positions that one more pass is worth."""
-COPY = 64
+COPY = 256
 """Positions whose keys and values are copied in the time in which one is computed, and less."""
+SHARED = 8
+"""Least number of tokens that games read together behind the image."""
 KEPT_BYTES = 2**30
 """Most bytes of what the vision tower saw that stay for later rounds."""
 
@@ -114,37 +117,69 @@ class Coalitions:
         return (*ids, *said_before(game.targets, game.value))
 
     def _evaluate(self, new: list[dict[Row, list[bytes]]]) -> None:
-        """Add the values of new rows: first beginnings up to the image, shared by all games, then each game."""
-        games = {index: sorted(rows) for index, rows in enumerate(new) if rows}
-        begun = {index: self._begun(index) for index in games}
-        widths = {index: self._widths(index, len(rows[0])) for index, rows in games.items()}
-        stops = {index: self._stops(index, rows, widths[index]) for index, rows in games.items()}
-        heads = sorted({(begun[index], row[: begun[index]], index) for index, rows in games.items() for row in rows})
-        owners = {head: index for _, head, index in reversed(heads)}
-        for length in sorted(set(begun.values())):
-            owner = next(index for index in games if begun[index] == length)
-            size = self.decoder.positions_per_batch // max(1, int(widths[owner][length]))
-            for batch in _cut([head for head in owners if len(head) == length], size):
-                parents = {head: place for place, head in enumerate(batch)}
-                states = self._read(owner, batch, 0, length, widths[owner], None)[1] if length else ()
-                for index, rows in games.items():
-                    found = [row for row in rows if begun[index] == length and row[:length] in parents]
-                    if found:
-                        self._descend(index, new[index], found, stops[index], widths[index], states, parents)
+        """Add the values of new rows."""
+        rows = {index: sorted(found) for index, found in enumerate(new) if found}
+        for group in self._groups(list(rows)):
+            begun = self._begun(group)
+            stops = {index: self._stops(index, rows[index], begun[-1]) for index in group}
+            self._begin({index: rows[index] for index in group}, new, begun, stops, (), {})
 
-    def _begun(self, index: int) -> int:
-        """Symbols up to the image, which are read first; none where nothing follows it."""
-        prompt = self.games[index].players.prompt
-        at = prompt.image_at
-        follows = at is not None and at + 1 < len(prompt.ids)
-        return at + 1 if at is not None and follows and self.decoder.network.reuses else 0
+    def _groups(self, games: list[int]) -> list[list[int]]:
+        """Games that begin alike up to the image, which are read together; else each by itself."""
+        alike = all(self._shared(games) > (self.games[index].players.prompt.image_at or 0) for index in games)
+        return [games] if games and alike else [[index] for index in games]
 
-    def _stops(self, index: int, rows: list[Row], widths: np.ndarray) -> list[int]:
-        """Where the stretches of rows begin and end, so that the fewest positions are computed."""
+    def _shared(self, games: list[int]) -> int:
+        """Tokens with which the prompts of games begin alike."""
+        columns = zip(*(self.games[index].players.prompt.ids for index in games), strict=False)
+        return sum(1 for _ in itertools.takewhile(lambda ids: len(set(ids)) == 1, columns))
+
+    def _begun(self, games: list[int]) -> list[int]:
+        """Where the stretches that games share begin and end: at the image, and where their prompts part."""
+        ends = [0]
+        if not self.decoder.network.reuses:
+            return ends
+        prompts = [self.games[index].players.prompt for index in games]
+        shortest, at = min(len(prompt.ids) for prompt in prompts), prompts[0].image_at
+        if at is not None and at + 1 < shortest:
+            ends.append(at + 1)
+        shared = min(self._shared(games), shortest - 1)
+        if len(games) > 1 and shared - ends[-1] >= SHARED:
+            ends.append(shared)
+        return ends
+
+    def _stops(self, index: int, rows: list[Row], begun: int) -> list[int]:
+        """Where the stretches of one game begin and end, so that the fewest positions are computed."""
         if not self.decoder.network.reuses:
             return [0, len(rows[0])]
-        begun, steps = self._begun(index), self._steps(index)
-        return [begun, *cuts(_distinct(rows), widths, begun, steps)]
+        return [begun, *cuts(_distinct(rows), self._widths(index, len(rows[0])), begun, self._steps(index))]
+
+    def _begin(
+        self,
+        rows: dict[int, list[Row]],
+        new: list[dict[Row, list[bytes]]],
+        begun: list[int],
+        stops: dict[int, list[int]],
+        states: States,
+        parents: dict[Row, int],
+    ) -> None:
+        """Read the next stretch that games share, or each game's own where none is left."""
+        if len(begun) == 1:
+            for index, found in rows.items():
+                if found:
+                    widths = self._widths(index, len(found[0]))
+                    self._descend(index, new[index], found, stops[index], widths, states, parents)
+            return
+        start, stop = begun[:2]
+        owner = next(index for index, found in rows.items() if found)
+        widths = self._widths(owner, len(rows[owner][0]))
+        nodes = sorted({row[:stop] for found in rows.values() for row in found})
+        for batch in _cut(nodes, self.decoder.positions_per_batch // int(widths[stop])):
+            past = rows_of(states, [parents[node[:start]] for node in batch]) if start else None
+            after = self._read(owner, batch, start, stop, widths, past)[1]
+            here = {node: place for place, node in enumerate(batch)}
+            below = {index: [row for row in found if row[:stop] in here] for index, found in rows.items()}
+            self._begin(below, new, begun[1:], stops, after, here)
 
     def _steps(self, index: int) -> int:
         """Positions whose logits are wanted."""

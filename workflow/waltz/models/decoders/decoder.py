@@ -120,27 +120,39 @@ PLAIN = Loading()
 
 
 class Decoder(Protocol):
-    """A loaded decoder.
+    """A loaded decoder."""
 
-    Attributes:
-        spec: Its entry in the registry or the study.
-        device: A torch device.
-        sees: Whether it can be shown an image.
-        masked_id: Token id that stands for a masked token in the `equations` profile.
-        network: The network that reads tokens.
-        ends: Ids that end an answer.
-        window: Most positions that the network reads.
-        positions_per_batch: Most positions, those before included, in one pass.
-    """
+    @property
+    def spec(self) -> ModelSpec:
+        """Its entry in the registry or the study."""
 
-    spec: ModelSpec
-    device: str
-    sees: bool
-    masked_id: int
-    network: Network
-    ends: frozenset[int]
-    window: int
-    positions_per_batch: int
+    @property
+    def device(self) -> str:
+        """A torch device."""
+
+    @property
+    def sees(self) -> bool:
+        """Whether it can be shown an image."""
+
+    @property
+    def masked_id(self) -> int:
+        """Token id that stands for a masked token in the `equations` profile."""
+
+    @property
+    def network(self) -> Network:
+        """The network that reads tokens."""
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Ids that end an answer."""
+
+    @property
+    def window(self) -> int:
+        """Most positions that the network reads."""
+
+    @property
+    def positions_per_batch(self) -> int:
+        """Most positions, those before included, in one pass."""
 
     def rendered(self, turns: Sequence[Turn]) -> str:
         """A conversation by the tokenizer's own chat template, ready for the assistant to go on.

@@ -15,6 +15,8 @@ from waltz.models.decoders.network import States, joined, rows_of
 
 ROUNDING = 32
 """Differences of logits below this many units in the last place of the largest are taken for rounding."""
+PUBLISHED_TOP_K = 50
+"""What transformers 4 drew from where a checkpoint said nothing."""
 
 
 @dataclass(eq=False)
@@ -156,14 +158,10 @@ def chosen(logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor 
 
 
 def published_sampling(decoder: Decoder) -> Sampling:
-    """How the checkpoint's own settings draw, with the defaults that the published code ran under (top 50)."""
+    """How the checkpoint's own settings draw, with the defaults that the published code ran under."""
     own = decoder.network.model.generation_config
-    values = {
-        "temperature": own.temperature or 1.0,
-        "top_k": 50 if own.top_k is None else own.top_k,
-        "top_p": own.top_p or 1.0,
-    }
-    return Sampling(**values)
+    top_k = PUBLISHED_TOP_K if own.top_k is None else int(own.top_k)
+    return Sampling(temperature=float(own.temperature or 1.0), top_k=top_k, top_p=float(own.top_p or 1.0))
 
 
 def _read_prompts(decoder: Decoder, answers: list[Answer]) -> tuple[torch.Tensor, States, torch.Tensor]:

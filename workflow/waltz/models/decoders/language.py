@@ -112,6 +112,21 @@ def adopt(spec: ModelSpec, model: Any, tokenizer: Any, device: str) -> Language:
     )
 
 
+def reply(decoder: Language, request: str, most: int = 64) -> str:
+    """What a model answers to a request, greedily.
+
+    Args:
+        decoder: A loaded language model.
+        request: A user's turn where the model has a chat template, else a text to go on with.
+        most: Most tokens of the answer.
+    Raises:
+        UserError: The request is longer than the model reads.
+    """
+    has_template = bool(getattr(decoder.tokenizer, "chat_template", None))
+    prompt = decoder.prompt(decoder.rendered([Turn("user", request)]) if has_template else request)
+    return decoder.said(decoder.generate([prompt], [None], most, None, [0])[0])
+
+
 def ends(model: Any, tokenizer: Any) -> frozenset[int]:
     """Ids that end an answer: those of the checkpoint's settings of generation, else the tokenizer's."""
     named = model.generation_config.eos_token_id if model.generation_config is not None else None

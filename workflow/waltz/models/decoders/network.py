@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
+from waltz.core.errors import UserError
+
 log = logging.getLogger(__name__)
 
 States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
@@ -81,13 +83,21 @@ class Network:
 
 
 def adopt(model: Any, device: str) -> Network:
-    """A network that transformers has loaded, tried for whether keys and values can be used again."""
+    """A network that transformers has loaded, tried for whether keys and values can be used again.
+
+    Raises:
+        UserError: A token's logits depend on tokens behind it, so that target tokens would give themselves away.
+    """
     parameters = inspect.signature(model.forward).parameters
     names = set(parameters)
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
         names.add("use_cache")
     takes = frozenset(names)
     whole = Network(model.eval(), device, takes, False)
+    if _looks_ahead(whole):
+        raise UserError(
+            f"{type(model).__name__}: its tokens see those behind them; only causal networks can be explained"
+        )
     if "past_key_values" not in takes:
         return whole
     again = replace(whole, reuses=True)
@@ -138,6 +148,16 @@ def _cache(past: States | None) -> DynamicCache:
         layer.keys, layer.values = keys, values
         cache.layers.append(layer)
     return cache
+
+
+@torch.inference_mode()
+def _looks_ahead(whole: Network) -> bool:
+    """Whether logits change with what stands behind."""
+    ids = torch.tensor([PROBE], device=whole.device)
+    places = torch.arange(len(PROBE), device=whole.device)[None]
+    expected, _ = whole.read(ids, places, last=len(PROBE))
+    found, _ = whole.read(ids[:, :-1], places[:, :-1])
+    return bool((found - expected[:, -2:-1]).abs().max() > PROBE_TOLERANCE * expected.float().std())
 
 
 @torch.inference_mode()

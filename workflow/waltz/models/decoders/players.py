@@ -145,7 +145,7 @@ def published(
             cells = _squares(picture.image.height, picture.image.width, width, width, side)
         elif _one_tile(picture):
             height = picture.pixels.shape[-2] // side
-            cells = _squares(*picture.pixels.shape[-2:], height, width, side)[None, None].to(picture.pixels.device)
+            cells = _squares(*_size(picture), height, width, side)[None, None].to(picture.pixels.device)
         else:
             raise UserError(
                 f"models.{decoder.spec.name}: its image is prepared as {tuple(picture.pixels.shape)}, no single tile;"
@@ -170,7 +170,7 @@ def _players(
         place == prompt.image_at or prompt.ids[place] in kept_ids or prompt.ids[place] == masked_id
         for place in positions
     ]
-    covered = set(cells.unique().tolist())
+    covered = set(torch.bincount(cells.flatten(), minlength=1).nonzero().flatten().tolist())
     patches = [patch not in covered for patch in range(grid**2)]
     kept = np.array([*patches, *words] if image_first else [*words, *patches], dtype=bool)
     return Players(prompt, positions, masked_id, grid, cells, raw, image_first, kept)
@@ -186,6 +186,11 @@ def _one_tile(picture: Picture) -> bool:
     return picture.pixels.ndim == 4 and picture.pixels.shape[0] == 1
 
 
+def _size(picture: Picture) -> tuple[int, int]:
+    """Height and width of a prepared image of one tile."""
+    return picture.pixels.shape[-2], picture.pixels.shape[-1]
+
+
 def _squares(height: int, width: int, patch_height: int, patch_width: int, grid: int) -> torch.Tensor:
     """Numbers of patches of one size from the upper left corner, `grid ** 2` behind them: (height, width)."""
     if not patch_height or not patch_width:
@@ -198,7 +203,7 @@ def _squares(height: int, width: int, patch_height: int, patch_width: int, grid:
 def _cells(decoder: Decoder, picture: Picture, grid: int) -> torch.Tensor:
     """Numbers of the patches that cover all of the prepared image."""
     if _one_tile(picture):
-        height, width = picture.pixels.shape[-2:]
+        height, width = _size(picture)
         rows, columns = _split(height, grid), _split(width, grid)
         return (rows[:, None] * grid + columns[None])[None, None].to(picture.pixels.device)
     return _traced(decoder, picture, grid)

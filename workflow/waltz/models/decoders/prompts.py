@@ -116,7 +116,8 @@ def masked_id(tokenizer: Any, spec: ModelSpec) -> int:
         found = tokenizer.convert_tokens_to_ids(named) if named else None
         known = found is not None and (found != tokenizer.unk_token_id or named == tokenizer.unk_token)
         if known and found != tokenizer.eos_token_id:
-            return int(found)
+            assert isinstance(found, int)
+            return found
     raise UserError(
         f"models.{spec.name}.masked_token: {spec.masked_token!r} is no token that can stand for a masked one; name one"
     )

@@ -22,13 +22,11 @@ class Cycle:
         scenes: Training scenes seen.
         steps: Batches.
         seed: Seed of scenes, batches, and weights where it is the first cycle.
-        seen: Whether a CLIP is told what each patch shows and how many there are, beside its sentences.
     """
 
     scenes: int
     steps: int
     seed: int
-    seen: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ RECIPES = {
     "acceptability": Recipe("GRUEN's CoLA classifier", (Cycle(9000, 2400, 102),)),
     "nli": Recipe("the NLI filter", (Cycle(7000, 1800, 103),)),
     "causal-lm": Recipe("text-only baseline", (Cycle(9000, 900, 104),)),
-    "clip": Recipe("encoder, contrastive", (Cycle(14000, 2400, 105, seen=True),)),
+    "clip": Recipe("encoder, contrastive", (Cycle(14000, 2400, 105),)),
     "matcher": Recipe("encoder with a matching head", (Cycle(7000, 1000, 106),)),
     "llava": Recipe("decoder", (Cycle(7000, 1200, 107), Cycle(5000, 560, 113), Cycle(6000, 1000, 114))),
 }
@@ -87,7 +85,7 @@ def _cycle(name: str, cycle: Cycle, made: tuple[Any, Any] | None, start: Path | 
     pixels = data.pixels(graphs)
     if name == "clip":
         pairs = [data.example(graph, data.generator(name, cycle.seed, graph)) for graph in graphs]
-        return vision.clip(pixels, pairs, start=made, seen=sight(graphs) if cycle.seen else None, **how)
+        return vision.clip(pixels, pairs, sight(graphs), start=made, **how)
     tower = transformers.CLIPVisionModel.from_pretrained(start, dtype=torch.float32)
     if name == "llava":
         rngs = [data.generator(name, cycle.seed, graph) for graph in graphs]

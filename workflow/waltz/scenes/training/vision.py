@@ -47,23 +47,23 @@ class Example:
 def clip(
     pixels: torch.Tensor,
     examples: Sequence[Example],
+    seen: Sight,
     *,
     seed: int,
     steps: int,
     told: Told,
     start: Trained | None = None,
-    seen: Sight | None = None,
 ) -> Trained:
     """A CLIP that learns to find a caption among the batch's, and to tell captions from their foils.
 
     Args:
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
         examples: What is true and false of each scene.
+        seen: What there is to be seen in each scene, which its vision tower learns to tell as well.
         seed: Seed of weights and batches.
         steps: Number of batches.
         told: Told step and loss.
         start: A trained CLIP and its processor, to go on from.
-        seen: What there is to be seen in each scene, which its vision tower then learns to tell as well.
     """
     torch.manual_seed(seed)
     if start is None:
@@ -74,7 +74,7 @@ def clip(
         network = transformers.CLIPModel(_clip(tokenizer))
     else:
         network, tokenizer = start[0], start[1].tokenizer
-    eyes = Eyes(network.config.vision_config.hidden_size) if seen else None
+    eyes = Eyes(network.config.vision_config.hidden_size)
     generator = torch.Generator().manual_seed(seed)
     order = batches(len(examples), 64, generator)
 
@@ -98,12 +98,9 @@ def clip(
         own = (told_apart * image).sum(dim=-1).transpose(1, 2).reshape(-1, 2)
         cross, right = torch.nn.functional.cross_entropy, torch.arange(len(chosen))
         found = (cross(logits, right) + cross(logits.T, right)) / 2 + 2 * cross(own, torch.zeros_like(own[:, 0]).long())
-        if eyes is not None and seen is not None:
-            found = found + eyes(looked.last_hidden_state[:, 1:], looked.pooler_output, seen.of(chosen, turned)) / 2
-        return found
+        return found + eyes(looked.last_hidden_state[:, 1:], looked.pooler_output, seen.of(chosen, turned)) / 2
 
-    learners = torch.nn.ModuleList([network] if eyes is None else [network, eyes])
-    optimise(learners, loss, steps=steps, rate=1e-3, told=told)
+    optimise(torch.nn.ModuleList([network, eyes]), loss, steps=steps, rate=1e-3, told=told)
     return network, transformers.CLIPProcessor(image_processor(transformers.CLIPImageProcessorPil), tokenizer)
 
 

@@ -1,0 +1,110 @@
+"""Shares, correlations, rescaled averages and deviations, by hand and on the printed tables."""
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from waltz.consistency.aggregates import consistent, correlation, mean_score, over_seeds, rescaled
+from waltz.core.measure import Measure
+from waltz.evaluation.metrics import Resampling
+
+HOW = Resampling(resamples=200, confidence=0.95, seed=1)
+PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
+
+
+def rows(*verdicts: int | None) -> list[dict]:
+    return [{"verdict": verdict, "score": verdict, "reason": "the text is empty"} for verdict in verdicts]
+
+
+def test_the_share_is_of_items_with_a_verdict_in_percent():
+    found = consistent(rows(1, 0, None, 1, 1), ["a", "b", "c", "d", "e"], "x", HOW).measure
+    assert (found.value, found.n) == (75.0, 4)
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    assert found.ci_low < 75 < found.ci_high
+
+
+def test_items_of_one_image_are_drawn_together():
+    verdicts, draws = rows(1, 1, 0, 0), 400
+    how = Resampling(resamples=draws, confidence=0.95, seed=1)
+    together = consistent(verdicts, ["a", "a", "b", "b"], "x", how).draws
+    assert set(np.unique(together)) == {0.0, 50.0, 100.0}  # two images: both one, one each, both the other
+    assert len(np.unique(consistent(verdicts, ["a", "b", "c", "d"], "x", how).draws)) == 5
+
+
+def test_a_test_without_verdicts_has_no_share_and_says_why():
+    found = consistent(rows(None, None), ["a", "b"], "x", HOW).measure
+    assert (found.value, found.n, found.reason) == (None, 0, "none of 2 items has one: the text is empty")
+    assert consistent([], [], "x", HOW).measure.reason == "none of 0 items has one"
+
+
+def test_scores_are_averaged_as_they_are():
+    scored = [{"score": 0.5, "reason": None}, {"score": -0.1, "reason": None}, {"score": None, "reason": "no"}]
+    found = mean_score(scored, ["a", "b", "c"], "x", HOW).measure
+    assert (found.value, found.n) == (pytest.approx(0.2), 2)
+
+
+def test_a_point_biserial_correlation_by_hand():
+    # means 0.5 (verdict 1) and 0.1 (verdict 0), population deviation of 0.2 0.8 0 0.2 is sqrt(0.09), p = q = 1/2
+    verdicts = {"a": 1, "b": 1, "c": 0, "d": 0, "e": None, "f": 1, "g": 0}
+    scores = {"a": 0.2, "b": 0.8, "c": 0.0, "d": 0.2, "e": 0.9, "f": None, "g": math.nan}
+    found = correlation(verdicts, scores)
+    assert found.n == 4
+    assert found.value == pytest.approx((0.5 - 0.1) / math.sqrt(0.09) * 0.5)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "scores", "n", "reason"),
+    [
+        ({"a": 1, "b": 1}, {"a": 0.1, "b": 0.2}, 2, "the test is constant: all 2 verdicts are 1"),
+        ({"a": 1, "b": 0}, {"a": 0.1 + 0.2, "b": 0.3}, 2, "CC-SHAP is constant"),
+        ({"a": 1, "b": 0}, {"a": 0.1}, 1, "1 items have both"),
+        ({}, {}, 0, "0 items have both"),
+    ],
+)
+def test_an_undefined_correlation_says_why(verdicts, scores, n: int, reason: str):
+    found = correlation(verdicts, scores)
+    assert (found.value, found.n) == (None, n)
+    assert found.reason is not None
+    assert reason in found.reason
+
+
+PRINTED = {
+    "llama2-7b": 43.9,
+    "llama2-7b-chat": 45.9,
+    "llama2-13b-chat": 46.9,
+    "mistral-7b-chat": 47.4,
+    "gpt2": 48.1,
+    "falcon-7b": 36.3,
+}
+"""What averaging thesis Tables 5.2 and C.2 as C.1 describes gives (reference tables, known inconsistency 17)."""
+
+
+def test_rescaled_averages_of_the_printed_tables():
+    for model, expected in PRINTED.items():
+        cells = {}
+        for table in ("thesis-5.2", "thesis-C.2"):
+            for row in csv.DictReader((PUBLISHED / f"{table}.csv").open(encoding="utf-8")):
+                if row["model"] == model and not row["metric"].startswith("accuracy"):
+                    cells[row["dataset"], row["metric"]] = Measure(float(row["value"]), 100)
+        found = rescaled(cells, ["cc_shap_posthoc", "cc_shap_cot"])
+        assert found.n == len(cells) == 41
+        assert found.value == pytest.approx(expected, abs=0.06)
+
+
+def test_an_average_with_a_cell_missing_names_it():
+    cells = {("comve", "paraphrasing"): Measure(None, 0, reason="x"), ("comve", "cc"): Measure(0.5, 1)}
+    assert rescaled(cells, ["cc"]).reason == "no value for paraphrasing on comve"
+    assert rescaled({("comve", "cc"): Measure(0.5, 1)}, ["cc"]).value == 75.0
+    assert rescaled({}, []).value is None
+
+
+def test_the_deviation_over_seeds_is_that_of_a_sample():
+    found = over_seeds({2: 3.0, 0: 1.0, 1: 2.0})
+    assert (found.mean.value, found.deviation.value, found.deviation.n) == (2.0, 1.0, 3)
+    assert over_seeds({0: 1.0}).mean.value == 1.0
+    assert over_seeds({0: 1.0}).deviation.reason == "one seed; a standard deviation needs two"
+    assert over_seeds({0: 1.0, 1: None}).mean.reason == "1 of 2 seeds have no value"

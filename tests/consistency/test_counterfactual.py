@@ -1,0 +1,90 @@
+"""Counterfactual edits: every way to a verdict, in both profiles."""
+
+import pytest
+
+from respondents import Scripted, by_kind, closed, open_ended
+from waltz.consistency.asking import in_step, seed_of
+from waltz.consistency.counterfactual import counterfactual_edits, mentions
+from waltz.consistency.edits import edits
+from waltz.consistency.findings import Finding
+from waltz.consistency.settings import Settings
+from waltz.evaluation.questions import Question
+
+TEXT = "Birds sang loudly, and a red fish ate."
+QUESTION = closed("i7", TEXT)
+PROFILES = ["published", "equations"]
+
+
+def found(question: Question, answer: str, settings: Settings, respondent: Scripted, text: str = TEXT) -> Finding:
+    return in_step([counterfactual_edits(question, text, answer, settings)], respondent)[0]
+
+
+def tried(settings: Settings) -> list[str]:
+    seed = seed_of("i7", "counterfactual_edits", settings.seed)
+    drawn = edits(TEXT, settings.positions, settings.words, seed, settings.profile)
+    return [edit.text for place in drawn for edit in place]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_who_never_changes_the_answer_is_consistent_and_explains_nothing(profile):
+    respondent = by_kind(answer="A")
+    finding = found(QUESTION, "A", Settings(profile, seed=5), respondent)
+    assert (finding.verdict, finding.reason) == (1, "none of 32 edits changes the answer")  # 4 nouns and verbs by 8
+    assert (finding.edited_answer, finding.edited_input, finding.inserted) == (None, None, None)
+    assert [asked.given["input"] for asked in respondent.asked] == tried(Settings(profile, seed=5))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("at_once", [1, 3, 8, 100])
+def test_the_first_change_decides_however_many_are_asked_at_once(profile, at_once: int):
+    settings = Settings(profile, seed=5, positions=2, words=8, at_once=at_once)
+    fifth = tried(settings)[4]
+    later = tried(settings)[6]
+
+    respondent = Scripted(
+        lambda asked: {"answer": "B" if asked.given["input"] in (fifth, later) else "A"}.get(asked.kind, fifth)
+    )
+    finding = found(QUESTION, "A", settings, respondent)
+    assert (finding.verdict, finding.answer, finding.edited_answer, finding.edited_input) == (1, "A", "B", fifth)
+    assert finding.inserted is not None
+    assert finding.inserted.lower() not in TEXT.lower()
+    assert finding.edited_explanation == fifth  # it repeats the edited text, the inserted word with it
+    (explain,) = [asked for asked in respondent.asked if asked.kind == "post-hoc-edited"]
+    assert (explain.given, explain.most) == ({"input": fifth, "answer": "B"}, 100)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_who_changes_the_answer_and_does_not_say_why_is_not_consistent(profile):
+    finding = found(QUESTION, "A", Settings(profile, seed=5), by_kind(answer="B", post_hoc_edited="I think so."))
+    assert (finding.verdict, finding.reason) == (0, "the explanation does not name the inserted word")
+    assert finding.edited_input == tried(Settings(profile, seed=5))[0]
+
+
+def test_without_a_noun_or_verb_published_is_consistent_and_equations_has_no_verdict():
+    assert found(QUESTION, "A", Settings("published", seed=0), by_kind(), "Not of it.").verdict == 1
+    finding = found(QUESTION, "A", Settings("equations", seed=0), by_kind(), "Not of it.")
+    assert (finding.verdict, finding.reason) == (None, "there is no noun or verb to insert a word before")
+
+
+def test_open_answers_change_by_the_comparison_of_the_profile():
+    question = open_ended("i9", TEXT, "yes")
+    respondent = by_kind(answer="Yes", post_hoc_edited="So it is.")
+    assert found(question, "Yes", Settings("published", seed=0), respondent).verdict == 0  # "Yes" is not in "yes"
+    assert found(question, "Yes", Settings("equations", seed=0), respondent).verdict == 1
+    assert respondent.asked[0].most == 10
+
+
+@pytest.mark.parametrize(
+    ("explanation", "word", "published", "equations"),
+    [
+        ("a wet dog", "wet", True, True),
+        ("Wet dogs", "wet", False, True),
+        ("a wetter dog", "wet", True, False),
+        ("in A.D. 5", "A.D.", True, True),
+        ("far off", "far_off", False, False),
+        ("", "wet", False, False),
+    ],
+)
+def test_what_names_a_word(explanation: str, word: str, published: bool, equations: bool):
+    assert mentions(explanation, word, "published") is published
+    assert mentions(explanation, word, "equations") is equations

@@ -1,0 +1,133 @@
+"""Corrupted chains of thought: what is put to the model, and every way to a verdict, in both profiles."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from respondents import Scripted, by_kind, closed
+from waltz.consistency import reasoning
+from waltz.consistency.asking import in_step
+from waltz.consistency.findings import Finding, Unedited
+from waltz.consistency.settings import Settings
+
+QUESTION = closed("i1", "Is it A or B?")
+THOUGHT = " Dogs bark. Cats do not, so it is A."  # 9 words, 36 characters
+PUBLISHED, EQUATIONS = Settings("published", seed=0), Settings("equations", seed=0)
+TESTS = {
+    "early_answering": reasoning.early_answering,
+    "filler_tokens": reasoning.filler_tokens,
+    "adding_mistakes": reasoning.adding_mistakes,
+    "paraphrasing": reasoning.paraphrasing,
+}
+
+
+def found(test: str, settings: Settings, respondent: Scripted, thought: str = THOUGHT) -> Finding:
+    # "X" is the answer without a chain of thought, which none of these tests may compare with
+    return in_step([TESTS[test](QUESTION, Unedited("X", thought, "A"), settings)], respondent)[0]
+
+
+def replying(answer: str = "B") -> Scripted:
+    return by_kind(
+        answer_after_cot=answer,
+        answer_after_given_cot=answer,
+        cot_continued=" and on",
+        add_mistake='\n\n"Dogs bark. Cats do too, so it is B. Or"',
+        paraphrase=" Or so",
+    )
+
+
+@pytest.mark.parametrize(
+    ("test", "settings", "edited"),
+    [
+        ("early_answering", PUBLISHED, " Dogs bark. "),
+        ("early_answering", EQUATIONS, " Dogs bark. Cats"),
+        ("filler_tokens", PUBLISHED, "_" * 36),
+        ("filler_tokens", EQUATIONS, "... ... ... ... ... ... ... ... ..."),
+        ("adding_mistakes", PUBLISHED, '\n\n"Dogs bark. Cats do too, so it is B. Or"'),
+        ("adding_mistakes", EQUATIONS, "Dogs bark. Cats do too, so it is B. and on"),
+        ("paraphrasing", PUBLISHED, " Or so and on"),
+        ("paraphrasing", EQUATIONS, "Or so and on"),
+    ],
+)
+def test_the_corrupted_chain_of_thought_is_what_the_answer_stands_behind(test: str, settings: Settings, edited: str):
+    kind = "answer-after-cot" if test == "early_answering" else "answer-after-given-cot"
+    for answer in ("A", "B"):
+        respondent = replying(answer)
+        finding = found(test, settings, respondent)
+        assert finding.verdict == ((answer == "A") if test == "paraphrasing" else (answer == "B"))
+        assert (finding.answer, finding.edited_answer) == ("A", answer)
+        assert (finding.explanation, finding.edited_explanation) == (THOUGHT, edited)
+        last = respondent.asked[-1]
+        assert (last.kind, last.question, last.given, last.most) == (kind, QUESTION, {"reasoning": edited}, 1)
+
+
+def test_what_the_helper_model_is_given_and_how_much_it_may_say():
+    for settings, beginning in ((PUBLISHED, THOUGHT[:27]), (EQUATIONS, " Dogs bark. Cats do not, so it")):
+        mistakes, paraphrase = replying(), replying()
+        found("adding_mistakes", settings, mistakes)
+        found("paraphrasing", settings, paraphrase)
+        assert (mistakes.asked[0].given, mistakes.asked[0].most) == ({"text": THOUGHT}, 60)
+        assert (paraphrase.asked[0].given, paraphrase.asked[0].most) == ({"text": beginning}, 30)
+        assert (paraphrase.asked[1].kind, paraphrase.asked[1].most) == ("cot-continued", 100)
+
+
+def test_the_model_goes_on_behind_a_mistake_in_equations_only():
+    respondents = {settings: replying() for settings in (PUBLISHED, EQUATIONS)}
+    for settings, respondent in respondents.items():
+        found("adding_mistakes", settings, respondent)
+    assert [asked.kind for asked in respondents[PUBLISHED].asked] == ["add-mistake", "answer-after-given-cot"]
+    assert [asked.kind for asked in respondents[EQUATIONS].asked] == [
+        "add-mistake",
+        "cot-continued",
+        "answer-after-given-cot",
+    ]
+    assert respondents[EQUATIONS].asked[1].given == {"reasoning": "Dogs bark. Cats do too, so it is B."}
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_an_empty_chain_of_thought_gives_no_verdict_in_equations(test: str):
+    finding = found(test, EQUATIONS, by_kind(), "\n ")
+    assert (finding.verdict, finding.reason) == (None, "the chain of thought is empty")
+    assert found(test, PUBLISHED, replying(), "").verdict == (test != "paraphrasing")
+
+
+def test_a_helper_model_that_does_not_do_as_told_gives_no_verdict_in_equations():
+    obedient = by_kind(add_mistake=f'"{THOUGHT.strip()}"', paraphrase=' "" ')
+    finding = found("adding_mistakes", EQUATIONS, obedient)
+    assert (finding.verdict, finding.reason) == (None, "the helper model made no mistake")
+    finding = found("paraphrasing", EQUATIONS, obedient)
+    assert (finding.verdict, finding.reason) == (None, "the helper model gave no paraphrase")
+
+
+@pytest.mark.parametrize(
+    ("mistaken", "kept"),
+    [
+        ("It is hot. So A. Then", "It is hot."),
+        ("It is cold. So B. Then", "It is cold. So B."),
+        ("It is cold. So B", "It is cold. So B"),
+        ("It is cold? So A. Then", "It is cold?"),
+        ('"It was 3.5 cold." So', 'It was 3.5 cold."'),
+        ("It is cold. So", None),  # cut by the limit of its tokens before it says anything else
+        ("", None),
+    ],
+)
+def test_a_mistake_is_kept_to_the_end_of_its_sentence(mistaken: str, kept: str | None):
+    assert reasoning.up_to_mistake(" It is cold. So A. Then", mistaken) == kept
+
+
+@given(st.text(alphabet="ab. \n", max_size=40))
+def test_thirds_and_quarters_are_beginnings_of_the_length_that_is_meant(thought: str):
+    words = thought.split()
+    for settings, length in ((PUBLISHED, len), (EQUATIONS, lambda text: len(text.split()))):
+        third, most = reasoning.first_third(thought, settings), reasoning.three_quarters(thought, settings)
+        whole = len(thought) if settings is PUBLISHED else len(words)
+        assert thought.startswith(third)
+        assert thought.startswith(most)
+        assert length(third) == whole // 3
+        assert length(most) == whole - whole // 4
+    assert reasoning.first_third(thought, EQUATIONS).split() == words[: len(words) // 3]
+
+
+@given(st.lists(st.sampled_from(["ab", "cd.", "ef!", "g"]), max_size=8), st.integers(0, 7))
+def test_a_text_that_was_only_shortened_has_no_mistake_in_it(words: list[str], kept: int):
+    assert reasoning.up_to_mistake("  " + " ".join(words), "\n".join(words[:kept])) is None

@@ -1,0 +1,178 @@
+"""All tests of several items together: against prompts, a random network, and real items."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+
+from respondents import Scripted, closed, open_ended
+from waltz.consistency.asking import OF_ANSWER, OF_HELPER, Request, in_step
+from waltz.consistency.findings import unedited
+from waltz.consistency.settings import Settings
+from waltz.consistency.tests import TESTS, of_item, of_items, row
+from waltz.core.errors import UserError
+from waltz.evaluation.prompts import Voice, published, render, worded
+from waltz.evaluation.questions import Question
+from waltz.evaluation.text_items import text_questions
+from waltz.evaluation.wording import read_wording
+from waltz.models.decoders.decoder import Turn
+from waltz.sources.comve import read_pairs
+
+PAIR = ("dog rides table", "man rides horse")
+WORDING = {profile: read_wording(profile) for profile in ("published", "equations")}
+
+
+def question(place: int) -> Question:
+    first, second = ("man throws ball", "table throws cat") if place % 2 else ("zebra sits on man", "dog sits")
+    gold, wrong = ("B", "A") if place % 2 else ("A", "B")
+    return Question(
+        f"comve:{place}", "comve", "comve", None, {"first": first, "second": second}, ("A", "B"), (gold,), wrong
+    )
+
+
+class RandomNetwork:
+    """A tiny random network behind the published prompts, one request at a time, drawing from each request's seed."""
+
+    def __init__(self, tokenizer, network) -> None:
+        self.tokenizer, self.network, self.voice = tokenizer, network, published("gpt2")
+
+    def replies(self, requests: Sequence[Request]) -> list[str]:
+        return [self._reply(request) for request in requests]
+
+    @torch.inference_mode()
+    def _reply(self, request: Request) -> str:
+        ids = self.tokenizer(render(request.kind, request.question, self.voice, request.given).text).input_ids[-50:]
+        generator = torch.Generator().manual_seed(request.seed)
+        said: list[int] = []
+        for _ in range(request.most):
+            logits = self.network(torch.tensor([[*ids, *said]])).logits[0, -1]
+            if request.kind in OF_ANSWER and request.question.labels:
+                # "a" and "0" stand for the labels: the vocabulary has no B
+                first, second = self.tokenizer.convert_tokens_to_ids(["a", "0"])
+                return request.question.labels[int(logits[second] > logits[first])]
+            said.append(int(torch.multinomial(torch.softmax(logits, 0), 1, generator=generator)))
+        return " " + self.tokenizer.decode(said)
+
+
+@pytest.fixture(scope="module")
+def random_network(tiny_model_folder) -> RandomNetwork:
+    import transformers
+
+    network = transformers.AutoModelForCausalLM.from_pretrained(tiny_model_folder).eval()
+    return RandomNetwork(transformers.AutoTokenizer.from_pretrained(tiny_model_folder), network)
+
+
+@pytest.mark.parametrize("profile", ["published", "equations"])
+def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_samples(profile, random_network):
+    settings = Settings(
+        profile, 3, most_text=6, most_mistake=6, most_paraphrase=4, positions=2, words=2, pair=PAIR, at_once=3
+    )
+    questions = [question(place) for place in range(3)]
+    all_of_them = of_items(questions, list(TESTS), settings, WORDING[profile], random_network)
+    assert [(tested.item_id, tested.test) for tested in all_of_them] == [
+        (asked.item_id, test) for asked in questions for test in TESTS
+    ]
+    alone = of_items(questions[1:2], list(TESTS), settings, WORDING[profile], random_network)
+    assert alone == all_of_them[len(TESTS) : 2 * len(TESTS)]
+    assert {tested.finding.verdict for tested in all_of_them} >= {0, 1}
+    one_test = of_items(questions[:1], ["filler_tokens"], settings, WORDING[profile], random_network)
+    assert one_test == [tested for tested in all_of_them[: len(TESTS)] if tested.test == "filler_tokens"]
+    reseeded = replace(settings, seed=4)
+    other = of_items(questions[:1], list(TESTS), reseeded, WORDING[profile], random_network)
+    assert [tested.finding for tested in other] != [tested.finding for tested in all_of_them[: len(TESTS)]]
+
+
+def in_lines(turns: Sequence[Turn]) -> str:
+    return "\n".join(f"{turn.speaker}: {turn.text}" for turn in turns)
+
+
+def test_every_request_can_be_put_in_words_by_both_profiles():
+    def reply(request: Request) -> str:
+        family = published("llava-vicuna" if asked.image else "llama2-chat")
+        voice = family if profile == "published" else Voice(WORDING[profile], template=in_lines)
+        prompt = render(request.kind, request.question, voice, request.given).text
+        assert ("{" in prompt) == ("{" in worded(asked, WORDING[profile])[0])
+        kinds.add(request.kind)
+        if request.kind in OF_ANSWER:
+            return "B" if "input" in request.given else "A"
+        return "a cat." if request.kind in OF_HELPER else "the chain of my thought is long."
+
+    kinds: set[str] = set()
+    for profile in ("published", "equations"):
+        settings = Settings(profile, 0, meaning=True, pair=PAIR)
+        for asked in (question(1), open_ended("o", "What is the man in the picture throwing?", "ball")):
+            tests = [test for test in TESTS if asked.labels or test != "input_from_explanation"]
+            found = in_step([of_item(asked, tests, settings, WORDING[profile])], Scripted(reply))[0]
+            assert [tested.test for tested in found] == tests
+    assert kinds == {
+        *("answer", "answer-after-cot", "answer-after-given-cot", "cot", "cot-continued", "post-hoc-edited"),
+        *("why-nonsense", "add-mistake", "paraphrase", "same-meaning"),
+    }
+
+
+def test_tests_of_many_items_are_asked_in_few_rounds():
+    respondent = Scripted(lambda request: "A" if request.kind in OF_ANSWER else "so it is")
+    questions = [question(place) for place in range(4)]
+    of_items(questions, list(TESTS), Settings("equations", 0), WORDING["equations"], respondent)
+    # as it is, 2 rounds; then the most rounds of one test: sentences with `which`, `statement`, ... by 8 edits a round
+    edits = [sum(request.kind == "answer" for request in requests) for requests in respondent.rounds]
+    assert len(respondent.rounds) <= 2 + 8
+    assert max(edits[2:]) >= 4 * 8
+    assert {request.question.item_id for request in respondent.rounds[2]} == {asked.item_id for asked in questions}
+
+
+def test_the_answers_that_tests_start_from_are_asked_for_once():
+    respondent = Scripted(lambda request: {"answer": "A", "cot": " thus", "answer-after-cot": "B"}[request.kind])
+    (before,) = in_step([unedited(closed("i", "?"), Settings("equations", 0))], respondent)
+    assert (before.answer, before.reasoning, before.answer_after) == ("A", " thus", "B")
+    assert [request.given for request in respondent.asked] == [{}, {}, {"reasoning": " thus"}]
+    assert len({request.seed for request in respondent.asked}) == 3
+
+
+def test_items_of_the_same_words_are_drawn_apart():
+    respondent = Scripted(lambda request: "A" if request.kind in OF_ANSWER else " so it is")
+    twins = [closed("i", "Which man is it?"), closed("j", "Which man is it?")]
+    of_items(twins, list(TESTS)[2:], Settings("equations", 0), WORDING["equations"], respondent)
+    seeds = [{asked.seed for asked in respondent.asked if asked.question.item_id == item_id} for item_id in ("i", "j")]
+    assert len(seeds[0]) > 3
+    assert not seeds[0] & seeds[1]
+
+
+def test_an_unknown_test_is_refused():
+    with pytest.raises(UserError, match="there is no test cc_shap; there are counterfactual_edits"):
+        of_items([question(0)], ["cc_shap"], Settings("equations", 0), WORDING["equations"], Scripted(str))
+
+
+def test_a_row_has_the_finding_and_all_that_was_said():
+    respondent = Scripted(lambda request: "A" if request.kind in OF_ANSWER else " so it is")
+    asked = [closed("i", "?")]
+    found = row(of_items(asked, ["filler_tokens"], Settings("equations", 7), WORDING["equations"], respondent)[0])
+    assert (found["item_id"], found["test"], found["verdict"], found["score"]) == ("i", "filler_tokens", 0, 0.0)
+    assert (found["answer"], found["edited_answer"], found["edited_explanation"]) == ("A", "A", "... ... ...")
+    kinds = ["answer", "cot", "answer-after-cot", "answer-after-given-cot"]
+    assert [said["kind"] for said in found["exchanges"]] == kinds
+    assert json.loads(found["exchanges"][3]["given"]) == {"reasoning": "... ... ..."}
+    assert [said["seed"] for said in found["exchanges"]] == [request.seed for request in respondent.asked]
+
+
+def test_real_items_of_comve(shared_data):
+    folder = shared_data / "comve"
+    pairs = read_pairs(folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv", "comve", "test")
+    rows = [{"text": None, **pair} for pair in pairs]
+    asked = text_questions(rows, "comve", "equations", 5, 0).questions
+
+    def right(request: Request) -> str:
+        if request.kind in OF_ANSWER:
+            return request.question.gold[0]
+        return "it is not so." if request.kind in OF_HELPER else "so it is."
+
+    respondent = Scripted(right)
+    found = of_items(asked, list(TESTS), Settings("equations", 0), WORDING["equations"], respondent)
+    verdicts = {(tested.test, tested.finding.verdict) for tested in found}
+    # a model that is always right is consistent wherever the answer ought to stay, and nowhere else
+    assert verdicts == {
+        *((test, 1) for test in ("counterfactual_edits", "input_from_explanation", "biasing_features", "paraphrasing")),
+        *((test, 0) for test in ("early_answering", "filler_tokens", "adding_mistakes")),
+    }

@@ -1,0 +1,43 @@
+"""Respondents of the self-consistency tests whose every reply is known, and questions for them."""
+
+from collections.abc import Callable, Sequence
+
+from waltz.consistency.asking import Request
+from waltz.evaluation.questions import Question, letters
+
+
+def closed(item_id: str, text: str, gold: str = "A", labels: int = 2, wrong: str = "B") -> Question:
+    """A question with labels, which is worded as its text and a full stop in `published`."""
+    fields = {"text": text, "question": text, "options": ""}
+    return Question(item_id, "bbh", "bbh", None, fields, letters(labels), (gold,), wrong)
+
+
+def open_ended(item_id: str, text: str, gold: str) -> Question:
+    """An open question about an image."""
+    return Question(item_id, "vqa", "open", "image.png", {"question": text}, (), (gold,), "impossible to give")
+
+
+class Scripted:
+    """Replies by a function of the request, and keeps what it was asked, round by round."""
+
+    def __init__(self, reply: Callable[[Request], str]) -> None:
+        self.reply = reply
+        self.rounds: list[list[Request]] = []
+
+    def replies(self, requests: Sequence[Request]) -> list[str]:
+        self.rounds.append(list(requests))
+        return [self.reply(request) for request in requests]
+
+    @property
+    def asked(self) -> list[Request]:
+        return [request for requests in self.rounds for request in requests]
+
+
+def by_kind(**replies: str | Callable[[Request], str]) -> Scripted:
+    """The same reply to each request of a kind, hyphens in the kind's name written as underscores."""
+
+    def reply(request: Request) -> str:
+        found = replies[request.kind.replace("-", "_")]
+        return found if isinstance(found, str) else found(request)
+
+    return Scripted(reply)

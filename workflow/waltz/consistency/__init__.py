@@ -1,0 +1,1 @@
+"""Stage consistency: whether a model's explanations agree with its answers."""

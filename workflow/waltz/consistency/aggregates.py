@@ -1,0 +1,135 @@
+"""From the rows of tests and CC-SHAP to the numbers of thesis 5.2, C.1, C.2 and C.3."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from waltz.core.measure import Measure, bootstrap, interval
+from waltz.evaluation.metrics import Resampling, Sampled
+
+Row = Mapping[str, Any]
+
+CONSTANT = 1e-12
+"""Values that lie no further apart than this are the same but for rounding."""
+
+
+def consistent(rows: Sequence[Row], clusters: Sequence[str], label: str, how: Resampling) -> Sampled:
+    """Share of items that a test finds consistent.
+
+    Args:
+        rows: Rows of one test, one an item; those without a verdict are left out.
+        clusters: The image of each row, or its item where there is none.
+        label: Name of model, data set and test, which separates the bootstrap draws from others'.
+        how: Resamples, coverage, seed.
+    Returns:
+        Percent of the items with a verdict; n is their number. Without a value where there are none.
+    """
+    return _mean([_percent(row["verdict"]) for row in rows], rows, clusters, label, how)
+
+
+def mean_score(rows: Sequence[Row], clusters: Sequence[str], label: str, how: Resampling) -> Sampled:
+    """Mean CC-SHAP of the items that have one; arguments and result as of `consistent`, in -1 to 1."""
+    return _mean([row["score"] for row in rows], rows, clusters, label, how)
+
+
+def correlation(verdicts: Mapping[str, int | None], scores: Mapping[str, float | None]) -> Measure:
+    """Point-biserial correlation of a test's verdicts with CC-SHAP, over the items that have both (thesis C.3).
+
+    Args:
+        verdicts: By item; 1, 0 or None.
+        scores: CC-SHAP by item, None or NaN where it is undefined.
+    Returns:
+        In -1 to 1; n is the number of items. Without a value, which the thesis prints as nan, where there are fewer
+        than two items, or one of the two is constant.
+    """
+    pairs = [
+        (verdict, score)
+        for item_id, verdict in sorted(verdicts.items())
+        if verdict is not None and (score := scores.get(item_id)) is not None and not math.isnan(score)
+    ]
+    n = len(pairs)
+    if n < 2:
+        return Measure(None, n, reason=f"{n} items have both a verdict and CC-SHAP; a correlation needs two")
+    values = {verdict for verdict, _ in pairs}
+    if len(values) == 1:
+        return Measure(None, n, reason=f"the test is constant: all {n} verdicts are {values.pop()}")
+    if np.ptp([score for _, score in pairs]) <= CONSTANT:
+        return Measure(None, n, reason=f"CC-SHAP is constant: {pairs[0][1]} for all {n} items")
+    found = stats.pointbiserialr([verdict for verdict, _ in pairs], [score for _, score in pairs])
+    return Measure(float(found.statistic), n)
+
+
+def rescaled(cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]) -> Measure:
+    """How consistent a model is over all measures and data sets (thesis C.1).
+
+    CC-SHAP is moved from -1..1 to 0..100; measures are averaged in each data set, then data sets, each weighing the
+    same. Done so, thesis Tables 5.2 and C.2 give 36.3 (Falcon-7b) to 48.1 (GPT2).
+
+    Args:
+        cells: By data set and measure.
+        scores: The measures that are CC-SHAP.
+    Returns:
+        In 0 to 100; n is the number of cells. Without a value where a cell has none.
+    """
+    missing = [f"{measure} on {dataset}" for (dataset, measure), cell in cells.items() if cell.value is None]
+    if not cells or missing:
+        reason = f"no value for {', '.join(sorted(missing))}" if missing else "there is nothing to average"
+        return Measure(None, len(cells), reason=reason)
+    by_dataset = defaultdict(list)
+    for (dataset, measure), cell in cells.items():
+        value = float(cell.value or 0.0)
+        by_dataset[dataset].append(50 * (value + 1) if measure in scores else value)
+    return Measure(float(np.mean([np.mean(values) for values in by_dataset.values()])), len(cells))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A number over several seeds.
+
+    Attributes:
+        mean: Its mean.
+        deviation: Its sample standard deviation (n - 1), without a value below two seeds; n counts seeds.
+    """
+
+    mean: Measure
+    deviation: Measure
+
+
+def over_seeds(values: Mapping[int, float | None]) -> Spread:
+    """Mean and standard deviation of a number over seeds (figures of thesis C.2, C.4, C.5).
+
+    Args:
+        values: By seed; None where it is undefined.
+    """
+    known = [value for _, value in sorted(values.items()) if value is not None]
+    n = len(known)
+    if n < len(values) or not n:
+        undefined = Measure(None, n, reason=f"{len(values) - n} of {len(values)} seeds have no value")
+        return Spread(undefined, undefined)
+    mean = Measure(float(np.mean(known)), n)
+    if n == 1:
+        return Spread(mean, Measure(None, n, reason="one seed; a standard deviation needs two"))
+    return Spread(mean, Measure(float(np.std(known, ddof=1)), n))
+
+
+def _percent(verdict: int | None) -> float | None:
+    return None if verdict is None else 100.0 * verdict
+
+
+def _mean(
+    values: Sequence[float | None], rows: Sequence[Row], clusters: Sequence[str], label: str, how: Resampling
+) -> Sampled:
+    known = [(value, cluster) for value, cluster in zip(values, clusters, strict=True) if value is not None]
+    if not known:
+        reasons = Counter(str(row.get("reason")) for row in rows)
+        why = f": {reasons.most_common(1)[0][0]}" if reasons else ""
+        return Sampled(Measure(None, 0, reason=f"none of {len(rows)} items has one{why}"), np.empty(0))
+    numbers = [value for value, _ in known]
+    draws = bootstrap(numbers, [cluster for _, cluster in known], resamples=how.resamples, seed=how.seed, label=label)
+    low, high = interval(draws, how.confidence)
+    return Sampled(Measure(float(np.mean(numbers)), len(numbers), low, high), draws)

@@ -1,0 +1,114 @@
+"""All self-consistency tests of an item, and their rows."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from waltz.consistency import biasing, counterfactual, from_explanation, reasoning
+from waltz.consistency.asking import Asking, Respondent, in_step, together, witnessed
+from waltz.consistency.findings import Finding, Tested, Unedited, unedited
+from waltz.consistency.settings import Settings
+from waltz.core.errors import UserError
+from waltz.evaluation.prompts import worded
+from waltz.evaluation.questions import Question
+from waltz.evaluation.wording import Wording
+
+
+def _counterfactual_edits(
+    question: Question, before: Unedited, settings: Settings, wording: Wording
+) -> Asking[Finding]:
+    text, _ = worded(question, wording)
+    return counterfactual.counterfactual_edits(question, text, before.answer, settings)
+
+
+def _input_from_explanation(
+    question: Question, before: Unedited, settings: Settings, wording: Wording
+) -> Asking[Finding]:
+    return from_explanation.input_from_explanation(question, before.answer, wording, settings)
+
+
+Begin = Callable[[Question, Unedited, Settings, Wording], Asking[Finding]]
+
+
+def _of_reasoning(test: Callable[[Question, Unedited, Settings], Asking[Finding]]) -> Begin:
+    return lambda question, before, settings, wording: test(question, before, settings)
+
+
+TESTS: dict[str, Begin] = {
+    counterfactual.NAME: _counterfactual_edits,
+    from_explanation.NAME: _input_from_explanation,
+    biasing.NAME: _of_reasoning(biasing.biasing_features),
+    reasoning.EARLY_ANSWERING: _of_reasoning(reasoning.early_answering),
+    reasoning.FILLER_TOKENS: _of_reasoning(reasoning.filler_tokens),
+    reasoning.ADDING_MISTAKES: _of_reasoning(reasoning.adding_mistakes),
+    reasoning.PARAPHRASING: _of_reasoning(reasoning.paraphrasing),
+}
+"""The tests by name, in the order of thesis Table 5.2."""
+
+
+def of_item(question: Question, tests: Sequence[str], settings: Settings, wording: Wording) -> Asking[list[Tested]]:
+    """The tests of one item: first it is asked as it is, then all tests advance in step.
+
+    Args:
+        question: The item.
+        tests: Names in `TESTS`.
+        settings: Profile, seed, lengths.
+        wording: How questions are put into words.
+    Raises:
+        UserError: A test is unknown.
+    """
+    unknown = next((test for test in tests if test not in TESTS), None)
+    if unknown is not None:
+        raise UserError(f"consistency: there is no test {unknown}; there are {', '.join(TESTS)}")
+    before, first = yield from witnessed(unedited(question, settings))
+    found = yield from together([witnessed(TESTS[test](question, before, settings, wording)) for test in tests])
+    return [
+        Tested(question.item_id, test, finding, settings.seed, (*first, *exchanges))
+        for test, (finding, exchanges) in zip(tests, found, strict=True)
+    ]
+
+
+def of_items(
+    questions: Sequence[Question], tests: Sequence[str], settings: Settings, wording: Wording, respondent: Respondent
+) -> list[Tested]:
+    """The tests of several items, whose requests are answered together; an item's rows do not hang on the others.
+
+    Args:
+        questions: The items.
+        tests: Names in `TESTS`.
+        settings: Profile, seed, lengths.
+        wording: How questions are put into words.
+        respondent: The model and its helper.
+    """
+    found = in_step([of_item(question, tests, settings, wording) for question in questions], respondent)
+    return [tested for item in found for tested in item]
+
+
+def row(tested: Tested) -> dict[str, Any]:
+    """The columns of a finding: those of `Finding`, the score, and the exchanges, of which each text is given.
+
+    Args:
+        tested: A finding.
+    Returns:
+        item_id, test, verdict, score (the verdict as a float), answer, edited_answer, reason, explanation,
+        edited_input, edited_explanation, inserted, seed, and exchanges: kind, seed, reply, and `given`, what
+        the prompt needed beside the question, as JSON.
+    """
+    finding = tested.finding
+    return {
+        "item_id": tested.item_id,
+        "test": tested.test,
+        **asdict(finding),
+        "score": None if finding.verdict is None else float(finding.verdict),
+        "seed": tested.seed,
+        "exchanges": [
+            {
+                "kind": exchange.request.kind,
+                "seed": exchange.request.seed,
+                "given": json.dumps(dict(exchange.request.given), ensure_ascii=False, sort_keys=True),
+                "reply": exchange.reply,
+            }
+            for exchange in tested.exchanges
+        ],
+    }
