@@ -15,7 +15,7 @@ from waltz.evaluation.choice import best, choice_rows, chosen, reasoned, shares,
 from waltz.evaluation.image_items import balanced_orders, pairwise_questions, published_orders, single_questions
 from waltz.evaluation.metrics import METRICS, Resampling
 from waltz.evaluation.prompts import equations, published, render
-from waltz.evaluation.replies import Asking, Reply
+from waltz.evaluation.replies import Examinee, Reply
 from waltz.evaluation.summary import comparison_rows, metric_rows
 from waltz.evaluation.text_items import text_questions
 from waltz.models.decoders.decoder import Sampling
@@ -31,8 +31,8 @@ def open_image(name):
     return Image.new("RGB", (4, 4))
 
 
-def asking(decoder, **more):
-    return Asking(decoder, open_image, **more)
+def examinee(decoder, **more):
+    return Examinee(decoder, open_image, **more)
 
 
 def item(place, caption, foil, image=None):
@@ -66,7 +66,7 @@ def rows_of(decoder, profile, items=ITEMS, orders=None):
     orders = balanced_orders([one["item_id"] for one in items], 0) if orders is None else orders
     rows = []
     for questions in (pairwise_questions(items, "d", orders), single_questions(items, "d")):
-        rows += choice_rows(questions, chosen(asking(decoder), questions, voice), profile)
+        rows += choice_rows(questions, chosen(examinee(decoder), questions, voice), profile)
     return rows
 
 
@@ -162,7 +162,7 @@ def test_labels_that_begin_alike_are_refused():
     decoder = scripted(knows, start=False)
     (question,) = pairwise_questions(ITEMS[:1], "d", {"i0": True})
     object.__setattr__(decoder, "label_id", lambda prompt, label: 7)
-    (reply,) = chosen(asking(decoder), [question], equations(decoder.rendered))
+    (reply,) = chosen(examinee(decoder), [question], equations(decoder.rendered))
     assert reply.numbers is None
     assert "A, B two begin with the same token" in reply.error
 
@@ -201,10 +201,10 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
 
     decoder = scripted(script, says=lambda prompt, seed: " I doubt it.", sees=False)
     voice = equations(decoder.rendered) if profile == "equations" else published("llama2-chat")
-    rows = choice_rows(asked, chosen(asking(decoder), asked, voice), profile)
-    thoughts = reasoned(asking(decoder), asked, voice, most=100, sampling=None, seed=0)
+    rows = choice_rows(asked, chosen(examinee(decoder), asked, voice), profile)
+    thoughts = reasoned(examinee(decoder), asked, voice, most=100, sampling=None, seed=0)
     assert thoughts == [" I doubt it."] * 6
-    rows += choice_rows(asked, chosen(asking(decoder), asked, voice, thoughts), profile, thoughts)
+    rows += choice_rows(asked, chosen(examinee(decoder), asked, voice, thoughts), profile, thoughts)
     assert {row["image"] for row in rows} == {None}
     assert rows[0]["probability"] == pytest.approx(shares([2.0, 0.0, 0.0])[0])
     found = {row["setting"]: row for row in metric_rows({("m", "e-snli"): rows}, [profile], HOW)}
@@ -229,7 +229,7 @@ def test_each_item_draws_from_its_own_seed():
     asked = text_questions(source, "e-snli", "equations", None, 0).questions
     decoder = scripted(lambda text: {}, says=says)
     voice = equations(decoder.rendered)
-    think = partial(reasoned, asking(decoder), voice=voice, most=5, sampling=Sampling())
+    think = partial(reasoned, examinee(decoder), voice=voice, most=5, sampling=Sampling())
     think(asked, seed=1)
     together = dict(seeds)
     think(asked[2:3], seed=1)
@@ -256,7 +256,7 @@ def test_who_knows_the_answers_to_real_items_is_right(shared_data, profile):
         voice = equations(decoder.rendered) if profile == "equations" else published("mistral-chat")
         golds = {render("answer", one, voice).text: one.gold[0] for one in asked}
         decoder.network.script = lambda text, golds=golds: {golds[text]: 1.0}
-        rows = choice_rows(asked, chosen(asking(decoder), asked, voice), profile)
+        rows = choice_rows(asked, chosen(examinee(decoder), asked, voice), profile)
         assert len(rows) == len(known)
         assert all(row["correct"] and row["prediction"] == known[row["item_id"]].gold[0] for row in rows)
 

@@ -4,17 +4,25 @@ import random
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from PIL import Image
 
 import tiny_decoders
 from scripted_decoders import scripted
+from waltz.core import parquet
+from waltz.core.schema import EVALUATION, Layout
 from waltz.evaluation.decoders import Saying, benchmark_rows, labelled_rows, open_rows, orders_of, sampling_of
 from waltz.evaluation.image_items import drawn_before
 from waltz.evaluation.prompts import equations, published
-from waltz.evaluation.replies import Asking
+from waltz.evaluation.replies import Examinee
 from waltz.evaluation.wording import read_wording
 from waltz.models.decoders.decoder import Sampling
+
+NULLABLE = [field.with_nullable(True) if field.name == "image" else field for field in EVALUATION.schema]
+MORE = [pa.field(name, pa.string()) for name in ("order", "reasoning") if name not in EVALUATION.schema.names]
+LAYOUT = Layout("evaluation", pa.schema([*NULLABLE, *MORE]), EVALUATION.key)
+"""Text tasks have no image; pairwise rows say who was (A), rows after a chain of thought hold it."""
 
 ITEMS = [
     {"item_id": f"i{place}", "instrument": "existence", "image": f"m{place}", "caption": "a dog", "foil": "no dog"}
@@ -22,15 +30,15 @@ ITEMS = [
 ]
 
 
-def asking(decoder):
-    return Asking(decoder, lambda name: Image.new("RGB", (24, 24)))
+def examinee(decoder):
+    return Examinee(decoder, lambda name: Image.new("RGB", (24, 24)))
 
 
 def test_each_setting_has_a_row_for_each_item_or_text():
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so")
     voice = equations(decoder.rendered)
     orders = orders_of(ITEMS, "existence", "equations", 0)
-    rows = benchmark_rows(asking(decoder), ITEMS, "existence", voice, orders, Saying(0, thought=5))
+    rows = benchmark_rows(examinee(decoder), ITEMS, "existence", voice, orders, Saying(0, thought=5))
     counts = {}
     for row in rows:
         counts[row["setting"]] = counts.get(row["setting"], 0) + 1
@@ -41,16 +49,16 @@ def test_each_setting_has_a_row_for_each_item_or_text():
         "log-likelihood-sum": 6,
         "vqascore": 6,
     }
-    keys = [(row["item_id"], row["role"], row["profile"], row["setting"]) for row in rows]
-    assert len(set(keys)) == len(keys)
-    assert {row["setting"] for row in labelled_rows(asking(decoder), [], voice, Saying(0))} == set()
+    assert parquet.to_table(rows, LAYOUT).num_rows == len(rows)
+    assert {row["setting"] for row in labelled_rows(examinee(decoder), [], voice, Saying(0))} == set()
 
 
 def test_open_questions_are_answered_at_once_and_after_a_chain_of_thought():
     decoder = scripted(lambda text: {}, says=lambda prompt, seed: "a dog")
     items = [{"item_id": "d:0", "image": "m", "question": "What?", "answer": "dog", "answers": []}]
-    rows = open_rows(asking(decoder), items, "d", equations(decoder.rendered), Saying(0, thought=9))
+    rows = open_rows(examinee(decoder), items, "d", equations(decoder.rendered), Saying(0, thought=9))
     assert [(row["setting"], row["correct"]) for row in rows] == [("answering", True), ("answering-after-cot", True)]
+    assert parquet.to_table(rows, LAYOUT).num_rows == 2
 
 
 def test_published_orders_have_their_place_in_the_stream_of_pieces():
@@ -83,7 +91,7 @@ def test_a_real_network_gives_the_same_rows_for_one_item_alone(profile):
     items = [{**item, "caption": f"a dog sits on table {place}"} for place, item in enumerate(ITEMS)]
     orders = orders_of(items, "existence", profile, 0)
     saying = Saying(3, Sampling() if profile == "published" else None, thought=6)
-    rows = benchmark_rows(asking(decoder), items, "existence", voice, orders, saying)
+    rows = benchmark_rows(examinee(decoder), items, "existence", voice, orders, saying)
     assert not [row["error"] for row in rows if row["error"]]
-    alone = benchmark_rows(asking(decoder), items[1:2], "existence", voice, orders, saying)
+    alone = benchmark_rows(examinee(decoder), items[1:2], "existence", voice, orders, saying)
     assert alone == [row for row in rows if row["item_id"] == "i1"]

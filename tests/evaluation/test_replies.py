@@ -10,20 +10,9 @@ from PIL import Image
 import tiny_decoders
 from scripted_decoders import scripted
 from waltz.core.errors import UserError
+from waltz.evaluation.following import after, continuation, labels, published_labels
 from waltz.evaluation.prompts import equations, published
-from waltz.evaluation.replies import (
-    QUERIES,
-    Asking,
-    Query,
-    after,
-    blocks,
-    continuation,
-    labels,
-    published_labels,
-    said,
-    scored,
-    written,
-)
+from waltz.evaluation.replies import QUERIES, Examinee, Query, blocks, said, scored, written
 from waltz.models.decoders.decoder import Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP
 
@@ -52,9 +41,9 @@ def test_finished_blocks_are_taken_from_their_folder(tmp_path):
 
     def ask(*texts, value=FIRST_STEP, labels_of=("A", "B")):
         queries = [Query("m", f"<image>{text}(", labels_of) for text in texts]
-        asking = Asking(decoder, lambda name: Image.new("RGB", (2, 2), (colour[name], 0, 0)), tmp_path)
+        examinee = Examinee(decoder, lambda name: Image.new("RGB", (2, 2), (colour[name], 0, 0)), tmp_path)
         before = len(decoder.network.read_texts)
-        found = scored(asking, queries, labels, value)
+        found = scored(examinee, queries, labels, value)
         return [found[query].numbers for query in queries], len(decoder.network.read_texts) - before
 
     assert ask("one", "three") == ([(4.0, 0.0), (6.0, 0.0)], 2)
@@ -76,14 +65,14 @@ def test_what_was_said_is_kept_with_its_seed(tmp_path):
         return f"{prompt}{seed}" if seed else ""
 
     decoder = scripted(lambda text: {}, says=says)
-    asking = Asking(decoder, lambda name: Image.new("RGB", (2, 2)), tmp_path)
+    examinee = Examinee(decoder, lambda name: Image.new("RGB", (2, 2)), tmp_path)
     queries = [Query(None, "a", seed=5), Query(None, "bb", seed=0)]
     for _ in range(2):
-        found = said(asking, queries, 4, Sampling())
+        found = said(examinee, queries, 4, Sampling())
         assert [decoder.said(found[query].said) for query in queries] == ["a5", ""]
     assert sorted(heard) == [0, 5]
-    said(asking, queries, 4, None)
-    said(asking, [Query(None, "a", seed=6), queries[1]], 4, Sampling())
+    said(examinee, queries, 4, None)
+    said(examinee, [Query(None, "a", seed=6), queries[1]], 4, Sampling())
     assert len(heard) == 6
 
 
@@ -98,7 +87,7 @@ def test_a_failed_query_takes_nothing_from_its_neighbours(tmp_path):
     queries = [Query("m", "<image>x("), Query("gone", "<image>x("), Query("m", "<image>" + "y" * 40)]
     queries = [Query(query.image, query.prompt, ("A", "B")) for query in [*queries, Query("m", "<image>zzz(")]]
     done = []
-    found = scored(Asking(decoder, load, tmp_path, done.append), queries, labels, FIRST_STEP)
+    found = scored(Examinee(decoder, load, tmp_path, done.append), queries, labels, FIRST_STEP)
     assert [found[query].numbers for query in queries] == [(2.0, 0.0), None, None, (4.0, 0.0)]
     assert found[queries[1]].error == "gone is missing"
     assert found[queries[1]].tokens == 4
@@ -107,9 +96,9 @@ def test_a_failed_query_takes_nothing_from_its_neighbours(tmp_path):
 
 
 def test_a_number_that_is_none_is_an_error():
-    decoder = scripted(lambda text: {"A": float("nan")})
+    decoder = scripted(lambda text: {"B": float("nan")})
     query = Query(None, "x(", ("A", "B"))
-    (reply,) = scored(Asking(decoder, Image.open), [query], labels, FIRST_STEP).values()
+    (reply,) = scored(Examinee(decoder, Image.open), [query], labels, FIRST_STEP).values()
     assert (reply.numbers, reply.error) == (None, "the model's score is nan")
 
 
@@ -136,11 +125,11 @@ def test_a_continuation_is_all_that_follows_and_must_fit():
     prompt = decoder.prompt("<image>is:")
     assert spelt(continuation(decoder, prompt, ("a dog",))) == " a dog"
     query = Query("m", "<image>is:", ("a dog in",))
-    (reply,) = scored(Asking(decoder, lambda _: Image.new("RGB", (2, 2))), [query], continuation, "logit").values()
+    (reply,) = scored(Examinee(decoder, lambda _: Image.new("RGB", (2, 2))), [query], continuation, "logit").values()
     assert reply.numbers == (0.0,) * 9
     # with the image 8 positions stand before: 12 characters and a blank no longer fit
     query = Query("m", "<image>is:", ("a dog in red",))
-    (reply,) = scored(Asking(decoder, lambda _: Image.new("RGB", (2, 2))), [query], continuation, "logit").values()
+    (reply,) = scored(Examinee(decoder, lambda _: Image.new("RGB", (2, 2))), [query], continuation, "logit").values()
     assert "8 positions and 13 more, at most 20 are read" in reply.error
 
 
@@ -166,16 +155,16 @@ def test_numbers_are_those_of_transformers_whatever_is_asked_beside(kind):
     name, mark = (None, "") if kind == "llama" else ("m", "<image> ")
     texts = ["what is this ?", "is this a dog ? (", "USER : a red car sits on a table ASSISTANT :"]
     queries = [Query(name, mark + text, ("A", "B")) for text in texts]
-    asking = Asking(decoder, lambda _: image)
-    found = scored(asking, queries, labels, FIRST_STEP)
+    examinee = Examinee(decoder, lambda _: image)
+    found = scored(examinee, queries, labels, FIRST_STEP)
     for query in queries:
-        alone = scored(asking, [query], labels, FIRST_STEP)[query]
+        alone = scored(examinee, [query], labels, FIRST_STEP)[query]
         assert alone == found[query]
         expected = logits_of(decoder, query.prompt, image)[-1]
         ids = [decoder.label_id(decoder.prompt(query.prompt), label) for label in query.follows]
         assert found[query].numbers == pytest.approx(expected[ids].tolist(), abs=1e-5)
     query = Query(name, f"{mark}what is this ?", ("a red car",))
-    found = scored(asking, [query], continuation, "log-probability")[query]
+    found = scored(examinee, [query], continuation, "log-probability")[query]
     prompt = decoder.prompt(query.prompt)
     whole = logits_of(decoder, f"{query.prompt} a red car", image).log_softmax(dim=-1)
     ids = decoder.prompt(f"{query.prompt} a red car").ids[len(prompt.ids) :]

@@ -10,7 +10,7 @@ from waltz.evaluation.answers import agreement, contained, normal
 from waltz.evaluation.choice import reasoned
 from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.prompts import equations, published
-from waltz.evaluation.replies import Asking
+from waltz.evaluation.replies import Examinee
 from waltz.evaluation.short_answers import answer_rows, put
 from waltz.evaluation.summary import metric_rows
 from waltz.models.decoders.decoder import Sampling
@@ -25,8 +25,8 @@ ITEMS = [
 SAID = {"What is it?": "A cat.", "How many?": "Two", "Which room?": "Bedroom"}
 
 
-def asking(decoder):
-    return Asking(decoder, lambda name: Image.new("RGB", (2, 2)))
+def examinee(decoder):
+    return Examinee(decoder, lambda name: Image.new("RGB", (2, 2)))
 
 
 def decoder_of(said=SAID):
@@ -46,8 +46,8 @@ def test_questions_keep_the_ids_of_their_items():
 
 def test_answers_are_right_by_either_profile():
     decoder = decoder_of()
-    rows = answer_rows(asking(decoder), ITEMS, "d", equations(decoder.rendered), sampling=None, seed=0)
-    rows += answer_rows(asking(decoder), ITEMS, "d", published("llava-vicuna"), sampling=Sampling(), seed=0)
+    rows = answer_rows(examinee(decoder), ITEMS, "d", equations(decoder.rendered), sampling=None, seed=0)
+    rows += answer_rows(examinee(decoder), ITEMS, "d", published("llava-vicuna"), sampling=Sampling(), seed=0)
     assert [row["prediction"] for row in rows] == list(SAID.values()) * 2
     assert [row["correct"] for row in rows] == [False, True, True, True, False, True]
     found = metric_rows({("m", "d"): rows}, ["equations", "published"], HOW, asked={"d": ITEMS})
@@ -64,13 +64,13 @@ def test_an_answer_after_a_chain_of_thought_and_one_that_cannot_be_asked():
         {"think it is a dog": "dog", "What is it?": " I think it is a dog", "How": " no", "Which": " no"}
     )
     voice = equations(decoder.rendered)
-    thoughts = reasoned(asking(decoder), put(ITEMS, "d"), voice, most=50, sampling=None, seed=0)
-    rows = answer_rows(asking(decoder), ITEMS, "d", voice, sampling=None, seed=0, reasonings=thoughts)
+    thoughts = reasoned(examinee(decoder), put(ITEMS, "d"), voice, most=50, sampling=None, seed=0)
+    rows = answer_rows(examinee(decoder), ITEMS, "d", voice, sampling=None, seed=0, reasonings=thoughts)
     assert {row["setting"] for row in rows} == {"answering-after-cot"}
     assert (rows[0]["prediction"], rows[0]["reasoning"]) == ("dog", " I think it is a dog")
     small = decoder_of()
     small.window = 30
-    (row,) = answer_rows(asking(small), ITEMS[:1], "d", equations(small.rendered), sampling=None, seed=0)
+    (row,) = answer_rows(examinee(small), ITEMS[:1], "d", equations(small.rendered), sampling=None, seed=0)
     assert (row["prediction"], row["correct"]) == (None, None)
     assert "1 to 30 are read" in row["error"]
 

@@ -9,7 +9,7 @@ from scripted_decoders import VOCABULARY, scripted
 from waltz.evaluation.image_items import single_questions
 from waltz.evaluation.metrics import NOT_APPLICABLE, Resampling
 from waltz.evaluation.prompts import equations, published
-from waltz.evaluation.replies import Asking
+from waltz.evaluation.replies import Examinee
 from waltz.evaluation.summary import metric_rows
 from waltz.evaluation.text_scores import likelihood_rows, vqascore_rows
 
@@ -21,15 +21,15 @@ ITEMS = [
 VOICES = {"equations": lambda decoder: equations(decoder.rendered), "published": lambda _: published("llava-vicuna")}
 
 
-def asking(decoder):
-    return Asking(decoder, lambda name: Image.new("RGB", (2, 2)))
+def examinee(decoder):
+    return Examinee(decoder, lambda name: Image.new("RGB", (2, 2)))
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_a_text_is_worth_its_tokens(profile):
     """`a` follows everything with logit 3, all else with 0; prompts end in a line break, so no blank is added."""
     decoder = scripted(lambda text: {"a": 3.0})
-    rows = likelihood_rows(asking(decoder), single_questions(ITEMS, "d"), VOICES[profile](decoder))
+    rows = likelihood_rows(examinee(decoder), single_questions(ITEMS, "d"), VOICES[profile](decoder))
     rest = math.log(math.exp(3) + VOCABULARY - 1)
     sums = {"aab": 6 - 3 * rest, "bbbbb": -5 * rest, "abbb": 3 - 4 * rest, "ab": 3 - 2 * rest}
     by_key = {(row["item_id"], row["role"], row["setting"]): row for row in rows}
@@ -58,7 +58,7 @@ def test_vqascore_is_the_probability_of_yes(profile):
         return next({"Y": logit} for words, logit in logits.items() if f'"{words}"' in text)
 
     decoder = scripted(script)
-    rows = vqascore_rows(asking(decoder), single_questions(ITEMS, "d"), VOICES[profile](decoder))
+    rows = vqascore_rows(examinee(decoder), single_questions(ITEMS, "d"), VOICES[profile](decoder))
     assert [row["role"] for row in rows] == ["caption", "foil"] * 2
     for row, text in zip(rows, logits, strict=True):
         expected = math.exp(logits[text]) / (math.exp(logits[text]) + VOCABULARY - 1)
@@ -73,8 +73,8 @@ def test_a_text_that_cannot_be_read_has_an_error():
     items = [{**ITEMS[0], "foil": "b" * 100}]
     voice = equations(decoder.rendered)
     for rows in (
-        likelihood_rows(asking(decoder), single_questions(items, "d"), voice),
-        vqascore_rows(asking(decoder), single_questions(items, "d"), voice),
+        likelihood_rows(examinee(decoder), single_questions(items, "d"), voice),
+        vqascore_rows(examinee(decoder), single_questions(items, "d"), voice),
     ):
         assert {row["role"] for row in rows if row["error"] is None} == {"caption"}
         assert all((row["score"] is None) == (row["error"] is not None) for row in rows)

@@ -13,10 +13,11 @@ import numpy as np
 from waltz.core.sampling import rank
 from waltz.evaluation.alignment import RIGHT
 from waltz.evaluation.answering import ROLE
+from waltz.evaluation.following import labels, published_labels
 from waltz.evaluation.pairs import AFTER_COT, CHOICE, PAIRWISE, SINGLE
 from waltz.evaluation.prompts import Voice, render, said
 from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Asking, Query, Reply, labels, published_labels, written
+from waltz.evaluation.replies import Examinee, Query, Reply, written
 from waltz.evaluation.replies import said as ids_said
 from waltz.evaluation.replies import scored as scores_of
 from waltz.models.decoders.decoder import Sampling
@@ -26,12 +27,12 @@ TIE = "tie"
 
 
 def chosen(
-    asking: Asking, questions: Sequence[Question], voice: Voice, reasonings: Sequence[str] | None = None
+    examinee: Examinee, questions: Sequence[Question], voice: Voice, reasonings: Sequence[str] | None = None
 ) -> list[Reply]:
     """Logits of each question's labels where the answer begins, in the order of the labels.
 
     Args:
-        asking: Who is asked.
+        examinee: Who is asked.
         questions: Questions with labels.
         voice: How the model is spoken to.
         reasonings: The chain of thought before each answer; None asks for the answer at once.
@@ -45,12 +46,12 @@ def chosen(
         texts = tuple(said(question, voice.wording, label) for label in question.labels)
         queries.append(Query(question.image, render(kind, question, voice, given).text, texts))
     follow = labels if voice.wording.profile == "equations" else published_labels
-    found = scores_of(asking, queries, follow, FIRST_STEP)
+    found = scores_of(examinee, queries, follow, FIRST_STEP)
     return [found[query] for query in queries]
 
 
 def reasoned(
-    asking: Asking,
+    examinee: Examinee,
     questions: Sequence[Question],
     voice: Voice,
     *,
@@ -61,18 +62,18 @@ def reasoned(
     """The chain of thought about each question, blanks included; empty where the prompt cannot be read.
 
     Args:
-        asking: Who is asked.
+        examinee: Who is asked.
         questions: Questions, with labels or open ones.
         voice: How the model is spoken to.
         most: Most tokens; 100 as published.
         sampling: How tokens are drawn; None takes the likeliest.
         seed: The study's seed; each item's draws have their own.
     """
-    return told(asking, questions, voice, "cot", None, most=most, sampling=sampling, seed=seed)[0]
+    return told(examinee, questions, voice, "cot", None, most=most, sampling=sampling, seed=seed)[0]
 
 
 def told(
-    asking: Asking,
+    examinee: Examinee,
     questions: Sequence[Question],
     voice: Voice,
     kind: str,
@@ -85,7 +86,7 @@ def told(
     """What the model says to each question, as text, and the replies behind it.
 
     Args:
-        asking: Who is asked.
+        examinee: Who is asked.
         questions: Questions.
         voice: How the model is spoken to.
         kind: Kind of prompt.
@@ -99,9 +100,9 @@ def told(
         given = {} if reasonings is None else {"reasoning": reasonings[place]}
         draw = rank(f"{question.item_id}:{question.role}:{kind}", seed) >> 1 if sampling else 0
         queries.append(Query(question.image, render(kind, question, voice, given).text, seed=draw))
-    found = ids_said(asking, queries, most, sampling)
+    found = ids_said(examinee, queries, most, sampling)
     replies = [found[query] for query in queries]
-    return [written(asking.decoder, reply.said or (), most, voice) for reply in replies], replies
+    return [written(examinee.decoder, reply.said or (), most, voice) for reply in replies], replies
 
 
 def choice_rows(

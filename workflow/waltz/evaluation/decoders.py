@@ -15,7 +15,7 @@ from waltz.evaluation.image_items import (
 )
 from waltz.evaluation.prompts import Voice
 from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Asking
+from waltz.evaluation.replies import Examinee
 from waltz.evaluation.short_answers import Row, answer_rows, put
 from waltz.evaluation.text_scores import likelihood_rows, vqascore_rows
 from waltz.models.decoders.decoder import Decoder, Sampling
@@ -63,12 +63,12 @@ def orders_of(items: Sequence[Row], dataset: str, profile: str, seed: int) -> di
 
 
 def benchmark_rows(
-    asking: Asking, items: Sequence[Row], dataset: str, voice: Voice, orders: dict[str, bool], saying: Saying
+    examinee: Examinee, items: Sequence[Row], dataset: str, voice: Voice, orders: dict[str, bool], saying: Saying
 ) -> list[dict[str, Any]]:
     """Rows of captions and foils: `pairwise`, `single`, the first two after a chain of thought, and the text scores.
 
     Args:
-        asking: Who is asked.
+        examinee: Who is asked.
         items: Rows of the benchmark layout.
         dataset: Name of the data set.
         voice: How the model is spoken to.
@@ -77,41 +77,45 @@ def benchmark_rows(
     """
     single = single_questions(items, dataset)
     return [
-        *labelled_rows(asking, pairwise_questions(items, dataset, orders), voice, saying),
-        *labelled_rows(asking, single, voice, saying),
-        *likelihood_rows(asking, single, voice),
-        *vqascore_rows(asking, single, voice),
+        *labelled_rows(examinee, pairwise_questions(items, dataset, orders), voice, saying),
+        *labelled_rows(examinee, single, voice, saying),
+        *likelihood_rows(examinee, single, voice),
+        *vqascore_rows(examinee, single, voice),
     ]
 
 
-def labelled_rows(asking: Asking, questions: Sequence[Question], voice: Voice, saying: Saying) -> list[dict[str, Any]]:
+def labelled_rows(
+    examinee: Examinee, questions: Sequence[Question], voice: Voice, saying: Saying
+) -> list[dict[str, Any]]:
     """Rows of questions with labels, at once and after a chain of thought; those of text tasks as they are chosen."""
     profile = voice.wording.profile
-    rows = choice_rows(questions, chosen(asking, questions, voice), profile)
+    rows = choice_rows(questions, chosen(examinee, questions, voice), profile)
     if saying.thought:
-        thoughts = _thoughts(asking, questions, voice, saying)
-        rows += choice_rows(questions, chosen(asking, questions, voice, thoughts), profile, thoughts)
+        thoughts = _thoughts(examinee, questions, voice, saying)
+        rows += choice_rows(questions, chosen(examinee, questions, voice, thoughts), profile, thoughts)
     return rows
 
 
-def open_rows(asking: Asking, items: Sequence[Row], dataset: str, voice: Voice, saying: Saying) -> list[dict[str, Any]]:
+def open_rows(
+    examinee: Examinee, items: Sequence[Row], dataset: str, voice: Voice, saying: Saying
+) -> list[dict[str, Any]]:
     """Rows of open questions, at once and after a chain of thought.
 
     Args:
-        asking: Who is asked.
+        examinee: Who is asked.
         items: Rows that `answering.questions` chose.
         dataset: Name of the data set.
         voice: How the model is spoken to.
         saying: How answers and chains of thought are made.
     """
-    rows = answer_rows(asking, items, dataset, voice, sampling=saying.sampling, seed=saying.seed)
+    rows = answer_rows(examinee, items, dataset, voice, sampling=saying.sampling, seed=saying.seed)
     if saying.thought:
-        thoughts = _thoughts(asking, put(items, dataset), voice, saying)
+        thoughts = _thoughts(examinee, put(items, dataset), voice, saying)
         rows += answer_rows(
-            asking, items, dataset, voice, sampling=saying.sampling, seed=saying.seed, reasonings=thoughts
+            examinee, items, dataset, voice, sampling=saying.sampling, seed=saying.seed, reasonings=thoughts
         )
     return rows
 
 
-def _thoughts(asking: Asking, questions: Sequence[Question], voice: Voice, saying: Saying) -> list[str]:
-    return reasoned(asking, questions, voice, most=saying.thought, sampling=saying.sampling, seed=saying.seed)
+def _thoughts(examinee: Examinee, questions: Sequence[Question], voice: Voice, saying: Saying) -> list[str]:
+    return reasoned(examinee, questions, voice, most=saying.thought, sampling=saying.sampling, seed=saying.seed)

@@ -13,6 +13,7 @@ from PIL import Image
 from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
+from waltz.evaluation.following import Follow, continuation
 from waltz.evaluation.prompts import Voice
 from waltz.models.batches import Done, in_memory, nothing
 from waltz.models.decoders.decoder import Decoder, Picture, Prompt, Sampling
@@ -26,8 +27,6 @@ END_MARK = "</s>"
 
 Load = Callable[[str], Image.Image]
 """From the name of an image to an RGB image; a `UserError` becomes the error of what is asked about it."""
-Follow = Callable[[Decoder, Prompt, Sequence[str]], tuple[int, ...]]
-"""From a prompt and texts that could follow it to the token ids that are scored."""
 T = TypeVar("T")
 
 
@@ -76,7 +75,7 @@ class _Read:
 
 
 @dataclass(frozen=True)
-class Asking:
+class Examinee:
     """Who is asked, and where things lie.
 
     Attributes:
@@ -92,11 +91,11 @@ class Asking:
     done: Done = nothing
 
 
-def scored(asking: Asking, queries: Iterable[Query], follow: Follow, value: str) -> dict[Query, Reply]:
+def scored(examinee: Examinee, queries: Iterable[Query], follow: Follow, value: str) -> dict[Query, Reply]:
     """Numbers of what could follow each distinct query.
 
     Args:
-        asking: Who is asked.
+        examinee: Who is asked.
         queries: Prompts with what could follow them.
         follow: Finds the tokens that are scored.
         value: One of `outcomes.VALUES`; with `first-step-logit` the tokens are alternatives for the first one.
@@ -104,27 +103,27 @@ def scored(asking: Asking, queries: Iterable[Query], follow: Follow, value: str)
 
     def compute(width: int, rows: list[_Read]) -> np.ndarray:
         prompts, pictures = [row.prompt for row in rows], [row.picture for row in rows]
-        found = scores(asking.decoder, prompts, pictures, [row.targets for row in rows], value)
+        found = scores(examinee.decoder, prompts, pictures, [row.targets for row in rows], value)
         return _padded([values.tolist() for values in found], width, np.nan)
 
     content = {"follow": follow.__name__, "value": value}
     found: dict[Query, Reply] = {}
-    for query, read, values in _answered(asking, queries, compute, content, follow):
+    for query, read, values in _answered(examinee, queries, compute, content, follow):
         if isinstance(values, str):
             found[query] = Reply(None, None, _length(read), values)
             continue
         assert read is not None
         numbers = tuple(values[: len(read.targets)].tolist())
-        error = None if np.isfinite(numbers).all() else f"the model's score is {numbers[0]}"
+        error = next((f"the model's score is {number}" for number in numbers if not np.isfinite(number)), None)
         found[query] = Reply(None if error else numbers, None, _length(read), error)
     return found
 
 
-def said(asking: Asking, queries: Iterable[Query], most: int, sampling: Sampling | None) -> dict[Query, Reply]:
+def said(examinee: Examinee, queries: Iterable[Query], most: int, sampling: Sampling | None) -> dict[Query, Reply]:
     """What the decoder says after each distinct query, as token ids.
 
     Args:
-        asking: Who is asked.
+        examinee: Who is asked.
         queries: Prompts, with the seed of what is drawn after each.
         most: Most tokens.
         sampling: How tokens are drawn; None takes the likeliest.
@@ -133,11 +132,11 @@ def said(asking: Asking, queries: Iterable[Query], most: int, sampling: Sampling
     def compute(width: int, rows: list[_Read]) -> np.ndarray:
         prompts, pictures = [row.prompt for row in rows], [row.picture for row in rows]
         seeds = [row.query.seed for row in rows]
-        return _padded(asking.decoder.generate(prompts, pictures, most, sampling, seeds), most, -1)
+        return _padded(examinee.decoder.generate(prompts, pictures, most, sampling, seeds), most, -1)
 
     content = {"most": most, "sampling": asdict(sampling) if sampling else None}
     found: dict[Query, Reply] = {}
-    for query, read, values in _answered(asking, queries, compute, content, None):
+    for query, read, values in _answered(examinee, queries, compute, content, None):
         if isinstance(values, str):
             found[query] = Reply(None, None, _length(read), values)
         else:
@@ -160,48 +159,6 @@ def written(decoder: Decoder, ids: Sequence[int], most: int, voice: Voice) -> st
     return text[: -len(END_MARK)] if cut else text
 
 
-def after(prompt: str, text: str) -> str:
-    """A text as it goes on after a prompt: behind a blank, unless one or an opening bracket ends the prompt."""
-    return text if prompt[-1:].isspace() or prompt.endswith("(") else f" {text}"
-
-
-def labels(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
-    """The tokens that really follow the prompt where an answer begins with one label or another.
-
-    Raises:
-        UserError: A label does not begin with a token of its own, or two begin alike.
-    """
-    return _apart(decoder, [decoder.label_id(prompt, after(prompt.text, text)) for text in texts], texts)
-
-
-def published_labels(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
-    """The label tokens of the released code: the second id of each letter tokenised alone, or its only one.
-
-    The first id is the start token of Llama's and Mistral's tokenizers; those of GPT, BLOOM, Falcon and Qwen add none.
-    With SentencePiece the second is the letter that begins a word, although the prompt ends in a bracket.
-
-    Raises:
-        UserError: Two labels have one token.
-    """
-    return _apart(decoder, [decoder.prompt(text).ids[:2][-1] for text in texts], texts)
-
-
-def continuation(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
-    """All tokens of the one text that follows the prompt, found by tokenising both together.
-
-    Raises:
-        UserError: Together they are too long, or the text does not begin with a token of its own.
-    """
-    (text,) = texts
-    both = decoder.prompt(prompt.text + after(prompt.text, text)).ids
-    if both[: len(prompt.ids)] != prompt.ids or len(both) == len(prompt.ids):
-        raise UserError(
-            f"models.{decoder.spec.name}: after {prompt.text[-20:]!r}, {text!r} does not begin with a token of its own;"
-            " end the prompt elsewhere"
-        )
-    return both[len(prompt.ids) :]
-
-
 def blocks(queries: Iterable[Query]) -> Iterator[list[Query]]:
     """Distinct queries in order, in blocks of at least `QUERIES` that end where an image does."""
     pending: list[Query] = []
@@ -217,14 +174,14 @@ def blocks(queries: Iterable[Query]) -> Iterator[list[Query]]:
 
 
 def _answered(
-    asking: Asking,
+    examinee: Examinee,
     queries: Iterable[Query],
     compute: Callable[[int, list[_Read]], np.ndarray],
     content: Mapping[str, Any],
     follow: Follow | None,
 ) -> Iterator[tuple[Query, _Read | None, np.ndarray | str]]:
     """Each query, how it was read, and its row of numbers or why there is none."""
-    decoder = asking.decoder
+    decoder = examinee.decoder
     known = {
         "code": digest(__file__, type(decoder).__module__),
         "model": _fingerprint(decoder.spec),
@@ -234,7 +191,7 @@ def _answered(
     }
     for block in blocks(queries):
         names = dict.fromkeys(query.image for query in block if query.image is not None)
-        images = {name: _tried(asking.load, name) for name in names}
+        images = {name: _tried(examinee.load, name) for name in names}
         pictures = {
             name: _tried(decoder.image, image) if isinstance(image, Image.Image) else image
             for name, image in images.items()
@@ -250,17 +207,17 @@ def _answered(
             }
             texts = [(read.prompt.text, read.targets, read.query.seed) for read in readable]
             shown = [pixels.get(read.query.image or "") for read in readable]
-            key = store.key(texts=texts, shown=shown, **known) if asking.stored else ""
-            values = store.load(asking.stored, key) if asking.stored else None
+            key = store.key(texts=texts, shown=shown, **known) if examinee.stored else ""
+            values = store.load(examinee.stored, key) if examinee.stored else None
             if values is None:
                 width = max(len(read.targets) for read in readable)
                 values = in_memory(partial(compute, width), readable)
-                if asking.stored:
-                    store.save(asking.stored, key, values)
+                if examinee.stored:
+                    store.save(examinee.stored, key, values)
             rows = iter(values)
         for query, (read, error) in tried:
             yield query, read, error if error is not None else next(rows)
-        asking.done(len(block))
+        examinee.done(len(block))
 
 
 def _read(
@@ -293,12 +250,6 @@ def _length(read: _Read | None) -> int:
 def _padded(rows: Sequence[Sequence[float]], width: int, fill: float) -> np.ndarray:
     """Rows of different lengths as one array of shape (rows, width)."""
     return np.array([[*row, *[fill] * (width - len(row))] for row in rows])
-
-
-def _apart(decoder: Decoder, ids: Sequence[int], texts: Sequence[str]) -> tuple[int, ...]:
-    if len(set(ids)) < len(ids):
-        raise UserError(f"models.{decoder.spec.name}: of the labels {', '.join(texts)} two begin with the same token")
-    return tuple(ids)
 
 
 def _tried(act: Callable[[Any], T], value: Any) -> T | str:

@@ -14,7 +14,7 @@ from waltz.evaluation.image_items import open_questions
 from waltz.evaluation.pairs import AFTER_COT
 from waltz.evaluation.prompts import Voice
 from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Asking
+from waltz.evaluation.replies import Examinee
 from waltz.models.decoders.decoder import Sampling
 
 MOST = 10
@@ -36,7 +36,7 @@ def put(items: Sequence[Row], dataset: str) -> list[Question]:
 
 
 def answer_rows(
-    asking: Asking,
+    examinee: Examinee,
     items: Sequence[Row],
     dataset: str,
     voice: Voice,
@@ -51,7 +51,7 @@ def answer_rows(
     (`answers.contained`), in `equations` whether it is the gold answer.
 
     Args:
-        asking: Who is asked.
+        examinee: Who is asked.
         items: Rows of item_id, image, question, answer and answers (those of the annotators; empty for GQA).
         dataset: Name of the data set in the study.
         voice: How the model is spoken to.
@@ -61,7 +61,7 @@ def answer_rows(
     """
     kind, setting = ("answer", SETTING) if reasonings is None else ("answer-after-cot", SETTING + AFTER_COT)
     asked = put(items, dataset)
-    texts, replies = told(asking, asked, voice, kind, reasonings, most=MOST, sampling=sampling, seed=seed)
+    texts, replies = told(examinee, asked, voice, kind, reasonings, most=MOST, sampling=sampling, seed=seed)
     profile = voice.wording.profile
     rows = []
     for place, (item, text, reply) in enumerate(zip(items, texts, replies, strict=True)):

@@ -7,9 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from waltz.evaluation.following import continuation, labels, published_labels
 from waltz.evaluation.prompts import Voice, render
 from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Asking, Query, Reply, continuation, labels, published_labels, scored
+from waltz.evaluation.replies import Examinee, Query, Reply, scored
 
 LIKELIHOOD = "log-likelihood"
 """Setting of the mean log-probability of a text's tokens, in nats a token."""
@@ -19,13 +20,13 @@ VQASCORE = "vqascore"
 """Setting of the probability of "Yes"."""
 
 
-def likelihood_rows(asking: Asking, questions: Sequence[Question], voice: Voice) -> list[dict[str, Any]]:
+def likelihood_rows(examinee: Examinee, questions: Sequence[Question], voice: Voice) -> list[dict[str, Any]]:
     """Rows of the evaluation layout: log-likelihood of each text as the description of its image, mean and sum.
 
     The text follows the prompt for a description; its own tokens count, an end mark does not. `tokens` is their number.
 
     Args:
-        asking: Who is asked.
+        examinee: Who is asked.
         questions: Single texts beside their images (`image_items.single_questions`).
         voice: How the model is spoken to.
     Source:
@@ -35,7 +36,7 @@ def likelihood_rows(asking: Asking, questions: Sequence[Question], voice: Voice)
         Query(question.image, render("caption", question, voice).text, (question.fields["caption"],))
         for question in questions
     ]
-    found = scored(asking, queries, continuation, "log-probability")
+    found = scored(examinee, queries, continuation, "log-probability")
     rows = []
     for setting in (LIKELIHOOD, LIKELIHOOD_SUM):
         for question, query in zip(questions, queries, strict=True):
@@ -47,14 +48,14 @@ def likelihood_rows(asking: Asking, questions: Sequence[Question], voice: Voice)
     return rows
 
 
-def vqascore_rows(asking: Asking, questions: Sequence[Question], voice: Voice) -> list[dict[str, Any]]:
+def vqascore_rows(examinee: Examinee, questions: Sequence[Question], voice: Voice) -> list[dict[str, Any]]:
     """Rows of the evaluation layout: the probability that the answer to "Does this figure show …?" begins with "Yes".
 
     The probability is among all tokens of the vocabulary. No released code had this score; in `published` the prompt
     has the markers of the model's family, and "Yes" is found as labels are.
 
     Args:
-        asking: Who is asked.
+        examinee: Who is asked.
         questions: Single texts beside their images.
         voice: How the model is spoken to.
     Source:
@@ -69,7 +70,7 @@ def vqascore_rows(asking: Asking, questions: Sequence[Question], voice: Voice) -
         for question in questions
     ]
     follow = labels if voice.wording.profile == "equations" else published_labels
-    found = scored(asking, queries, follow, "probability")
+    found = scored(examinee, queries, follow, "probability")
     rows = []
     for question, query in zip(questions, queries, strict=True):
         reply = found[query]
