@@ -116,9 +116,10 @@ def tiny_study(model: Path, data: str = "data") -> dict[str, object]:
         },
         "benchmark": {"valid_votes": 2},
         "models": {"tiny-gpt2": {"weights": str(model)}},
+        "groups": {"pairs": ["relations", "existence", "own-counting"]},
         "evaluation": {
             "models": ["tiny-gpt2"],
-            "datasets": ["relations", "existence", "own-counting"],
+            "groups": ["pairs"],
             "items": "valid",
             "sample": None,
             "tokens_per_batch": 16,

@@ -1,7 +1,10 @@
 """The default study: drawn, written, read back, built, reported."""
 
 import json
+import os
 import shutil
+import signal
+import time
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,6 +26,11 @@ def drawn(tmp_path_factory, tiny_model_folder):
     study = yaml.safe_load((done.folder / "config" / "scenes.yaml").read_text())
     study["scenes"] |= {"count": 40, "models": ["acceptability"], "held_out": 20}
     study["instruments"] = {name: study["instruments"][name] for name in INSTRUMENTS}
+    study["alignment"] = {"mscoco": {"source": "coco", "size": 10}}
+    study["groups"] = {"pairs": ["existence", "mscoco", "cv-probes"]}
+    study["evaluation"] |= {"models": ["scenes-clip", "ruler-25"], "sample": 12}
+    study["attribution"] |= {"models": ["scenes-clip", "ruler-25"], "sample": 3, "evaluations": 200, "shards": 2}
+    study["profiles"] = ["equations", "published"]
     study["reporting"]["resamples"] = 100
     (done.folder / "tiny.yaml").write_text(yaml.safe_dump({**study, "study": "tiny"}, sort_keys=False))
     done.snakemake()
@@ -215,3 +223,84 @@ def test_answers_of_people_take_the_place_of_the_oracle(drawn, tmp_path):
     assert told == dict.fromkeys(items, (3, 0, True)) | {doubted: (1, 2, False)}
     annotations = pq.read_table(copy.folder / "results/tiny/benchmark/annotations/existence.parquet")
     assert len(annotations) == 3 * len(items)
+
+
+def test_rulers_find_their_share_and_clip_has_no_threshold(results):
+    shares = pq.read_table(results / "attribution/shares.parquet").to_pylist()
+    ruled = [row["value"] for row in shares if row["model"] == "ruler-25"]
+    assert len(ruled) == 2 * (2 + 2 + 1)  # both profiles: two roles on pairs, one on CV-Probes
+    assert ruled == pytest.approx([25.0] * len(ruled))
+    metrics = pq.read_table(results / "evaluation/metrics.parquet").to_pylist()
+    of_clip = {row["metric"]: row for row in metrics if row["model"] == "scenes-clip" and row["dataset"] == "existence"}
+    assert of_clip["acc_r"]["value"] is not None
+    assert of_clip["p_c"]["value"] is None
+    assert "not applicable" in of_clip["p_c"]["reason"]
+    page = (results / "reporting/index.html").read_text()
+    for text in ("T-SHAP, profile published", "CV-Probes: the verb", "Modalities taken away"):
+        assert text in page, text
+
+
+def test_attributions_are_efficient_and_both_shards_are_there(results):
+    rows = pq.read_table(results / "attribution/scenes-clip/existence.parquet").to_pylist()
+    assert {row["estimator"] for row in rows if row["profile"] == "published"} == {"permutation"}
+    assert len({row["item_id"] for row in rows if row["profile"] == "equations"}) == 3
+    for row in rows:
+        phi = [output for (output,) in row["phi"]]
+        assert len(phi) == len(row["tokens"]) + row["grid"] ** 2
+        assert sum(phi) == pytest.approx(row["value"][0] - row["base_value"][0], rel=1e-5, abs=1e-5)
+        assert row["residual"] < 1e-5
+
+
+@pytest.fixture
+def copied(drawn, tmp_path):
+    """A copy of the checkout that is run, to be changed."""
+    copy = Checkout(tmp_path / "waltz")
+    shutil.copytree(drawn.folder, copy.folder, symlinks=True)
+    return copy
+
+
+def attributions(checkout):
+    return {name: content for name, content in checkout.parquet().items() if name.startswith("tiny/attribution/")}
+
+
+def test_a_killed_shard_resumes_and_ends_in_the_same_bytes(copied):
+    before = attributions(copied)
+    folder = copied.folder / "results/tiny/attribution/scenes-clip"
+    store = folder / "shards/.store"
+    kept = len(list(store.iterdir()))
+    for file in [*store.iterdir(), *folder.glob("*.parquet"), *folder.glob("shards/*.parquet")]:
+        file.unlink()
+    running = copied.start()
+    deadline = time.monotonic() + 120
+    while len(list(store.glob("*.json"))) < 3 and running.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    assert running.poll() is None, "it ended before it could be killed"
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    left = {file.name: file.stat().st_mtime_ns for file in store.glob("*.json")}
+    copied.snakemake("--unlock")
+    copied.snakemake("--rerun-incomplete")
+    assert {name: (store / name).stat().st_mtime_ns for name in left} == left  # nothing finished was done again
+    assert len(list(store.iterdir())) == kept
+    assert attributions(copied) == before
+
+
+def test_a_larger_budget_begins_with_the_values_of_the_smaller(copied):
+    copied.change("attribution.estimator", "permutation")
+    copied.snakemake()
+    folder = copied.folder / "results/tiny/attribution"
+    small = pq.read_table(folder / "scenes-clip/existence.parquet").to_pylist()
+    copied.change("attribution.evaluations", 400)
+    jobs = copied.jobs()
+    assert "align_pairs" not in jobs
+    copied.snakemake()
+    large = pq.read_table(folder / "scenes-clip/existence.parquet").to_pylist()
+    fresh = Checkout(copied.folder)
+    shutil.rmtree(folder)
+    fresh.snakemake()
+    again = pq.read_table(folder / "scenes-clip/existence.parquet").to_pylist()
+    assert large == again
+    assert [row["asked"] for row in large if row["profile"] == "equations"] > [
+        row["asked"] for row in small if row["profile"] == "equations"
+    ]

@@ -98,7 +98,8 @@ def clip(
         own = (told_apart * image).sum(dim=-1).transpose(1, 2).reshape(-1, 2)
         cross, right = torch.nn.functional.cross_entropy, torch.arange(len(chosen))
         found = (cross(logits, right) + cross(logits.T, right)) / 2 + 2 * cross(own, torch.zeros_like(own[:, 0]).long())
-        return found + eyes(looked.last_hidden_state[:, 1:], looked.pooler_output, seen.of(chosen, turned)) / 2
+        told_of: torch.Tensor = eyes(looked.last_hidden_state[:, 1:], looked.pooler_output, seen.of(chosen, turned))
+        return found + told_of / 2
 
     optimise(torch.nn.ModuleList([network, eyes]), loss, steps=steps, rate=1e-3, told=told)
     return network, transformers.CLIPProcessor(image_processor(transformers.CLIPImageProcessorPil), tokenizer)
