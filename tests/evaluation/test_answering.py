@@ -114,5 +114,6 @@ def test_agreement_is_the_mean_over_every_nine_of_ten(answers):
 
 def test_answers_are_compared_without_case_blanks_and_full_stop():
     assert plain("  Two  Dogs. ") == plain("two dogs")
-    assert share("no", ITEMS[2], "equations") == share("no", ITEMS[2], "published") == 1
+    said = {"prediction": "no", "correct": True}
+    assert share(said, ITEMS[2], "equations") == share(said, ITEMS[2], "published") == 1
     assert list(unreachable(ITEMS, VOCABULARY)) == ["q1"]

@@ -51,6 +51,7 @@ PROBED = [
 QUESTIONS = [{"item_id": "q", "image": "m", "question": "a?", "answer": "yes", "answers": ["yes"] * 2 + ["no"] * 8}]
 ANSWERED = [
     {"item_id": "q", "image": "m", "role": "answer", "profile": profile, "setting": "answering", "prediction": "yes"}
+    | {"correct": True}
     for profile in ("equations", "published")
 ]
 RUNS = {

@@ -13,9 +13,8 @@ from waltz.core.record import write_record
 from waltz.core.schema import PROBE_CAPTIONS
 from waltz.foils.cv_probes import PER_VERB, VERBS, chosen_images, contextual_captions, contextual_verbs
 from waltz.foils.wordnet import read_verbs
-from waltz.models.generation import greedy
+from waltz.models.decoders.language import load, reply
 from waltz.models.registry import ModelSpec
-from waltz.models.text import load_text_model
 
 params = snakemake.params
 settings = params.settings
@@ -28,8 +27,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     images = chosen_images(frames, params.seed, verbs, wanted)
     generate, name = None, ""
     if params.model:
-        model = load_text_model(ModelSpec(**params.model[0]), device)
-        generate, name = partial(greedy, model), model.spec.name
+        model = load(ModelSpec(**params.model[0]), device)
+        generate, name = partial(reply, model), model.spec.name
     rows = contextual_captions(frames, images, read_verbs(), generate, name)
     parquet.write(snakemake.output.captions, parquet.to_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
     write_record(

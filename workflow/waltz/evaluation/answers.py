@@ -1,12 +1,13 @@
 """How right the answers to questions about images are (VQA, GQA), by profile.
 
-- `published`: the share of questions whose predicted answer is the gold one (VQA's agreed answer, GQA's answer).
+- `published`: the share of correct answers. An encoder's is correct where it is the gold one (VQA's agreed answer,
+  GQA's answer), compared without case, extra blanks and a final full stop; a decoder's where a gold one is part of it.
 - `equations`: VQA's own measure, min(1, annotators with that answer / 3), averaged over the ten sets of nine annotators
-  (Antol et al. 2015, as its evaluation code has it); GQA has one answer, so the same as published.
-
-Answers are compared without case, extra blanks and a final full stop.
+  (Antol et al. 2015, as its evaluation code has it); for GQA, which has one answer, the share of answers that are it.
+  Answers are compared in their normal form.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,11 @@ from waltz.evaluation.metrics import Resampling, Sampled
 SETTING = "answering"
 ENOUGH = 3
 """Annotators whose agreement makes an answer fully right."""
+ARTICLES = frozenset({"a", "an", "the"})
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+DIGITS = {"none": "0", **{word: str(number) for number, word in enumerate(NUMBERS)}}
+"""Numbers that are compared as digits."""
+WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 
 Row = Mapping[str, Any]
 
@@ -27,33 +33,35 @@ def accuracy(items: Sequence[Row], rows: Iterable[Row], profile: str, label: str
 
     Args:
         items: Rows of item_id, image, answer and answers (those of the annotators; empty for GQA).
-        rows: What `answering.answer_rows` made of them.
+        rows: What `answering.answer_rows` or `short_answers.answer_rows` made of them, of one setting.
         profile: `published` or `equations`.
         label: Name of the data set.
         how: How intervals are made.
     """
-    predicted = {row["item_id"]: row["prediction"] for row in rows if row["profile"] == profile}
-    answered = [item for item in items if predicted.get(item["item_id"]) is not None]
+    given = {row["item_id"]: row for row in rows if row["profile"] == profile and row["prediction"] is not None}
+    answered = [item for item in items if item["item_id"] in given]
     if not answered:
         return Sampled(Measure(None, 0, reason=f"none of {len(items)} questions was answered"), np.empty(0))
-    shares = np.array([share(predicted[item["item_id"]], item, profile) for item in answered])
+    shares = np.array([share(given[item["item_id"]], item, profile) for item in answered])
     drawn = resample([item["image"] for item in answered], resamples=how.resamples, seed=how.seed, label=label)
     draws = drawn.means(100 * shares)
     measure = Measure(float(100 * shares.mean()), len(answered), *interval(draws, how.confidence))
     return Sampled(measure, draws)
 
 
-def share(predicted: str, item: Row, profile: str) -> float:
+def share(row: Row, item: Row, profile: str) -> float:
     """How right an answer is, between 0 and 1.
 
     Args:
-        predicted: The predicted answer.
+        row: A row with `prediction`, the answer, and `correct`, the verdict by the gold answer.
         item: Its question's gold `answer`, and `answers` of the annotators or an empty list.
-        profile: `published` takes the gold answer alone, `equations` those of the annotators where there are any.
+        profile: `published` takes the verdict, `equations` what the annotators say where there are any.
     """
-    if profile == "published" or not item["answers"]:
-        return float(plain(predicted) == plain(item["answer"]))
-    return agreement(predicted, item["answers"])
+    if profile == "published":
+        return float(row["correct"])
+    if not item["answers"]:
+        return float(normal(row["prediction"]) == normal(item["answer"]))
+    return agreement(row["prediction"], item["answers"])
 
 
 def agreement(predicted: str, answers: Sequence[str]) -> float:
@@ -63,8 +71,22 @@ def agreement(predicted: str, answers: Sequence[str]) -> float:
         predicted: The predicted answer.
         answers: What each annotator said, ten in VQA.
     """
-    said = [plain(answer) == plain(predicted) for answer in answers]
+    said = [normal(answer) == normal(predicted) for answer in answers]
     return sum(min(1.0, (sum(said) - own) / ENOUGH) for own in said) / len(said)
+
+
+def contained(predicted: str, item: Row) -> bool:
+    """Whether the released code for decoders takes an answer for right: a gold one is part of it, in lower case.
+
+    The gold answer of any annotator will do, in lower case as well (VQA); without annotators it is the one answer as it
+    is written (GQA).
+
+    Args:
+        predicted: What the model said.
+        item: Its question's gold `answer`, and `answers` of the annotators or an empty list.
+    """
+    golds = [answer.lower() for answer in item["answers"]] or [item["answer"]]
+    return any(gold in predicted.lower() for gold in golds)
 
 
 def unreachable(items: Iterable[Row], vocabulary: Iterable[str]) -> Iterator[str]:
@@ -76,3 +98,14 @@ def unreachable(items: Iterable[Row], vocabulary: Iterable[str]) -> Iterator[str
 def plain(answer: str) -> str:
     """An answer as it is compared."""
     return " ".join(answer.casefold().split()).removesuffix(".").rstrip()
+
+
+def normal(answer: str) -> str:
+    """An answer as VQA's evaluation compares it: no case, articles and punctuation; numbers up to ten as digits.
+
+    Apostrophes are dropped on both sides, so that no list of contractions is needed; a point, comma, colon or slash
+    between digits stays. An answer of articles alone ("a") is kept.
+    """
+    words = [word.strip("_") for word in WORDS.findall(re.sub("['’]", "", answer.casefold()))]
+    kept = [DIGITS.get(word, word) for word in words if word]
+    return " ".join([word for word in kept if word not in ARTICLES] or kept)

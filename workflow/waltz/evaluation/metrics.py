@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from waltz.core.measure import Measure, Resamples, bootstrap, interval, resample
-from waltz.evaluation.pairs import ALIGNMENT, Pairs
+from waltz.evaluation.pairs import ALIGNMENT, SINGLE, Pairs
 
 METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
 """Every metric of `measures`."""
@@ -151,9 +151,7 @@ def auroc_draws(scored: Pairs, drawn: Resamples) -> np.ndarray:
 
 
 def acc_r(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> Sampled:
-    """acc_r of rows that say for each item which of its texts the model prefers (setting `perplexity`).
-
-    Items without a score (`correct` is null) are left out, and counted in the reason where none is left.
+    """acc_r of rows that say for each item which of its texts the model prefers (settings `perplexity`, `pairwise`).
 
     Args:
         rows: Rows of the evaluation layout, one an item (role `caption`).
@@ -164,14 +162,29 @@ def acc_r(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> 
     Raises:
         ValueError: The rows judge each text for itself, so that `correct` would give p_c.
     """
-    if any(row.get("setting") == ALIGNMENT for row in rows):
-        raise ValueError("rows of encoders judge each text for itself: take acc_r from `measures`")
+    if any(row.get("setting") in (ALIGNMENT, SINGLE) for row in rows):
+        raise ValueError("rows that judge each text for itself: take acc_r from `measures`")
+    return share_correct(rows, label, how)
+
+
+def share_correct(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> Sampled:
+    """Share of rows that are correct.
+
+    Rows without a score (`correct` is null) are left out, and counted in the reason where none is left.
+
+    Args:
+        rows: Rows of the evaluation layout, one an item; those without an image are resampled one by one.
+        label: Name of the data set, which separates its bootstrap draws from others'.
+        how: Resamples, coverage, seed.
+    Returns:
+        Percent of the scored items.
+    """
     scored = [row for row in rows if row["correct"] is not None]
     if not scored:
         return Sampled(Measure(None, 0, reason=f"none of {len(rows)} items could be scored"), np.empty(0))
     right = [100.0 * bool(row["correct"]) for row in scored]
-    images = [str(row["image"]) for row in scored]
-    draws = bootstrap(right, images, resamples=how.resamples, seed=how.seed, label=label)
+    clusters = [str(row["item_id"] if row["image"] is None else row["image"]) for row in scored]
+    draws = bootstrap(right, clusters, resamples=how.resamples, seed=how.seed, label=label)
     return Sampled(Measure(float(np.mean(right)), len(right), *interval(draws, how.confidence)), draws)
 
 

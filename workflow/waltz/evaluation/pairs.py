@@ -10,6 +10,16 @@ from waltz.core.errors import UserError
 
 ALIGNMENT = "alignment"
 """Setting of what encoders score; instrument of items whose foil is the text of another image."""
+PERPLEXITY = "perplexity"
+"""Setting of what language models without an image score."""
+SINGLE = "single"
+"""Setting of decoders' answers whether a text describes its image."""
+PAIRWISE = "pairwise"
+"""Setting of decoders' answers which of caption and foil does."""
+CHOICE = "choice"
+"""Setting of answers to questions with labels about text alone."""
+AFTER_COT = "-after-cot"
+"""Ends the setting of answers after a chain of thought."""
 MISMATCHED = "mismatched"
 """Role of such a foil."""
 FOILS = ("foil", MISMATCHED)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from waltz.evaluation.pairs import PERPLEXITY
 from waltz.models.likelihood import Score, mean_scores, token_losses
 from waltz.models.text import TextModel
 from waltz.models.trie import Tokens
@@ -54,7 +55,7 @@ def score_rows(
                         "item_id": item["item_id"],
                         "role": role,
                         "profile": profile,
-                        "setting": "perplexity",
+                        "setting": PERPLEXITY,
                         "image": item["image"],
                         "score": score.value,
                         "tokens": score.tokens,

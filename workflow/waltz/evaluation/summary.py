@@ -6,14 +6,16 @@ from typing import Any
 from waltz.core.measure import Measure
 from waltz.evaluation import answers, cv_probes
 from waltz.evaluation.comparisons import comparisons
-from waltz.evaluation.metrics import METRICS, Resampling, Sampled, average, measures
-from waltz.evaluation.pairs import Pairs, pairs
+from waltz.evaluation.metrics import METRICS, Resampling, Sampled, acc_r, average, measures, share_correct
+from waltz.evaluation.pairs import AFTER_COT, ALIGNMENT, CHOICE, PAIRWISE, PERPLEXITY, SINGLE, Pairs, pairs
 
 Row = Mapping[str, Any]
 Runs = Mapping[tuple[str, str], Sequence[Row]]
 """Rows of the evaluation layout by model and data set, in order."""
 
 AVERAGE = "average"
+COMPARED = (ALIGNMENT, PERPLEXITY, SINGLE)
+"""Settings whose rows say of each text how well the model likes it."""
 
 
 def metric_rows(
@@ -35,8 +37,8 @@ def metric_rows(
         probes: Items of CV-Probes, of the layout `CONDITIONS`.
         asked: Questions of data sets that were answered, as `answering.questions` gives them.
     Returns:
-        Rows of profile, model, dataset, setting (`alignment`, `perplexity`, `answering`, or the form of CV-Probes),
-        metric and the fields of a measure.
+        Rows of profile, model, dataset, setting (those of the rows, or the form of CV-Probes), metric and the fields
+        of a measure.
     """
     found = []
     for profile in profiles:
@@ -46,16 +48,15 @@ def metric_rows(
             if dataset == cv_probes.NAME:
                 found += [{**names, **row} for row in cv_probes.probe_measures(probes, rows, profile, how)]
                 continue
-            if asked and dataset in asked:
-                known = {"accuracy": answers.accuracy(asked[dataset], rows, profile, dataset, how)}
-            else:
-                known = measures(pairs(rows, profile), dataset, how)
-                parts.setdefault((model, _setting(rows)), {})[dataset] = known
-            names |= {"dataset": dataset, "setting": _setting(rows)}
-            found += [{**names, "metric": metric, **vars(sampled.measure)} for metric, sampled in known.items()]
+            for setting, of_setting in _by_setting(rows).items():
+                known = _known(setting, of_setting, profile, dataset, how, (asked or {}).get(dataset))
+                if set(known) <= set(METRICS):
+                    parts.setdefault((model, setting), {})[dataset] = known
+                here = {**names, "dataset": dataset, "setting": setting}
+                found += [{**here, "metric": metric, **vars(sampled.measure)} for metric, sampled in known.items()]
         for (model, setting), by_dataset in parts.items() if averaged else ():
             names = {"profile": profile, "model": model, "dataset": AVERAGE, "setting": setting}
-            for metric in METRICS:
+            for metric in next(iter(by_dataset.values())):
                 mean = _mean([by_dataset[name][metric] for name in averaged if name in by_dataset], len(averaged), how)
                 found.append({**names, "metric": metric, **vars(mean)})
     return found
@@ -64,14 +65,20 @@ def metric_rows(
 def comparison_rows(runs: Runs, profiles: Sequence[str], how: Resampling) -> list[dict[str, Any]]:
     """Paired comparisons of all models on all data sets of captions and foils.
 
+    Of a decoder the answers about single texts are compared, which are what an encoder's judgements are.
+
     Args:
-        runs: What was scored; data sets without pairs (CV-Probes, questions) are left out.
+        runs: What was scored; data sets without pairs (CV-Probes, questions) and other settings are left out.
         profiles: Which of `equations`, `published`.
         how: How intervals are made.
     Returns:
         Rows of profile and the fields of `comparisons.Comparison`.
     """
-    paired = {key: rows for key, rows in runs.items() if key[1] != cv_probes.NAME and _setting(rows) != answers.SETTING}
+    paired: dict[tuple[str, str], Sequence[Row]] = {}
+    for key, rows in runs.items():
+        judged = [row for row in rows if row["setting"] in COMPARED]
+        if key[1] != cv_probes.NAME and (judged or not rows):
+            paired[key] = judged
     found = []
     for profile in profiles:
         scored: dict[tuple[str, str], Pairs] = {key: pairs(rows, profile) for key, rows in paired.items()}
@@ -85,5 +92,24 @@ def _mean(parts: Sequence[Sampled], wanted: int, how: Resampling) -> Measure:
     return average(parts, how).measure
 
 
-def _setting(rows: Sequence[Row]) -> str:
-    return str(rows[0]["setting"]) if rows else ""
+def _by_setting(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows by setting, in order; without rows one without a name."""
+    found: dict[str, list[Row]] = {} if rows else {"": []}
+    for row in rows:
+        found.setdefault(str(row["setting"]), []).append(row)
+    return found
+
+
+def _known(
+    setting: str, rows: Sequence[Row], profile: str, dataset: str, how: Resampling, asked: Sequence[Row] | None
+) -> dict[str, Sampled]:
+    """The metrics of the rows of one setting."""
+    kind = setting.removesuffix(AFTER_COT)
+    if asked is not None:
+        return {"accuracy": answers.accuracy(asked, rows, profile, dataset, how)}
+    mine = [row for row in rows if row["profile"] == profile]
+    if kind == CHOICE:
+        return {"accuracy": share_correct(mine, dataset, how)}
+    if kind == PAIRWISE:
+        return {"acc_r": acc_r(mine, dataset, how)}
+    return measures(pairs(rows, profile), dataset, how)

@@ -1,1 +1,27 @@
 """Decoders: language models that answer and explain, with or without an image."""
+
+from typing import TYPE_CHECKING
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models.registry import ModelSpec
+
+if TYPE_CHECKING:
+    from waltz.models.decoders.decoder import Decoder, Loading
+
+KINDS = {"text": "without an image", "vision": "with an image"}
+"""Kinds of models that are decoders."""
+
+
+def load_decoder(spec: ModelSpec, device: Device, loading: "Loading | None" = None) -> "Decoder":
+    """Load a decoder of either kind.
+
+    Raises:
+        UserError: The model is no decoder, its weights cannot be had, or its family is not known.
+    """
+    from waltz.models.decoders import language, vision
+    from waltz.models.decoders.decoder import PLAIN
+
+    if spec.kind not in KINDS:
+        raise UserError(f"models.{spec.name}: kind {spec.kind!r} is no decoder; decoders are {', '.join(KINDS)}")
+    return (vision.load if spec.kind == "vision" else language.load)(spec, device, loading or PLAIN)

@@ -1,6 +1,6 @@
 """What a decoder is to the rest of waltz: a prompt goes in, with or without an image, and tokens come out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from waltz.core.text import Span
+from waltz.models.decoders.network import Network
 from waltz.models.registry import ModelSpec
 
 
@@ -47,6 +48,43 @@ class Prompt:
     image_at: int | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """An image as a decoder's vision tower takes it.
+
+    Attributes:
+        pixels: What the processor made of it, normalised, so that 0 is the mean colour: float32, of shape
+            (1, 3, height, width) where the image is one tile, else as the family has it.
+        beside: What the processor says beside it, such as the sizes of tiles, by the names the network knows.
+        image: The RGB image itself.
+    """
+
+    pixels: torch.Tensor
+    beside: Mapping[str, torch.Tensor]
+    image: Image.Image
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How a prompt lies in the network, the placeholder replaced by what stands for the image.
+
+    Attributes:
+        block: Ids that stand for the placeholder; empty without an image.
+        features: Places in the block that what the vision tower saw fills, in order.
+        positions: Position of each id of the expanded prompt: int64 of shape (length,), or (axes, length) where
+            the network has several axes of positions.
+    """
+
+    block: tuple[int, ...]
+    features: tuple[int, ...]
+    positions: torch.Tensor
+
+    def followed(self, more: int) -> torch.Tensor:
+        """The positions, gone on with for more tokens."""
+        after = self.positions.max() + 1 + torch.arange(more, device=self.positions.device)
+        return torch.cat([self.positions, after.expand(*self.positions.shape[:-1], more)], dim=-1)
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How tokens are drawn; without it the likeliest is taken.
@@ -62,26 +100,65 @@ class Sampling:
     top_p: float = 1.0
 
 
-class Decoder(Protocol):
-    """A loaded decoder.
+@dataclass(frozen=True)
+class Loading:
+    """How weights are loaded; what large models need.
 
     Attributes:
-        spec: Its entry in the registry or the study.
-        device: A torch device.
-        sees: Whether it can be shown an image.
-        masked_id: Token id that stands for a masked token in the `equations` profile.
+        four_bit: Whether linear layers are loaded in 4 bits (NF4 of bitsandbytes), which needs a GPU.
+        device_map: `auto` and the like of accelerate, to spread a model over devices; empty for the job's own.
+        trust_remote_code: Whether the repository's own code may run, at the entry's revision.
     """
 
-    spec: ModelSpec
-    device: str
-    sees: bool
-    masked_id: int
+    four_bit: bool = False
+    device_map: str = ""
+    trust_remote_code: bool = False
+
+
+PLAIN = Loading()
+"""As a checkpoint is."""
+
+
+class Decoder(Protocol):
+    """A loaded decoder."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """Its entry in the registry or the study."""
+
+    @property
+    def device(self) -> str:
+        """A torch device."""
+
+    @property
+    def sees(self) -> bool:
+        """Whether it can be shown an image."""
+
+    @property
+    def masked_id(self) -> int:
+        """Token id that stands for a masked token in the `equations` profile."""
+
+    @property
+    def network(self) -> Network:
+        """The network that reads tokens."""
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Ids that end an answer."""
+
+    @property
+    def window(self) -> int:
+        """Most positions that the network reads."""
+
+    @property
+    def positions_per_batch(self) -> int:
+        """Most positions, those before included, in one pass."""
 
     def rendered(self, turns: Sequence[Turn]) -> str:
         """A conversation by the tokenizer's own chat template, ready for the assistant to go on.
 
         Raises:
-            UserError: The model has no chat template.
+            UserError: The model has no chat template, or its template refuses the conversation.
         """
 
     def prompt(self, text: str) -> Prompt:
@@ -91,11 +168,23 @@ class Decoder(Protocol):
             UserError: It is longer than the model reads, or has a placeholder that the model does not know.
         """
 
-    def image(self, image: Image.Image) -> torch.Tensor:
-        """An RGB image as the vision tower takes it, on the device: float32 of shape (3, height, width)."""
+    def image(self, image: Image.Image) -> Picture:
+        """An RGB image as the vision tower takes it, on the device.
 
-    def look(self, images: torch.Tensor) -> torch.Tensor:
-        """Embeddings that stand for each of a batch of prepared images: shape (batch, positions, width)."""
+        Raises:
+            UserError: The model sees no images.
+        """
+
+    def look(self, picture: Picture, pixels: torch.Tensor) -> torch.Tensor:
+        """Embeddings of variants of one picture: from (batch, *pixels.shape) to (batch, features, width)."""
+
+    def layout(self, prompt: Prompt, picture: Picture | None) -> Layout:
+        """How a prompt with this picture lies in the network.
+
+        Raises:
+            UserError: It is longer than the network reads; or the processor expands the prompt in a way that is
+                not known here, so that numbers would be wrong.
+        """
 
     def label_id(self, prompt: Prompt, label: str) -> int:
         """The token that follows the prompt where an answer begins with this label, found by tokenising both.
@@ -107,7 +196,7 @@ class Decoder(Protocol):
     def generate(
         self,
         prompts: Sequence[Prompt],
-        images: Sequence[torch.Tensor | None],
+        images: Sequence[Picture | None],
         most: int,
         sampling: Sampling | None,
         seeds: Sequence[int],

@@ -1,0 +1,97 @@
+"""Everything that a decoder is evaluated on, in one go."""
+
+import random
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+import tiny_decoders
+from scripted_decoders import scripted
+from waltz.core import parquet
+from waltz.core.schema import EVALUATION, Layout
+from waltz.evaluation.decoders import Saying, benchmark_rows, labelled_rows, open_rows, orders_of, sampling_of
+from waltz.evaluation.image_items import drawn_before
+from waltz.evaluation.prompts import equations, published
+from waltz.evaluation.replies import Examinee
+from waltz.evaluation.wording import read_wording
+from waltz.models.decoders.decoder import Sampling
+
+NULLABLE = [field.with_nullable(True) if field.name == "image" else field for field in EVALUATION.schema]
+MORE = [pa.field(name, pa.string()) for name in ("order", "reasoning") if name not in EVALUATION.schema.names]
+LAYOUT = Layout("evaluation", pa.schema([*NULLABLE, *MORE]), EVALUATION.key)
+"""Text tasks have no image; pairwise rows say who was (A), rows after a chain of thought hold it."""
+
+ITEMS = [
+    {"item_id": f"i{place}", "instrument": "existence", "image": f"m{place}", "caption": "a dog", "foil": "no dog"}
+    for place in range(3)
+]
+
+
+def examinee(decoder):
+    return Examinee(decoder, lambda name: Image.new("RGB", (24, 24)))
+
+
+def test_each_setting_has_a_row_for_each_item_or_text():
+    decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so")
+    voice = equations(decoder.rendered)
+    orders = orders_of(ITEMS, "existence", "equations", 0)
+    rows = benchmark_rows(examinee(decoder), ITEMS, "existence", voice, orders, Saying(0, thought=5))
+    counts = {}
+    for row in rows:
+        counts[row["setting"]] = counts.get(row["setting"], 0) + 1
+        assert row["error"] is None
+        assert ("reasoning" in row) == row["setting"].endswith("-after-cot")
+    assert counts == {"pairwise": 3, "pairwise-after-cot": 3, "single": 6, "single-after-cot": 6} | {
+        "log-likelihood": 6,
+        "log-likelihood-sum": 6,
+        "vqascore": 6,
+    }
+    assert parquet.to_table(rows, LAYOUT).num_rows == len(rows)
+    assert {row["setting"] for row in labelled_rows(examinee(decoder), [], voice, Saying(0))} == set()
+
+
+def test_open_questions_are_answered_at_once_and_after_a_chain_of_thought():
+    decoder = scripted(lambda text: {}, says=lambda prompt, seed: "a dog")
+    items = [{"item_id": "d:0", "image": "m", "question": "What?", "answer": "dog", "answers": []}]
+    rows = open_rows(examinee(decoder), items, "d", equations(decoder.rendered), Saying(0, thought=9))
+    assert [(row["setting"], row["correct"]) for row in rows] == [("answering", True), ("answering-after-cot", True)]
+    assert parquet.to_table(rows, LAYOUT).num_rows == 2
+
+
+def test_published_orders_have_their_place_in_the_stream_of_pieces():
+    random.seed(42)
+    stream = [random.choice([0, 1]) == 0 for _ in range(drawn_before("existence") + 3)]
+    assert list(orders_of(ITEMS, "existence", "published", 0).values()) == stream[-3:]
+    assert list(orders_of(ITEMS, "mscoco", "published", 0).values()) == stream[:3]
+
+
+def test_who_draws_tokens():
+    decoder = scripted(lambda text: {})
+    own = SimpleNamespace(temperature=0.6, top_k=None, top_p=0.9, do_sample=False)
+    decoder.network.model = SimpleNamespace(generation_config=own)
+    assert sampling_of(decoder, "equations") is None
+    assert sampling_of(decoder, "published") == Sampling(0.6, 50, 0.9)
+    decoder.sees = False
+    assert sampling_of(decoder, "published") is None
+    own.do_sample = True
+    assert sampling_of(decoder, "published") == Sampling(0.6, 50, 0.9)
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_a_real_network_gives_the_same_rows_for_one_item_alone(profile):
+    decoder = tiny_decoders.llava()
+    if profile == "published":
+        voice = published("llava-vicuna")
+    else:
+        known = replace(read_wording("equations"), affirms="is")  # the tiny vocabulary has no "Yes"
+        voice = equations(scripted(lambda text: {}).rendered, known)
+    items = [{**item, "caption": f"a dog sits on table {place}"} for place, item in enumerate(ITEMS)]
+    orders = orders_of(items, "existence", profile, 0)
+    saying = Saying(3, Sampling() if profile == "published" else None, thought=6)
+    rows = benchmark_rows(examinee(decoder), items, "existence", voice, orders, saying)
+    assert not [row["error"] for row in rows if row["error"]]
+    alone = benchmark_rows(examinee(decoder), items[1:2], "existence", voice, orders, saying)
+    assert alone == [row for row in rows if row["item_id"] == "i1"]

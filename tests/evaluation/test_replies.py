@@ -1,0 +1,182 @@
+"""Queries put to decoders: what follows is found, blocks are kept by their content, and nothing hangs on neighbours."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+import tiny_decoders
+from scripted_decoders import scripted
+from waltz.core.errors import UserError
+from waltz.evaluation.following import after, continuation, labels, published_labels
+from waltz.evaluation.prompts import equations, published
+from waltz.evaluation.replies import QUERIES, Examinee, Query, blocks, said, scored, written
+from waltz.models.decoders.decoder import Sampling
+from waltz.models.decoders.outcomes import FIRST_STEP
+
+QUERY = st.builds(Query, st.sampled_from([None, "a", "b", "c"]), st.text("xyz", max_size=4))
+
+
+@given(st.lists(QUERY, max_size=300), st.randoms())
+def test_blocks_are_those_of_the_set_and_split_no_image(queries, shuffle):
+    cut = list(blocks(queries))
+    shuffle.shuffle(queries)
+    assert list(blocks(queries)) == cut
+    assert sorted(repr(query) for block in cut for query in block) == sorted(map(repr, set(queries)))
+    assert all(len(block) >= QUERIES for block in cut[:-1])
+    images = [query.image for block in cut for query in {query.image: query for query in block}.values()]
+    named = [image for image in images if image is not None]
+    assert len(named) == len(set(named))
+
+
+def test_texts_without_image_fill_blocks_of_one_size():
+    assert [len(block) for block in blocks([Query(None, str(place)) for place in range(130)])] == [64, 64, 2]
+
+
+def test_finished_blocks_are_taken_from_their_folder(tmp_path):
+    colour = {"m": 0}
+    decoder = scripted(lambda text: {"A": float(len(text))})
+
+    def ask(*texts, value=FIRST_STEP, labels_of=("A", "B")):
+        queries = [Query("m", f"<image>{text}(", labels_of) for text in texts]
+        examinee = Examinee(decoder, lambda name: Image.new("RGB", (2, 2), (colour[name], 0, 0)), tmp_path)
+        before = len(decoder.network.read_texts)
+        found = scored(examinee, queries, labels, value)
+        return [found[query].numbers for query in queries], len(decoder.network.read_texts) - before
+
+    assert ask("one", "three") == ([(4.0, 0.0), (6.0, 0.0)], 2)
+    assert ask("three", "one") == ([(6.0, 0.0), (4.0, 0.0)], 0)
+    assert ask("three") == ([(6.0, 0.0)], 1)
+    assert ask("one", "three", labels_of=("B", "A"))[1] == 2
+    assert ask("one", "three", value="probability")[1] == 2
+    colour["m"] = 9
+    assert ask("one", "three")[1] == 2
+    decoder.spec = tiny_decoders.spec("other")
+    assert ask("one", "three")[1] == 2
+
+
+def test_what_was_said_is_kept_with_its_seed(tmp_path):
+    heard = []
+
+    def says(prompt, seed):
+        heard.append(seed)
+        return f"{prompt}{seed}" if seed else ""
+
+    decoder = scripted(lambda text: {}, says=says)
+    examinee = Examinee(decoder, lambda name: Image.new("RGB", (2, 2)), tmp_path)
+    queries = [Query(None, "a", seed=5), Query(None, "bb", seed=0)]
+    for _ in range(2):
+        found = said(examinee, queries, 4, Sampling())
+        assert [decoder.said(found[query].said) for query in queries] == ["a5", ""]
+    assert sorted(heard) == [0, 5]
+    said(examinee, queries, 4, None)
+    said(examinee, [Query(None, "a", seed=6), queries[1]], 4, Sampling())
+    assert len(heard) == 6
+
+
+def test_a_failed_query_takes_nothing_from_its_neighbours(tmp_path):
+    decoder = scripted(lambda text: {"A": float(len(text))}, window=30)
+
+    def load(name):
+        if name == "gone":
+            raise UserError("gone is missing")
+        return Image.new("RGB", (2, 2))
+
+    queries = [Query("m", "<image>x("), Query("gone", "<image>x("), Query("m", "<image>" + "y" * 40)]
+    queries = [Query(query.image, query.prompt, ("A", "B")) for query in [*queries, Query("m", "<image>zzz(")]]
+    done = []
+    found = scored(Examinee(decoder, load, tmp_path, done.append), queries, labels, FIRST_STEP)
+    assert [found[query].numbers for query in queries] == [(2.0, 0.0), None, None, (4.0, 0.0)]
+    assert found[queries[1]].error == "gone is missing"
+    assert found[queries[1]].tokens == 4
+    assert "1 to 30 are read" in found[queries[2]].error
+    assert sum(done) == 4
+
+
+def test_a_number_that_is_none_is_an_error():
+    decoder = scripted(lambda text: {"B": float("nan")})
+    query = Query(None, "x(", ("A", "B"))
+    (reply,) = scored(Examinee(decoder, Image.open), [query], labels, FIRST_STEP).values()
+    assert (reply.numbers, reply.error) == (None, "the model's score is nan")
+
+
+def test_a_text_follows_behind_a_blank_unless_there_is_one():
+    assert [after(prompt, "Yes") for prompt in ("is: (", "ASSISTANT:", "assistant\n", "is ")] == [
+        "Yes",
+        " Yes",
+        "Yes",
+        "Yes",
+    ]
+
+
+def test_published_labels_are_the_second_id_or_the_only_one():
+    started, bare = scripted(lambda text: {}), scripted(lambda text: {}, start=False)
+    assert published_labels(started, started.prompt("x"), ("A", "B")) == (65, 66)
+    assert published_labels(bare, bare.prompt("x"), ("A", "B")) == (65, 66)
+    assert published_labels(bare, bare.prompt("x"), ("yes", "no")) == (ord("e"), ord("o"))
+    with pytest.raises(UserError, match="yes, red two begin with the same token"):
+        published_labels(bare, bare.prompt("x"), ("yes", "red"))
+
+
+def test_a_continuation_is_all_that_follows_and_must_fit():
+    decoder = scripted(lambda text: {}, window=20)
+    prompt = decoder.prompt("<image>is:")
+    assert spelt(continuation(decoder, prompt, ("a dog",))) == " a dog"
+    query = Query("m", "<image>is:", ("a dog in",))
+    (reply,) = scored(Examinee(decoder, lambda _: Image.new("RGB", (2, 2))), [query], continuation, "logit").values()
+    assert reply.numbers == (0.0,) * 9
+    # with the image 8 positions stand before: 12 characters and a blank no longer fit
+    query = Query("m", "<image>is:", ("a dog in red",))
+    (reply,) = scored(Examinee(decoder, lambda _: Image.new("RGB", (2, 2))), [query], continuation, "logit").values()
+    assert "8 positions and 13 more, at most 20 are read" in reply.error
+
+
+def spelt(ids):
+    return "".join(map(chr, ids))
+
+
+def test_the_released_code_cuts_four_characters_where_nothing_ended():
+    decoder = scripted(lambda text: {})
+    ids = tuple(map(ord, "a red bus "))
+    images, texts, other = published("llava-vicuna"), published("llama2-chat"), equations(decoder.rendered)
+    assert written(decoder, ids, 10, images) == "a red "
+    assert written(decoder, ids, 11, images) == "a red bus "
+    assert written(decoder, ids, 10, texts) == written(decoder, ids, 10, other) == "a red bus "
+    assert written(decoder, ids, 10, published("mplug-owl3")) == "a red bus "
+
+
+@pytest.mark.parametrize("kind", ["llama", "llava"])
+def test_numbers_are_those_of_transformers_whatever_is_asked_beside(kind):
+    torch.set_num_threads(1)
+    decoder = tiny_decoders.causal("llama") if kind == "llama" else tiny_decoders.llava()
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (24, 24, 3), dtype=np.uint8))
+    name, mark = (None, "") if kind == "llama" else ("m", "<image> ")
+    texts = ["what is this ?", "is this a dog ? (", "USER : a red car sits on a table ASSISTANT :"]
+    queries = [Query(name, mark + text, ("A", "B")) for text in texts]
+    examinee = Examinee(decoder, lambda _: image)
+    found = scored(examinee, queries, labels, FIRST_STEP)
+    for query in queries:
+        alone = scored(examinee, [query], labels, FIRST_STEP)[query]
+        assert alone == found[query]
+        expected = logits_of(decoder, query.prompt, image)[-1]
+        ids = [decoder.label_id(decoder.prompt(query.prompt), label) for label in query.follows]
+        assert found[query].numbers == pytest.approx(expected[ids].tolist(), abs=1e-5)
+    query = Query(name, f"{mark}what is this ?", ("a red car",))
+    found = scored(examinee, [query], continuation, "log-probability")[query]
+    prompt = decoder.prompt(query.prompt)
+    whole = logits_of(decoder, f"{query.prompt} a red car", image).log_softmax(dim=-1)
+    ids = decoder.prompt(f"{query.prompt} a red car").ids[len(prompt.ids) :]
+    expected = [whole[len(whole) - len(ids) - 1 + place, one].item() for place, one in enumerate(ids)]
+    assert len(ids) == 3
+    assert found.numbers == pytest.approx(expected, abs=1e-5)
+
+
+@torch.inference_mode()
+def logits_of(decoder, text, image):
+    """Logits after each token, by the model's own forward pass on what its processor makes."""
+    if decoder.sees:
+        given = decoder.processor(text=[text], images=[image], return_tensors="pt")
+        return decoder.network.model(**given).logits[0]
+    return decoder.network.model(**decoder.tokenizer([text], return_tensors="pt")).logits[0]

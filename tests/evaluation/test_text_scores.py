@@ -1,0 +1,80 @@
+"""Log-likelihood and VQAScore of texts beside their images, worked by hand."""
+
+import math
+
+import pytest
+from PIL import Image
+
+from scripted_decoders import VOCABULARY, scripted
+from waltz.evaluation.image_items import single_questions
+from waltz.evaluation.metrics import NOT_APPLICABLE, Resampling
+from waltz.evaluation.prompts import equations, published
+from waltz.evaluation.replies import Examinee
+from waltz.evaluation.summary import metric_rows
+from waltz.evaluation.text_scores import likelihood_rows, vqascore_rows
+
+HOW = Resampling(200, 0.95, 0)
+ITEMS = [
+    {"item_id": "i0", "instrument": "existence", "image": "m.png", "caption": "aab", "foil": "bbbbb"},
+    {"item_id": "i1", "instrument": "existence", "image": "m.png", "caption": "abbb", "foil": "ab"},
+]
+VOICES = {"equations": lambda decoder: equations(decoder.rendered), "published": lambda _: published("llava-vicuna")}
+
+
+def examinee(decoder):
+    return Examinee(decoder, lambda name: Image.new("RGB", (2, 2)))
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_a_text_is_worth_its_tokens(profile):
+    """`a` follows everything with logit 3, all else with 0; prompts end in a line break, so no blank is added."""
+    decoder = scripted(lambda text: {"a": 3.0})
+    rows = likelihood_rows(examinee(decoder), single_questions(ITEMS, "d"), VOICES[profile](decoder))
+    rest = math.log(math.exp(3) + VOCABULARY - 1)
+    sums = {"aab": 6 - 3 * rest, "bbbbb": -5 * rest, "abbb": 3 - 4 * rest, "ab": 3 - 2 * rest}
+    by_key = {(row["item_id"], row["role"], row["setting"]): row for row in rows}
+    for item in ITEMS:
+        for role in ("caption", "foil"):
+            text = item[role]
+            mean, total = (by_key[item["item_id"], role, f"log-likelihood{end}"] for end in ("", "-sum"))
+            assert total["score"] == pytest.approx(sums[text], rel=1e-6)
+            assert mean["score"] == pytest.approx(sums[text] / len(text), rel=1e-6)
+            assert mean["tokens"] == len(text)
+    found = {(row["setting"], row["metric"]): row for row in metric_rows({("m", "d"): rows}, [profile], HOW)}
+    # mean: aab 2/3, bbbbb 0; abbb 1/4, ab 1/2 of their tokens are a. sum: fewer tokens, and more a
+    assert found["log-likelihood", "acc_r"]["value"] == 50
+    assert found["log-likelihood", "auroc"]["value"] == pytest.approx(100 * (1 + 1 + 1 + 0) / 4)
+    assert found["log-likelihood-sum", "acc_r"]["value"] == 50
+    assert found["log-likelihood-sum", "auroc"]["value"] == pytest.approx(100 * (1 + 0 + 1 + 0) / 4)
+    assert found["log-likelihood", "p_c"]["reason"] == NOT_APPLICABLE
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_vqascore_is_the_probability_of_yes(profile):
+    logits = {"aab": 4.0, "bbbbb": 2.0, "abbb": 1.0, "ab": 5.0}
+
+    def script(text):
+        assert "Does this figure show" in text
+        return next({"Y": logit} for words, logit in logits.items() if f'"{words}"' in text)
+
+    decoder = scripted(script)
+    rows = vqascore_rows(examinee(decoder), single_questions(ITEMS, "d"), VOICES[profile](decoder))
+    assert [row["role"] for row in rows] == ["caption", "foil"] * 2
+    for row, text in zip(rows, logits, strict=True):
+        expected = math.exp(logits[text]) / (math.exp(logits[text]) + VOCABULARY - 1)
+        assert row["score"] == pytest.approx(expected, rel=1e-6)
+        assert (row["probability"], row["correct"]) == (None, None)
+    found = {row["metric"]: row["value"] for row in metric_rows({("m", "d"): rows}, [profile], HOW)}
+    assert (found["acc_r"], found["auroc"]) == (50, 25)  # 4 and 1 against 2 and 5
+
+
+def test_a_text_that_cannot_be_read_has_an_error():
+    decoder = scripted(lambda text: {}, window=100)
+    items = [{**ITEMS[0], "foil": "b" * 100}]
+    voice = equations(decoder.rendered)
+    for rows in (
+        likelihood_rows(examinee(decoder), single_questions(items, "d"), voice),
+        vqascore_rows(examinee(decoder), single_questions(items, "d"), voice),
+    ):
+        assert {row["role"] for row in rows if row["error"] is None} == {"caption"}
+        assert all((row["score"] is None) == (row["error"] is not None) for row in rows)

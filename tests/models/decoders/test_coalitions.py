@@ -1,0 +1,222 @@
+"""The game engine against the networks' own forward passes, one coalition at a time."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import tiny_decoders
+from waltz.models.decoders import coalitions, players
+from waltz.models.decoders.coalitions import Coalitions, Game
+from waltz.models.decoders.outcomes import FIRST_STEP, VALUES, scores
+
+torch.set_num_threads(1)  # tiny batches: threads cost more than they give
+TEXT = "what is this ? ( A ) a cat or ( B ) a dog ? the best answer is : ("
+
+
+def photo(width: int = 61, height: int = 40) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(3).integers(0, 256, (height, width, 3), dtype=np.uint8))
+
+
+def masks(count: int, width: int, seed: int = 0) -> np.ndarray:
+    drawn = np.random.default_rng(seed).random((count, width)) < 0.6
+    drawn[0], drawn[1] = False, True
+    return drawn
+
+
+def seeing(name: str):
+    decoder = tiny_decoders.SEEING[name]()
+    picture = decoder.image(photo())
+    return decoder, picture, decoder.prompt(f"USER : {decoder.placeholder} {TEXT}")
+
+
+@torch.inference_mode()
+def own_logits(decoder, picture, prompt, mask, played, targets):
+    """The network's own forward pass of a masked prompt and image with targets behind: (positions, vocabulary)."""
+    ids, shown = list(prompt.ids), mask | played.kept
+    for place, visible in zip(played.positions, shown[played.text], strict=True):
+        ids[place] = ids[place] if visible else played.masked_id
+    if picture is None:
+        return decoder.network.model(input_ids=torch.tensor([[*ids, *targets]])).logits[0]
+    given = dict(decoder._processed(prompt.text, picture.image))
+    expanded, at = given["input_ids"][0].tolist(), prompt.image_at
+    block = len(expanded) - len(ids) + 1
+    given["input_ids"] = torch.tensor([[*ids[:at], *expanded[at : at + block], *ids[at + 1 :], *targets]])
+    given["attention_mask"] = torch.ones_like(given["input_ids"])
+    if "mm_token_type_ids" in given:
+        given["mm_token_type_ids"] = (given["input_ids"] == decoder.image_id).int()
+    hidden = played.hidden(decoder, picture, shown[None, played.image])[0]
+    # the idefics family drops tiles of zeros as padding, so that the count of features would not fit
+    given["pixel_values"] = hidden.masked_fill(hidden == 0, 1e-30)
+    return decoder.network.model(**{name: value for name, value in given.items() if torch.is_tensor(value)}).logits[0]
+
+
+def by_hand(logits, targets, value):
+    steps = logits[-len(targets) :] if value != FIRST_STEP else None
+    if steps is None:
+        return logits[-1, list(targets)].double().numpy()
+    log = torch.log_softmax(steps.double(), dim=-1)[torch.arange(len(targets)), list(targets)]
+    at = steps[torch.arange(len(targets)), list(targets)].double()
+    return {
+        "log-probability": log,
+        "probability": log.exp(),
+        "logit": at,
+        "log-odds": log - torch.log1p(-log.exp()),
+    }[value].numpy()
+
+
+def plain(decoder, picture, prompt, asked, played, targets, value):
+    before = () if value == FIRST_STEP else targets[:-1]
+    return np.stack(
+        [by_hand(own_logits(decoder, picture, prompt, row, played, before), targets, value) for row in asked]
+    )
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "openai-gpt", "bloom", "falcon", "mistral"])
+def test_values_of_language_models_are_those_of_a_plain_forward_pass(kind):
+    decoder = tiny_decoders.causal(kind)
+    prompt, targets = decoder.prompt(TEXT), (30, 41, 30, 52)
+    played = players.equations(decoder, prompt, None)
+    asked = masks(12, len(played))
+    found = Coalitions(decoder, None, [Game(played, targets, "log-probability")]).values([asked])[0]
+    expected = plain(decoder, None, prompt, asked, played, targets, "log-probability")
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.ptp(expected, axis=0).min() > 0.01
+
+
+@pytest.mark.parametrize("name", list(tiny_decoders.SEEING))
+def test_values_of_models_that_see_are_those_of_their_own_forward_pass(name):
+    decoder, picture, prompt = seeing(name)
+    targets = (60, 41, 60)
+    played = players.equations(decoder, prompt, picture)
+    asked = masks(6, len(played))
+    found = Coalitions(decoder, picture, [Game(played, targets, "logit")]).values([asked])[0]
+    expected = plain(decoder, picture, prompt, asked, played, targets, "logit")
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    only_image = np.ones((2, len(played)), dtype=bool)
+    only_image[0, played.image] = False
+    without, with_image = Coalitions(decoder, picture, [Game(played, targets, "logit")]).values([only_image])[0]
+    assert np.abs(without - with_image).max() > 1e-3  # the image counts, so that a test without it would fail
+
+
+@pytest.mark.parametrize("value", list(VALUES))
+def test_each_kind_of_value_is_what_it_says(value):
+    decoder, picture, prompt = seeing("llava")
+    targets = (60, 41, 60)
+    played = players.published(decoder, prompt, picture, masked_id=5, kept_ids=(1,))
+    asked = masks(4, len(played))
+    found = Coalitions(decoder, picture, [Game(played, targets, value)]).values([asked])[0]
+    expected = plain(decoder, picture, prompt, asked, played, targets, value)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_log_odds_near_certainty_do_not_cancel():
+    logits = torch.tensor([[[60.0, 0.0, 1.0]]])
+    expected = 60 - math.log(1 + math.e)
+    assert VALUES["log-odds"](logits, logits[..., 0])[0, 0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2-vl", "llama", "bloom"])
+def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
+    if name in tiny_decoders.SEEING:
+        decoder, picture, prompt = seeing(name)
+    else:
+        decoder, picture = tiny_decoders.causal(name), None
+        prompt = decoder.prompt(TEXT)
+    played = players.equations(decoder, prompt, picture)
+    asked, games = masks(24, len(played)), [Game(played, (60, 41), "log-probability")]
+    whole = Coalitions(decoder, picture, games).values([asked])[0]
+    object.__setattr__(decoder, "positions_per_batch", 40)
+    np.testing.assert_allclose(Coalitions(decoder, picture, games).values([asked])[0], whole, atol=1e-5)
+    table = Coalitions(decoder, picture, games)
+    rounds = [table.values([asked[place : place + 5]])[0] for place in range(0, 24, 5)]
+    np.testing.assert_allclose(np.concatenate(rounds), whole, atol=1e-5)
+
+
+def test_nothing_is_computed_twice():
+    decoder, picture, prompt = seeing("llava")
+    played = players.equations(decoder, prompt, picture)
+    texts, images = np.unique(masks(5, played.words), axis=0), np.unique(masks(4, played.patches, 1), axis=0)
+    asked = np.array([[*text, *image] for text in texts for image in images])
+    table = Coalitions(decoder, picture, [Game(played, (60, 41), "logit")])
+    first = table.values([asked])[0]
+    looks, positions = table.looks, table.positions
+    assert looks == len(images)
+    beginning = prompt.image_at + len(decoder.layout(prompt, picture).block)
+    heads = {tuple(played.ids(text)[: prompt.image_at]) for text in texts}
+    assert positions <= len(heads) * len(images) * beginning + len(asked) * (len(prompt.ids) - prompt.image_at)
+    np.testing.assert_array_equal(table.values([asked[::-1]])[0], first[::-1])
+    assert (table.looks, table.positions) == (looks, positions)
+
+
+def test_games_that_are_masked_alike_share_images_and_what_stands_before():
+    decoder, picture, prompt = seeing("llava")
+    longer = decoder.prompt(prompt.text + " A ) because")
+    played = [
+        players.equations(decoder, one, picture, positions=range(4, len(prompt.ids)), grid=3)
+        for one in (prompt, longer)
+    ]
+    games = [Game(played[0], (60,), "logit"), Game(played[1], (41, 33, 60), "logit")]
+    asked = masks(10, len(played[0]))
+    together = Coalitions(decoder, picture, games)
+    found = together.values([asked, asked])
+    apart = [Coalitions(decoder, picture, [game]) for game in games]
+    for values, one in zip(found, apart, strict=True):
+        np.testing.assert_allclose(values, one.values([asked])[0], atol=1e-5)
+    assert together.looks == apart[0].looks == apart[1].looks
+    assert together.positions < apart[0].positions + apart[1].positions
+
+
+def test_a_prompt_that_ends_with_its_image_is_read():
+    decoder, picture, _ = seeing("llava")
+    prompt = decoder.prompt(f"what is this ? {decoder.placeholder}")
+    played = players.equations(decoder, prompt, picture)
+    asked = masks(5, len(played))
+    for value in ("logit", FIRST_STEP):
+        found = Coalitions(decoder, picture, [Game(played, (60, 41), value)]).values([asked])[0]
+        np.testing.assert_allclose(found, plain(decoder, picture, prompt, asked, played, (60, 41), value), atol=1e-4)
+
+
+def test_a_network_that_ignores_its_input_gives_one_value_to_every_coalition():
+    decoder = tiny_decoders.causal("llama")
+    table = decoder.network.model.get_input_embeddings().weight.data
+    table.copy_(table[:1].expand_as(table))  # every token is the same to it
+    prompt = decoder.prompt(TEXT)
+    played = players.equations(decoder, prompt, None)
+    found = Coalitions(decoder, None, [Game(played, (60, 41, 5), "log-probability")]).values([masks(20, len(played))])[
+        0
+    ]
+    assert np.ptp(found, axis=0).max() < 1e-5
+    assert np.isfinite(found).all()
+
+
+def test_scores_are_the_values_of_the_whole():
+    decoder, picture, prompt = seeing("llava-next")
+    played = players.equations(decoder, prompt, picture)
+    whole = np.ones((1, len(played)), dtype=bool)
+    for value in ("log-probability", FIRST_STEP):
+        game = Game(played, (60, 41), value)
+        expected = Coalitions(decoder, picture, [game]).values([whole])[0][0]
+        np.testing.assert_allclose(scores(decoder, [prompt], [picture], [(60, 41)], value)[0], expected, atol=1e-5)
+
+
+def test_games_without_targets_are_refused():
+    decoder = tiny_decoders.causal()
+    played = players.equations(decoder, decoder.prompt(TEXT), None)
+    with pytest.raises(ValueError, match="0 targets"):
+        Game(played, (), "logit")
+    with pytest.raises(ValueError, match="known are"):
+        Game(played, (3,), "logits")
+
+
+def test_rows_are_cut_where_it_saves_most():
+    # 100 rows of 40 symbols: one beginning of 20, then all differ
+    distinct = np.array([1] * 21 + [100] * 20)
+    assert coalitions.cuts(distinct, np.arange(41), 0, 1) == [20, 40]
+    # the same where the last 30 symbols must be read in one pass
+    assert coalitions.cuts(distinct, np.arange(41), 0, 30) == [10, 40]
+    # two rows are not worth a pass
+    assert coalitions.cuts(np.minimum(distinct, 2), np.arange(41), 0, 1) == [40]

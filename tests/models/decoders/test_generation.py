@@ -1,0 +1,146 @@
+"""Answers of tiny random networks, against tokens taken by hand and against each other."""
+
+import pytest
+import torch
+from PIL import Image
+
+import tiny_decoders
+from waltz.models.decoders.decoder import Sampling
+from waltz.models.decoders.generation import chosen, published_sampling
+
+torch.set_num_threads(1)  # tiny batches: threads cost more than they give
+TEXTS = ["a man rides a horse", "what is this ? ( A ) a cat", "a dog", "there are six zebras on the table and a ball ."]
+
+
+@torch.inference_mode()
+def by_hand(decoder, ids, most):
+    """The most likely token after all tokens so far, again and again."""
+    said = []
+    for _ in range(most):
+        logits = decoder.network.model(input_ids=torch.tensor([[*ids, *said]])).logits[0, -1]
+        if int(logits.argmax()) in decoder.ends:
+            break
+        said.append(int(logits.argmax()))
+    return tuple(said)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "openai-gpt", "bloom", "falcon", "mistral"])
+def test_each_token_is_the_likeliest_and_neighbours_change_nothing(kind):
+    decoder = tiny_decoders.causal(kind)
+    prompts = [decoder.prompt(text) for text in [*TEXTS, TEXTS[0]]]
+    together = decoder.generate(prompts, [None] * 5, 9, None, [0] * 5)
+    assert together == [by_hand(decoder, prompt.ids, 9) for prompt in prompts]
+    assert together[0] == together[4]
+    assert len(set(together)) >= 3
+    alone = [decoder.generate([prompt], [None], 9, None, [0])[0] for prompt in prompts]
+    assert together == alone
+    object.__setattr__(decoder, "positions_per_batch", 20)
+    assert decoder.generate(prompts, [None] * 5, 9, None, [0] * 5) == alone
+
+
+def test_an_answer_ends_at_an_end_token_and_at_the_end_of_the_window():
+    decoder = tiny_decoders.causal("llama")
+    prompt = decoder.prompt(TEXTS[0])
+    whole = decoder.generate([prompt], [None], 9, None, [0])[0]
+    object.__setattr__(decoder, "ends", frozenset({whole[3]}))
+    assert decoder.generate([prompt], [None], 9, None, [0])[0] == whole[: whole.index(whole[3])]
+    object.__setattr__(decoder, "ends", frozenset())
+    object.__setattr__(decoder, "window", len(prompt.ids) + 2)
+    assert decoder.generate([prompt], [None], 9, None, [0])[0] == whole[:2]
+    object.__setattr__(decoder, "window", len(prompt.ids))
+    assert decoder.generate([prompt], [None], 9, None, [0])[0] == ()
+
+
+def test_the_settings_of_a_checkpoint_change_nothing():
+    decoder = tiny_decoders.causal("llama")
+    prompt = decoder.prompt(TEXTS[0])
+    plain = decoder.generate([prompt], [None], 9, None, [0])
+    decoder.network.model.generation_config.update(do_sample=True, repetition_penalty=9.0, no_repeat_ngram_size=1)
+    assert decoder.generate([prompt], [None], 9, None, [0]) == plain
+
+
+def test_draws_belong_to_their_seed_alone():
+    decoder = tiny_decoders.causal("llama")
+    prompts, sampling = [decoder.prompt(text) for text in TEXTS], Sampling(temperature=1.5, top_k=20, top_p=0.9)
+    drawn = decoder.generate(prompts, [None] * 4, 9, sampling, [5, 6, 7, 8])
+    assert drawn[2:] == decoder.generate(prompts[2:], [None] * 2, 9, sampling, [7, 8])
+    assert drawn[::-1] == decoder.generate(prompts[::-1], [None] * 4, 9, sampling, [8, 7, 6, 5])
+    others = decoder.generate(prompts, [None] * 4, 9, sampling, [9, 10, 11, 12])
+    assert all(one != other for one, other in zip(drawn, others, strict=True))
+
+
+def test_draws_have_the_probabilities_of_the_model():
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0, -9.0])
+    draws = torch.Generator().manual_seed(0)
+    for sampling, expected in (
+        (Sampling(temperature=0.5), torch.softmax(logits / 0.5, dim=0)),
+        (Sampling(top_k=2), torch.softmax(logits[:2], dim=0)),
+        (Sampling(top_p=0.7), torch.softmax(logits[:2], dim=0)),  # 0.64 of the first is not enough
+    ):
+        counts = torch.zeros(5)
+        for _ in range(1500):
+            uniform = torch.rand(5, generator=draws, dtype=torch.float64)
+            counts[chosen(logits, sampling, -torch.log(-torch.log(uniform)))[0]] += 1
+        shares = counts / 1500
+        assert (shares[: len(expected)] - expected).abs().max() < 0.04
+        assert shares[len(expected) :].sum() == 0
+
+
+def test_a_choice_that_rounding_could_change_is_not_sure():
+    assert chosen(torch.tensor([1.0, 0.5]), None, None) == (0, True)
+    assert chosen(torch.tensor([1.0, 1.0 + 1e-7]), None, None)[1] is False
+    logits, noise = torch.tensor([3.0, 1.0, 1.0 + 1e-7]), torch.zeros(3, dtype=torch.float64)
+    assert chosen(logits, Sampling(top_k=1), noise) == (0, True)
+    assert chosen(logits, Sampling(top_k=2), noise)[1] is False  # which of two belongs to the best two
+    share = float(torch.softmax(logits.double(), dim=0)[0])
+    assert chosen(logits, Sampling(top_p=share + 1e-9), noise)[1] is False  # whether the first is enough
+
+
+def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
+    decoder = tiny_decoders.causal("llama")
+    prompts = [decoder.prompt(text) for text in TEXTS]
+    plain = decoder.generate(prompts, [None] * 4, 5, None, [0] * 4)
+    monkeypatch.setattr("waltz.models.decoders.generation.ROUNDING", 1e12)  # every choice is a near tie
+    asked = []
+    read = type(decoder.network).read
+    monkeypatch.setattr(
+        type(decoder.network),
+        "read",
+        lambda network, ids, *rest, **named: asked.append(ids.shape) or read(network, ids, *rest, **named),
+    )
+    assert decoder.generate(prompts, [None] * 4, 5, None, [0] * 4) == plain
+    assert sum(rows == 1 and length > 5 for rows, length in asked) >= 20 - 4
+
+
+@pytest.mark.parametrize("name", list(tiny_decoders.SEEING))
+def test_models_that_see_say_what_their_own_forward_pass_makes_likeliest(name):
+    decoder = tiny_decoders.SEEING[name]()
+    image = Image.effect_noise((61, 40), 90).convert("RGB")
+    pictures = [decoder.image(image), decoder.image(image.rotate(180)), None]
+    prompts = [decoder.prompt(f"{decoder.placeholder} USER : what is this ?")] * 2 + [decoder.prompt("a dog")]
+    said = decoder.generate(prompts, pictures, 4, None, [0] * 3)
+    for prompt, picture, answer in zip(prompts[:2], pictures[:2], said[:2], strict=True):
+        given = {
+            key: value
+            for key, value in decoder._processed(prompt.text, picture.image).items()
+            if torch.is_tensor(value)
+        }
+        ids, found = given["input_ids"], []
+        for _ in range(4):
+            given["input_ids"] = torch.cat([ids, torch.tensor([found], dtype=torch.long)], dim=1)
+            given["attention_mask"] = torch.ones_like(given["input_ids"])
+            if "mm_token_type_ids" in given:
+                given["mm_token_type_ids"] = (given["input_ids"] == decoder.image_id).int()
+            with torch.inference_mode():
+                token = int(decoder.network.model(**given).logits[0, -1].argmax())
+            if token in decoder.ends:
+                break
+            found.append(token)
+        assert answer == tuple(found)
+    assert decoder.generate(prompts[::-1], pictures[::-1], 4, None, [0] * 3) == said[::-1]
+
+
+def test_published_draws_take_what_the_checkpoint_says_and_the_best_50():
+    decoder = tiny_decoders.causal("llama")
+    decoder.network.model.generation_config.temperature = 0.7
+    assert published_sampling(decoder) == Sampling(temperature=0.7, top_k=50, top_p=1.0)

@@ -1,0 +1,175 @@
+"""Prompts, chat templates, labels and the token that stands for a masked one."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+import tiny_decoders
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models.decoders import language, load_decoder, prompts, vision
+from waltz.models.decoders.decoder import Loading, Turn
+from waltz.models.decoders.loading import arguments
+from waltz.models.registry import ModelSpec
+
+SCENES = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "llava"
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    "{{ m.role.upper() }} : {{ m.content | trim }} {% endfor %}{% if add_generation_prompt %}ASSISTANT :{% endif %}"
+)
+
+
+def test_tokens_of_a_prompt_know_their_characters_and_whether_they_are_special():
+    decoder = tiny_decoders.llava()
+    prompt = decoder.prompt("USER : <image> what ?")
+    assert prompt.tokens == ("<s>", "USER", ":", "<image>", "what", "?")
+    assert prompt.special == (True, False, False, True, False, False)
+    assert prompt.image_at == 3
+    assert [prompt.text[span["start"] : span["end"]] for span in prompt.spans] == [
+        "",
+        "USER",
+        ":",
+        "<image>",
+        "what",
+        "?",
+    ]
+    assert decoder.prompt("<s> USER").tokens == ("<s>", "USER")  # spelt, so not added again
+
+
+def test_a_conversation_is_gone_on_with_as_it_is():
+    decoder = tiny_decoders.causal()
+    with pytest.raises(UserError, match="no chat template"):
+        decoder.rendered([Turn("user", "what ?")])
+    decoder.tokenizer.chat_template = TEMPLATE
+    asked = [Turn("user", "what ? ")]
+    assert decoder.rendered(asked) == "USER : what ? ASSISTANT :"
+    assert decoder.rendered([*asked, Turn("assistant", " because ( ")]) == "USER : what ? ASSISTANT : because ( "
+    with pytest.raises(UserError, match="no system role"):
+        decoder.rendered([Turn("system", "be brief"), *asked])
+
+
+def test_a_reply_goes_on_with_a_text_or_answers_a_turn():
+    decoder = tiny_decoders.causal()
+    prompt = decoder.prompt("a man rides")
+    plain = decoder.said(decoder.generate([prompt], [None], 5, None, [0])[0])
+    assert language.reply(decoder, "a man rides", 5) == plain
+    decoder.tokenizer.chat_template = TEMPLATE
+    prompt = decoder.prompt("USER : a man rides ASSISTANT :")
+    turn = decoder.said(decoder.generate([prompt], [None], 5, None, [0])[0])
+    assert language.reply(decoder, "a man rides", 5) == turn != plain
+
+
+def test_a_label_is_the_token_that_really_follows():
+    decoder = tiny_decoders.causal()
+    prompt = decoder.prompt("the best answer is : (")
+    assert decoder.label_id(prompt, "A") == decoder.tokenizer.convert_tokens_to_ids("A")
+    assert decoder.label_id(prompt, "B )") == decoder.tokenizer.convert_tokens_to_ids("B")
+    for ending, label in (("answer", "s"), ("answer", ""), ("answer", "</s>")):
+        with pytest.raises(UserError, match="does not begin with a token of its own"):
+            decoder.label_id(decoder.prompt(ending), label)
+
+
+def test_prompts_that_cannot_be_read_are_refused():
+    decoder = tiny_decoders.llava()
+    with pytest.raises(UserError, match="2 images in one prompt"):
+        decoder.prompt("<image> <image>")
+    with pytest.raises(UserError, match="1 to 2048 are read"):
+        decoder.prompt("a " * 2048)
+    picture = decoder.image(Image.new("RGB", (30, 30), (9, 90, 200)))
+    with pytest.raises(UserError, match="2055 positions with the image"):
+        decoder.layout(decoder.prompt("<image>" + " a" * 2045), picture)
+    with pytest.raises(UserError, match="has a placeholder but no image"):
+        decoder.layout(decoder.prompt("<image>"), None)
+    with pytest.raises(UserError, match="has no placeholder"):
+        decoder.layout(decoder.prompt("a"), picture)
+    with pytest.raises(UserError, match="sees no images"):
+        tiny_decoders.causal().image(picture.image)
+
+
+def test_a_masked_token_is_the_entrys_or_an_underscore():
+    words = tiny_decoders.tokenizer()
+    entry = tiny_decoders.spec("masks")
+    assert prompts.masked_id(words, entry) == words.convert_tokens_to_ids("_")
+    assert prompts.masked_id(words, dataclasses.replace(entry, masked_token="?")) == words.convert_tokens_to_ids("?")
+    for wrong in ("nowhere", "</s>"):
+        with pytest.raises(UserError, match="masked_token"):
+            prompts.masked_id(words, dataclasses.replace(entry, masked_token=wrong))
+
+
+def test_large_models_are_loaded_as_the_study_says(monkeypatch, tmp_path):
+    entry = ModelSpec("large", weights="some/model", revision="a" * 40, dtype="float16")
+    assert arguments(entry, Loading()) == {}
+    assert arguments(entry, Loading(device_map="auto", trust_remote_code=True)) == {
+        "device_map": "auto",
+        "trust_remote_code": True,
+    }
+    with pytest.raises(UserError, match="no full commit hash"):
+        arguments(dataclasses.replace(entry, revision="main"), Loading(trust_remote_code=True))
+    local = dataclasses.replace(entry, weights=str(tmp_path), revision="local")
+    assert arguments(local, Loading(trust_remote_code=True)) == {"trust_remote_code": True}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "bitsandbytes" else object())
+    with pytest.raises(UserError, match="'bitsandbytes' is not installed"):
+        arguments(entry, Loading(four_bit=True))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    monkeypatch.setattr(transformers.BitsAndBytesConfig, "post_init", lambda config: None)
+    said = arguments(entry, Loading(four_bit=True))["quantization_config"]
+    assert (said.load_in_4bit, said.bnb_4bit_quant_type, said.bnb_4bit_compute_dtype) == (True, "nf4", torch.float16)
+
+
+def test_a_family_that_reads_images_in_another_way_is_refused(monkeypatch):
+    decoder = tiny_decoders.llava()
+    body = type(decoder.network.model.base_model)
+    features = body.get_image_features
+
+    def doubled(model, *rest, **named):  # what another family may add on the way
+        found = features(model, *rest, **named)
+        found.pooler_output = [2 * one for one in found.pooler_output]
+        return found
+
+    monkeypatch.setattr(body, "get_image_features", doubled)
+    vision.adopt(decoder.spec, decoder.network.model, decoder.processor, "cpu")  # both paths see it
+    monkeypatch.setattr(vision.Vision, "look", lambda self, picture, pixels: torch.zeros(len(pixels), 9, 32))
+    with pytest.raises(UserError, match="not known here"):
+        vision.adopt(decoder.spec, decoder.network.model, decoder.processor, "cpu")
+
+
+def test_a_network_that_looks_ahead_is_refused():
+    decoder = tiny_decoders.causal()
+    for layer in decoder.network.model.base_model.layers:
+        layer.self_attn.is_causal = False
+    with pytest.raises(UserError, match="see those behind them"):
+        language.adopt(decoder.spec, decoder.network.model, decoder.tokenizer, "cpu")
+
+
+def test_models_load_from_folders(tmp_path):
+    small = tiny_decoders.causal("gpt2")
+    small.network.model.save_pretrained(tmp_path)
+    small.tokenizer.save_pretrained(tmp_path)
+    spec = ModelSpec("small", weights=str(tmp_path), revision="local")
+    loaded = load_decoder(spec, Device("cpu", 1, "test"))
+    prompt = loaded.prompt("a man rides a horse")
+    with pytest.raises(UserError, match="is no decoder"):
+        load_decoder(dataclasses.replace(spec, kind="clip"), Device("cpu", 1, "test"))
+    assert loaded.generate([prompt], [None], 5, None, [0]) == small.generate([prompt], [None], 5, None, [0])
+
+
+def test_the_scenes_llava_is_loaded_and_answers_about_an_image():
+    spec = ModelSpec("scene-llava", kind="vision", weights=str(SCENES), revision="local")
+    decoder = load_decoder(spec, Device("cpu", 1, "test"))
+    assert decoder.sees
+    text = decoder.rendered([Turn("user", "How many dogs are there?", image=True), Turn("assistant", " There")])
+    assert text.endswith("ASSISTANT: There")
+    prompt = decoder.prompt(text)
+    assert prompt.tokens[prompt.image_at] == "<image>"
+    picture = decoder.image(Image.new("RGB", (128, 128), (90, 200, 90)))
+    (answer,) = decoder.generate([prompt], [picture], 8, None, [0])
+    assert decoder.said(answer)
+    given = decoder._processed(text, picture.image)
+    expected = decoder.network.model.generate(**given, do_sample=False, max_new_tokens=8)[
+        0, given["input_ids"].shape[1] :
+    ]
+    assert answer == tuple(token for token in expected.tolist() if token not in decoder.ends)

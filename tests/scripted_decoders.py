@@ -1,0 +1,94 @@
+"""Decoders whose every number and word is known: they read characters, and a script says what follows a text."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from waltz.core.errors import UserError
+from waltz.models.decoders.decoder import Layout, Picture, Prompt
+from waltz.models.registry import ModelSpec
+
+START, PLACEHOLDER, BLOCK, VOCABULARY = 1, 2, 3, 256
+IMAGE = "<image>"
+
+Script = Callable[[str], Mapping[str, float]]
+"""From all text so far to logits of the characters that can follow; those of all others are 0."""
+
+
+@dataclass
+class ScriptedNetwork:
+    """Stands for `network.Network`; keeps the texts that it read."""
+
+    script: Script
+    read_texts: list[str] = field(default_factory=list)
+
+    def embedded(self, ids):
+        return torch.zeros((*ids.shape, 1))
+
+    def read(self, ids, positions, past=None, last=1, embeds=None, visible=None):
+        logits = torch.zeros((len(ids), last, VOCABULARY))
+        for row, line in enumerate(ids.tolist()):
+            for step in range(last):
+                text = spelt(line[: len(line) - last + step + 1])
+                for character, logit in self.script(text).items():
+                    logits[row, step, ord(character)] = logit
+            self.read_texts.append(spelt(line))
+        return logits, ()
+
+
+@dataclass
+class Scripted:
+    """Stands for `decoder.Decoder`."""
+
+    network: ScriptedNetwork
+    says: Callable[[str, int], str] = lambda prompt, seed: ""
+    spec: ModelSpec = field(default_factory=lambda: ModelSpec("scripted", weights="script", revision="0"))
+    start: bool = True
+    window: int = 2000
+    device: str = "cpu"
+    sees: bool = True
+    masked_id: int = ord("_")
+    ends: frozenset[int] = frozenset()
+    positions_per_batch: int = 4096
+
+    def rendered(self, turns):
+        text = "\n".join(f"{IMAGE if turn.image else ''}{turn.text}" for turn in turns)
+        return text if turns[-1].speaker == "assistant" else f"{text}\n"
+
+    def prompt(self, text):
+        before, image, after = text.partition(IMAGE)
+        ids = [*([START] if self.start else []), *map(ord, before), *([PLACEHOLDER] if image else []), *map(ord, after)]
+        if len(ids) > self.window:
+            raise UserError(f"a prompt of {len(ids)} tokens, 1 to {self.window} are read")
+        at = ids.index(PLACEHOLDER) if image else None
+        none = ({"start": 0, "end": 0},) * len(ids)
+        return Prompt(text, tuple(ids), tuple(map(chr, ids)), none, tuple(one < BLOCK for one in ids), at)
+
+    def image(self, image):
+        return Picture(torch.zeros(1, 3, 1, 1), {}, image)
+
+    def look(self, picture, pixels):
+        return torch.zeros((len(pixels), 0, 1))
+
+    def layout(self, prompt, picture):
+        block = (BLOCK,) * (0 if picture is None else 4)
+        return Layout(block, (), torch.arange(len(prompt.ids) - bool(block) + len(block)))
+
+    def label_id(self, prompt, label):
+        return ord(label[0])
+
+    def generate(self, prompts: Sequence[Prompt], images, most, sampling, seeds):
+        said = [self.says(prompt.text, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+        return [tuple(map(ord, text))[:most] for text in said]
+
+    def said(self, ids):
+        return "".join(map(chr, ids))
+
+
+def scripted(script: Script, **more) -> Scripted:
+    return Scripted(ScriptedNetwork(script), **more)
+
+
+def spelt(ids: Sequence[int]) -> str:
+    return "".join(chr(one) for one in ids if one > BLOCK)

@@ -1,0 +1,177 @@
+"""One pass of a causal network over some positions, given the keys and values of those before."""
+
+import inspect
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from transformers.cache_utils import DynamicCache, DynamicLayer
+
+from waltz.core.errors import UserError
+
+log = logging.getLogger(__name__)
+
+States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
+"""Keys and values of each layer, of shape (rows, heads, positions, width)."""
+
+PROBE = (3, 5, 4, 6, 3, 5)
+"""Ids by which a network shows whether keys and values can be used again."""
+PROBE_TOLERANCE = 0.01
+"""Highest difference, as a share of the spread of the logits, that still counts as the same."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A causal network of transformers, in evaluation mode.
+
+    Attributes:
+        model: The network, whose logits are those of the next token.
+        device: A torch device.
+        takes: Names of what its `forward` takes.
+        reuses: Whether keys and values of a prefix can be used again; without it every row is read as a whole.
+    """
+
+    model: Any
+    device: str
+    takes: frozenset[str]
+    reuses: bool
+
+    def embedded(self, ids: torch.Tensor) -> torch.Tensor:
+        """Embeddings of ids, of shape (rows, positions, width)."""
+        found: torch.Tensor = self.model.get_input_embeddings()(ids)
+        return found
+
+    def read(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        past: States | None = None,
+        last: int = 1,
+        embeds: torch.Tensor | None = None,
+        visible: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, States]:
+        """Read some positions of rows of one length.
+
+        Args:
+            ids: int64 of shape (rows, positions).
+            positions: Their positions: int64 of shape (rows, positions), or (axes, rows, positions).
+            past: Keys and values of what stands before, of the same rows; they stay as they are.
+            last: Number of last positions whose logits are wanted.
+            embeds: Embeddings to read in the place of those of the ids.
+            visible: Which of all positions, those before included, are no padding; all where None.
+        Returns:
+            Logits of the token after each of the last positions, of shape (rows, last, vocabulary), and the keys and
+            values of all positions so far.
+        """
+        before = past[0][0].shape[2] if past else 0
+        if visible is None:
+            visible = torch.ones((len(ids), before + ids.shape[1]), dtype=torch.int64, device=ids.device)
+        given: dict[str, Any] = {"input_ids": ids} if embeds is None else {"inputs_embeds": embeds}
+        wanted = {
+            "attention_mask": visible,
+            "position_ids": positions,
+            "logits_to_keep": last,
+            "past_key_values": _cache(past) if self.reuses else None,
+            "use_cache": self.reuses,
+        }
+        given |= {name: value for name, value in wanted.items() if name in self.takes}
+        found = self.model(**given)
+        states = tuple((layer.keys, layer.values) for layer in given["past_key_values"].layers) if self.reuses else ()
+        return found.logits[:, -last:], states
+
+
+def adopt(model: Any, device: str) -> Network:
+    """A network that transformers has loaded, tried for whether keys and values can be used again.
+
+    Raises:
+        UserError: A token's logits depend on tokens behind it, so that target tokens would give themselves away.
+    """
+    parameters = inspect.signature(model.forward).parameters
+    names = set(parameters)
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        names.add("use_cache")
+    takes = frozenset(names)
+    whole = Network(model.eval(), device, takes, False)
+    if _looks_ahead(whole):
+        raise UserError(
+            f"{type(model).__name__}: its tokens see those behind them; only causal networks can be explained"
+        )
+    if "past_key_values" not in takes:
+        return whole
+    again = replace(whole, reuses=True)
+    return again if _agree(again, whole) else whole
+
+
+def rows_of(states: States, rows: Sequence[int]) -> States:
+    """Keys and values of some rows, repeated where a row is named again."""
+    if not states:
+        return ()
+    picked = torch.as_tensor(rows, device=states[0][0].device)
+    return tuple((keys[picked], values[picked]) for keys, values in states)
+
+
+def joined(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
+    """Rows of different lengths as one batch, padded in front.
+
+    Returns:
+        Their keys and values, and which positions are no padding, int64 of shape (rows, positions).
+    """
+    longest = max(states[0][0].shape[2] for states in parts)
+    pads = [longest - states[0][0].shape[2] for states in parts]
+    padded = tuple(
+        tuple(
+            torch.cat([_padded(part[layer][side], pad) for part, pad in zip(parts, pads, strict=True)])
+            for side in (0, 1)
+        )
+        for layer in range(len(parts[0]))
+    )
+    visible = torch.cat(
+        [
+            (torch.arange(longest) >= pad).long().expand(part[0][0].shape[0], longest)
+            for part, pad in zip(parts, pads, strict=True)
+        ]
+    )
+    return tuple((keys, values) for keys, values in padded), visible.to(parts[0][0][0].device)
+
+
+def _padded(states: torch.Tensor, pad: int) -> torch.Tensor:
+    return torch.nn.functional.pad(states, (0, 0, pad, 0))
+
+
+def _cache(past: States | None) -> DynamicCache:
+    cache = DynamicCache()
+    for keys, values in past or ():
+        layer = DynamicLayer()
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = keys, values
+        cache.layers.append(layer)
+    return cache
+
+
+@torch.inference_mode()
+def _looks_ahead(whole: Network) -> bool:
+    """Whether logits change with what stands behind."""
+    ids = torch.tensor([PROBE], device=whole.device)
+    places = torch.arange(len(PROBE), device=whole.device)[None]
+    expected, _ = whole.read(ids, places, last=len(PROBE))
+    found, _ = whole.read(ids[:, :-1], places[:, :-1])
+    return bool((found - expected[:, -2:-1]).abs().max() > PROBE_TOLERANCE * expected.float().std())
+
+
+@torch.inference_mode()
+def _agree(again: Network, whole: Network) -> bool:
+    """Whether two parts, the first used twice, give the logits of the whole."""
+    ids = torch.tensor([PROBE], device=whole.device)
+    places = torch.arange(len(PROBE), device=whole.device)[None]
+    half = len(PROBE) // 2
+    expected, _ = whole.read(ids, places, last=half)
+    try:
+        _, states = again.read(ids[:, :half], places[:, :half])
+        twice = rows_of(states, (0, 0))
+        found, _ = again.read(ids[:, half:].repeat(2, 1), places[:, half:].repeat(2, 1), twice, last=half)
+    except (TypeError, ValueError, RuntimeError, IndexError, AttributeError, KeyError) as error:
+        log.info("%s reads whole rows only: %s", type(again.model).__name__, str(error).splitlines()[:1])
+        return False
+    return bool((found - expected).abs().max() <= PROBE_TOLERANCE * expected.float().std())

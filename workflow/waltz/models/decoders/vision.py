@@ -1,0 +1,221 @@
+"""Language models that see: an image becomes embeddings, which stand in the prompt for its placeholder."""
+
+import inspect
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+from PIL import Image
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models import checkpoints
+from waltz.models.decoders import language, network, prompts
+from waltz.models.decoders.decoder import PLAIN, Layout, Loading, Picture, Prompt, Sampling, Turn
+from waltz.models.decoders.generation import generated
+from waltz.models.decoders.loading import arguments, placed
+from waltz.models.decoders.network import Network
+from waltz.models.registry import ModelSpec
+
+log = logging.getLogger(__name__)
+
+TEXT = frozenset({"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "pixel_values"})
+"""What a processor gives that says nothing beside the pixels about the image."""
+DROPS_ZEROS = frozenset({"idefics2", "idefics3", "smolvlm"})
+"""Families that take a tile of zeros for padding, so that a wholly masked tile would vanish."""
+PROBE_SIZE = (90, 70)
+"""Width and height of the image by which a loaded model is tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vision:
+    """A loaded language model that sees; its fields are those of `decoder.Decoder`.
+
+    Attributes:
+        processor: Its processor of texts and images.
+        placeholder: What stands for an image in a prompt.
+        image_id: Id of the positions that what the vision tower saw fills.
+    """
+
+    spec: ModelSpec
+    device: str
+    network: Network
+    processor: Any
+    placeholder: str
+    image_id: int
+    masked_id: int
+    ends: frozenset[int]
+    window: int
+    positions_per_batch: int = 4096
+    sees: bool = True
+
+    def rendered(self, turns: Sequence[Turn]) -> str:
+        """A conversation by the chat template; see `decoder.Decoder`."""
+        has_template = bool(self.processor.chat_template or self.processor.tokenizer.chat_template)
+        return prompts.rendered(self.processor.apply_chat_template, has_template, turns, self.spec, parts=True)
+
+    def prompt(self, text: str) -> Prompt:
+        """Ids of a rendered prompt, with one placeholder; see `decoder.Decoder`."""
+        return prompts.tokenized(self.processor.tokenizer, text, self.placeholder, self.window, self.spec)
+
+    def image(self, image: Image.Image) -> Picture:
+        """The prepared image; see `decoder.Decoder`."""
+        found = self._processed(self.placeholder, image)
+        beside = {name: value for name, value in found.items() if name not in TEXT and isinstance(value, torch.Tensor)}
+        return Picture(found["pixel_values"].to(self.device, torch.float32), beside, image)
+
+    def look(self, picture: Picture, pixels: torch.Tensor) -> torch.Tensor:
+        """Vision tower and projector; see `decoder.Decoder`."""
+        if self.network.model.config.model_type in DROPS_ZEROS:
+            pixels = pixels.masked_fill(pixels == 0, torch.finfo(self.network.model.dtype).tiny)
+        many = {name: value.repeat_interleave(len(pixels), dim=0) for name, value in picture.beside.items()}
+        known = inspect.signature(self.network.model.base_model.get_image_features).parameters
+        found = self.network.model.get_image_features(
+            pixel_values=pixels.flatten(0, 1).to(self.network.model.dtype),
+            **{name: value for name, value in many.items() if name in known},
+        )
+        seen = getattr(found, "pooler_output", found)
+        return seen if isinstance(seen, torch.Tensor) else torch.stack(tuple(seen))
+
+    def layout(self, prompt: Prompt, picture: Picture | None) -> Layout:
+        """The prompt as the processor itself expands it; see `decoder.Decoder`."""
+        if (picture is None) != (prompt.image_at is None):
+            has = "has a placeholder but no image" if picture is None else "has no placeholder for its image"
+            raise UserError(f"models.{self.spec.name}: a prompt {has}: {prompt.text[:60]!r}...")
+        if picture is None or prompt.image_at is None:
+            return Layout((), (), self._positions(torch.tensor([prompt.ids], device=self.device), None, None))
+        found = self._processed(prompt.text, picture.image)
+        ids = found["input_ids"][0].tolist()
+        at, after = prompt.image_at, len(prompt.ids) - prompt.image_at - 1
+        if tuple(ids[:at]) != prompt.ids[:at] or tuple(ids[len(ids) - after :]) != prompt.ids[at + 1 :]:
+            raise UserError(
+                f"models.{self.spec.name}: the processor changes the text around the image, which is not known here;"
+                f" this family cannot be explained yet: {prompt.text[:60]!r}..."
+            )
+        if len(ids) > self.window:
+            raise UserError(
+                f"models.{self.spec.name}: {len(ids)} positions with the image, at most {self.window} are read:"
+                f" {prompt.text[:60]!r}...; shorten the prompt"
+            )
+        block = tuple(ids[at : len(ids) - after])
+        features = tuple(place for place, token in enumerate(block) if token == self.image_id)
+        return Layout(block, features, self._positions(found["input_ids"], picture, found.get("mm_token_type_ids")))
+
+    def label_id(self, prompt: Prompt, label: str) -> int:
+        """The first token of a label after a prompt; see `decoder.Decoder`."""
+        return prompts.label_id(self.prompt, prompt, label, self.spec)
+
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        images: Sequence[Picture | None],
+        most: int,
+        sampling: Sampling | None,
+        seeds: Sequence[int],
+    ) -> list[tuple[int, ...]]:
+        """What the model says; see `decoder.Decoder`."""
+        return generated(self, prompts, images, most, sampling, seeds)
+
+    def said(self, ids: Sequence[int]) -> str:
+        """Tokens as text; see `decoder.Decoder`."""
+        return str(self.processor.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def _processed(self, text: str, image: Image.Image) -> dict[str, Any]:
+        start = self.processor.tokenizer.bos_token
+        found = self.processor(
+            text=[text],
+            images=[image.convert("RGB")],
+            add_special_tokens=not (start and text.startswith(start)),
+            return_tensors="pt",
+        )
+        return {
+            name: value.to(self.device) if isinstance(value, torch.Tensor) else value for name, value in found.items()
+        }
+
+    def _positions(self, ids: torch.Tensor, picture: Picture | None, kinds: torch.Tensor | None) -> torch.Tensor:
+        """Positions of ids; Qwen counts those of an image by its rows and columns."""
+        body = self.network.model.base_model
+        if hasattr(body, "get_rope_index"):
+            places, _ = body.get_rope_index(
+                ids,
+                mm_token_type_ids=torch.zeros_like(ids) if kinds is None else kinds,
+                image_grid_thw=picture.beside["image_grid_thw"] if picture is not None else None,
+            )
+            found: torch.Tensor = places[:, 0]
+            return found
+        return torch.arange(ids.shape[1], device=self.device)
+
+
+def load(spec: ModelSpec, device: Device, loading: Loading = PLAIN) -> Vision:
+    """Load a model that sees by hub id or folder.
+
+    Raises:
+        UserError: The weights cannot be had, or lack parameters of the network; or the family is not known here.
+    """
+    model, processor = checkpoints.load(
+        spec, transformers.AutoModelForImageTextToText, reader=transformers.AutoProcessor, **arguments(spec, loading)
+    )
+    return adopt(spec, placed(model, device, loading), processor, device.name)
+
+
+@torch.inference_mode()
+def adopt(spec: ModelSpec, model: Any, processor: Any, device: str) -> Vision:
+    """A model from a network and processor that are loaded already, tried on a small image.
+
+    Raises:
+        UserError: Its own forward pass gives other logits than the path taken here, so that numbers would be wrong.
+    """
+    placeholder = getattr(processor, "image_token", None)
+    if not placeholder or not hasattr(model, "get_image_features"):
+        raise UserError(f"models.{spec.name}: {model.config.model_type} takes images in a way that is not known here")
+    tokenizer = processor.tokenizer
+    found = Vision(
+        spec,
+        device,
+        network.adopt(model, device),
+        processor,
+        str(placeholder),
+        int(model.config.image_token_id),
+        prompts.masked_id(tokenizer, spec),
+        language.ends(model, tokenizer),
+        language.window(model.config),
+    )
+    _check(found)
+    return found
+
+
+def _check(decoder: Vision) -> None:
+    """Refuse a model whose own forward pass gives other logits, from the start or after a prefix."""
+    image = Image.linear_gradient("L").resize(PROBE_SIZE).convert("RGB")
+    prompt = decoder.prompt(f"{decoder.placeholder} what is this ?")
+    picture = decoder.image(image)
+    layout = decoder.layout(prompt, picture)
+    given = decoder._processed(prompt.text, image)
+    model = decoder.network.model
+    given = {name: value for name, value in given.items() if name in inspect.signature(model.forward).parameters}
+    given["pixel_values"] = given["pixel_values"].to(model.dtype)
+    expected = model(**given).logits[:, -2:]
+    ids = given["input_ids"]
+    embeds = decoder.network.embedded(ids)
+    assert prompt.image_at is not None
+    places = [prompt.image_at + place for place in layout.features]
+    seen = decoder.look(picture, picture.pixels[None])[0]
+    if len(places) == len(seen):
+        embeds[:, places] = seen.to(embeds.dtype)
+        positions = layout.positions.unsqueeze(-2)
+        found, _ = decoder.network.read(ids, positions, last=2, embeds=embeds)
+        differences = [found - expected]
+        if decoder.network.reuses:
+            _, states = decoder.network.read(ids[:, :-2], positions[..., :-2], embeds=embeds[:, :-2])
+            again, _ = decoder.network.read(ids[:, -2:], positions[..., -2:], states, last=2)
+            differences.append(again - expected)
+        allowed = network.PROBE_TOLERANCE * expected.float().std()
+        if all(bool(one.abs().max() <= allowed) for one in differences):
+            return
+    raise UserError(
+        f"models.{decoder.spec.name}: {model.config.model_type} reads images in a way that is not known here (its own"
+        " logits differ); this family cannot be explained yet"
+    )
