@@ -268,7 +268,9 @@ def test_a_killed_shard_resumes_and_ends_in_the_same_bytes(copied):
     folder = copied.folder / "results/tiny/attribution/scenes-clip"
     store = folder / "shards/.store"
     kept = len(list(store.iterdir()))
-    for file in [*store.iterdir(), *folder.glob("*.parquet"), *folder.glob("shards/*.parquet")]:
+    results = copied.folder / "results/tiny"
+    ends = [results / "attribution/shares.parquet", results / "reporting/index.html"]
+    for file in [*store.iterdir(), *folder.glob("*.parquet"), *folder.glob("shards/*.parquet"), *ends]:
         file.unlink()
     running = copied.start()
     deadline = time.monotonic() + 120
@@ -298,6 +300,7 @@ def test_a_larger_budget_begins_with_the_values_of_the_smaller(copied):
     large = pq.read_table(folder / "scenes-clip/existence.parquet").to_pylist()
     fresh = Checkout(copied.folder)
     shutil.rmtree(folder)
+    (copied.folder / "results/tiny/reporting/index.html").unlink()
     fresh.snakemake()
     again = pq.read_table(folder / "scenes-clip/existence.parquet").to_pylist()
     assert large == again
