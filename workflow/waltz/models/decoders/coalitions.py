@@ -16,14 +16,8 @@ from waltz.models.decoders.decoder import Decoder, Picture
 from waltz.models.decoders.network import States, rows_of
 from waltz.models.decoders.outcomes import VALUES, read_off, said_before
 from waltz.models.decoders.players import Players
+from waltz.models.decoders.prefixes import Row, cuts, distinct_beginnings
 
-Row = tuple[int, ...]
-"""Ids of a masked prompt and of the targets before the last; a masked image is a negative number in its place."""
-
-PASS = 64
-"""Positions that one more pass is worth."""
-COPY = 256
-"""Positions whose keys and values are copied in the time in which one is computed, and less."""
 SHARED = 8
 """Least number of tokens that games read together behind the image."""
 KEPT_BYTES = 2**30
@@ -152,7 +146,7 @@ class Coalitions:
         """Where the stretches of one game begin and end, so that the fewest positions are computed."""
         if not self.decoder.network.reuses:
             return [0, len(rows[0])]
-        return [begun, *cuts(_distinct(rows), self._widths(index, len(rows[0])), begun, self._steps(index))]
+        return [begun, *cuts(distinct_beginnings(rows), self._widths(index, len(rows[0])), begun, self._steps(index))]
 
     def _begin(
         self,
@@ -260,40 +254,6 @@ class Coalitions:
         if at is not None:
             each[at] = len(self._layouts[index].block)
         return np.concatenate([[0], each.cumsum()])
-
-
-def cuts(distinct: np.ndarray, widths: np.ndarray, begun: int, steps: int) -> list[int]:
-    """The cuts of rows of one length that cost least.
-
-    Reading a stretch costs its positions for each distinct beginning, a copy of what stands before, and a pass.
-
-    Args:
-        distinct: Number of distinct beginnings of each length, int64 of shape (length + 1,).
-        widths: Positions before each symbol, of the same shape.
-        begun: Symbols that are read already.
-        steps: Last symbols that must be read in one pass.
-    Returns:
-        Ends of stretches, the last of which is the length.
-    """
-    length = len(widths) - 1
-    cost, before = np.full(length + 1, np.inf), np.zeros(length + 1, dtype=int)
-    cost[begun] = 0.0
-    for stop in range(begun + 1, length + 1):
-        start = np.arange(begun, stop if stop < length else max(begun, length - steps) + 1)
-        read = distinct[stop] * (widths[stop] - widths[start] + widths[start] / COPY)
-        total = cost[start] + read + PASS
-        before[stop], cost[stop] = start[total.argmin()], total.min()
-    found = [length]
-    while before[found[0]] > begun:
-        found.insert(0, int(before[found[0]]))
-    return found
-
-
-def _distinct(rows: list[Row]) -> np.ndarray:
-    """Number of distinct beginnings of each length of rows in order: int64 of shape (length + 1,)."""
-    table = np.array(rows, dtype=np.int64)
-    new = np.maximum.accumulate(table[1:] != table[:-1], axis=1).sum(axis=0)
-    return np.concatenate([[1], 1 + new])
 
 
 def _first_alike(games: Sequence[Game], index: int) -> int:
