@@ -27,7 +27,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
         input:
             pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
             images=images_where(ATTRIBUTING, NAMES),
-            weights=lambda wildcards: weight_files(MODELS[wildcards.encoder]),
+            weights=lambda wildcards: files_of(wildcards.encoder),
         output:
             rows=expand(
                 "<results>/attribution/{{encoder}}/shards/{dataset}.{{shard}}.parquet",
@@ -62,11 +62,42 @@ for GROUP, NAMES in ATTRIBUTED.items():
 
     rule:
         name:
+            f"attribution_{GROUP}"
+        input:
+            rows=expand(
+                "<results>/attribution/{{encoder}}/shards/{dataset}.{shard}.parquet",
+                dataset=NAMES,
+                shard=range(SHARDS),
+            ),
+            runs=expand(
+                "<results>/attribution/{{encoder}}/shards/{dataset}.{shard}.run.json",
+                dataset=NAMES,
+                shard=range(SHARDS),
+            ),
+        output:
+            rows=expand(
+                "<results>/attribution/{{encoder}}/{dataset}.parquet", dataset=NAMES
+            ),
+            runs=expand(
+                "<results>/attribution/{{encoder}}/{dataset}.run.json", dataset=NAMES
+            ),
+        log:
+            f"<logs>/attribution/{{encoder}}/{GROUP}.log",
+        conda:
+            "../envs/data.yaml"
+        params:
+            shards=SHARDS,
+            code=code("attribution.py"),
+        script:
+            "../workflow/scripts/attribution.py"
+
+    rule:
+        name:
             f"companions_{GROUP}"
         input:
             pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
             images=images_where(ATTRIBUTING, NAMES),
-            weights=lambda wildcards: weight_files(MODELS[wildcards.encoder]),
+            weights=lambda wildcards: files_of(wildcards.encoder),
         output:
             rows=f"<results>/attribution/{{encoder}}/companions/{GROUP}.parquet",
         log:
@@ -91,30 +122,6 @@ for GROUP, NAMES in ATTRIBUTED.items():
             ),
         script:
             "../workflow/scripts/companions.py"
-
-
-rule attribution:
-    """The shards of one data set put together."""
-    input:
-        rows=expand(
-            "<results>/attribution/{{encoder}}/shards/{{scored}}.{shard}.parquet",
-            shard=range(SHARDS),
-        ),
-        runs=expand(
-            "<results>/attribution/{{encoder}}/shards/{{scored}}.{shard}.run.json",
-            shard=range(SHARDS),
-        ),
-    output:
-        rows="<results>/attribution/{encoder}/{scored}.parquet",
-        run="<results>/attribution/{encoder}/{scored}.run.json",
-    log:
-        "<logs>/attribution/{encoder}/{scored}.log",
-    conda:
-        "../envs/data.yaml"
-    params:
-        code=code("attribution.py"),
-    script:
-        "../workflow/scripts/attribution.py"
 
 
 rule shares:

@@ -51,11 +51,19 @@ FILES = files(config)
 RAW_SOURCES = raw_sources(config)
 WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if "images" in entry]
 ALIGNED = config.get("alignment", {})
+ASKED = config.get("answering", {})
 SCORED = grouped(config, "evaluation")
 SCORING_MODELS = config.get("evaluation", {}).get("models", [])
 PROBE_SETS = [CV_PROBES] if PROBES else []
 READERS = [name for name in SCORING_MODELS if MODELS[name].kind == "text"]
-ENCODERS = [name for name in SCORING_MODELS if MODELS[name].kind in encoder_kinds()]
+ANSWERERS = [
+    name for name in SCORING_MODELS if MODELS[name].kind.endswith("-answering")
+]
+ENCODERS = [
+    name
+    for name in SCORING_MODELS
+    if MODELS[name].kind in encoder_kinds() and name not in ANSWERERS
+]
 
 
 def code(script, *modules):
@@ -106,6 +114,15 @@ def images_where(encoders, names):
 def without_probes(names):
     """The data sets that hold pairs of caption and foil."""
     return [name for name in names if name not in PROBE_SETS]
+
+
+def files_of(model):
+    """Files of a model that lie here: its weights, regions and answers."""
+    spec = MODELS[model]
+    own = [
+        path for path in (spec.regions, spec.answers) if path and Path(path).exists()
+    ]
+    return [*weight_files(spec), *own]
 
 
 def weight_files_of(names):
@@ -185,6 +202,8 @@ wildcard_constraints:
     model="|".join(map(re.escape, MODELS)) or "none",
     reader="|".join(map(re.escape, READERS)) or "none",
     encoder="|".join(map(re.escape, ENCODERS)) or "none",
+    answerer="|".join(map(re.escape, ANSWERERS)) or "none",
+    asked="|".join(map(re.escape, ASKED)) or "none",
     aligned="|".join(map(re.escape, ALIGNED)) or "none",
     scored="|".join(map(re.escape, sum(config.get("groups", {}).values(), [])))
     or "none",

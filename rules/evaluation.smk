@@ -8,6 +8,8 @@ WITH_SCORES = [
     if not (dataset in PROBE_SETS and model in READERS)
 ]
 
+ANSWERED = [(model, name) for model in ANSWERERS for name in ASKED]
+
 
 rule mismatched:
     """Texts of images beside those of other images, as a data set."""
@@ -73,7 +75,7 @@ for GROUP, NAMES in SCORED.items():
         input:
             pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
             images=images_where(ENCODERS, NAMES),
-            weights=lambda wildcards: weight_files(MODELS[wildcards.encoder]),
+            weights=lambda wildcards: files_of(wildcards.encoder),
         output:
             scores=expand(
                 "<results>/evaluation/{{encoder}}/{dataset}.parquet", dataset=NAMES
@@ -102,12 +104,44 @@ for GROUP, NAMES in SCORED.items():
             "../workflow/scripts/align.py"
 
 
+rule answer:
+    """Answers to the questions of one data set by one encoder with an answering head."""
+    input:
+        rows=lambda wildcards: f"<results>/sources/{ASKED[wildcards.asked]['source']}.parquet",
+        images=lambda wildcards: raw_file(ASKED[wildcards.asked]["source"], "images"),
+        weights=lambda wildcards: files_of(wildcards.answerer),
+    output:
+        scores="<results>/evaluation/{answerer}/{asked}.parquet",
+        run="<results>/evaluation/{answerer}/{asked}.run.json",
+    log:
+        "<logs>/answer/{answerer}/{asked}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: 8
+    resources:
+        gpu=1,
+        mem_mb=6000,
+    params:
+        model=lambda wildcards: decisive(MODELS[wildcards.answerer]),
+        asked=lambda wildcards: ASKED[wildcards.asked],
+        profiles=study("profiles"),
+        seed=study("seed"),
+        code=lambda wildcards: code(
+            "answer.py", encoder_module(MODELS[wildcards.answerer].kind)
+        ),
+    script:
+        "../workflow/scripts/answer.py"
+
+
 rule metrics:
     """Every metric of every model on every data set, and the paired comparisons of models."""
     input:
         scores=[
             f"<results>/evaluation/{model}/{dataset}.parquet"
-            for model, dataset in WITH_SCORES
+            for model, dataset in [*WITH_SCORES, *ANSWERED]
+        ],
+        questions=[
+            f"<results>/sources/{entry['source']}.parquet" for entry in ASKED.values()
         ],
         probes=expand("<results>/benchmark/{dataset}.parquet", dataset=PROBE_SETS),
     output:
@@ -118,7 +152,8 @@ rule metrics:
     conda:
         "../envs/report.yaml"
     params:
-        runs=WITH_SCORES,
+        runs=[*WITH_SCORES, *ANSWERED],
+        asked=ASKED,
         averaged=[name for names in SCORED.values() for name in names if name in SETS],
         profiles=study("profiles"),
         resamples=study("reporting.resamples"),

@@ -12,8 +12,8 @@ from PIL import Image
 from waltz.core import parquet
 from waltz.core.errors import UserError
 from waltz.core.schema import EVALUATION
-from waltz.evaluation.answering import answer_rows, answered, questions
-from waltz.evaluation.answers import accuracy, agreement, plain, share, unreachable
+from waltz.evaluation.answering import answer_rows, answered
+from waltz.evaluation.answers import accuracy, agreement, plain, questions, share, unreachable
 from waltz.evaluation.metrics import Resampling
 from waltz.models.alignment import Aligned, align
 from waltz.models.encoders.kinds.ruler import Ruler

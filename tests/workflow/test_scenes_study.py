@@ -6,12 +6,14 @@ import shutil
 import signal
 import time
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 import annotation_platforms as platforms
+import tiny_encoders
 from waltz.cli_people import app as people
 from workflow_checkout import Checkout, checkout
 
@@ -307,3 +309,33 @@ def test_a_larger_budget_begins_with_the_values_of_the_smaller(copied):
     assert [row["asked"] for row in large if row["profile"] == "equations"] > [
         row["asked"] for row in small if row["profile"] == "equations"
     ]
+
+
+def test_an_answering_head_answers_from_stored_regions(copied):
+    folder = copied.folder
+    for part in tiny_encoders.build("lxmert-answering"):
+        part.save_pretrained(folder / "lxmert")
+    (folder / "answers.json").write_text(json.dumps(list(tiny_encoders.ANSWERS)))
+    (folder / "regions").mkdir()
+    generator = np.random.default_rng(0)
+    for image in set(pq.read_table(folder / "results/tiny/sources/vqa.parquet")["image"].to_pylist()):
+        corner, size = generator.random((5, 2)) * 100, generator.random((5, 2)) * 100 + 1
+        np.savez(
+            folder / f"regions/{image.rsplit('/', 1)[-1]}.npz",
+            features=generator.random((5, tiny_encoders.WIDTH), dtype=np.float32),
+            boxes=np.concatenate([corner, corner + size], axis=1).astype(np.float32),
+            size=np.array([256, 256]),
+        )
+    files = {"weights": "lxmert", "regions": "regions", "answers": "answers.json"}
+    copied.change("models.tiny-lxmert", {"kind": "lxmert-answering", **files})
+    copied.change("answering", {"vqa-questions": {"source": "vqa", "size": 20}})
+    copied.change("evaluation.models", ["scenes-clip", "tiny-lxmert"])
+    copied.change("attribution.models", ["scenes-clip"])
+    copied.snakemake("results/tiny/evaluation/metrics.parquet")
+    rows = pq.read_table(folder / "results/tiny/evaluation/tiny-lxmert/vqa-questions.parquet").to_pylist()
+    assert {row["prediction"] for row in rows} <= set(tiny_encoders.ANSWERS)
+    assert [row["error"] for row in rows] == [None] * 2 * 20
+    metrics = pq.read_table(folder / "results/tiny/evaluation/metrics.parquet").to_pylist()
+    answered = [row for row in metrics if row["metric"] == "accuracy" and row["dataset"] == "vqa-questions"]
+    assert [row["profile"] for row in answered] == ["equations", "published"]
+    assert all(row["n"] == 20 and 0 <= row["value"] <= 100 for row in answered)

@@ -1,4 +1,4 @@
-"""The shards of one data set's attributions put together, in the order of profile, item and role."""
+"""The shards of each data set's attributions put together, in the order of profile, item and role."""
 
 import json
 from pathlib import Path
@@ -10,9 +10,13 @@ from waltz.core.atomic import write_text
 from waltz.core.job import job
 from waltz.core.schema import ATTRIBUTION
 
+ORDER = [("profile", "ascending"), ("item_id", "ascending"), ("role", "ascending")]
+shards = snakemake.params.shards
+
 with job(snakemake.log[0]):
-    shards = [parquet.read(file, ATTRIBUTION) for file in snakemake.input.rows]
-    rows = pa.concat_tables(shards).sort_by([("profile", "ascending"), ("item_id", "ascending"), ("role", "ascending")])
-    parquet.write(snakemake.output.rows, rows, ATTRIBUTION)
-    records = [json.loads(Path(file).read_text(encoding="utf-8")) for file in snakemake.input.runs]
-    write_text(snakemake.output.run, json.dumps(records, indent=1, sort_keys=True) + "\n")
+    for number, (file, record) in enumerate(zip(snakemake.output.rows, snakemake.output.runs, strict=True)):
+        part = slice(number * shards, (number + 1) * shards)
+        rows = pa.concat_tables([parquet.read(shard, ATTRIBUTION) for shard in snakemake.input.rows[part]])
+        parquet.write(file, rows.sort_by(ORDER), ATTRIBUTION)
+        records = [json.loads(Path(run).read_text(encoding="utf-8")) for run in snakemake.input.runs[part]]
+        write_text(record, json.dumps(records, indent=1, sort_keys=True) + "\n")

@@ -39,6 +39,8 @@ FILTERS = {
 """Keys under `filters` of the models that each filter of an instrument asks."""
 ALIGNED = ("coco-captions", "vqa", "gqa")
 """Formats of sources whose texts can be set beside other images (`alignment`)."""
+ASKED = ("vqa", "gqa")
+"""Formats of sources whose questions can be answered (`answering`)."""
 PROBES = "cv-probes"
 """Name of the data set that `cv_probes` builds."""
 FILTER_MODELS = frozenset(key for keys in FILTERS.values() for key in keys)
@@ -178,12 +180,14 @@ def _check_groups(config: Mapping[str, Any]) -> None:
             if name in first:
                 raise UserError(f"study file: groups.{group}: {name!r} stands in groups.{first[name]} as well")
             first[name] = group
-    taken = {**datasets(config), **instruments(config), PROBES: {}}
-    for name, entry in config.get("alignment", {}).items():
-        place = f"study file: alignment.{name}"
-        _check_source(config, place, entry["source"], *ALIGNED)
-        if name in taken:
-            raise UserError(f"{place}: another data set is called so; rename it")
+    taken = {*datasets(config), *instruments(config), PROBES}
+    for key, formats in (("alignment", ALIGNED), ("answering", ASKED)):
+        for name, entry in config.get(key, {}).items():
+            place = f"study file: {key}.{name}"
+            _check_source(config, place, entry["source"], *formats)
+            if name in taken:
+                raise UserError(f"{place}: another data set is called so; rename it")
+            taken.add(name)
     if "attribution" in config and "evaluation" not in config:
         raise UserError("study file: evaluation is missing: attribution takes its items from those that are scored")
 

@@ -4,54 +4,20 @@ The predicted answer is the one with the highest logit, its probability the soft
 MM-SHAP explains. How right it is: `evaluation.answers`.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from waltz.core.sampling import sample
 from waltz.evaluation.answers import SETTING, plain
 from waltz.models.alignment import Aligned, Pair, align, the_answer
 from waltz.models.batches import Done, nothing
 from waltz.models.encoders.encoder import Encoder
+from waltz.models.regions import picture
 from waltz.sources.images import ImageSource, load_image
-from waltz.sources.selection import published
 
 ROLE = "answer"
 
 Row = Mapping[str, Any]
-
-
-def questions(
-    name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
-) -> tuple[list[dict[str, Any]], Counter[str]]:
-    """The questions to ask.
-
-    Args:
-        name: Name of the data set.
-        rows: All rows of a source, of the layout `QUESTIONS`, in file order.
-        n: How many; None takes all, and a smaller source is taken whole.
-        seed: Seed of the sample.
-        choice: One of `sources.selection.PUBLISHED`, to take the rows of the published runs (all usable ones of the
-            first n drawn).
-    Returns:
-        Rows of item_id, image, question, answer and answers, and the rows that cannot be used, counted by reason.
-    """
-    unusable: Counter[str] = Counter()
-    usable: dict[str, Row] = {}
-    for row in rows:
-        if row["rejected"] is not None or row["answer"] is None:
-            unusable[row["rejected"] or "the answer is withheld"] += 1
-        else:
-            usable[row["source_id"]] = row
-    if choice is None:
-        ids = sample(list(usable), None if n is None else min(n, len(usable)), seed)
-    else:
-        ids = [source_id for source_id in published(choice, rows, n) if source_id in usable]
-    columns = ("image", "question", "answer", "answers")
-    asked = [{"item_id": f"{name}:{place}", **{key: usable[place][key] for key in columns}} for place in ids]
-    return asked, unusable
 
 
 def answered(
@@ -67,7 +33,14 @@ def answered(
         done: Told the number of questions that each block finished.
     """
     asked = [(item["image"], item["question"]) for item in items]
-    return align(encoder, asked, partial(load_image, images), stored, done, the_answer)
+    return align(
+        encoder,
+        asked,
+        lambda name: picture(encoder, name, lambda: load_image(images, name)),
+        stored,
+        done,
+        the_answer,
+    )
 
 
 def answer_rows(

@@ -8,13 +8,16 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from waltz.core.measure import Measure, interval, resample
+from waltz.core.sampling import sample
 from waltz.evaluation.metrics import Resampling, Sampled
+from waltz.sources.selection import published
 
 SETTING = "answering"
 ENOUGH = 3
@@ -109,3 +112,34 @@ def normal(answer: str) -> str:
     words = [word.strip("_") for word in WORDS.findall(re.sub("['’]", "", answer.casefold()))]
     kept = [DIGITS.get(word, word) for word in words if word]
     return " ".join([word for word in kept if word not in ARTICLES] or kept)
+
+
+def questions(
+    name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
+) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """The questions to ask.
+
+    Args:
+        name: Name of the data set.
+        rows: All rows of a source, of the layout `QUESTIONS`, in file order.
+        n: How many; None takes all, and a smaller source is taken whole.
+        seed: Seed of the sample.
+        choice: One of `sources.selection.PUBLISHED`, to take the rows of the published runs (all usable ones of the
+            first n drawn).
+    Returns:
+        Rows of item_id, image, question, answer and answers, and the rows that cannot be used, counted by reason.
+    """
+    unusable: Counter[str] = Counter()
+    usable: dict[str, Row] = {}
+    for row in rows:
+        if row["rejected"] is not None or row["answer"] is None:
+            unusable[row["rejected"] or "the answer is withheld"] += 1
+        else:
+            usable[row["source_id"]] = row
+    if choice is None:
+        ids = sample(list(usable), None if n is None else min(n, len(usable)), seed)
+    else:
+        ids = [source_id for source_id in published(choice, rows, n) if source_id in usable]
+    columns = ("image", "question", "answer", "answers")
+    asked = [{"item_id": f"{name}:{place}", **{key: usable[place][key] for key in columns}} for place in ids]
+    return asked, unusable

@@ -103,7 +103,7 @@ def open_rows(
 
     Args:
         examinee: Who is asked.
-        items: Rows that `answering.questions` chose.
+        items: Rows that `answers.questions` chose.
         dataset: Name of the data set.
         voice: How the model is spoken to.
         saying: How answers and chains of thought are made.

@@ -27,7 +27,7 @@ def put(items: Sequence[Row], dataset: str) -> list[Question]:
     """Questions of items, with the items' own ids.
 
     Args:
-        items: Rows that `answering.questions` chose.
+        items: Rows that `answers.questions` chose.
         dataset: Name of the data set in the study.
     """
     rows = [{**item, "source": dataset, "source_id": item["item_id"], "rejected": None} for item in items]

@@ -35,7 +35,7 @@ def metric_rows(
         how: How intervals are made.
         averaged: Data sets that make up the row `average`; none gives no such row.
         probes: Items of CV-Probes, of the layout `CONDITIONS`.
-        asked: Questions of data sets that were answered, as `answering.questions` gives them.
+        asked: Questions of data sets that were answered, as `answers.questions` gives them.
     Returns:
         Rows of profile, model, dataset, setting (those of the rows, or the form of CV-Probes), metric and the fields
         of a measure.

@@ -41,6 +41,7 @@ def multimodality_tables(files: Multimodality) -> list[PlainTable]:
     metrics = parquet.read(files.metrics, METRICS).to_pylist()
     tables = [
         *metrics_tables([row for row in metrics if row["metric"] in PAIRED and ":" not in row["dataset"]]),
+        *answer_tables([row for row in metrics if row["metric"] == "accuracy" and ":" not in row["dataset"]]),
         *probes_tables([row for row in metrics if ":" in row["dataset"]]),
         *comparison_tables(parquet.read(files.comparisons, COMPARISONS).to_pylist()),
     ]
@@ -73,6 +74,24 @@ def metrics_tables(rows: Sequence[Row]) -> list[PlainTable]:
             tuple(_reasons(of)),
         )
         for profile, of in _groups(rows, "profile").items()
+    ]
+
+
+def answer_tables(rows: Sequence[Row]) -> list[PlainTable]:
+    """Accuracy of answers, a row a profile, data set and model."""
+    if not rows:
+        return []
+    return [
+        PlainTable(
+            "answers",
+            "Questions answered",
+            "Percent of answers that are the gold one, with intervals over images.",
+            ("profile", "data set", "model", "n", "accuracy"),
+            tuple(
+                (row["profile"], row["dataset"], row["model"], str(row["n"]), row["reason"] or _short(row))
+                for row in rows
+            ),
+        )
     ]
 
 
