@@ -1,0 +1,88 @@
+from waltz.reporting.multimodality import (
+    answer_tables,
+    companion_tables,
+    comparison_tables,
+    metrics_tables,
+    probes_tables,
+    share_tables,
+    verb_tables,
+)
+
+
+def cell(metric, value=50.0, **changes):
+    names = {"model": "clip", "dataset": "existence", "profile": "equations", "setting": "alignment"}
+    interval = (
+        {"ci_low": 40.0, "ci_high": 60.0, "reason": None} if value is not None else {"ci_low": None, "ci_high": None}
+    )
+    return {**names, "metric": metric, "value": value, "n": 9, **interval, **changes}
+
+
+def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
+    without = {"value": None, "reason": "not applicable: no probability"}
+    (table,) = metrics_tables([cell("acc_r"), cell("p_c", **without), cell("p_f", **without)])
+    assert table.rows == (("existence", "clip", "9", "50.0 [40.0, 60.0]", "", "–", "–", "", ""),)
+    assert table.remarks == ("clip: not applicable: no probability",)
+
+
+def test_conditions_of_probes_are_columns():
+    rows = [
+        cell("accuracy", dataset="cv-probes:+img+cap", setting="original"),
+        cell("acc_r", dataset="cv-probes:images", setting="original"),
+    ]
+    (table,) = probes_tables(rows)
+    assert table.header == ("form", "model", "+img+cap accuracy", "images acc_r")
+    assert table.rows[0][:2] == ("original", "clip")
+
+
+def test_comparisons_show_what_differs_and_count_all():
+    row = {
+        "profile": "equations",
+        "dataset": "existence",
+        "metric": "acc_r",
+        "model_a": "clip",
+        "model_b": "ruler",
+        "difference": 20.0,
+        "ci_low": 5.0,
+        "ci_high": 35.0,
+        "p_holm": 0.01,
+        "n": 9,
+    }
+    (table,) = comparison_tables([row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}])
+    assert table.rows == (("existence", "clip", "ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),)
+    assert table.note.startswith("1 of 2")
+
+
+def test_items_without_a_share_are_told():
+    row = {
+        **cell("", dataset="existence"),
+        "role": "foil",
+        "sd": 3.0,
+        "standard_error": None,
+        "mm_skew": "balanced",
+        "rho": None,
+        "missing": [{"reason": "too long", "count": 2}],
+    }
+    (table,) = share_tables([row])
+    assert table.rows == (("existence", "clip", "foil", "9", "50.0 [40.0, 60.0]", "3.0", "", "balanced", ""),)
+    assert table.remarks == ("existence, clip, foil: 2 without a T-SHAP: too long",)
+
+
+def test_companions_are_those_of_the_definitions():
+    rows = [cell("acc_r", setting="without text"), cell("emap", setting="pairs"), cell("emap", profile="published")]
+    (table,) = companion_tables(rows)
+    assert table.header == ("data set", "model", "acc_r without text", "EMAP")
+    assert companion_tables([cell("acc_r")]) == []
+
+
+def test_cells_of_the_verb_without_items_are_left_out():
+    condition = {"dataset": "cv-probes:+img+cap", "setting": "match"}
+    empty = {"value": None, "n": 0, "reason": "none"}
+    rows = [cell("verb_shap", 0.1234, **condition), cell("verb_shap", **{**condition, "setting": "non-match", **empty})]
+    (table,) = verb_tables(rows)
+    assert table.rows == (("clip", "+img+cap", "match", "9", "0.123 [40.000, 60.000]", "", ""),)
+
+
+def test_answers_have_a_table_where_there_are_some():
+    assert answer_tables([]) == []
+    (table,) = answer_tables([cell("accuracy", dataset="vqa")])
+    assert table.rows == (("equations", "vqa", "clip", "9", "50.0 [40.0, 60.0]"),)
