@@ -24,6 +24,12 @@ def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
     assert table.remarks == ("clip: not applicable: no probability",)
 
 
+def test_models_stand_below_each_other_data_set_by_data_set():
+    rows = [cell("acc_r", model=model, dataset=dataset) for model in ("clip", "ruler") for dataset in ("one", "two")]
+    (table,) = metrics_tables(rows)
+    assert [row[:2] for row in table.rows] == [("one", "clip"), ("one", "ruler"), ("two", "clip"), ("two", "ruler")]
+
+
 def test_conditions_of_probes_are_columns():
     rows = [
         cell("accuracy", dataset="cv-probes:+img+cap", setting="original"),

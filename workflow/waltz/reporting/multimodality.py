@@ -69,7 +69,7 @@ def metrics_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     str(max(cell["n"] for cell in cells.values())),
                     *(_short(cells.get(metric)) for metric in HEADINGS),
                 )
-                for (dataset, model), cells in _by(of, ("dataset", "model"), "metric").items()
+                for (dataset, model), cells in _by(_in_turn(of), ("dataset", "model"), "metric").items()
             ),
             tuple(_reasons(of)),
         )
@@ -169,7 +169,7 @@ def share_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     row["mm_skew"] or "",
                     _number(row["rho"], 2),
                 )
-                for row in of
+                for row in _in_turn(of)
             ),
             tuple(
                 f"{row['dataset']}, {row['model']}, {row['role']}: {entry['count']} without a T-SHAP: {entry['reason']}"
@@ -236,6 +236,11 @@ def verb_tables(rows: Sequence[Row]) -> list[PlainTable]:
         )
         for profile, of in _groups(rows, "profile").items()
     ]
+
+
+def _in_turn(rows: Sequence[Row]) -> list[Row]:
+    """Rows data set by data set, so that models stand below each other."""
+    return [row for of in _groups(rows, "dataset").values() for row in of]
 
 
 def _groups(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
