@@ -35,7 +35,7 @@ def attributed(
     """Rows of the attribution layout: every text of every item.
 
     A finished item is found again by its content, the model and the settings; the values of its coalitions are found
-    again whatever the budget, so that a larger one begins where a smaller one ended.
+    again whatever the number of evaluations, so that a larger one begins where a smaller one ended.
 
     Args:
         encoder: A loaded encoder.
@@ -79,7 +79,8 @@ def _item(
     key = store.key(**content, settings=asdict(settings))
     found = store.load_json(stored, key)
     if found is None:
-        coalitions = store.key(**content, profile=settings.profile)
+        # Other estimators ask other coalitions together, and what is computed together can differ in its last digits.
+        coalitions = store.key(**content, profile=settings.profile, estimator=settings.estimator, seed=settings.seed)
         known = [_known(store.load(stored, f"{coalitions}-{index}")) for index in range(len(said))]
         try:
             attributions = attribute(encoder, image, list(said.values()), settings, known)
