@@ -1,18 +1,17 @@
 """How much vision, and how much text, does a vision-language model use? The library behind the workflow."""
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import Any
 
-if TYPE_CHECKING:
-    from waltz.one_sample import explain
-
-__all__ = ["explain"]
 __version__ = "0.1.0"
+
+LATER = {"explain": "waltz.one_sample"}
+"""Names that are imported when they are first asked for: torch and transformers take seconds. They are named here and
+not imported, so that no rule's digest takes in what they stand on."""
 
 
 def __getattr__(name: str) -> Any:
-    """`explain`, imported when it is first asked for, because torch and transformers take seconds."""
-    if name == "explain":
-        from waltz.one_sample import explain
-
-        return explain
+    """A name of `LATER`."""
+    if name in LATER:
+        return getattr(importlib.import_module(LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,7 +54,9 @@ RECIPES = {
     "causal-lm": Recipe("text-only baseline", (Cycle(9000, 900, 104),)),
     "clip": Recipe("encoder, contrastive", (Cycle(14000, 2400, 105),)),
     "matcher": Recipe("encoder with a matching head", (Cycle(7000, 1000, 106),)),
-    "llava": Recipe("decoder", (Cycle(7000, 1200, 107), Cycle(5000, 560, 113), Cycle(6000, 1000, 114))),
+    "llava": Recipe(
+        "decoder", (Cycle(7000, 1200, 107), Cycle(5000, 560, 113), Cycle(6000, 1000, 114), Cycle(7000, 1000, 115))
+    ),
 }
 """By name."""
 
