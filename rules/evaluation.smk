@@ -1,11 +1,15 @@
 """Stage evaluation: what each model makes of each text, a job for one model and one group of data sets."""
 
+SCORABLE = {
+    group: scorable_among(names)
+    for group, names in SCORED.items()
+    if scorable_among(names)
+}
 WITH_SCORES = [
     (model, dataset)
-    for names in SCORED.values()
+    for names in SCORABLE.values()
     for model in [*READERS, *ENCODERS]
-    for dataset in names
-    if not (dataset in PROBE_SETS and model in READERS)
+    for dataset in (pairs_among(names) if model in READERS else names)
 ]
 
 ANSWERED = [(model, name) for model in ANSWERERS for name in ASKED]
@@ -31,24 +35,24 @@ rule mismatched:
         "../workflow/scripts/mismatched.py"
 
 
-for GROUP, NAMES in SCORED.items():
+for GROUP, NAMES in SCORABLE.items():
 
     rule:
         name:
             f"perplexity_{GROUP}"
         input:
             pairs=expand(
-                "<results>/benchmark/{dataset}.parquet", dataset=without_probes(NAMES)
+                "<results>/benchmark/{dataset}.parquet", dataset=pairs_among(NAMES)
             ),
             weights=lambda wildcards: weight_files(MODELS[wildcards.reader]),
         output:
             scores=expand(
                 "<results>/evaluation/{{reader}}/{dataset}.parquet",
-                dataset=without_probes(NAMES),
+                dataset=pairs_among(NAMES),
             ),
             runs=expand(
                 "<results>/evaluation/{{reader}}/{dataset}.run.json",
-                dataset=without_probes(NAMES),
+                dataset=pairs_among(NAMES),
             ),
         log:
             f"<logs>/perplexity/{{reader}}/{GROUP}.log",

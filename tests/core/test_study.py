@@ -116,6 +116,7 @@ def test_a_misspelt_study_is_named_with_the_nearest():
         ("filters.nli", "scenes-nl", r"filters.nli: nothing is called 'scenes-nl' \(did you mean 'scenes-nli'\?\)"),
         ("proposals.verbs", "bert", "proposals.verbs: nothing is called 'bert'"),
         ("benchmark.annotations", {"actions": "a.csv"}, "benchmark.annotations: nothing is called 'actions'"),
+        ("attribution.estimator", "permutations", "'permutations' is not one of .*did you mean 'permutation'"),
         ("instruments.relations.filters", ["fluency"], "'fluency' is not one of"),
         ("instruments.plurality.cap", "flat", "instruments.plurality.cap"),
         ("cv_probes.image", 5, r"cv_probes: unknown key 'image' \(did you mean 'images'\?\)"),

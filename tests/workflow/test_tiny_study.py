@@ -9,7 +9,8 @@ import time
 import pytest
 
 from waltz.core import parquet
-from waltz.core.schema import BENCHMARK, EVALUATION
+from waltz.core.model_schema import EVALUATION
+from waltz.core.schema import BENCHMARK
 
 ALL = {
     "fetch",

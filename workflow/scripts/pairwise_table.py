@@ -2,7 +2,7 @@
 
 from waltz.core import parquet
 from waltz.core.job import job
-from waltz.core.schema import EVALUATION
+from waltz.core.model_schema import EVALUATION
 from waltz.evaluation.metrics import Resampling
 from waltz.reporting.declarations import PAIRWISE
 from waltz.reporting.output import write_table

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from waltz.core import parquet
-from waltz.core.schema import COMPARISONS, METRICS, SHARES
+from waltz.core.model_schema import COMPARISONS, METRICS, SHARES
 from waltz.evaluation.metrics import METRICS as PAIRED
 from waltz.reporting.construction import PlainTable, Row, share_text
 

@@ -14,7 +14,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models import checkpoints
 from waltz.models.decoders import language, network, prompts
-from waltz.models.decoders.decoder import PLAIN, Layout, Loading, Picture, Prompt, Sampling, Turn
+from waltz.models.decoders.decoder import Layout, Picture, Prompt, Sampling, Turn
 from waltz.models.decoders.generation import generated
 from waltz.models.decoders.loading import arguments, placed
 from waltz.models.decoders.network import Network
@@ -149,16 +149,16 @@ class Vision:
         return torch.arange(ids.shape[1], device=self.device)
 
 
-def load(spec: ModelSpec, device: Device, loading: Loading = PLAIN) -> Vision:
+def load(spec: ModelSpec, device: Device) -> Vision:
     """Load a model that sees by hub id or folder.
 
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network; or the family is not known here.
     """
     model, processor = checkpoints.load(
-        spec, transformers.AutoModelForImageTextToText, reader=transformers.AutoProcessor, **arguments(spec, loading)
+        spec, transformers.AutoModelForImageTextToText, reader=transformers.AutoProcessor, **arguments(spec)
     )
-    return adopt(spec, placed(model, device, loading), processor, device.name)
+    return adopt(spec, placed(model, device, spec), processor, device.name)
 
 
 @torch.inference_mode()
