@@ -24,6 +24,7 @@ include: "rules/filters.smk"
 include: "rules/benchmark.smk"
 include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
+include: "rules/decoding.smk"
 include: "rules/attribution.smk"
 include: "rules/reporting.smk"
 
