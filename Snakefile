@@ -26,6 +26,7 @@ include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
 include: "rules/attribution.smk"
 include: "rules/reporting.smk"
+include: "rules/figures.smk"
 
 
 localrules:
@@ -50,3 +51,5 @@ rule figures:
     input:
         FIGURES["svg"],
         FIGURES["png"],
+        CHART_FILES["svg"],
+        CHART_FILES["png"],

@@ -1,8 +1,14 @@
+from pathlib import Path
+
 from matplotlib.colors import to_hex
 
-from waltz.reporting.charts import BARE, MARKS, Chart, draw, shown
+from waltz.reporting.chart_declarations import CHARTS, Chart
+from waltz.reporting.charts import BARE, MARKS, draw, shown
 from waltz.reporting.figures import save
+from waltz.reporting.published import read_published
 from waltz.reporting.tables import Cell
+
+PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
 
 CHART = Chart("f", "F", ("t",), "metric", "dataset", "model", keep={"metric": ("b", "a"), "setting": ("",)})
 
@@ -64,3 +70,17 @@ def test_the_same_cells_give_the_same_bytes_and_no_cells_a_figure(tmp_path):
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "other.svg").read_bytes()
     empty = draw(CHART, [], "published", lambda field, name: name)
     assert any("no cell" in text.get_text() for text in empty.texts)
+
+
+def test_every_chart_has_printed_numbers_to_show():
+    for chart in CHARTS:
+        printed = [
+            Cell(table, "published", *key, None, 0, None, None, float(one.value), None, "", "")
+            for table in chart.tables
+            for key, one in read_published(PUBLISHED / f"{table}.csv").items()
+            if one.value.replace(".", "").replace("-", "").isdigit()
+        ]
+        found = shown(chart, printed, "published")
+        kept = {name: {getattr(cell, name) for cell in found} for name in chart.keep}
+        assert {cell.table for cell in found} == set(chart.tables), chart.id
+        assert all(len(kept[name]) > 1 or len(values) == 1 for name, values in chart.keep.items()), chart.id

@@ -4,14 +4,14 @@ A chart shows nothing that is not in a table's CSV. Series are told apart by sha
 colours and colour-blind readers keep them apart.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from waltz.reporting.chart_declarations import Chart
 from waltz.reporting.figures import STYLE
 from waltz.reporting.tables import Cell
 
@@ -24,33 +24,6 @@ COLUMNS = 4
 """Most panels side by side."""
 BARE = "random"
 """Printed rows that name chance, which is no system."""
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One chart, by the fields of table cells.
-
-    Attributes:
-        id: Id of the printed figure.
-        title: What it shows, in one line.
-        tables: Ids of the tables whose cells it shows.
-        panels: Field that names a panel.
-        along: Field whose values stand one below the other in each panel.
-        series: Field that marks tell apart.
-        keep: By field, the values that are shown, in order; all of them where a field is not named.
-        unit: What the axis measures.
-        note: What a reader must know beside it.
-    """
-
-    id: str
-    title: str
-    tables: tuple[str, ...]
-    panels: str
-    along: str
-    series: str
-    keep: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unit: str = "percent"
-    note: str = ""
 
 
 def shown(chart: Chart, cells: Sequence[Cell], profile: str) -> list[Cell]:
