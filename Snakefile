@@ -27,6 +27,7 @@ include: "rules/evaluation.smk"
 include: "rules/decoding.smk"
 include: "rules/attribution.smk"
 include: "rules/reporting.smk"
+include: "rules/figures.smk"
 
 
 localrules:
@@ -51,3 +52,5 @@ rule figures:
     input:
         FIGURES["svg"],
         FIGURES["png"],
+        CHART_FILES["svg"],
+        CHART_FILES["png"],
