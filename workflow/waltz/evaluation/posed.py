@@ -5,7 +5,7 @@ about text alone.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from waltz.models.decoders.decoder import Decoder
 from waltz.models.decoders.language import Language
 from waltz.sources.layouts import QUESTIONS, TEXTS
 
+IMAGES = 32
+"""Images all of whose questions are asked before those of others."""
 PROMPTS = {"pairs": (7, 6), "open": (1, 2), "choice": (1, 2)}
 """Prompts that an item of each form takes at once, and those that a chain of thought adds."""
 
@@ -103,7 +105,7 @@ def posed(
 
 
 def posed_rows(examinee: Examinee, asked: Posed, voice: Voice, saying: Saying) -> list[dict[str, Any]]:
-    """Rows of the evaluation layout, every setting of the data set's form.
+    """Rows of the evaluation layout, setting by setting in the order of the items.
 
     Args:
         examinee: Who is asked.
@@ -111,11 +113,27 @@ def posed_rows(examinee: Examinee, asked: Posed, voice: Voice, saying: Saying) -
         voice: How the model is spoken to.
         saying: How it says what is more than a label.
     """
-    if asked.form == "pairs":
-        return benchmark_rows(examinee, asked.items, asked.dataset, voice, dict(asked.orders), saying)
-    if asked.form == "open":
-        return open_rows(examinee, asked.items, asked.dataset, voice, saying)
-    return labelled_rows(examinee, asked.questions, voice, saying)
+    if asked.form == "choice":
+        return labelled_rows(examinee, asked.questions, voice, saying)
+    found: list[dict[str, Any]] = []
+    for items in _by_image(asked.items):
+        if asked.form == "pairs":
+            found += benchmark_rows(examinee, items, asked.dataset, voice, dict(asked.orders), saying)
+        else:
+            found += open_rows(examinee, items, asked.dataset, voice, saying)
+    places = {item["item_id"]: place for place, item in enumerate(asked.items)}
+    settings = list(dict.fromkeys(row["setting"] for row in found))
+    return sorted(found, key=lambda row: (settings.index(row["setting"]), places[row["item_id"]]))
+
+
+def _by_image(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The items of some images at a time, so that an image is opened and looked at once."""
+    of: dict[str, list[Mapping[str, Any]]] = {}
+    for item in items:
+        of.setdefault(item["image"], []).append(item)
+    groups = list(of.values())
+    for first in range(0, len(groups), IMAGES):
+        yield [item for group in groups[first : first + IMAGES] for item in group]
 
 
 def voice_of(decoder: Decoder, profile: str) -> Voice:
