@@ -53,3 +53,4 @@ rule figures:
         FIGURES["png"],
         CHART_FILES["svg"],
         CHART_FILES["png"],
+        SAMPLES,
