@@ -25,6 +25,7 @@ include: "rules/benchmark.smk"
 include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
 include: "rules/attribution.smk"
+include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
 
 
@@ -44,6 +45,7 @@ rule all:
 rule tables:
     input:
         TABLES,
+        "<results>/reporting/tables/reproduction.csv",
 
 
 rule figures:

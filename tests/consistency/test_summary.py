@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from waltz.consistency.rescaling import SETTINGS
 from waltz.consistency.summary import Run, correlation_rows, metric_rows
 from waltz.consistency.tests import TESTS
 from waltz.core import parquet
@@ -46,8 +47,6 @@ def one(tests=(), cc_shap=(), edits=()):
 
 
 def test_every_test_has_the_setting_that_print_puts_it_in():
-    from waltz.consistency.summary import SETTINGS
-
     assert set(SETTINGS) == set(TESTS)
     with (PUBLISHED / "thesis-5.2.csv").open(encoding="utf-8") as file:
         printed = {(row["metric"], row["setting"]) for row in csv.DictReader(file)}

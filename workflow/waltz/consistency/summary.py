@@ -7,28 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from waltz.consistency.aggregates import correlation, over_seeds, rescaled
+from waltz.consistency.aggregates import correlation, over_seeds
 from waltz.consistency.edited_contributions import Moved, claim
+from waltz.consistency.rescaling import CC_SHAPS, POST_HOC, SETTINGS, rescaled
 from waltz.core.errors import UserError
 from waltz.core.measure import Measure, Resamples, interval, resample
 from waltz.evaluation.metrics import Resampling, Sampled
 
 Row = Mapping[str, Any]
 
-POST_HOC, COT = "post-hoc", "cot"
-"""Settings of print: the model answers and explains afterwards, or answers behind a chain of thought."""
-SETTINGS = {
-    "counterfactual_edits": POST_HOC,
-    "input_from_explanation": POST_HOC,
-    "biasing_features": COT,
-    "early_answering": COT,
-    "filler_tokens": COT,
-    "adding_mistakes": COT,
-    "paraphrasing": COT,
-}
-"""Setting of each test."""
-CC_SHAPS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
-"""Metric of CC-SHAP by setting."""
 COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
 """Columns beside CC-SHAP's value that are averaged as `cc_shap_posthoc:kl` and the like."""
 AVERAGE, RESCALED = "average", "rescaled_average"
@@ -268,8 +255,10 @@ def _edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[s
     if not rows:
         return
     nowhere = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-    columns = ("answer", "explanation", "inserted_answer", "inserted_explanation")
-    items = [Moved(*(row[name] for name in columns), nowhere, row["error"] or row["reason"]) for row in rows]
+    items = [
+        Moved(row["answer"], row["explanation"], row["inserted_answer"], row["inserted_explanation"], nowhere)
+        for row in rows
+    ]
     clusters = [str(row["item_id"] if row["image"] is None else row["image"]) for row in rows]
     found = claim(items, clusters, label, how)
     yield "edits:answer", found.answer
@@ -283,6 +272,6 @@ def _edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[s
             found.difference.reason or f"undecided: the interval over {n} items allows either, or too few were edited"
         )
         yield "edits:claim", Measure(None, n, reason=reason)
-    for column in columns[2:]:
+    for column in ("inserted_answer", "inserted_explanation"):
         shares = [_number(row, row[column]) for row in rows]
         yield f"edits:{column}", _over_seeds(shares, label, how)[0].measure
