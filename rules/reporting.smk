@@ -84,7 +84,11 @@ def kind_of(name):
 
 def measured(table, files):
     """The files behind a table, by kind, of those that the study has."""
-    return {kind: files[kind] for kind in DECLARED[table].files if files.get(kind)}
+    kinds = {kind: files[kind] for kind in DECLARED[table].files if files.get(kind)}
+    if "samples" in kinds:
+        shown = [name for name in DECLARED[table].samples if name in SETS]
+        kinds["samples"] = [f"<results>/benchmark/{name}.parquet" for name in shown]
+    return kinds
 
 
 def runs_behind(table):

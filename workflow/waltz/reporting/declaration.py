@@ -48,6 +48,7 @@ class Declaration:
         needs: Kinds of files that these are made from, beside those that `sources` names.
         aliases: Models of ours that a printed model id means in this table, the first that was run.
         datasets: Data sets of ours by printed data set, or data set and setting; the same name is tried as well.
+        samples: Data sets whose items it shows.
         others: Whether models that print has not get rows.
         ragged: Whether each printed model has cells of its own, and no others.
         reasons: Why a printed cell has no number of ours, by printed model or metric, where that is known beforehand.
@@ -69,6 +70,7 @@ class Declaration:
     needs: tuple[str, ...] = ()
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     datasets: Mapping[str | tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    samples: tuple[str, ...] = ()
     others: bool = True
     ragged: bool = False
     reasons: Mapping[str, str] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from waltz.attribution.t_shap import skew
 from waltz.consistency.rescaling import CC_SHAPS, SETTINGS, rescaled
 from waltz.core.measure import Measure
 from waltz.reporting.declaration import AVERAGE, DERIVED, ENCODER, VISION, Declaration
-from waltz.reporting.declared.construction import PIECES, SAMPLED
+from waltz.reporting.declared.construction import PIECES
 from waltz.reporting.joining import RANDOM, Study
 from waltz.reporting.numbers import Number, Numbers, words
 from waltz.reporting.published import Key, Printed
@@ -96,10 +96,9 @@ def _pieces(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study:
 
 def _samples(declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str, ___: Study) -> Numbers:
     """Items of the instruments of the table's piece."""
-    names = PIECES[SAMPLED[declaration.id.removeprefix("thesis-")]]
     return {
         (DERIVED, metric, model, dataset, setting): number
-        for name in names
+        for name in declaration.samples
         for (source, metric, model, dataset, setting), number in numbers.items()
         if source == "samples" and dataset == name
     }

@@ -1,6 +1,6 @@
 """A table's cells in rows and columns, as print lays them out, with what marks each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltz.reporting.declaration import Declaration
@@ -80,9 +80,9 @@ def grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
     general = dict.fromkeys(cell.reason for cell in cells if cell.reason in EVERYWHERE and cell.reason not in numbers)
     return Grid(
         corner=tuple({"dataset": "data set", **declaration.names}.get(name, name) for name in declaration.rows),
-        columns=tuple(_named(above, column, {}) for column in columns),
+        columns=tuple(_named(above, column) for column in columns),
         rows=tuple(
-            (_named(declaration.rows, row, chances), tuple(placed.get((row, column)) for column in columns))
+            (_named(declaration.rows, row, chances.get(row)), tuple(placed.get((row, column)) for column in columns))
             for row in rows
         ),
         notes=tuple((reason, counts[reason]) for reason in numbers),
@@ -90,19 +90,21 @@ def grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
     )
 
 
-def _without_chances(declaration: Declaration, cells: Sequence[Cell]) -> tuple[list[Cell], dict[str, float | None]]:
-    """Cells without those of guessing, unless these fill a row; and guessing's number by metric where it is one."""
+def _without_chances(
+    declaration: Declaration, cells: Sequence[Cell]
+) -> tuple[list[Cell], dict[tuple[str, ...], float | None]]:
+    """Cells without those of guessing, unless these fill a row; and guessing's number by row where it is one."""
     guessed = [cell for cell in cells if cell.model == RANDOM]
     others = [cell for cell in cells if cell.model != RANDOM]
-    full = {_column(declaration, cell) for cell in others} <= {_column(declaration, cell) for cell in guessed}
-    if declaration.columns != "model" and guessed and full:
+    needed = {_column(declaration, cell) for cell in others if cell.metric not in declaration.beside}
+    if declaration.columns != "model" and guessed and needed <= {_column(declaration, cell) for cell in guessed}:
         return list(cells), {}
-    chances: dict[str, float | None] = {}
+    chances: dict[tuple[str, ...], float | None] = {}
     for cell in others:
         style = STYLES.get(cell.metric)
         if style is not None and style.chance and cell.chance is not None:
-            known = chances.setdefault(cell.metric, cell.chance)
-            chances[cell.metric] = cell.chance if known == cell.chance else None
+            row = _row(declaration, cell)
+            chances[row] = cell.chance if chances.setdefault(row, cell.chance) == cell.chance else None
     return others, chances
 
 
@@ -133,13 +135,12 @@ def _in_order(
     return sorted(places, key=places.__getitem__)
 
 
-def _named(fields: Sequence[str], names: Sequence[str], chances: Mapping[str, float | None]) -> tuple[str, ...]:
-    shown = []
-    for field, name in zip(fields, names, strict=True):
-        chance = chances.get(name) if field == "metric" else None
-        guess = "" if chance is None else f" (chance {chance:g})"
-        shown.append(f"{heading(name)}{guess}" if field == "metric" else name.removeprefix(PROBES))
-    return tuple(shown)
+def _named(fields: Sequence[str], names: Sequence[str], chance: float | None = None) -> tuple[str, ...]:
+    guess = "" if chance is None else f" (chance {chance:g})"
+    return tuple(
+        f"{heading(name)}{guess}" if field == "metric" else name.removeprefix(PROBES)
+        for field, name in zip(fields, names, strict=True)
+    )
 
 
 def _best(cells: Sequence[Cell]) -> set[Cell]:

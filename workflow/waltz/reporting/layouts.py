@@ -1,7 +1,7 @@
 """Tables to be read: Markdown and HTML of tidy cells; LaTeX is in `latex`."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from waltz.reporting.declaration import Declaration
 from waltz.reporting.grid import Grid, Marked, grid
@@ -151,8 +151,8 @@ def _classes(marked: Marked) -> str:
 
 def _markdown_grid(laid: Grid) -> str:
     names = [*laid.corner, *(" ".join(filter(None, column)) for column in laid.columns)]
-    lines = [_line(names), _line(["---"] * len(names))]
-    lines += [_line([*row, *map(_markdown_cell, marked)]) for row, marked in laid.rows]
+    lines = [_line(map(_plain, names)), _line(["---"] * len(names))]
+    lines += [_line([*map(_plain, row), *map(_markdown_cell, marked)]) for row, marked in laid.rows]
     return "\n".join(lines)
 
 
@@ -166,7 +166,7 @@ def _markdown_cell(marked: Marked | None) -> str:
     return f"{GUESSED if marked.guessed else ''}{_plain(shown)}{_plain(rest)}{note}"
 
 
-def _line(names: Sequence[str]) -> str:
+def _line(names: Iterable[str]) -> str:
     return "| " + " | ".join(names) + " |"
 
 

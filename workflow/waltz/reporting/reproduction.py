@@ -5,6 +5,7 @@ import io
 from collections import Counter
 from collections.abc import Sequence
 
+from waltz.reporting.joining import CHANCE
 from waltz.reporting.tables import JOINED_PROFILE, Cell
 from waltz.reporting.verdicts import COMPATIBLE, DIFFERS, EQUAL
 
@@ -15,10 +16,11 @@ SUMMARY = ("by", "name", "printed", *(kind.replace(" ", "_") for kind in COUNTED
 
 
 def kind(cell: Cell) -> str:
-    """A cell's verdict; without one, whether there is a number of ours."""
+    """A cell's verdict; without one, whether something was there to run."""
     if cell.verdict:
         return cell.verdict
-    return ABSENT if cell.value is None and not cell.text else WITHOUT
+    unmeasured = cell.value is None and not cell.text and not cell.reason.startswith(CHANCE)
+    return ABSENT if unmeasured else WITHOUT
 
 
 def summary(cells: Sequence[Cell]) -> list[dict[str, str | int]]:

@@ -54,7 +54,8 @@ def compare(measure: Measure, printed: Printed | None, confidence: float, text: 
     if printed is None:
         return Comparison(None, None, "", measure.reason or NOT_PRINTED)
     number = _number(printed)
-    reason = "; ".join(filter(None, (measure.reason, known_error(printed.note))))
+    telling = not measure.reason or not printed.value or printed.note.startswith(DOUBTFUL)
+    reason = "; ".join(filter(None, (measure.reason, known_error(printed.note) if telling else "")))
     if not printed.value or (measure.value is None and not text):
         return Comparison(number, None, "", reason or NOT_PRINTED, printed.value)
     if number is None or measure.value is None:

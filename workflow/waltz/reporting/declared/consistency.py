@@ -48,11 +48,11 @@ PAIR_METRICS = {
 }
 
 
-def _texts(number: str, title: str) -> Declaration:
+def _texts(number: str, title: str, *without: str) -> Declaration:
     return Declaration(
         id=f"thesis-{number}",
         title=title,
-        sources=TEXT_METRICS,
+        sources={metric: places for metric, places in TEXT_METRICS.items() if metric not in without},
         rows=("dataset", "setting", "metric"),
         columns="model",
         kinds=(LANGUAGE,),
@@ -127,7 +127,11 @@ TABLES = (
     _texts("5.2", "Language models: accuracy, tests and CC-SHAP on e-SNLI, disambiguation QA and ComVE"),
     _images("thesis-5.5", "Decoders that see: accuracy, T-SHAP, tests and CC-SHAP on questions and captions"),
     RESCALED,
-    _texts("C.2", "Language models: accuracy, tests and CC-SHAP on causal judgement and logical deduction"),
+    _texts(
+        "C.2",
+        "Language models: accuracy, tests and CC-SHAP on causal judgement and logical deduction",
+        "input_from_explanation",
+    ),
     CORRELATIONS,
     _pairs("thesis-C.25", "Decoders that see: accuracy, T-SHAP, tests and CC-SHAP on VALSE"),
     _images("decoders-paper-2", "Decoders that see, with mPLUG-Owl3: accuracy, T-SHAP, tests and CC-SHAP"),

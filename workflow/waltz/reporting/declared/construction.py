@@ -83,6 +83,7 @@ SAMPLES = tuple(
         once=True,
         names={"dataset": "instrument", "setting": "item"},
         needs=("samples",),
+        samples=PIECES[piece],
         notes=("Ours are the first valid items in the order of their ids; print shows hand-picked ones with images.",),
     )
     for number, piece in SAMPLED.items()
