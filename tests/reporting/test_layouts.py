@@ -45,6 +45,8 @@ def test_a_cell_says_value_deviation_interval_n_print_and_verdict():
     assert text(full) == "60.0 ± 2.0 [50.0, 70.1] n 10 (58 ± 9)"
     assert text(full, intervals=False) == "60.0 ± 2.0 (58 ± 9)"
     assert text(cell(text="nan", published_text="nan", verdict="equal to print")) == "nan (nan) ="
+    assert text(cell(text="nan", n=5)) == "nan n 5"
+    assert text(cell(text="balanced", n=5)) == "balanced"
     assert text(cell(published_text="58", published=58.0)) == "– (58)"
     assert text(cell(metric="cc_shap_cot", value=0.128)) == "0.13"
 
@@ -87,6 +89,11 @@ def test_rows_of_a_metric_stand_together_in_the_declared_order():
     metrics = [names[0] for names, _ in laid.rows]
     assert list(dict.fromkeys(metrics)) == ["all metrics", "acc_r", "acc", "min(p_c, p_f)", "AUROC × 100"]
     assert metrics == sorted(metrics, key=list(dict.fromkeys(metrics)).index)
+
+
+def test_correlations_have_no_best():
+    laid = grid(TABLES["thesis-C.3"], cells_of("thesis-C.3"))
+    assert not any(marked and marked.best for _, row in laid.rows for marked in row)
 
 
 def test_a_lean_stands_beside_its_share():

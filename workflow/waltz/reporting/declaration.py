@@ -52,6 +52,7 @@ class Declaration:
         others: Whether models that print has not get rows.
         ragged: Whether each printed model has cells of its own, and no others.
         reasons: Why a printed cell has no number of ours, by printed model or metric, where that is known beforehand.
+        bold: Whether the highest value of several models is marked.
         once: Whether nothing in it depends on the profile, so that it is shown in one alone.
         names: What fields are called in this table, where they hold something else than their name says.
         notes: What a reader must know.
@@ -74,6 +75,7 @@ class Declaration:
     others: bool = True
     ragged: bool = False
     reasons: Mapping[str, str] = field(default_factory=dict)
+    bold: bool = True
     once: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -41,7 +41,7 @@ class Grid:
         columns: Headings of each column, the uppermost first.
         rows: Names of each row, as many as in `corner`, with its cells; None where no cell belongs.
         notes: Reasons, in the order of their numbers from 1, with how many cells each has.
-        general: What is said of all cells.
+        general: Why numbers have no verdict, where it is the same for many.
     """
 
     corner: tuple[str, ...]
@@ -64,7 +64,7 @@ def grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
     above = (*declaration.over, declaration.columns)
     columns = _in_order(declaration, [_column(declaration, cell) for cell in cells], above)
     rows = _in_order(declaration, [_row(declaration, cell) for cell in cells], declaration.rows)
-    best = _best(cells)
+    best = _best(cells) if declaration.bold else set()
     numbers: dict[str, int] = {}
     counts: dict[str, int] = {}
     placed: dict[tuple[tuple[str, ...], tuple[str, ...]], Marked] = {}
@@ -86,7 +86,7 @@ def grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
             for row in rows
         ),
         notes=tuple((reason, counts[reason]) for reason in numbers),
-        general=tuple(general),
+        general=tuple(f"Numbers without a verdict: {reason}." for reason in general),
     )
 
 

@@ -60,6 +60,8 @@ def latex(declaration: Declaration, cells: Sequence[Cell]) -> str:
 
 INDEXED = re.compile(r"\b(acc|p|T-SHAP)\\_([crf])\b")
 """Names of metrics with an index, once escaped."""
+FINE = 2
+"""Fields of a row's name whose change, where there are more, leaves some space."""
 LONG = 9
 """Letters of a heading that is broken at its hyphens."""
 
@@ -71,19 +73,21 @@ def escaped(text: str) -> str:
 
 
 def _table(declaration: Declaration, profile: str, laid: Grid) -> str:
-    sizes = {marked.cell.n for _, row in laid.rows for marked in row if marked and marked.cell.value is not None}
+    cells = [marked.cell for _, row in laid.rows for marked in row if marked is not None]
+    sizes = {cell.n for cell in cells if cell.value is not None or cell.text == UNDEFINED}
     same = sizes.pop() if len(sizes) == 1 else None
     caption = f"{declaration.title} ({declaration.id}, profile {profile})."
     caption += f" n = {same} everywhere." if same else ""
     notes = "; ".join(f"{number}: {line}" for number, line in enumerate(note_lines(laid), 1))
-    below = " ".join(filter(None, (LEGEND, f"{notes}." if notes else "", *(f"{line}." for line in laid.general))))
+    below = " ".join(filter(None, (LEGEND, f"{notes}." if notes else "", *laid.general)))
     columns = "l" * len(laid.corner) + "".join(map(_alignment, zip(*(row for _, row in laid.rows), strict=True)))
     body = "\n".join([*_head(laid), *_body(laid, same is None)])
     return (
         "\\begin{table}[p]\n\\centering\n"
         f"\\caption{{{escaped(caption)}}}\n\\label{{tab:{declaration.id}-{profile}}}\n"
+        "\\resizebox*{!}{\\ifdim\\totalheight>.8\\textheight .8\\textheight\\else\\totalheight\\fi}{%\n"
         "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
-        f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}}}\n\n"
+        f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}}}}}\n\n"
         f"\\smallskip\\parbox{{\\linewidth}}{{\\scriptsize {escaped(below)}}}\n\\end{{table}}\n"
     )
 
@@ -129,6 +133,8 @@ def _body(laid: Grid, sizes: bool) -> list[str]:
             lines.append(r"\midrule")
         above: tuple[str, ...] = ()
         for names, row in group:
+            if len(names) > FINE and above and names[:FINE] != above[:FINE]:
+                lines.append(r"\addlinespace[2pt]")
             shown = [
                 "" if ruled and names[: place + 1] == above[: place + 1] and place < len(names) - 1 else escaped(name)
                 for place, name in enumerate(names)
@@ -149,7 +155,7 @@ def _cell(marked: Marked | None, sizes: bool) -> str:
         shown = f"\\underline{{{shown}}}"
     above = escaped(MARKS.get(cell.verdict, "")).strip("$") + (f"{{,}}{marked.note}" if marked.note else "")
     above = above.removeprefix("{,}")
-    below = str(cell.n) if sizes and cell.n and cell.value is not None else ""
+    below = str(cell.n) if sizes and cell.n and (cell.value is not None or cell.text == UNDEFINED) else ""
     if above or below:
         shown += "$" + (f"^{{{above}}}" if above else "") + (f"_{{{below}}}" if below else "") + "$"
     if cell.value is not None and cell.sd is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from waltz.reporting.declaration import Declaration
 from waltz.reporting.grid import Grid, Marked, grid
 from waltz.reporting.metric_styles import STYLES, places
+from waltz.reporting.numbers import UNDEFINED
 from waltz.reporting.tables import Cell
 from waltz.reporting.verdicts import COMPATIBLE, DIFFERS, EQUAL
 
@@ -87,7 +88,7 @@ def text(cell: Cell, intervals: bool = True) -> str:
         shown += f" ± {cell.sd:.{decimals}f}"
     if intervals and cell.value is not None and cell.ci_low is not None and cell.ci_high is not None:
         shown += f" [{cell.ci_low:.{decimals}f}, {cell.ci_high:.{decimals}f}]"
-    if intervals and cell.n and not cell.text:
+    if intervals and cell.n and cell.text in ("", UNDEFINED):
         shown += f" n {cell.n}"
     if printed := printed_text(cell):
         shown += f" ({printed})"

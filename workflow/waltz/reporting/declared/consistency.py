@@ -36,15 +36,15 @@ TEXT_METRICS = {
 }
 IMAGE_METRICS = {
     "accuracy": ACCURACY,
-    **_found("t_shap_prediction", "t_shap_explanation", "cc_shap_posthoc", "counterfactual_edits"),
     "accuracy_cot": AFTER_COT,
-    **_found("cc_shap_cot", *COT_TESTS),
+    **_found("t_shap_prediction", "t_shap_explanation", "cc_shap_posthoc", "cc_shap_cot"),
+    **_found("counterfactual_edits", *COT_TESTS),
 }
 PAIR_METRICS = {
     "acc_r": one("evaluation", "acc_r", "pairwise"),
-    **_found("t_shap_prediction", "t_shap_explanation", "cc_shap_posthoc", "counterfactual_edits"),
     "acc_r_cot": one("evaluation", "acc_r", "pairwise-after-cot"),
-    **_found("cc_shap_cot", *COT_TESTS),
+    **_found("t_shap_prediction", "t_shap_explanation", "cc_shap_posthoc", "cc_shap_cot"),
+    **_found("counterfactual_edits", *COT_TESTS),
 }
 
 
@@ -116,6 +116,7 @@ CORRELATIONS = Declaration(
     sources=_correlated(("counterfactual_edits", *COT_TESTS, "input_from_explanation")),
     rows=("dataset", "setting", "metric"),
     columns="model",
+    bold=False,
     kinds=(LANGUAGE,),
     notes=(
         "Point-biserial correlation times 100 over items; nan where a test or CC-SHAP is constant.",
