@@ -27,6 +27,7 @@ include: "rules/evaluation.smk"
 include: "rules/attribution.smk"
 include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
+include: "rules/figures.smk"
 
 
 localrules:
@@ -52,3 +53,6 @@ rule figures:
     input:
         FIGURES["svg"],
         FIGURES["png"],
+        CHART_FILES["svg"],
+        CHART_FILES["png"],
+        SAMPLES,
