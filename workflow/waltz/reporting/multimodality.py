@@ -72,6 +72,7 @@ def metrics_tables(rows: Sequence[Row]) -> list[PlainTable]:
                 for (dataset, model), cells in _by(_in_turn(of), ("dataset", "model"), "metric").items()
             ),
             tuple(_reasons(of)),
+            profile=profile,
         )
         for profile, of in _groups(rows, "profile").items()
     ]
@@ -114,6 +115,7 @@ def probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     for form, model in dict.fromkeys((row["setting"], row["model"]) for row in of)
                 ),
                 tuple(_reasons(of)),
+                profile=profile,
             )
         )
     return tables
@@ -142,6 +144,7 @@ def comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     )
                     for row in told
                 ),
+                profile=profile,
             )
         )
     return tables
@@ -176,6 +179,7 @@ def share_tables(rows: Sequence[Row]) -> list[PlainTable]:
                 for row in of
                 for entry in row["missing"]
             ),
+            profile=profile,
         )
         for profile, of in _groups(rows, "profile").items()
     ]
@@ -233,6 +237,7 @@ def verb_tables(rows: Sequence[Row]) -> list[PlainTable]:
                 for (model, dataset, said), cells in _by(of, ("model", "dataset", "setting"), "metric").items()
                 if max(cell["n"] for cell in cells.values())
             ),
+            profile=profile,
         )
         for profile, of in _groups(rows, "profile").items()
     ]
