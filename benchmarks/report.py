@@ -2,10 +2,10 @@
 
 Usage: python benchmarks/report.py [--items N] [--shown N] [--maps N] [--keep FOLDER] [--chromium PATH]
 
-Every printed cell of resources/published is filled in both profiles. Every model that print names has scores for caption
-and foil of N items of the eleven instruments, and contributions for eight items of each; N heat maps stand among the
-figures. Made-up inputs are not timed. The page is opened in headless Chromium where Playwright is installed, and closed
-again after a filter, a sample and a check that nothing left the file.
+Every printed cell of resources/published is filled in both profiles. Every model that print names has scores for
+caption and foil of N items of the eleven instruments, and contributions for eight items of each; N heat maps stand
+among the figures. Made-up inputs are not timed. The page is opened in headless Chromium where Playwright is installed,
+filtered, browsed, and watched for requests that leave the file.
 """
 
 import argparse
@@ -37,19 +37,13 @@ from waltz.reporting.tables import Cell, from_csv, join, to_csv
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 PROFILES = ("published", "equations")
 ATTRIBUTED, DISTINCT = 8, 5
-WORDS = "a cat sits on the table and two dogs look at it from below .".split()
+WORDS = ["a", "cat", "sits", "on", "the", "table", "and", "two", "dogs", "look", "at", "it", "from", "below", "."]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
-class Clock:
-    """Wall and CPU seconds since it was made."""
-
-    def __init__(self) -> None:
-        self.wall, self.cpu = time.perf_counter(), time.process_time()
-
-    def read(self) -> tuple[float, float]:
-        """Both."""
-        return time.perf_counter() - self.wall, time.process_time() - self.cpu
+def now() -> np.ndarray:
+    """Wall and CPU seconds."""
+    return np.array([time.perf_counter(), time.process_time()])
 
 
 def filled(generator: np.random.Generator) -> list[Cell]:
@@ -250,22 +244,22 @@ def main() -> None:
         print(
             f"{len(files.evaluation)} runs of {arguments.items} items, {rows:,} rows of scores, {len(drawings)} figures"
         )
-        clock = Clock()
+        start = now()
         records = read_records(sorted(folder.rglob("*.run.json")), folder)
         shown, runs = browsed(benchmark, files, arguments.shown, 1)
-        read = clock.read()
+        read = now() - start
         for row in (row for of in shown.values() for row in of):
             coarse = Image.fromarray(generator.integers(0, 255, (48, 64, 3), dtype=np.uint8))
             coarse.resize((640, 480), Image.Resampling.BICUBIC).save(folder / row["image"])
-        clock = Clock()
+        start = now()
         with pictures(dict.fromkeys(benchmark, str(folder))) as picture:
             browser = browser_data(shown, runs, picture, {name: len(of) for name, of in benchmark.items()})
-        chosen = clock.read()
+        chosen = now() - start
         page = (arguments.keep or folder) / "report.html"
         report = Report("made-up", {}, records, from_csv(text), drawings, browser=browser)
         write_report(page, report)
-        written = clock.read()
-        wall, cpu = (part + other for part, other in zip(read, written, strict=True))
+        written = now() - start
+        wall, cpu = read + written
         print(
             f"{len(report.cells):,} cells, {len(browser['items'])} samples: {wall:.1f} s wall, {cpu:.1f} s CPU (to read"
             f" {read[1]:.1f}, for samples {chosen[1]:.1f}); page {page.stat().st_size / 1e6:.1f} MB;"

@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 STEPS, DETAIL_STEPS = 999, 99
 """Into how many steps a column's largest magnitude is cut, for one output and for each of many."""
 DETAILS, ROOM = 2_000_000, 4_000_000
-"""Characters for the values of single output tokens, beyond which only their mean ratios are shown, and for all others."""
+"""Characters of single output tokens' values, beyond which only their mean ratios are shown, and of all others."""
 MEAN = "mean of ratios"
 TEXTS = {"caption": "caption", "question": "question", "answer": "gold answer"}
 """Fields of an item that are texts, beside its foil."""

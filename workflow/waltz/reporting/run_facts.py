@@ -24,6 +24,7 @@ WARNINGS = {
     "skipped_images": "images that were skipped",
 }
 """Facts of a record that count what went wrong or nearly so: a number, a list, or numbers by reason."""
+MODEL = ("name", "kind", "weights", "revision", "dtype")
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def _models(records: Sequence[Record]) -> list[dict[str, Any]]:
             found.setdefault(key, []).append(record)
     return [
         {
-            **dict(zip(("name", "kind", "weights", "revision", "dtype"), key, strict=True)),
+            **dict(zip(MODEL, key, strict=True)),
             "devices": ", ".join(dict.fromkeys(str(record.facts.get("device", "")) for record in of)),
             "runs": len(of),
             "seconds": sum(record.facts["wall_seconds"] for record in of),

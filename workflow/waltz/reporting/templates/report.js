@@ -149,7 +149,7 @@
         if (rows.some(row => row.search.includes(term))) inRows.push(term);
         else columns = columns.filter(column => column.toLowerCase().includes(term));
       }
-      const keep = row => inRows.every(term => row.search.includes(term)) &&
+      const keep = row => inRows.every(term => row.search.includes(term)) && columns.some(column => row.cells.has(column)) &&
         (!state.verdict || columns.some(column => row.cells.get(column)?.verdict === state.verdict));
       const groups = model.groups.map(group => ({...group, rows: group.rows.filter(keep)})).filter(group => group.rows.length);
       return {columns, groups: columns.length ? groups : []};
@@ -220,7 +220,7 @@
       const first = $("td", table);
       if (first) first.tabIndex = 0;
       const save = el("button", {type: "button", on: {click: () => download(grid)}}, "Save as CSV");
-      body.replaceChildren(el("div", {class: "tools"}, save), el("div", {class: "scroll"}, table), detail);
+      body.replaceChildren(el("div", {class: "scroll"}, table), el("div", {class: "under"}, detail, save));
     }
 
     function walk(event, table) {
