@@ -79,11 +79,14 @@ def _parts(written: Sequence[WrittenPart], said: Statements) -> str:
     for entry in written:
         found = counts(entry.part)
         votes = ["–"] * 3 if found is None else [f"{number:,}" for number in (found.valid, found.invalid, found.silent)]
-        embedded = "embedded" if entry.part.kept_out is None else f"names only: {_safe(entry.part.kept_out)}"
+        embedded = "embedded" if entry.part.images is not None else "names only"
         rows.append([f"`{entry.part.name}`", f"{entry.part.items.num_rows:,}", *votes, embedded])
     told = "\n".join(f"- `{name}`: {_safe(text)}" for name, text in said.parts.items())
     table = _table(["configuration", "items", "valid", "not valid", "no votes", "images"], rows)
-    return f"## Configurations\n\nEach has one split, `test`.\n\n{table}\n\n{told}"
+    reasons = {entry.part.source: entry.part.kept_out for entry in written if entry.part.kept_out is not None}
+    absent = "\n".join(f"- `{source}`: {_safe(reason)}." for source, reason in reasons.items())
+    why = f"\n\nImages that are named only, by source, and why:\n\n{absent}" if reasons else ""
+    return f"## Configurations\n\nEach has one split, `test`.\n\n{table}\n\n{told}{why}"
 
 
 def _columns(written: Sequence[WrittenPart]) -> str:
@@ -100,8 +103,8 @@ def _columns(written: Sequence[WrittenPart]) -> str:
 
 def _labels(facts: Facts) -> str:
     return (
-        "## Labels\n\nThere is no label column: `caption` is the right text and `foil` the wrong one. A model is right on"
-        " an item where it scores the caption above the foil. Usually only items with `valid` true are scored:"
+        "## Labels\n\nThere is no label column: `caption` is the right text and `foil` the wrong one. A model is"
+        " right on an item where it scores the caption above the foil. Usually only items with `valid` true are scored:"
         f" those with at least {facts.valid_votes} votes for the caption and fewer for the foil."
         " `valid` is null, not false, where nobody voted."
     )

@@ -1,4 +1,4 @@
-"""The columns of an exported data set: what they mean, and what the `datasets` library and Croissant call their types."""
+"""The columns of an exported data set: what they mean, and how the `datasets` library and Croissant type them."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ ITEMS = {
     "nli_entailment": "Probability that the caption entails the foil, by a natural language inference model.",
     "nli_neutral": "Probability that it does neither.",
     "nli_contradiction": "Probability that the caption contradicts the foil.",
-    "voter": "Who voted: people, or the oracle of drawn scenes. Null where nobody did, and where a release does not say.",
+    "voter": "Who voted: people, or the oracle of drawn scenes. Null where nobody did or a release does not say.",
     "votes_caption": "Votes that the caption describes the image and the foil does not. Null where nobody voted.",
     "votes_foil": "Votes that the foil describes the image and the caption does not.",
     "votes_other": "Votes for both, neither or cannot tell.",

@@ -55,7 +55,7 @@ def licence_of(stated: str | None) -> Licence | None:
 
 
 def hub_name(stated: str | None) -> str:
-    """The hub's identifier of a stated licence: `other` for one that is not known here, `unknown` where none is stated."""
+    """The hub's identifier of a stated licence: `other` for one not known here, `unknown` where none is stated."""
     if stated is None:
         return UNKNOWN
     known = licence_of(stated)

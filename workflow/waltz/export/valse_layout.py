@@ -1,7 +1,7 @@
 """Items in the layout of the released VALSE benchmark, so that code written for the release reads them.
 
-The reverse of `sources.valse`: what was read from the release goes out as it came in, byte for byte. Items that were built
-here get every field that the release has for their instrument; what it has no field for stands in one more, `waltz`.
+The reverse of `sources.valse`: what was read from the release goes out as it came in, byte for byte. Items that were
+built here get every field that the release has for their instrument; what it has no field for stands in `waltz`.
 """
 
 import json
@@ -171,7 +171,7 @@ def _built(row: Row, originals: Mapping[str, Row], span_method: str) -> dict[str
     if instrument in NEEDS_ORIGINAL:
         if row["source_id"] not in originals:
             raise UserError(
-                f"item {row['item_id']!r}: source {row['source']} has no row {row['source_id']!r}; run the workflow again"
+                f"item {row['item_id']!r}: {row['source']} has no row {row['source_id']!r}; run the workflow again"
             )
         original = originals[row["source_id"]]
     special: dict[str, Any] = {}
