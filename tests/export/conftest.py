@@ -16,12 +16,12 @@ def images(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def rows():
-    """Items of every kind: voted, not voted, with odd texts, with a broken image."""
+    """Items of every kind: voted, not voted, with odd texts, with a broken image, with another suffix than its file."""
     return [
         item(item_id="a"),
         unvoted(item_id="b", image="grey.jpg", caption=NAUGHTY, foil="no " + NAUGHTY),
         item(item_id="c", image="broken.png", valid=False, votes_caption=0, votes_other=3, caption_span=None),
-        item(item_id="d", image="grey.jpg"),
+        item(item_id="d", image="grey.png"),
     ]
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from datetime import date
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +23,12 @@ def cut(images, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cut") / "set"
     rows = [item(item_id=str(place)) for place in range(5)]
     given = facts(
-        about={"url": "https://x.example/set", "creators": ["A. Body"], "published": "2020-02-29", "version": "2.0.1"}
+        about={
+            "url": "https://x.example/set",
+            "creators": ["A. Body"],
+            "published": date(2020, 2, 29),
+            "version": "2.0.1",
+        }
     )
     write_dataset(folder, [part(rows, images=str(images))], given, shard_bytes=2 * (images / "red.png").stat().st_size)
     return folder
@@ -40,6 +46,8 @@ def test_every_column_is_a_field(metadata, dataset):
         fields = [field["@id"].removeprefix(f"{records['@id']}/") for field in records["field"]]
         assert fields == pq.read_schema(file).names
         assert all(field["description"] for field in records["field"])
+        lists = {field["@id"].rpartition("/")[2] for field in records["field"] if field.get("repeated")}
+        assert lists == {name for name in fields if name.endswith("_phrases")}
 
 
 def test_what_nobody_knows_is_not_said(metadata):
@@ -77,6 +85,8 @@ def test_mlcroissant_accepts_it_and_reads_the_same_items(dataset, rows):
     mlc = pytest.importorskip("mlcroissant", reason="mlcroissant is not here: pip install mlcroissant")
     read = mlc.Dataset(str(dataset / "croissant.json"))
     assert not read.metadata.ctx.issues.errors
+    assert read.metadata.data_limitations
+    assert read.metadata.annotations_per_item == "3"
     records = list(read.records("existence"))
     assert [record["existence/caption"].decode() for record in records] == [row["caption"] for row in rows]
     assert [record["existence/valid"] for record in records] == [True, None, False, True]

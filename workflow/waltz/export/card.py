@@ -47,11 +47,14 @@ def card(facts: Facts, written: Sequence[WrittenPart], said: Statements, version
 
 def _header(facts: Facts, written: Sequence[WrittenPart], said: Statements) -> dict[str, Any]:
     total = sum(entry.part.items.num_rows for entry in written)
-    licences = list(dict.fromkeys(hub_name(None if stated == UNKNOWN else stated) for stated in said.licences))
+    names = {stated: hub_name(None if stated == UNKNOWN else stated) for stated in said.licences}
+    licences = list(dict.fromkeys(names.values()))
+    others = "; ".join(stated for stated, name in names.items() if name == "other")
     kinds = {kind for entry in written for kind in _annotators(entry)}
     return {
         "pretty_name": facts.study,
         "license": licences[0] if len(licences) == 1 else licences,
+        **({"license_name": others} if others else {}),
         "language": list(said.languages),
         "task_categories": ["image-text-to-text", "zero-shot-image-classification"],
         "size_categories": [SIZE_NAMES[sum(total >= size for size in SIZES)]],

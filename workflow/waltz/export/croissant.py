@@ -55,7 +55,7 @@ def croissant(
     given = {
         "url": about.get("url"),
         "creator": [{"@type": "Organization", "name": name} for name in about.get("creators", [])],
-        "datePublished": about.get("published"),
+        "datePublished": str(about.get("published", "")),
     }
     document = {
         "@context": CONTEXT,
