@@ -1,7 +1,10 @@
 """The card: a header that the hub reads, provenance, funnel, known faults; no text can break it."""
 
+import json
+
 import pytest
 import yaml
+from huggingface_hub import DatasetCard
 
 from benchmark_rows import NAUGHTY, facts, item, part, released_item, unvoted, write_release
 from waltz.export.card import _safe
@@ -10,6 +13,7 @@ from waltz.export.faults import common_faults, faults_of
 from waltz.export.folder import write_dataset
 from waltz.export.licences import Terms
 from waltz.export.parts import write_part
+from waltz.export.valse_layout import file_name
 from waltz.sources.valse import PIECES, read_release
 
 
@@ -32,6 +36,19 @@ def test_the_header_is_what_the_hub_asks_for(dataset):
         "config_name": "existence",
         "data_files": [{"split": "test", "path": "existence/test-*.parquet"}],
     }
+
+
+def test_the_hub_library_reads_the_header(dataset):
+    data = DatasetCard.load(dataset / "README.md").data
+    assert [config["config_name"] for config in data.configs] == ["existence", "cv-probes", "relations"]
+    assert data.pretty_name == "small"
+
+
+def test_a_licence_that_the_hub_does_not_know_is_named(tmp_path):
+    own = Source("own", "pairs", False, Terms("Open: <all>", None, None, None), ())
+    write_dataset(tmp_path / "x", [part([item()])], facts(sources={"own": own}))
+    header, _ = read(tmp_path / "x")
+    assert (header["license"], header["license_name"]) == ("other", "Open: <all>")
 
 
 def test_items_are_counted_by_their_votes(dataset):
@@ -134,10 +151,6 @@ def test_the_known_faults_of_the_release_are_named(tmp_path):
 
 
 def test_what_is_known_of_the_release_is_true(shared_data):
-    import json
-
-    from waltz.export.valse_layout import file_name
-
     items = {name: json.loads((shared_data / "valse" / file_name(name)).read_text()) for name in PIECES}
     assert {sum(record["mturk"].values()) for records in items.values() for record in records.values()} == {3}
     assert items["plurality"]["plurals:coco2017:215792"]["classes_foil"] is False
