@@ -98,7 +98,7 @@ def part(rows, name="existence", form="instrument", images=None, kept_out=None):
 
 def facts(**changes):
     """What a small study says."""
-    own = Source("own", "visual7w", False, Terms("MIT", None, "Nobody | <b>1999</b>", None), ())
+    own = Source("own", "visual7w", False, Terms("MIT", None, "A paper | <b>1999</b>", None), ())
     given = {"study": "small", "seed": 1, "valid_votes": 2, "sources": {"own": own}}
     given |= {"instruments": {name: {"source": "own", "filters": ["contradiction"]} for name in TEXTS}}
     return Facts(**{**given, "models": {}, "funnel": [], "audit": [], "about": {}, **changes})

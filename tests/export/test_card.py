@@ -61,7 +61,7 @@ def test_items_are_counted_by_their_votes(dataset):
 def test_no_markup_of_the_data_reaches_the_page(dataset):
     _, text = read(dataset)
     assert "<script" not in text.split("```json")[0] + text.split("```")[-1]
-    assert r"Nobody \| &lt;b&gt;1999&lt;/b&gt;" in text
+    assert r"A paper \| &lt;b&gt;1999&lt;/b&gt;" in text
 
 
 def test_a_naughty_example_stays_inside_its_block(tmp_path):
@@ -110,7 +110,7 @@ def test_provenance_funnel_and_settings_stand_on_it(tmp_path):
 
 def test_checksums_are_those_of_the_files_and_paths_stay_private(tmp_path):
     (tmp_path / "mine.csv").write_bytes(b"abc")
-    entry = {"format": "pairs", "files": {"mine": {"path": "/home/somebody/mine.csv"}}}
+    entry = {"format": "pairs", "files": {"mine": {"path": "/elsewhere/mine.csv"}}}
     found = source_facts("own", entry, {"mine": str(tmp_path / "mine.csv")})
     assert found.files == (
         RawFile("mine", "mine.csv", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),

@@ -25,7 +25,7 @@ def cut(images, tmp_path_factory):
     given = facts(
         about={
             "url": "https://x.example/set",
-            "creators": ["A. Body"],
+            "creators": ["A group"],
             "published": date(2020, 2, 29),
             "version": "2.0.1",
         }
@@ -68,7 +68,7 @@ def test_the_responsible_ai_fields_say_what_the_votes_say(metadata):
 def test_what_the_study_says_of_the_data_set_is_repeated(cut):
     said = json.loads((cut / "croissant.json").read_text())
     assert (said["url"], said["version"], said["datePublished"]) == ("https://x.example/set", "2.0.1", "2020-02-29")
-    assert said["creator"] == [{"@type": "Organization", "name": "A. Body"}]
+    assert said["creator"] == [{"@type": "Organization", "name": "A group"}]
 
 
 def test_biases_are_the_warnings_of_the_audit(tmp_path):

@@ -122,7 +122,7 @@ def _told(part: Part, facts: Facts) -> str:
     if part.form == "valse-release":
         return f"{number:,} items of VALSE's instrument {part.name}, as they were released."
     if part.form == "pairs":
-        return f"{number:,} pairs of the user's own data set {part.name}."
+        return f"{number:,} pairs of the data set {part.name}, as its authors gave them."
     if part.form == "cv-probes":
         return f"{number:,} items of CV-Probes, built from {source.name} ({source.form})."
     entry = facts.instruments[part.name]
