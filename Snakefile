@@ -26,6 +26,7 @@ include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
 include: "rules/decoding.smk"
 include: "rules/attribution.smk"
+include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
 include: "rules/figures.smk"
 
@@ -46,6 +47,7 @@ rule all:
 rule tables:
     input:
         TABLES,
+        "<results>/reporting/tables/reproduction.csv",
 
 
 rule figures:
@@ -54,3 +56,4 @@ rule figures:
         FIGURES["png"],
         CHART_FILES["svg"],
         CHART_FILES["png"],
+        SAMPLES,

@@ -71,6 +71,7 @@ def metrics_tables(rows: Sequence[Row]) -> list[PlainTable]:
                 for (dataset, model), cells in by(in_turn(of), ("dataset", "model"), "metric").items()
             ),
             tuple(reasons(of)),
+            profile=profile,
         )
         for profile, of in groups(rows, "profile").items()
     ]
@@ -95,6 +96,7 @@ def probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     for form, model in dict.fromkeys((row["setting"], row["model"]) for row in of)
                 ),
                 tuple(reasons(of)),
+                profile=profile,
             )
         )
     return tables
@@ -125,6 +127,7 @@ def comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     )
                     for row in told
                 ),
+                profile=profile,
             )
         )
     return tables
@@ -159,6 +162,7 @@ def share_tables(rows: Sequence[Row]) -> list[PlainTable]:
                 for row in of
                 for entry in row["missing"]
             ),
+            profile=profile,
         )
         for profile, of in groups(rows, "profile").items()
     ]
@@ -216,6 +220,7 @@ def verb_tables(rows: Sequence[Row]) -> list[PlainTable]:
                 for (model, dataset, said), cells in by(of, ("model", "dataset", "setting"), "metric").items()
                 if max(cell["n"] for cell in cells.values())
             ),
+            profile=profile,
         )
         for profile, of in groups(rows, "profile").items()
     ]
