@@ -39,7 +39,7 @@ if ENCODERS or ANSWERERS or DECODED:
 if ATTRIBUTIONS:
     BUILT["shares"] = "<results>/attribution/shares.parquet"
     BUILT["attributed"] = "<results>/attribution/metrics.parquet"
-SCORED_RUNS = [*WITH_SCORES, *ANSWERED]
+SCORED_RUNS = [*WITH_SCORES, *ANSWERED, *DECODED]
 
 
 MEASURES = {
