@@ -29,6 +29,7 @@ include: "rules/attribution.smk"
 include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
 include: "rules/figures.smk"
+include: "rules/export.smk"
 
 
 localrules:
