@@ -29,6 +29,8 @@ include: "rules/attribution.smk"
 include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
 include: "rules/figures.smk"
+include: "rules/report.smk"
+include: "rules/export.smk"
 
 
 localrules:
@@ -41,7 +43,7 @@ localrules:
 rule all:
     default_target: True
     input:
-        "<results>/reporting/index.html",
+        "<results>/reporting/report.html",
 
 
 rule tables:

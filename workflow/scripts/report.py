@@ -35,10 +35,10 @@ with job(snakemake.log[0]):
     if given.get("metrics"):
         shares, attributed = (given.get(name) or None for name in ("shares", "attributed"))
         models = multimodality_tables(Multimodality(given.metrics, given.comparisons, shares, attributed))
-    items = {name: pq.read_table(file).to_pylist() for name, file in zip(params.datasets, given.items, strict=True)}
+    items = {name: pq.read_table(file).to_pylist() for name, file in zip(params.datasets, given.benchmark, strict=True)}
     runs = RunFiles(*map(by_run, ("evaluation", "attribution", "consistency", "cc_shap")))
     shown, made = browsed(items, runs, params.samples, params.seed)
-    with pictures(dict(zip(params.pictured, params.images, strict=True))) as picture:
+    with pictures(dict(zip(params.pictured, given.images, strict=True))) as picture:
         browser = browser_data(shown, made, picture, {name: len(rows) for name, rows in items.items()})
     report = Report(
         params.study,
