@@ -55,6 +55,10 @@ def test_decoders_answer_about_images_and_texts(tmp_path, tiny_model_folder):
     assert (record["rows_in"], record["rows_out"]) == (4, len(pairs))
     assert record["saying"]["equations"] == {"sampling": None, "seed": 7, "thought": 3}
     tiny.edit("resources/prompts/scenes.yaml", 'affirms: "yes"', 'affirms: "no"')
-    assert tiny.planned("--", "results/tiny/evaluation/metrics.parquet") == {"decode_seen", "perplexity_seen", "metrics"}
+    assert tiny.planned("--", "results/tiny/evaluation/metrics.parquet") == {
+        "decode_seen",
+        "perplexity_seen",
+        "metrics",
+    }
     tiny.change("profiles", ["published"])
     assert "models.llava.family: is missing" in tiny.snakemake("--dry-run", check=False)
