@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from waltz.consistency.chosen import left_over_pair, to_ask
 from waltz.consistency.respondent import interviewed
-from waltz.consistency.rows import settings_of, tally, tested
+from waltz.consistency.rows import consistency_rows, settings_of, tally
 from waltz.core import parquet
 from waltz.core.devices import lease
 from waltz.core.job import job, progress
@@ -43,7 +43,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 pair = left_over_pair(read, entry, params.sample) if shared else None
                 runs = settings_of(profile, params.seeds, params.tokens, params.edits, bool(params.meaning), pair)
                 respondent = interviewed(examinee, helper, profile, judge, stored)
-                rows += tested(questions, params.tests, runs, respondent)
+                rows += consistency_rows(questions, params.tests, runs, respondent)
                 asked[profile], left_out[profile] = len(questions), dict(chosen.left_out)
         parquet.write(snakemake.output.rows[number], parquet.to_table(rows, CONSISTENCY), CONSISTENCY)
         write_record(

@@ -49,7 +49,7 @@ def fitting(question: Question, tests: Sequence[str] | None) -> list[str]:
     ]
 
 
-def tested(
+def consistency_rows(
     questions: Sequence[Question],
     tests: Sequence[str] | None,
     runs: Sequence[Settings],
