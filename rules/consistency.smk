@@ -6,7 +6,7 @@ Language models are asked the text tasks of a group, decoders that see its data 
 EXPLANATION_SHARDS = study("consistency.shards") or 1
 HELPER = [study("consistency.helper")] if study("consistency.helper") else []
 JUDGE = [study("filters.nli")] if study("consistency.meaning") == "nli" else []
-POSED = {
+TESTED_SETS = {
     (group, sees): [
         name for name in names if (name in TASKS) != sees and name not in PROBE_SETS
     ]
@@ -26,7 +26,7 @@ def beside(decoder):
     return [name for name in [*HELPER, *JUDGE] if name != decoder]
 
 
-for (GROUP, SEES), NAMES in POSED.items():
+for (GROUP, SEES), NAMES in TESTED_SETS.items():
     if not NAMES:
         continue
     PART = f"{GROUP}.images" if SEES else GROUP
@@ -95,7 +95,9 @@ for (GROUP, SEES), NAMES in POSED.items():
 
     rule:
         name:
-            f"consistency_whole_images_{GROUP}" if SEES else f"consistency_whole_{GROUP}"
+            f"consistency_whole_images_{GROUP}"
+            if SEES
+            else f"consistency_whole_{GROUP}"
         input:
             rows=expand(
                 "<results>/consistency/{{decoder}}/tests/shards/{dataset}.{shard}.parquet",

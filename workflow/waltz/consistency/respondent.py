@@ -1,7 +1,7 @@
 """A decoder and its helper, asked by the self-consistency tests."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from waltz.consistency.answers import mean_the_same
@@ -156,7 +156,7 @@ def interviewed(
     beside = voice if profile == "published" or helper is decoder else voice_of(helper, profile)
     return Interviewed(
         Speaker(examinee, voice, sampling_of(decoder, profile)),
-        Speaker(replace(examinee, decoder=helper), beside, sampling_of(helper, profile)),
+        Speaker(Examinee(helper, examinee.load, examinee.stored, examinee.done), beside, sampling_of(helper, profile)),
         judge,
         judged,
     )
