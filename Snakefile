@@ -24,9 +24,12 @@ include: "rules/filters.smk"
 include: "rules/benchmark.smk"
 include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
+include: "rules/decoding.smk"
 include: "rules/attribution.smk"
 include: "rules/consistency.smk"
+include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
+include: "rules/figures.smk"
 
 
 localrules:
@@ -46,9 +49,13 @@ rule all:
 rule tables:
     input:
         TABLES,
+        "<results>/reporting/tables/reproduction.csv",
 
 
 rule figures:
     input:
         FIGURES["svg"],
         FIGURES["png"],
+        CHART_FILES["svg"],
+        CHART_FILES["png"],
+        SAMPLES,

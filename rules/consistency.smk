@@ -3,6 +3,8 @@
 Language models are asked the text tasks of a group, decoders that see its data sets with images.
 """
 
+from waltz.evaluation.families import check
+
 EXPLANATION_SHARDS = study("consistency.shards") or 1
 HELPER = [study("consistency.helper")] if study("consistency.helper") else []
 JUDGE = [study("filters.nli")] if study("consistency.meaning") == "nli" else []
@@ -19,6 +21,15 @@ TESTED = [
     for model in EXPLAINING
     for dataset in posed_among(model, names)
 ]
+for MODEL in EXPLAINING:
+    if MODEL not in SPEAKING:
+        raise WorkflowError(
+            f"study file: consistency.models: {MODEL!r} is no decoder; its kind is {MODELS[MODEL].kind}"
+        )
+    try:
+        check(MODELS[MODEL], study("profiles"))
+    except UserError as error:
+        raise WorkflowError(f"study file: {error}") from None
 
 
 def beside(decoder):

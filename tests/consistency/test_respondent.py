@@ -9,14 +9,13 @@ import tiny_decoders
 from scripted_decoders import scripted
 from waltz.consistency import respondent as asked_models
 from waltz.consistency.asking import Request
-from waltz.consistency.respondent import interviewed, voice_of
+from waltz.consistency.respondent import interviewed
 from waltz.consistency.rows import consistency_rows, fitting, settings_of, tally
 from waltz.consistency.tests import TESTS
 from waltz.core import parquet
 from waltz.core.errors import UserError
 from waltz.core.model_schema import CONSISTENCY
 from waltz.evaluation.decoders import sampling_of
-from waltz.evaluation.prompts import without_template
 from waltz.evaluation.questions import Question
 from waltz.evaluation.replies import Examinee
 from waltz.filters.nli import Inference
@@ -48,7 +47,7 @@ def picture(name: str) -> Image.Image:
 
 
 def family(decoder, name: str):
-    return replace(decoder, spec=replace(decoder.spec, family=name))
+    return replace(decoder, spec=replace(decoder.spec, kind="vision" if decoder.sees else "text", family=name))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_labels_come_from_logits_texts_from_what_is_said_and_the_helper_has_its_
 
 def test_published_asks_the_helper_with_the_markers_of_the_tested_model_and_cuts_that_model_alone():
     speaks = scripted(lambda text: {}, says=lambda prompt, seed: "123456789", start=False)
-    speaks.spec = replace(speaks.spec, family="bakllava")
+    speaks.spec = replace(speaks.spec, kind="vision", family="bakllava")
     speaks.network.model = helped = scripted(lambda text: {}, says=lambda prompt, seed: prompt, start=False)
     helped.generation_config = type("Settings", (), {"top_k": 0, "temperature": 1.0, "top_p": 1.0, "do_sample": False})
     helped.network.model, helped.sees = helped, False
@@ -207,19 +206,6 @@ def test_input_from_explanation_fits_comve_alone():
     assert fitting(comve(0), None) == list(TESTS)
     assert fitting(shown(0), None) == [test for test in TESTS if test != "input_from_explanation"]
     assert fitting(comve(0), ["paraphrasing", "counterfactual_edits"]) == ["counterfactual_edits", "paraphrasing"]
-
-
-def test_how_a_decoder_is_spoken_to():
-    words = tiny_decoders.causal()
-    assert voice_of(words, "equations").template is without_template
-    assert voice_of(family(words, "mistral"), "published").family == "mistral"
-    with pytest.raises(UserError, match=r"models\.tiny-llama\.family: no published prompts for the model family ''"):
-        voice_of(words, "published")
-    decoder = scripted(lambda text: {})
-    decoder.spec = replace(decoder.spec, prompts="resources/prompts/scenes.yaml")
-    assert voice_of(decoder, "equations").wording.affirms == "yes"
-    with pytest.raises(UserError, match="no chat template"):
-        voice_of(replace(tiny_decoders.llava(), spec=decoder.spec), "equations")
 
 
 def test_lengths_are_the_published_ones_unless_the_study_says_otherwise():

@@ -10,40 +10,15 @@ from waltz.core.errors import UserError
 from waltz.evaluation.choice import TIE, best
 from waltz.evaluation.decoders import sampling_of
 from waltz.evaluation.following import labels, published_labels
-from waltz.evaluation.prompts import Voice, equations, published, render, said, without_template
+from waltz.evaluation.posed import voice_of
+from waltz.evaluation.prompts import Voice, render, said
 from waltz.evaluation.replies import Examinee, Query, Reply, scored, written
 from waltz.evaluation.replies import said as ids_said
-from waltz.evaluation.wording import SHOWN, read_wording
+from waltz.evaluation.wording import SHOWN
 from waltz.filters.nli import infer
 from waltz.models.classifier import Classifier
-from waltz.models.decoders.decoder import Decoder, Sampling, Turn
+from waltz.models.decoders.decoder import Decoder, Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP
-
-
-def voice_of(decoder: Decoder, profile: str) -> Voice:
-    """How a decoder is spoken to.
-
-    Args:
-        decoder: A loaded decoder. In `equations` its own chat template is used, or none where a language model has
-            none, and its entry's prompts; in `published` the prompts of its family.
-        profile: `equations` or `published`.
-    Raises:
-        UserError: Its entry names no family that the released code knows, or it sees and has no chat template.
-    """
-    spec = decoder.spec
-    if profile == "published":
-        try:
-            return published(spec.family)
-        except UserError as error:
-            raise UserError(f"models.{spec.name}.family: {error}; name one, or leave out profile published") from error
-    wording = read_wording("equations", spec.prompts or None)
-    try:
-        decoder.rendered((Turn("user", "?"),))
-    except UserError:
-        if decoder.sees:
-            raise
-        return equations(without_template, wording)
-    return equations(decoder.rendered, wording)
 
 
 @dataclass(frozen=True)
@@ -149,7 +124,7 @@ def interviewed(
         judge: A classifier of entailment, where meanings are not the helper's to compare.
         judged: Folder of its finished batches.
     Raises:
-        UserError: As of `voice_of`.
+        UserError: As of `posed.voice_of`.
     """
     decoder = examinee.decoder
     voice = voice_of(decoder, profile)
