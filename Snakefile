@@ -30,6 +30,7 @@ include: "rules/consistency.smk"
 include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
 include: "rules/figures.smk"
+include: "rules/export.smk"
 
 
 localrules:
