@@ -13,7 +13,7 @@ TESTED_SETS = {
         name for name in names if (name in TASKS) != sees and name not in PROBE_SETS
     ]
     for group, names in EXPLAINED.items()
-    for sees in (True, False)
+    for sees in dict.fromkeys(model in SEEING for model in EXPLAINING)
 }
 TESTED = [
     (model, dataset)
@@ -30,12 +30,6 @@ for MODEL in EXPLAINING:
         check(MODELS[MODEL], study("profiles"))
     except UserError as error:
         raise WorkflowError(f"study file: {error}") from None
-
-
-def beside(decoder):
-    """Names of the models that the tests of a decoder ask beside it."""
-    return [name for name in [*HELPER, *JUDGE] if name != decoder]
-
 
 for (GROUP, SEES), NAMES in TESTED_SETS.items():
     if not NAMES:
@@ -56,7 +50,7 @@ for (GROUP, SEES), NAMES in TESTED_SETS.items():
                 }
             ),
             weights=lambda wildcards: sum(
-                map(files_of, [wildcards.decoder, *beside(wildcards.decoder)]), []
+                map(files_of, dict.fromkeys([wildcards.decoder, *HELPER, *JUDGE])), []
             ),
             words=expand(
                 "resources/wordnet/{list}",
