@@ -26,6 +26,7 @@ include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
 include: "rules/decoding.smk"
 include: "rules/attribution.smk"
+include: "rules/consistency.smk"
 include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
 include: "rules/figures.smk"
@@ -38,6 +39,7 @@ localrules:
     tables,
     figures,
     scene_models,
+    consistency,
 
 
 rule all:

@@ -1,12 +1,5 @@
 """What stage consistency says together."""
 
-TESTED = [
-    (model, dataset)
-    for names in EXPLAINED.values()
-    for model in EXPLAINING
-    for dataset in posed_among(model, names)
-]
-
 
 def consistency_files(kind):
     """The files of one kind, a model and data set each."""
