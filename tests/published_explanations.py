@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import shap
 import torch
+from PIL import Image
 from scipy.spatial import distance
 from shap.explainers import _partition
 from shap.utils import _masked_model
@@ -35,7 +36,10 @@ def compared(answer, explanation, tails):
 
 @torch.inference_mode()
 def of_image(model, processor, image, prompt, most, *, mask_id, keep_ids, seed, budgets=(600, 700, 800, 900), p=None):
-    """Target, values and T-SHAP of what a LLaVA says after a prompt with an image; patches are the first players."""
+    """Target, values and T-SHAP of what a LLaVA says after a prompt with an image; patches are the first players.
+
+    Those of an image in tiles are black in the upper left corner of the image itself.
+    """
     tokenizer = processor.tokenizer
     ids = tokenizer(prompt)["input_ids"]
     given = processor(text=prompt, images=image, return_tensors="pt")
@@ -45,6 +49,8 @@ def of_image(model, processor, image, prompt, most, *, mask_id, keep_ids, seed, 
     target = whole[0, given["input_ids"].shape[1] :].tolist()
     p = p or math.ceil(math.sqrt(len(ids)))
     width = given["pixel_values"].shape[-1] // p
+    tiles = given["pixel_values"].ndim == 5
+    beside = {name: given[name] for name in given if name not in ("input_ids", "attention_mask", "pixel_values")}
     row = np.array([[[*range(-1, -p * p - 1, -1), *ids]]])
 
     def masked(mask, x):
@@ -57,16 +63,20 @@ def of_image(model, processor, image, prompt, most, *, mask_id, keep_ids, seed, 
     def first_logits(rows):
         found = []
         for one in rows:
-            words, pixels = one[p * p :].tolist(), given["pixel_values"].clone()
+            words, pixels, black = one[p * p :].tolist(), given["pixel_values"].clone(), np.array(image)
             for patch in range(p * p):
                 if one[patch] == 0:
                     top, left = patch // p * width, patch % p * width
-                    pixels[:, :, top : top + width, left : left + width] = 0
+                    pixels[..., top : top + width, left : left + width] = 0
+                    black[top : top + width, left : left + width] = 0
+            if tiles:
+                pixels = processor(text=prompt, images=Image.fromarray(black), return_tensors="pt")["pixel_values"]
             spelt = torch.tensor([[*words[:place], *[processor.image_token_id] * block, *words[place + 1 :]]])
             said = model.generate(
                 input_ids=spelt,
                 attention_mask=torch.ones_like(spelt),
                 pixel_values=pixels,
+                **beside,
                 max_new_tokens=most,
                 do_sample=False,
                 output_logits=True,

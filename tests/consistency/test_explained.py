@@ -1,7 +1,6 @@
 """Answers and explanations by one function: beside the released code in plain lines, and of models made by hand."""
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
@@ -51,42 +50,9 @@ def same(found, sides, tails):
     assert found.cc_shap.value == pytest.approx(value, abs=1e-4)
 
 
-@pytest.mark.parametrize(("seed", "budgets"), [(0, (60, 150)), (1, (200, 700))])
-def test_published_explanations_beside_an_image_are_those_of_the_released_code(seed, budgets):
-    decoder = tiny_decoders.llava(seed)
-    picture = decoder.image(photo())
-    parts = pair(decoder, picture, "published")
-    mask, keep = decoder.prompt("_").ids[-1], (1, decoder.image_id, parts[0].targets[0])
-    found = explained(
-        decoder, picture, [parts], Rules("published", seed=7, masked_id=mask, kept_ids=keep, budgets=budgets)
-    )[0]
-    sides: list = []
-    for part, most in zip(parts, (1, 4), strict=True):
-        once_more = published_explanations.of_image(
-            decoder.network.model,
-            decoder.processor,
-            photo(),
-            part.text,
-            most,
-            mask_id=mask,
-            keep_ids=keep,
-            seed=7,
-            budgets=budgets,
-            p=sides[0].p if sides else None,  # the explanation has its answer's grid
-        )
-        sides.append(once_more)
-    assert math.ceil(math.sqrt(len(found.explanation.played.tokens))) > sides[0].p  # of its own it would have more
-    same(found, sides, [len(decoder.prompt(tail).ids) - 2 for tail in (TAIL, WHY)])
-    counts = [len(one.phi) for one in sides]
-    for side, players in zip((found.answer, found.explanation), counts, strict=True):
-        budget = next(one for one in budgets if one >= 2 * players + 1)
-        assert side.contributions.estimate.asked == budget // (2 * players + 1) * (2 * players + 1)
-
-
-@pytest.mark.parametrize(("kind", "start"), [("gpt2", False), ("mistral", True)])
-def test_published_explanations_of_language_models_are_those_of_the_released_code(kind, start):
-    words = tiny_decoders.tokenizer(start)
-    decoder = tiny_decoders.causal(kind, words, seed=2)
+def test_published_explanations_of_a_language_model_are_those_of_the_released_code():
+    words = tiny_decoders.tokenizer(start=False)
+    decoder = tiny_decoders.causal("gpt2", words, seed=2)
     parts = pair(decoder, None, "published")
     found = explained(decoder, None, [parts], Rules("published", seed=7))[0]
     sides = [
@@ -95,7 +61,7 @@ def test_published_explanations_of_language_models_are_those_of_the_released_cod
     ]
     same(found, sides, [len(words(tail, add_special_tokens=False)["input_ids"]) for tail in (TAIL, WHY)])
     assert found.explanation.contributions.estimate.asked == 500
-    assert found.answer.played.tokens[0] == ("" if start else "what ")
+    assert found.answer.played.tokens[0] == "what "
     assert found.answer.t_shap.value == 1
 
 

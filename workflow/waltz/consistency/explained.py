@@ -75,17 +75,14 @@ def explained(
     Source:
         Thesis 4.3 and 5.2; the released scripts of CC-SHAP and CC-SHAP-VLM.
     """
+    tails = [_tails(decoder, picture, pair, rules) for pair in pairs]
     found = played(decoder, picture, pairs, rules, grid)
-    rule = rules.tail or ("bare" if picture is None else "less-two")
     compared = []
-    for pair in pairs:
+    for pair, lengths in zip(pairs, tails, strict=True):
         one, other = (found[part.game] for part in pair)
-        tails = (0, 0)
-        if rules.profile == "published":
-            tails = tail_length(decoder, pair[0].tail, rule), tail_length(decoder, pair[1].tail, rule)
         patches = one.players.patches if one.players else 0
         places = shared_players(
-            _names(one), _names(other), tails, rules.profile, patches=patches, image_first=one.text.start > 0
+            _names(one), _names(other), lengths, rules.profile, patches=patches, image_first=one.text.start > 0
         )
         answer = _side(pair[0], one, places[0], rules)
         explanation = _side(pair[1], other, places[1], rules)
@@ -117,6 +114,16 @@ def tail_length(decoder: Decoder, tail: str, rule: str) -> int:
     if length < 1:
         raise UserError(f"tail {tail!r}: has {length} tokens by the published rule {rule!r}; give a longer one")
     return length
+
+
+def _tails(decoder: Decoder, picture: Picture | None, pair: tuple[Part, Part], rules: Rules) -> tuple[int, int]:
+    """Players in the tails of a pair, refused before anything is computed where prompts cannot be compared."""
+    if rules.profile == "equations":
+        return 0, 0
+    rule = rules.tail or ("bare" if picture is None else "less-two")
+    tails = tail_length(decoder, pair[0].tail, rule), tail_length(decoder, pair[1].tail, rule)
+    shared_players(decoder.prompt(pair[0].text).ids, decoder.prompt(pair[1].text).ids, tails, rules.profile)
+    return tails
 
 
 def _names(game: Played) -> Sequence[Token]:
