@@ -73,6 +73,9 @@ def ready(begin, profile="published"):
     ]
 
 
+READY = ready("")[1]
+
+
 def same(record, sides, tails):
     ratios_answer, ratios_explanation, value = published_explanations.compared(*(one.phi for one in sides), tails)
     for name, side in zip(("answer", "explanation"), sides, strict=True):
@@ -189,7 +192,10 @@ def test_texts_of_an_image_in_the_published_prompts(more, folders, tmp_path):
 
 
 @pytest.mark.parametrize(("family", "blanks"), [("mistral-chat", True), ("falcon", False)])
-def test_tokens_are_joined_by_blanks_where_the_released_code_did(family, blanks, folders, tmp_path, monkeypatch):
+@pytest.mark.parametrize("asked_by", [("--question", QUESTION, "--labels", "A,B"), READY], ids=["question", "ready"])
+def test_tokens_are_joined_by_blanks_where_the_released_code_did(
+    asked_by, family, blanks, folders, tmp_path, monkeypatch
+):
     asked = []
 
     def spied(*arguments, **options):
@@ -197,10 +203,7 @@ def test_tokens_are_joined_by_blanks_where_the_released_code_did(family, blanks,
         return partition(*arguments, **{**options, "rows": 10})
 
     monkeypatch.setattr("waltz.consistency.played.partition", spied)
-    record, _ = written(
-        tmp_path / "x.json", "--model", folders / "lm", "--question", QUESTION, "--labels", "A,B", "--family", family,
-        "--max-new-tokens", 1,
-    )  # fmt: skip
+    record, _ = written(tmp_path / "x.json", "--model", folders / "lm", *asked_by, "--family", family)
     assert [(options["rows"], options["blanks"]) for options in asked] == [(500, blanks)] * 2
     assert record["answer"]["estimator"] == "partition"
     assert len(record["answer"]["players"]) == len(tiny_decoders.tokenizer()(record["answer"]["prompt"])["input_ids"])
@@ -219,7 +222,6 @@ def test_a_model_that_ignores_its_input_is_reported_as_such(folders, tmp_path):
     assert "CC-SHAP not defined" in said
 
 
-READY = ready("")[1]
 ERRORS = {
     "no question": ([], "is a decoder: ask it a --question"),
     "a text without an image": (["--text", "a cat"], "a language model sees no images, so --text describes none"),
@@ -239,6 +241,7 @@ ERRORS = {
     "profile": (["--question", "a", "--profile", "publised"], "did you mean 'published'?"),
     "no family": (["--question", "a", "--profile", "published"], "name one of llama2-chat"),
     "family": (["--question", "a", "--family", "llama"], "no published prompts for the model family 'llama'"),
+    "family that sees": (["--question", "a", "--family", "bakllava"], "'bakllava' sees images, unlike this model"),
     "value": (["--question", "a", "--value", "odds"], "--value odds: there are log-probability"),
     "estimator": (["--question", "a", "--estimator", "exactly"], "--estimator exactly: there are auto"),
     "explanation": (["--question", "a", "--explanation", "x"], "--explanation x: there are post-hoc, cot"),

@@ -65,7 +65,10 @@ def explain_command(
         typer.Option(help="Most tokens of the explanation.", show_default=str(NEW_TOKENS), rich_help_panel=DECODERS),
     ] = None,
     permutations: Annotated[
-        int | None, typer.Option(help="Permutations, each with its reverse (equations).", rich_help_panel=DECODERS)
+        int | None,
+        typer.Option(
+            help="Permutations, each with its reverse (equations).", show_default="4", rich_help_panel=DECODERS
+        ),
     ] = None,
     value: Annotated[
         str | None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PROMPTS = ("prompt_answer", "tail_answer", "prompt_explanation", "tail_explanation")
 """Options of ready prompts, all of which are needed."""
 DECODER = frozenset({"image", "max_new_tokens", "estimator", "evaluations", "permutations", "value"})
-READY = DECODER | {*PROMPTS, "greedy_target", "max_evals", "mask_id", "keep_ids"}
+READY = DECODER | {*PROMPTS, "greedy_target", "max_evals", "mask_id", "keep_ids", "family"}
 QUESTION = DECODER | {"question", "labels", "text", "foil", "family", "prompts", "explanation", "max_evals"}
 EQUATIONS = frozenset({"estimator", "evaluations", "permutations", "value"})
 """Options that only the profile `equations` of a decoder has."""
@@ -70,7 +70,9 @@ def _ready(options: Mapping[str, Any]) -> "Ready":
     from waltz.explained_decoder import Ready
 
     answer, answer_tail, explanation, explanation_tail = (_text(options[name], name) for name in PROMPTS)
-    return Ready(answer, answer_tail, explanation, explanation_tail, bool(options.get("greedy_target")))
+    return Ready(
+        answer, answer_tail, explanation, explanation_tail, bool(options.get("greedy_target")), options.get("family")
+    )
 
 
 def _put(spec: "ModelSpec", options: Mapping[str, Any]) -> "Put":

@@ -49,6 +49,8 @@ class Ready:
         explanation: The prompt for the explanation.
         explanation_tail: The text in it that asks for the explanation.
         greedy: Whether the likeliest tokens are explained; else `published` draws them as the released code does.
+        family: Family of the released prompts whose rules hold, for `published`: how the tail is counted, and whether
+            tokens are joined by blanks. None takes what `Rules` takes.
     """
 
     answer: str
@@ -56,6 +58,7 @@ class Ready:
     explanation: str
     explanation_tail: str
     greedy: bool = True
+    family: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,11 +121,11 @@ def explain_decoder(
     raw = image if image is None or isinstance(image, Image.Image) else image_file(Path(image))
     with _decoder(spec) as decoder, torch.inference_mode():
         picture = None if raw is None else decoder.image(raw.convert("RGB"))
+        rules = _of_family(decoder, rules, asked)
         if isinstance(asked, Ready):
             question, label, parts = None, None, _of_ready(decoder, picture, asked, rules, most)
         else:
             question, label, parts = _of_question(decoder, picture, asked, rules, most)
-            rules = _of_family(rules, asked)
         found = explained(decoder, picture, [parts], rules)[0]
         shown = [
             seen(decoder, picture, side.played.players) if picture is not None and side.played.players else None
@@ -201,12 +204,20 @@ def _of_question(
     return words_of_item, label, (Part(prompt.text, asked.counted, targets), Part(after.text, why.counted, spoken))
 
 
-def _of_family(rules: Rules, put: Put) -> Rules:
-    """The rules of the released code for a family."""
-    if rules.profile != "published" or put.family is None:
+def _of_family(decoder: Decoder, rules: Rules, asked: Ready | Put) -> Rules:
+    """The rules of the released code for a family.
+
+    Raises:
+        UserError: The family is unknown, or is one of models that see while this does not, or the reverse.
+    """
+    if rules.profile != "published" or asked.family is None:
         return rules
-    tail = read_wording("published", put.prompts).families[put.family].tail
-    return replace(rules, tail=tail, blanks=put.family not in WITH_OFFSETS)
+    wording = read_wording("published", asked.prompts if isinstance(asked, Put) else None)
+    family = wording.families[str(published(asked.family, wording).family)]
+    if bool(family.markers["begin_image"]) != decoder.sees:
+        sees = "sees no images" if decoder.sees else "sees images"
+        raise UserError(f"{decoder.spec.name}: the model family {asked.family!r} {sees}, unlike this model")
+    return replace(rules, tail=family.tail, blanks=asked.family not in WITH_OFFSETS)
 
 
 def _voice(decoder: Decoder, put: Put, rules: Rules) -> Voice:

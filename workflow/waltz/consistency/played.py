@@ -25,7 +25,7 @@ from waltz.models.decoders.prompts import UNDERSCORE
 
 BUDGETS = (600, 700, 800, 900)
 """Most coalitions of one explanation in the released CC-SHAP-VLM: the first that do for a permutation."""
-PERMUTATIONS = 10
+PERMUTATIONS = 4
 """Permutations of one explanation in `equations` where nobody says how many."""
 BLANK = "▁"
 """A blank by itself, as SentencePiece spells it."""
