@@ -209,7 +209,7 @@ ERRORS = {
         ["--model", "nobody/nothing"],
         "nobody/nothing: no registered encoder; nobody/nothing: no config",
     ),
-    "language model": (["--model", "gpt2"], "gpt2: is of kind text, no alignment encoder"),
+    "language model": (["--model", "gpt2"], "gpt2: a language model sees no images; leave out --image"),
     "empty folder": (["--model", "EMPTY"], "no config of a model can be read"),
     "another architecture": (["--model", "BERT"], "'bert' is no kind of encoder"),
     "no weights": (["--model", "BARE"], "cannot load"),
