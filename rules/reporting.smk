@@ -158,6 +158,7 @@ for TABLE, DECLARATION in DECLARED.items():
                 }
                 for name, entry in INSTRUMENTS.items()
             },
+            datasets=SETS,
             profiles=study("profiles"),
             confidence=study("reporting.confidence"),
             code=code("table.py"),
@@ -172,11 +173,11 @@ rule reproduction:
     output:
         cells="<results>/reporting/tables/reproduction.csv",
         counts=report(
-            "<results>/reporting/tables/reproduction-summary.csv",
+            "<results>/reporting/tables/reproduction_summary.csv",
             category="Tables",
             labels={"table": "all", "what": "how much of print is reproduced"},
         ),
-        md="<results>/reporting/tables/reproduction-summary.md",
+        md="<results>/reporting/tables/reproduction_summary.md",
     log:
         "<logs>/reproduction.log",
     conda:

@@ -49,6 +49,7 @@ class Declaration:
         aliases: Models of ours that a printed model id means in this table, the first that was run.
         datasets: Data sets of ours by printed data set, or data set and setting; the same name is tried as well.
         samples: Data sets whose items it shows.
+        own: Whether data sets of the study that print has not are shown too; no average holds them.
         others: Whether models that print has not get rows.
         ragged: Whether each printed model has cells of its own, and no others.
         reasons: Why a printed cell has no number of ours, by printed model or metric, where that is known beforehand.
@@ -72,6 +73,7 @@ class Declaration:
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     datasets: Mapping[str | tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
+    own: bool = False
     others: bool = True
     ragged: bool = False
     reasons: Mapping[str, str] = field(default_factory=dict)

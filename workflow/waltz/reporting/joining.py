@@ -30,12 +30,14 @@ class Study:
         compared: Whether its data are those of print; drawn scenes are another world.
         confidence: Coverage of the intervals, a share.
         built: Instruments that it builds: format of the source and names of the filters.
+        datasets: Its data sets of captions and foils.
     """
 
     models: Mapping[str, str]
     compared: bool
     confidence: float
     built: Mapping[str, Mapping[str, object]]
+    datasets: tuple[str, ...] = ()
 
 
 Shape = tuple[str, str, str]
@@ -61,6 +63,7 @@ def join(
     joined = study.compared and profile == JOINED_PROFILE
     shapes = _shapes(declaration, numbers, printed)
     datasets = _datasets(shapes)
+    shapes += _own(declaration, numbers, datasets, study)
 
     def find(shape: Shape, model: str) -> Number | None:
         if shape[1] != AVERAGE:
@@ -70,6 +73,7 @@ def join(
         return _average([_number(declaration, numbers, (shape[0], name, shape[2]), model) for name in datasets])
 
     chances = _chances(printed)
+    units = {key[0]: cell.unit for key, cell in printed.items()}
     cells = []
     for model, ours in _models(declaration, shapes, find, printed, study, joined):
         own = [(key[0], *key[2:]) for key in printed if key[1] == model]
@@ -78,7 +82,7 @@ def join(
             key = (shape[0], model, *shape[1:])
             number = find(shape, ours) if ours is not None else None
             cell = printed.get(key) if joined else None
-            cells.append(_cell(declaration, profile, key, number, cell, chances, joined, study))
+            cells.append(_cell(declaration, profile, key, number, cell, chances, units, joined, study))
     return cells
 
 
@@ -94,6 +98,14 @@ def _shapes(declaration: Declaration, numbers: Numbers, printed: Mapping[Key, Pr
     return list(
         dict.fromkeys((key[0], *key[2:]) for key in printed if key[1] != RANDOM and key[0] in declaration.sources)
     )
+
+
+def _own(declaration: Declaration, numbers: Numbers, printed: Sequence[str], study: Study) -> list[Shape]:
+    """Cells of the study's own data sets, where there are numbers on them."""
+    sources = {where.source for places in declaration.sources.values() for where in places}
+    known = {place[3] for place in numbers if place[0] in sources}
+    names = [name for name in study.datasets if name in known and name not in printed] if declaration.own else []
+    return [(metric, name, "") for name in names for metric in declaration.sources]
 
 
 def _datasets(shapes: Iterable[Shape]) -> list[str]:
@@ -198,6 +210,7 @@ def _cell(
     number: Number | None,
     cell: Printed | None,
     chances: Mapping[Shape, float],
+    units: Mapping[str, str],
     joined: bool,
     study: Study,
 ) -> Cell:
@@ -226,7 +239,7 @@ def _cell(
         difference=comparison.difference,
         verdict=comparison.verdict,
         reason=comparison.reason,
-        unit=cell.unit if cell else "",
+        unit=cell.unit if cell else units.get(metric, ""),
         sd=ours.sd,
         published_sd=float(cell.sd) if cell and cell.sd else None,
         chance=_chance(chances, (metric, dataset, setting)),
