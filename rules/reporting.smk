@@ -133,6 +133,7 @@ for TABLE, DECLARATION in DECLARED.items():
         output:
             csv=report(
                 f"<results>/reporting/tables/{TABLE}.csv",
+                caption="../workflow/report/table.rst",
                 category="Tables",
                 labels={"table": TABLE.replace("-", " "), "what": DECLARATION.title},
             ),
@@ -145,6 +146,7 @@ for TABLE, DECLARATION in DECLARED.items():
             "../envs/report.yaml"
         params:
             table=TABLE,
+            title=DECLARATION.title,
             kinds=list(measured(TABLE, MEASURES)),
             models={
                 name: kind_of(name)
@@ -174,6 +176,7 @@ rule reproduction:
         cells="<results>/reporting/tables/reproduction.csv",
         counts=report(
             "<results>/reporting/tables/reproduction_summary.csv",
+            caption="../workflow/report/reproduction.rst",
             category="Tables",
             labels={"table": "all", "what": "how much of print is reproduced"},
         ),

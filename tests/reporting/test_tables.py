@@ -144,6 +144,17 @@ def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():
     assert cell.ci_high - cell.value == pytest.approx(10 / 11**0.5)  # eleven half widths of 10
 
 
+def test_a_model_of_ours_that_is_called_like_another_of_print_is_told_apart():
+    declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")  # gpt2 of print is gpt2-large
+    place = ("evaluation", "acc_r", "gpt2", "existence", "perplexity")
+    study = Study({"gpt2": LANGUAGE}, True, 0.95, {})
+    cells = join(declaration, "published", {place: Number(Measure(60.0, 9))}, printed, study)
+    found = {key_of(cell)[:3]: cell for cell in cells}
+    assert found["acc_r", "gpt2", "existence"].value is None
+    assert found["acc_r", "gpt2 (ours)", "existence"].value == 60.0
+    assert len(found) == len(cells)
+
+
 def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
     declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")
     names = [*dict.fromkeys(key[2] for key in printed if key[2] != AVERAGE), "mine-too"]

@@ -137,7 +137,9 @@ def _models(
             found.append((name, ours))
     claimed = {ours for _, ours in found}
     if declaration.others:
-        found += [(model, model) for model in taken if model not in claimed and ran(model)]
+        for model in taken:
+            if model not in claimed and ran(model):
+                found.append((f"{model} (ours)" if model in names else model, model))
     return found
 
 
