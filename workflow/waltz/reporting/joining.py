@@ -1,14 +1,14 @@
 """Our numbers beside the printed ones, cell by cell."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from waltz.core.measure import Measure
 from waltz.reporting.declaration import AVERAGE, DERIVED, SAME, Declaration
-from waltz.reporting.numbers import Number, Numbers
+from waltz.reporting.numbers import Number, Numbers, Place
 from waltz.reporting.published import Key, Printed
 from waltz.reporting.tables import JOINED_PROFILE, Cell
 from waltz.reporting.verdicts import Comparison, compare
@@ -147,17 +147,25 @@ def _tried(number: Number) -> bool:
     return number.measure.value is not None or bool(number.text) or number.measure.n > 0
 
 
+def places(declaration: Declaration, shape: Shape, model: str) -> Iterator[Place]:
+    """Where our number of a cell is looked for, in turn.
+
+    Args:
+        declaration: The table.
+        shape: Metric, data set and setting of print.
+        model: Our name of the model.
+    """
+    metric, dataset, setting = shape
+    named = declaration.datasets.get((dataset, setting), declaration.datasets.get(dataset, ()))
+    for where in declaration.sources[metric]:
+        for name in dict.fromkeys((*named, dataset)):
+            for told in where.settings:
+                yield where.source, where.metric, model, name, setting if told == SAME else told
+
+
 def _number(declaration: Declaration, numbers: Numbers, shape: Shape, model: str) -> Number | None:
     """Our number, the first that one of its places holds."""
-    metric, dataset, setting = shape
-    names = (*declaration.datasets.get((dataset, setting), declaration.datasets.get(dataset, ())), dataset)
-    for where in declaration.sources[metric]:
-        for name in dict.fromkeys(names):
-            for place in where.settings:
-                found = numbers.get((where.source, where.metric, model, name, setting if place == SAME else place))
-                if found is not None:
-                    return found
-    return None
+    return next((numbers[place] for place in places(declaration, shape, model) if place in numbers), None)
 
 
 def _average(parts: Sequence[Number | None]) -> Number | None:
