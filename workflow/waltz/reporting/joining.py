@@ -77,10 +77,10 @@ def join(
     cells = []
     for model, ours in _models(declaration, shapes, find, printed, study, joined):
         own = [(key[0], *key[2:]) for key in printed if key[1] == model]
-        keys = own if ours is None or declaration.ragged else list(dict.fromkeys([*own, *shapes]))
+        keys = own if not ours or declaration.ragged else list(dict.fromkeys([*own, *shapes]))
         for shape in keys:
             key = (shape[0], model, *shape[1:])
-            number = find(shape, ours) if ours is not None else None
+            number = next((found for name in ours if (found := find(shape, name)) is not None), None)
             cell = printed.get(key) if joined else None
             cells.append(_cell(declaration, profile, key, number, cell, chances, units, joined, study))
     return cells
@@ -120,26 +120,27 @@ def _models(
     printed: Mapping[Key, Printed],
     study: Study,
     joined: bool,
-) -> list[tuple[str, str | None]]:
-    """Names in the table, in order, each with the model of ours that it stands for, None where it was not run."""
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Names in the table, in order, each with the models of ours whose numbers it has; none where it was not run."""
 
     def ran(model: str) -> bool:
         return any((number := find(shape, model)) and _tried(number) for shape in shapes)
 
     taken = [model for model, kind in study.models.items() if kind in declaration.kinds]
     names = list(dict.fromkeys(key[1] for key in printed)) or [""]
-    found: list[tuple[str, str | None]] = []
+    found: list[tuple[str, tuple[str, ...]]] = []
     for name in names:
         candidates = ("",) if not name else declaration.aliases.get(name, (name,))
         known = [model for model in candidates if not model or model in taken or not declaration.kinds]
-        ours = next((model for model in known if not model or ran(model)), None)
-        if joined or ours is not None:
-            found.append((name, ours))
-    claimed = {ours for _, ours in found}
+        ours = [model for model in known if not model or ran(model)][:1]
+        ours += [model for model in declaration.also.get(name, ()) if model in study.models and ran(model)]
+        if joined or ours:
+            found.append((name, tuple(ours)))
+    claimed = {model for _, ours in found for model in ours}
     if declaration.others:
         for model in taken:
             if model not in claimed and ran(model):
-                found.append((f"{model} (ours)" if model in names else model, model))
+                found.append((f"{model} (ours)" if model in names else model, (model,)))
     return found
 
 
