@@ -24,10 +24,13 @@ include: "rules/filters.smk"
 include: "rules/benchmark.smk"
 include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
+include: "rules/decoding.smk"
 include: "rules/attribution.smk"
 include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
 include: "rules/figures.smk"
+include: "rules/report.smk"
+include: "rules/export.smk"
 
 
 localrules:
@@ -40,7 +43,7 @@ localrules:
 rule all:
     default_target: True
     input:
-        "<results>/reporting/index.html",
+        "<results>/reporting/report.html",
 
 
 rule tables:

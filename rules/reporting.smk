@@ -33,13 +33,13 @@ if PROBES:
     BUILT["probe_captions"] = "<results>/benchmark/cv-probes/captions.parquet"
 if PROBES and study("benchmark.oracle"):
     BUILT["probe_oracle"] = "<results>/benchmark/cv-probes/oracle.parquet"
-if ENCODERS or ANSWERERS:
+if ENCODERS or ANSWERERS or DECODED:
     BUILT["metrics"] = "<results>/evaluation/metrics.parquet"
     BUILT["comparisons"] = "<results>/evaluation/comparisons.parquet"
 if ATTRIBUTIONS:
     BUILT["shares"] = "<results>/attribution/shares.parquet"
     BUILT["attributed"] = "<results>/attribution/metrics.parquet"
-SCORED_RUNS = [*WITH_SCORES, *ANSWERED]
+SCORED_RUNS = [*WITH_SCORES, *ANSWERED, *DECODED]
 
 
 MEASURES = {
@@ -212,32 +212,3 @@ rule frequency_figures:
         code=code("figures.py"),
     script:
         "../workflow/scripts/figures.py"
-
-
-rule page:
-    """One page that links all tables and figures."""
-    input:
-        **BUILT,
-        template="workflow/waltz/reporting/templates/index.html",
-        tables=TABLES,
-        figures=FIGURES["svg"] + SHEET,
-        pngs=FIGURES["png"],
-        records=[
-            f"<results>/evaluation/{model}/{dataset}.run.json"
-            for model, dataset in [*WITH_SCORES, *ANSWERED]
-        ],
-        read=expand("<results>/sources/{source}.run.json", source=RAW_SOURCES),
-        faults=expand("<results>/sources/images/{source}.parquet", source=WITH_IMAGES),
-        scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
-    output:
-        page="<results>/reporting/index.html",
-    log:
-        "<logs>/page.log",
-    conda:
-        "../envs/report.yaml"
-    params:
-        study=study("study"),
-        sources=study("sources"),
-        code=code("page.py"),
-    script:
-        "../workflow/scripts/page.py"

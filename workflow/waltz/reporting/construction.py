@@ -22,6 +22,7 @@ class PlainTable:
         header: Texts of the header, the first above the names of the rows.
         rows: Texts, as many in each as in the header.
         remarks: Sentences below the table.
+        profile: Fidelity profile that all its numbers are of, if one.
     """
 
     id: str
@@ -30,6 +31,7 @@ class PlainTable:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     remarks: tuple[str, ...] = ()
+    profile: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,272 @@
+"""The report of a full thesis grid with made-up scores: seconds to write it, its size, seconds until it can be used.
+
+Usage: python benchmarks/report.py [--items N] [--shown N] [--maps N] [--keep FOLDER] [--chromium PATH]
+
+Every printed cell of resources/published is filled in both profiles. Every model that print names has scores for
+caption and foil of N items of the eleven instruments, and contributions for eight items of each; N heat maps stand
+among the figures. Made-up inputs are not timed. The page is opened in headless Chromium where Playwright is installed,
+filtered, browsed, and watched for requests that leave the file.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from PIL import Image
+
+from waltz.core import parquet
+from waltz.core.measure import Measure
+from waltz.core.record import peak_memory_mb
+from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
+from waltz.reporting.browsed import RunFiles, browsed, pictures
+from waltz.reporting.browser import browser_data
+from waltz.reporting.declarations import TABLES, Declaration
+from waltz.reporting.figures import save
+from waltz.reporting.heatmap import Sample, sample_figure
+from waltz.reporting.published import Printed, read_published
+from waltz.reporting.report import Drawing, Report, declared, write_report
+from waltz.reporting.run_facts import read_records
+from waltz.reporting.tables import Cell, from_csv, join, to_csv
+
+PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
+PROFILES = ("published", "equations")
+ATTRIBUTED, DISTINCT = 8, 5
+WORDS = ["a", "cat", "sits", "on", "the", "table", "and", "two", "dogs", "look", "at", "it", "from", "below", "."]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+
+
+def now() -> np.ndarray:
+    """Wall and CPU seconds."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def filled(generator: np.random.Generator) -> list[Cell]:
+    """Every printed cell, with a number of ours near the printed one where it is a number."""
+    cells: list[Cell] = []
+    for file in sorted(PUBLISHED.glob("*.csv")):
+        printed = read_published(file)
+        for profile in PROFILES:
+            measured = {key: near(one, generator) for key, one in printed.items()}
+            cells += join(declaration(file.stem, printed), profile, measured, printed, "not run", 0.95)
+    return cells
+
+
+def declaration(name: str, printed: dict[Any, Printed]) -> Declaration:
+    """The table's own declaration, or one that its cells are enough for."""
+    return TABLES.get(name) or declared(
+        name, [Cell(name, "", key[0], *key[1:], *[None] * 6, "", "") for key in printed]
+    )
+
+
+def near(printed: Printed, generator: np.random.Generator) -> Measure:
+    """A number that often agrees with print."""
+    try:
+        value = float(printed.value) + float(generator.choice([0.0, 1.0, 9.0])) * generator.normal()
+    except ValueError:
+        value = float(generator.uniform(0, 100))
+    return Measure(value, 1000, value - 2.0, value + 2.0)
+
+
+def made(folder: Path, items: int, generator: np.random.Generator) -> tuple[dict[str, list[dict[str, Any]]], RunFiles]:
+    """Parquet files of all models on all instruments, and the instruments' items."""
+    names = {file.stem: list(read_published(file)) for file in sorted(PUBLISHED.glob("*.csv"))}
+    models = sorted({key[1] for keys in names.values() for key in keys if key[1] and key[1] != "random"})
+    instruments = list(dict.fromkeys(key[2] for key in names["thesis-3.4"] if key[2] != "average"))
+    benchmark = {name: [item(name, number) for number in range(items)] for name in instruments}
+    evaluation, attribution = {}, {}
+    for model in models:
+        for name in instruments:
+            run = (model, name)
+            evaluation[run] = str(folder / "evaluation" / model / f"{name}.parquet")
+            attribution[run] = str(folder / "attribution" / model / f"{name}.parquet")
+            scores = parquet.to_table(list(score_rows(benchmark[name], generator)), EVALUATION)
+            parquet.write(evaluation[run], scores, EVALUATION)
+            rows = list(attribution_rows(benchmark[name][:ATTRIBUTED], generator))
+            parquet.write(attribution[run], parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+            record = {
+                "model": {"name": model, "kind": "made up", "weights": f"owner/{model}", "revision": "0" * 40},
+                "rows_in": items,
+                "rows_out": scores.num_rows,
+                "wall_seconds": 1.0,
+                "peak_memory_mb": 1000,
+                "packages": {"torch": "2.13.0"},
+                "commit": "f" * 40,
+                "ties": int(generator.integers(0, 3)),
+            }
+            for kind in ("evaluation", "attribution"):
+                (folder / kind / model / f"{name}.run.json").write_text(json.dumps(record))
+    return benchmark, RunFiles(evaluation, attribution)
+
+
+def item(name: str, number: int) -> dict[str, Any]:
+    """One item of an instrument."""
+    row = dict.fromkeys(BENCHMARK.schema.names)
+    return row | {
+        "item_id": f"{name}:made-up:{number}",
+        "instrument": name,
+        "piece": name,
+        "source": "made-up",
+        "image": f"{name}-{number}.jpg",
+        "caption": " ".join(WORDS),
+        "foil": " ".join(WORDS).replace("two", "four"),
+        "valid": True,
+    }
+
+
+def score_rows(items: list[dict[str, Any]], generator: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Scores of caption and foil in both profiles."""
+    for profile in PROFILES:
+        for row in items:
+            for role in ("caption", "foil"):
+                score = float(generator.normal())
+                yield {
+                    "item_id": row["item_id"],
+                    "role": role,
+                    "profile": profile,
+                    "setting": "alignment",
+                    "image": row["image"],
+                    "score": score,
+                    "probability": 1 / (1 + np.exp(-score)),
+                    "prediction": "match" if score > 0 else "mismatch",
+                    "correct": (score > 0) == (role == "caption"),
+                }
+
+
+def attribution_rows(items: list[dict[str, Any]], generator: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Contributions to caption and foil in both profiles."""
+    ends = np.cumsum([len(word) + 1 for word in WORDS]) - 1
+    spans = [{"start": int(end) - len(word), "end": int(end)} for word, end in zip(WORDS, ends, strict=True)]
+    for profile in PROFILES:
+        for row in items:
+            for role in ("caption", "foil"):
+                yield {
+                    "item_id": row["item_id"],
+                    "role": role,
+                    "profile": profile,
+                    "setting": "alignment",
+                    "image": row["image"],
+                    "text": row[role],
+                    "explained": "logit",
+                    "score": float(generator.normal()),
+                    "tokens": WORDS,
+                    "spans": spans,
+                    "grid": 4,
+                    "phi": generator.normal(size=(len(WORDS) + 16, 1)).tolist(),
+                    "t_shap": float(generator.uniform()),
+                    "t_shap_se": 0.01,
+                    "estimator": "permutation",
+                    "evaluated": 1000,
+                }
+
+
+def heat_maps(folder: Path, number: int, generator: np.random.Generator) -> list[Drawing]:
+    """Figures as the workflow draws them, few of them distinct."""
+    spans: list[Any] = [{"start": 0, "end": 0}] * len(WORDS)
+    cells = np.arange(16).reshape(4, 4).repeat(56, axis=0).repeat(56, axis=1)
+    drawings = []
+    for place in range(number):
+        file = folder / f"heat-map-{place}.svg"
+        if place < DISTINCT:
+            image = np.kron(generator.uniform(size=(28, 28, 3)), np.ones((8, 8, 1)))
+            values = [generator.normal(size=len(WORDS) + 16) for _ in range(2)]
+            samples = [
+                Sample(role, " ".join(WORDS), WORDS, spans, cells, phi, 1.0, 0.5)
+                for role, phi in zip(("caption", "foil"), values, strict=True)
+            ]
+            save(sample_figure(image, samples, f"Heat map {place}"), [file, file.with_suffix(".png")])
+        else:
+            for suffix in (".svg", ".png"):
+                first = folder / f"heat-map-{place % DISTINCT}{suffix}"
+                file.with_suffix(suffix).write_bytes(first.read_bytes())
+        drawings.append(Drawing(file.stem, str(file), f"Heat map {place}", "Heat maps"))
+    return drawings
+
+
+def opened(page: Path, chromium: str) -> None:
+    """Open the page and print how long it takes."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        print("Playwright is not installed: the page was not opened")
+        return
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        tab = browser.new_page(viewport={"width": 1280, "height": 900})
+        asked: list[str] = []
+        faults: list[str] = []
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("console", lambda message: faults.append(message.text))
+        tab.on("pageerror", lambda error: faults.append(str(error)))
+        start = time.perf_counter()
+        tab.goto(page.as_uri())
+        tab.wait_for_selector("html[data-ready]")
+        tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        print(f"interactive after {time.perf_counter() - start:.2f} s")
+        for what, act in (
+            ("filter", lambda: tab.fill("#filter", "clip counting")),
+            ("no filter", lambda: tab.fill("#filter", "")),
+            ("samples", lambda: tab.locator("#samples").scroll_into_view_if_needed()),
+            ("next sample", lambda: tab.click("#s-next")),
+            ("open all tables", lambda: tab.evaluate("document.getElementById('open-all').click()")),
+        ):
+            start = time.perf_counter()
+            act()
+            tab.evaluate("() => new Promise(done => setTimeout(() => requestAnimationFrame(done), 200))")
+            print(f"{what}: {time.perf_counter() - start:.2f} s, 0.20 s of them waited")
+        left = [url for url in asked if not url.startswith(("data:", page.as_uri()))]
+        print(f"requests that left the file: {left}; messages: {faults}")
+        browser.close()
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, default=1000)
+    parser.add_argument("--shown", type=int, default=12)
+    parser.add_argument("--maps", type=int, default=100)
+    parser.add_argument("--keep", type=Path, help="folder in which the page is left")
+    parser.add_argument("--chromium", default="/usr/bin/chromium")
+    arguments = parser.parse_args()
+    generator = np.random.default_rng(0)
+    pa.set_cpu_count(1)
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        text = to_csv(filled(generator))
+        benchmark, files = made(folder, arguments.items, generator)
+        drawings = heat_maps(folder, arguments.maps, generator)
+        rows = len(files.evaluation) * len(PROFILES) * 2 * arguments.items
+        print(
+            f"{len(files.evaluation)} runs of {arguments.items} items, {rows:,} rows of scores, {len(drawings)} figures"
+        )
+        start = now()
+        records = read_records(sorted(folder.rglob("*.run.json")), folder)
+        shown, runs = browsed(benchmark, files, arguments.shown, 1)
+        read = now() - start
+        for row in (row for of in shown.values() for row in of):
+            coarse = Image.fromarray(generator.integers(0, 255, (48, 64, 3), dtype=np.uint8))
+            coarse.resize((640, 480), Image.Resampling.BICUBIC).save(folder / row["image"])
+        start = now()
+        with pictures(dict.fromkeys(benchmark, str(folder))) as picture:
+            browser = browser_data(shown, runs, picture, {name: len(of) for name, of in benchmark.items()})
+        chosen = now() - start
+        page = (arguments.keep or folder) / "report.html"
+        report = Report("made-up", {}, records, from_csv(text), drawings, browser=browser)
+        write_report(page, report)
+        written = now() - start
+        wall, cpu = read + written
+        print(
+            f"{len(report.cells):,} cells, {len(browser['items'])} samples: {wall:.1f} s wall, {cpu:.1f} s CPU (to read"
+            f" {read[1]:.1f}, for samples {chosen[1]:.1f}); page {page.stat().st_size / 1e6:.1f} MB;"
+            f" peak memory {peak_memory_mb()} MB"
+        )
+        opened(page, arguments.chromium)
+
+
+if __name__ == "__main__":
+    main()

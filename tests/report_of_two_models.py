@@ -1,0 +1,176 @@
+"""A small report with everything on it, some of it hostile, for tests of the page."""
+
+import numpy as np
+from PIL import Image
+
+from waltz.core.measure import Measure
+from waltz.reporting.browser import Run, browser_data
+from waltz.reporting.construction import PlainTable
+from waltz.reporting.declarations import PAIRWISE
+from waltz.reporting.inlined import image_uri
+from waltz.reporting.published import Printed
+from waltz.reporting.report import Drawing, Report
+from waltz.reporting.run_facts import Record
+from waltz.reporting.tables import join
+
+HOSTILE = "<script>window.harmed = 1</script><img src=x onerror='window.harmed = 2'>&amp; 🐈 A cat."
+TEXT = "🐈 A cat sits."
+TOKENS = ["<s>", "🐈", "a", "cat", "sit", "##s", "."]
+SPANS = [(0, 0), (0, 1), (2, 3), (4, 7), (8, 11), (11, 12), (12, 13)]
+PRINTED = {
+    ("acc_r", "clip", "existence"): "66.9",
+    ("acc_r", "clip", "plurality"): "56.2",
+    ("acc", "clip", "existence"): "",
+}
+OURS = {
+    ("acc_r", "clip", "existence"): 66.9,
+    ("acc_r", "clip", "plurality"): 30.0,
+    ("acc_r", "mine", "existence"): 80.0,
+    ("acc_r", "mine", "plurality"): 20.0,
+}
+
+
+def cells():
+    """Cells of one table in both profiles: one equal to print, one that differs, two of ours, one not printed."""
+    printed = {
+        (*key, ""): Printed((*key, ""), value, "percent", "" if value else "not reported")
+        for key, value in PRINTED.items()
+    }
+    ours = {(*key, ""): Measure(value, 100, value - 1, value + 1) for key, value in OURS.items()}
+    return [
+        cell
+        for profile in ("published", "equations")
+        for cell in join(PAIRWISE, profile, ours, printed, "not run in this study", 0.95)
+    ]
+
+
+def records():
+    """Runs of two models, one with ties and an error."""
+    common = {"rows_out": 4, "peak_memory_mb": 100, "packages": {"torch": "2.13.0"}, "seed": 7, "commit": "c" * 40}
+    named = [("clip", 30.0, {"ties": 2}), ("mine", 61.0, {"errors": {"too long": 3}, "ties": 0})]
+    return [
+        Record(
+            f"evaluation/{name}/existence",
+            {
+                **common,
+                **more,
+                "rows_in": 2,
+                "wall_seconds": seconds,
+                "model": {"name": name, "weights": f"owner/{name}"},
+            },
+        )
+        for name, seconds, more in named
+    ]
+
+
+def items():
+    """Two items, one with a caption that would harm the page."""
+    return [
+        {
+            "item_id": f"existence:{number}",
+            "instrument": "existence",
+            "piece": "existence",
+            "image": "1.png",
+            "caption": caption,
+            "foil": foil,
+            "caption_span": {"start": 4, "end": 7},
+            "foil_span": None,
+            "valid": True,
+        }
+        for number, (caption, foil) in enumerate([(TEXT, "No cat."), (HOSTILE, "A dog.")])
+    ]
+
+
+def score(item, role, value, profile="published"):
+    """One row of the evaluation layout."""
+    return {"item_id": item, "role": role, "profile": profile, "setting": "alignment", "score": value, "correct": None}
+
+
+def attribution(item, phi, **more):
+    """One row of the attribution layout, its phi of shape (players, outputs)."""
+    row = dict.fromkeys(("explained", "t_shap_se", "reason", "error", "evaluated"))
+    return row | {
+        "item_id": item,
+        "role": "caption",
+        "profile": "published",
+        "setting": "alignment",
+        "text": TEXT,
+        "score": 1.25,
+        "tokens": TOKENS,
+        "spans": [{"start": start, "end": end} for start, end in SPANS],
+        "grid": 2,
+        "phi": np.asarray(phi).tolist(),
+        "t_shap": 0.25,
+        "estimator": "exact",
+        **more,
+    }
+
+
+def runs():
+    """CLIP right on the first item and wrong on the second; a decoder with tests and two output tokens."""
+    scores = [
+        score("existence:0", "caption", 2.0),
+        score("existence:0", "foil", 1.0),
+        score("existence:1", "caption", 1.0),
+        score("existence:1", "foil", 2.0),
+    ]
+    phi = np.array([0.0, -0.5, 0.1, 0.2, 0.0, 0.0, 0.1, 0.25, -0.125, 0.0, 0.5])[:, None]
+    test = {
+        "item_id": "existence:0",
+        "role": "pair",
+        "profile": "published",
+        "setting": "post-hoc",
+        "test": "counterfactual edits",
+        "verdict": "inconsistent",
+        "answer": "A",
+        "edited_answer": "B",
+        "inserted": "really",
+        "reason": None,
+        "seed": 7,
+    }
+    shap = {**test, "kind": "post-hoc", "value": 0.75, "explanation": HOSTILE, "t_shap_answer": 0.9}
+    two = attribution("existence:0", np.hstack([phi, 2 * phi]), outputs=["A", ")"], role="answer")
+    return [
+        Run(
+            "clip",
+            "existence",
+            [*scores, score("existence:0", "caption", 3.0, "equations")],
+            [attribution("existence:0", phi)],
+        ),
+        Run("llava", "existence", [], [two], [test], [shap]),
+    ]
+
+
+def picture(_dataset, _name):
+    """A grey image."""
+    return image_uri(Image.new("RGB", (40, 40), "grey"), 40), ""
+
+
+def report(folder):
+    """The whole report; its figures are written to a folder."""
+    (folder / "bars.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20"/></svg>'
+    )
+    Image.new("RGB", (800, 500), "steelblue").save(folder / "map.png")
+    shown = items()
+    return Report(
+        study="tiny",
+        sources={
+            "coco": {"format": "coco-captions", "citation": "Lin et al.", "files": {"val": {"url": "u", "sha256": "5"}}}
+        },
+        records=records(),
+        cells=cells(),
+        figures=[Drawing("bars", str(folder / "bars.svg"), "Bars"), Drawing("map", str(folder / "map.png"), "A map")],
+        models=[
+            PlainTable(f"metrics-{profile}", f"Metrics, {profile}", "", ("data set", "n"), rows, profile=profile)
+            for profile, rows in (
+                ("published", (("existence", "9"), ("plurality", "10"))),
+                ("equations", (("existence", "11"),)),
+            )
+        ],
+        construction=[
+            PlainTable("funnel", "Funnel", "", ("instrument", "candidates", "valid"), (("existence", "1,200", "600"),))
+        ],
+        faults=[{"source": "coco", "image": "7.jpg", "fault": "is missing"}],
+        browser=browser_data({"existence": shown}, runs(), picture, {"existence": 534}),
+    )

@@ -1,0 +1,257 @@
+import base64
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from report_of_two_models import HOSTILE, attribution, cells, items, picture, records, report, runs, score
+from waltz.core.errors import UserError
+from waltz.core.sampling import sample
+from waltz.reporting import browser, inlined
+from waltz.reporting.browser import Run, browser_data, chosen, outcome
+from waltz.reporting.grids import field_names, grid_data
+from waltz.reporting.inlined import figure_uris, script_json
+from waltz.reporting.report import declared, duration, write_report
+from waltz.reporting.run_facts import Record, read_records, run_facts, warnings_of
+from waltz.reporting.verdict_counts import absent_reasons, counted, counted_by, joined
+
+
+class Parts(HTMLParser):
+    """What a page loads and the data in it."""
+
+    def __init__(self):
+        super().__init__()
+        self.loaded, self.scripts, self.inside = [], [], None
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.loaded += [found[name] for name in ("src", "href", "srcset", "data") if found.get(name) and tag != "a"]
+        if tag == "script":
+            self.inside = found.get("id", "code")
+            self.scripts.append((self.inside, ""))
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            self.inside = None
+
+    def handle_data(self, text):
+        if self.inside:
+            self.scripts[-1] = (self.inside, self.scripts[-1][1] + text)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    write_report(folder / "report.html", report(folder))
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_holds_all_it_shows_and_loads_nothing(page):
+    parts = Parts()
+    parts.feed(page)
+    assert parts.loaded == ["data:,"]
+    assert [name for name, _ in parts.scripts] == ["grids", "pictures", "browser", "code"]
+    found = {name: json.loads(text) for name, text in parts.scripts[:-1]}
+    assert found["browser"]["items"][1]["texts"]["caption"] == HOSTILE
+    assert [uri.split(";")[0] for uri in found["pictures"]] == ["data:image/svg+xml", "data:image/webp"]
+    assert not re.search(r"url\(|@import", page)
+    order = [page.index(f'<section id="{name}"') for name in ("run", "reproduction", "tables", "figures", "samples")]
+    assert order == sorted(order)
+    assert page.index('<section id="samples"') < page.index('<section id="construction"') < page.index('id="records"')
+
+
+def test_the_page_is_the_same_bytes_again(page, tmp_path):
+    write_report(tmp_path / "report.html", report(tmp_path))
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
+
+
+def test_a_study_without_tables_or_models_has_a_page(tmp_path):
+    from waltz.reporting.report import Report
+
+    write_report(tmp_path / "report.html", Report("empty", {}))
+    text = (tmp_path / "report.html").read_text()
+    assert "none of this study's numbers is compared" in text.replace("&#39;", "'")
+    assert "This study has no tables of models" in text
+
+
+def test_json_of_data_ends_no_script_and_comes_back():
+    data = {"caption": "</script><!-- \u2028 &amp;", "value": 0.5}
+    text = script_json(data)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == data
+    with pytest.raises(ValueError, match="JSON"):
+        script_json({"value": float("nan")})
+
+
+def test_cells_are_counted_by_verdict_table_and_model():
+    of = joined(cells())
+    total = counted("all", of)
+    assert (total.cells, total.compared) == (5, 2)
+    assert list(total.kinds.values()) == [1, 0, 1, 2, 1]
+    assert total.share("no value") == 0.2
+    assert {counts.name: counts.kinds["ours alone"] for counts in counted_by(of, lambda cell: cell.model)} == {
+        "clip": 0,
+        "mine": 2,
+    }
+    assert absent_reasons(of) == [("not run in this study", 1)]
+
+
+def test_a_grid_gives_back_every_cell():
+    of = cells()
+    grid = grid_data(declared("thesis-3.4", of), of)
+    names, fields = grid["names"], field_names()
+    back = [dict(zip(fields, row, strict=True)) for row in grid["cells"]]
+    assert (grid["groups"], grid["rows"], grid["columns"]) == ("metric", ["model"], "dataset")
+    assert len(back) == len(of) == 10
+    assert {(names[row["profile"]], names[row["model"]], row["value"]) for row in back} == {
+        (cell.profile, cell.model, cell.value) for cell in of
+    }
+    (equal,) = (row for row in back if names[row["verdict"]] == "equal to print")
+    assert (equal["value"], equal["published"], equal["difference"]) == (66.9, 66.9, 0)
+
+
+def test_fields_that_tell_cells_apart_name_rows_even_where_the_declaration_forgets_them():
+    from dataclasses import replace
+
+    of = [replace(cell, setting=setting) for cell in cells() for setting in ("qa", "isa")]
+    assert grid_data(declared("thesis-3.4", of), of)["rows"] == ["model", "setting"]
+
+
+def test_facts_say_models_time_and_what_differs_between_runs():
+    other = Record("attribution/clip/existence", {**records()[0].facts, "commit": "d" * 40, "wall_seconds": 10.0})
+    facts = run_facts([*records(), other])
+    assert [(model["name"], model["runs"], model["seconds"]) for model in facts.models] == [
+        ("clip", 2, 40.0),
+        ("mine", 1, 61.0),
+    ]
+    assert [(row["stage"], row["seconds"]) for row in facts.stages] == [("evaluation", 91.0), ("attribution", 10.0)]
+    assert facts.settings["commit"] == ["c" * 40, "d" * 40]
+    assert facts.settings["torch"] == ["2.13.0"]
+
+
+def test_warnings_are_counted_with_their_reasons():
+    first, second = records()
+    assert list(warnings_of(first)) == [("ties, in which neither text is preferred", 2, "")]
+    assert list(warnings_of(second)) == [("texts that could not be scored", 3, "too long: 3")]
+
+
+def test_records_are_read_with_their_shards_and_a_broken_one_is_named(tmp_path):
+    (tmp_path / "attribution").mkdir()
+    (tmp_path / "attribution/a.run.json").write_text(json.dumps([{"shard": "1 of 2"}, {"shard": "2 of 2"}]))
+    found = read_records([tmp_path / "attribution/a.run.json"], tmp_path)
+    assert [(record.name, record.stage, record.facts["shard"]) for record in found] == [
+        ("attribution/a", "attribution", "1 of 2"),
+        ("attribution/a", "attribution", "2 of 2"),
+    ]
+    (tmp_path / "b.run.json").write_text("{")
+    with pytest.raises(UserError, match=r"b\.run\.json: no JSON"):
+        read_records([tmp_path / "b.run.json"], tmp_path)
+
+
+def test_the_draw_takes_attributed_items_first_and_else_what_the_study_draws():
+    ids = [f"item-{number}" for number in range(50)]
+    assert set(chosen([], ids, 10, 3)) == set(sample(ids, 10, 3))
+    assert set(chosen(sample(ids, 4, 3), ids, 10, 3)) == set(sample(ids, 10, 3))
+    assert chosen(["item-7", "item-7"], ids, 3, 3)[0] == "item-7"
+    assert chosen([], ids, 5, 3) == chosen([], ids[::-1], 5, 3) == chosen([], ids, 10, 3)[:5]
+
+
+def test_a_pair_is_right_where_the_caption_wins_and_one_text_where_it_is_judged_right():
+    caption, foil = score("i", "caption", 1.0), score("i", "mismatched", 2.0)
+    assert outcome([caption, foil]) == "wrong"
+    assert outcome([{**caption, "score": 3.0}, foil]) == "right"
+    assert outcome([{**caption, "score": 2.0}, foil]) == "tie"
+    assert outcome([caption]) == outcome([{**caption, "score": None}, foil]) == ""
+    assert outcome([{**caption, "correct": True}]) == "right"
+    pairwise = {**caption, "setting": "pairwise", "correct": False}
+    assert outcome([{**caption, "score": 3.0}, foil, pairwise]) == "wrong"
+
+
+def test_contributions_come_back_from_their_steps():
+    data = browser_data({"existence": items()}, runs(), picture, {"existence": 534})
+    first = data["items"][0]["results"][0]["contributions"][0]
+    (column,) = first["columns"]
+    phi = np.array([0.0, -0.5, 0.1, 0.2, 0.0, 0.0, 0.1, 0.25, -0.125, 0.0, 0.5])
+    assert np.array(column["phi"]) * column["step"] == pytest.approx(phi, abs=0.5 / browser.STEPS)
+    assert data["players"][first["players"]]["tokens"][3] == "cat"
+    fields = data["fields"]["contributions"]
+    assert dict(zip(fields, first["is"], strict=False))["t_shap"] == 0.25
+
+
+def test_of_several_outputs_the_mean_of_ratios_comes_first():
+    phi = np.array([[1.0, 0.0], [-1.0, 0.0], [2.0, 4.0]])
+    row = attribution(
+        "existence:0", phi, tokens=["a", "b"], spans=[{"start": 0, "end": 1}] * 2, grid=1, outputs=["x", "y"]
+    )
+    data = browser_data(
+        {"existence": items()[:1]}, [Run("m", "existence", attribution=[row])], picture, {"existence": 1}
+    )
+    mean, x, y = data["items"][0]["results"][0]["contributions"][0]["columns"]
+    assert [column["name"] for column in (mean, x, y)] == ["mean of ratios", "x", "y"]
+    assert np.array(mean["phi"]) * mean["step"] == pytest.approx([0.125, -0.125, 0.75], abs=1e-3)
+    assert np.array(x["phi"]) * x["step"] == pytest.approx([1, -1, 2], abs=0.02)
+
+
+def test_a_value_that_is_no_number_stays_one(monkeypatch):
+    phi = np.array([[np.nan], [1.0], [0.5]])
+    row = attribution("existence:0", phi, tokens=["a", "b"], spans=[{"start": 0, "end": 1}] * 2, grid=1, t_shap=None)
+    data = browser_data(
+        {"existence": items()[:1]}, [Run("m", "existence", attribution=[row])], picture, {"existence": 1}
+    )
+    assert data["items"][0]["results"][0]["contributions"][0]["columns"][0]["phi"] == [None, browser.STEPS, 500]
+
+
+def test_what_has_no_room_is_left_out_of_the_last_items_and_says_so(monkeypatch):
+    rows = [attribution(f"existence:{number}", np.ones((11, 3))) for number in (0, 1)]
+    run = Run("m", "existence", attribution=rows)
+
+    def parts():
+        data = browser_data({"existence": items()}, [run], picture, {"existence": 2})
+        return [item["results"][0]["contributions"][0] for item in data["items"]]
+
+    size = sum(len(str(column)) for column in parts()[0]["columns"][1:])
+    monkeypatch.setattr(browser, "DETAILS", size)
+    first, second = parts()
+    assert (len(first["columns"]), len(second["columns"]), second["outputs_left_out"]) == (4, 1, 3)
+    monkeypatch.setattr(browser, "ROOM", 0)
+    assert [("columns" in part, part["left_out"]) for part in parts()] == [(False, True)] * 2
+
+
+def test_images_that_items_share_are_carried_once():
+    data = browser_data({"existence": items()}, runs(), picture, {"existence": 534})
+    assert len(data["images"]) == 1
+    assert [item["image"] for item in data["items"]] == [0, 0]
+    broken = browser_data({"existence": items()}, runs(), lambda *_: (None, "is missing"), {"existence": 534})
+    assert (broken["images"], broken["items"][0]["fault"]) == ([], "is missing")
+
+
+def test_many_pictures_share_the_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(inlined, "PICTURES_BYTES", 40_000)
+    noise = np.random.default_rng(0).integers(0, 255, (12, 15, 3), dtype=np.uint8)
+    Image.fromarray(noise).resize((900, 720), Image.Resampling.BILINEAR).save(tmp_path / "one.png")
+    sizes = {}
+    for number in (1, 2, 4):
+        carried = figure_uris([tmp_path / "one.png"] * number)
+        assert sum(map(len, carried)) * 3 / 4 <= 40_000
+        with Image.open(io.BytesIO(base64.b64decode(carried[0].partition(",")[2]))) as image:
+            sizes[number] = image.width
+    assert sizes[1] == 900
+    assert sizes[1] >= sizes[2] >= sizes[4] < 900
+
+
+def test_of_a_large_drawing_the_picture_beside_it_is_carried(tmp_path):
+    (tmp_path / "large.svg").write_text("<svg>" + " " * 200_000 + "</svg>")
+    (tmp_path / "alone.svg").write_text("<svg>" + " " * 200_000 + "</svg>")
+    Image.new("RGB", (10, 10)).save(tmp_path / "large.png")
+    large, alone = figure_uris([tmp_path / "large.svg", tmp_path / "alone.svg"])
+    assert large.startswith("data:image/webp")
+    assert alone.startswith("data:image/svg+xml")
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(1.25, "1.2 s"), (99.0, "99 s"), (150, "2 min"), (9000, "2 h 30 min")])
+def test_durations_are_said_in_their_unit(seconds, said):
+    assert duration(seconds) == said

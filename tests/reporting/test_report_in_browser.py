@@ -1,0 +1,308 @@
+"""The report in headless Chromium: what a reader can do with it, and that nothing leaves the file.
+
+`WALTZ_AXE` names the file `axe.min.js` of the npm package axe-core; without it, faults of accessibility are not
+looked for.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from report_of_two_models import HOSTILE, report
+from waltz.reporting.report import write_report
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+AXE = os.environ.get("WALTZ_AXE", "")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed")
+    with playwright.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    write_report(folder / "report.html", report(folder))
+    return (folder / "report.html").as_uri()
+
+
+@pytest.fixture
+def page(browser, url):
+    """The page, opened; afterwards, that it asked for nothing and said nothing on the console."""
+    tab = browser.new_page()
+    tab.set_default_timeout(10_000)
+    asked, said = [], []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.on("console", lambda message: said.append(message.text))
+    tab.on("pageerror", lambda error: said.append(str(error)))
+    tab.goto(url)
+    tab.wait_for_selector("html[data-ready]")
+    yield tab
+    tab.close()
+    assert [one for one in asked if not one.startswith("data:")] == [url]
+    assert said == []
+
+
+def becomes(page, selector, text):
+    """Wait until an element has a text; the page's own rules forbid to evaluate code in it."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(selector)).to_have_text(text)
+
+
+def loaded(page):
+    """Wait until all figures have come."""
+    page.wait_for_selector("[data-figure='0'][src^='data:']")
+    page.wait_for_selector("[data-figure='1'][src^='data:']")
+    return page.evaluate("Promise.all([...document.querySelectorAll('[data-figure]')].map(image => image.decode()))")
+
+
+def column(page, place, selector="details.table tbody tr:not(.group)"):
+    return [cell.strip() for cell in page.locator(f"{selector} > :nth-child({place})").all_inner_texts()]
+
+
+def samples(page):
+    page.locator("#samples").scroll_into_view_if_needed()
+    page.wait_for_selector("#sample h2")
+    page.select_option("#s-model", "clip")
+    return page
+
+
+def test_ours_stand_beside_print_and_are_marked(page):
+    assert column(page, 1) == ["clip", "mine", "clip"]
+    assert column(page, 2) == ["66.9=66.9", "80.0", "–"]
+    assert column(page, 3) == ["30.0≠56.2", "20.0", ""]
+
+
+@pytest.mark.parametrize(
+    ("view", "shown"),
+    [
+        ("value", ["66.9=", "80.0", "–"]),
+        ("published", ["66.9", "–", "–"]),
+        ("difference", ["0.0=", "–", "–"]),
+    ],
+)
+def test_the_switch_shows_ours_print_or_their_difference(page, view, shown):
+    page.check(f"[name=view][value={view}]")
+    assert column(page, 2) == shown
+
+
+def test_the_profile_switch_changes_every_table(page):
+    assert page.locator("#metrics-published").is_visible()
+    page.select_option("#profile", "equations")
+    assert column(page, 2) == ["66.9", "80.0", "–"]
+    assert not page.locator("#metrics-published").is_visible()
+    assert page.locator("#metrics-equations").is_visible()
+
+
+def test_a_column_sorts_down_then_up_then_as_in_print(page):
+    button = page.get_by_role("button", name="plurality")
+    found = []
+    for _ in range(3):
+        button.click()
+        found.append((column(page, 1), button.locator("xpath=..").get_attribute("aria-sort")))
+    assert found == [
+        (["clip", "mine", "clip"], "descending"),
+        (["mine", "clip", "clip"], "ascending"),
+        (["clip", "mine", "clip"], "none"),
+    ]
+
+
+def test_a_plain_table_sorts_by_number_not_by_letter(page):
+    rows = "#metrics-published tbody tr"
+    page.locator("#metrics-published").get_by_role("button", name="n", exact=True).click()
+    assert column(page, 2, rows) == ["10", "9"]
+
+
+def test_a_filter_picks_rows_or_columns_and_says_how_many(page):
+    page.fill("#filter", "mine")
+    becomes(page, "#filtered", "1 rows and 1 of 1 tables match.")
+    assert column(page, 1) == ["mine"]
+    assert not page.locator("#metrics-published").is_visible()
+    page.fill("#filter", "plurality")
+    becomes(page, "#filtered", "3 rows and 1 of 1 tables match.")
+    assert page.locator("table.grid thead th").all_inner_texts() == ["model", "plurality"]
+    assert column(page, 2) == ["30.0≠56.2", "20.0"]
+    page.fill("#filter", "no such model")
+    page.wait_for_selector("details.table", state="hidden")
+    page.fill("#filter", "")
+    page.wait_for_selector("#metrics-published", state="visible")
+    assert column(page, 1) == ["clip", "mine", "clip"]
+
+
+def test_a_verdict_picks_the_rows_that_have_it(page):
+    page.select_option("#verdict", "no value")
+    assert column(page, 2) == ["–"]
+    page.select_option("#verdict", "differs")
+    assert column(page, 3) == ["30.0≠56.2"]
+
+
+def test_arrows_move_among_cells_and_the_reason_is_told(page):
+    first = page.locator("table.grid td").first
+    first.focus()
+    detail = page.locator(".detail")
+    assert detail.inner_text().startswith("acc_r · clip · existence: ours 66.9 [65.9, 67.9], n = 100; print 66.9")
+    page.keyboard.press("ArrowDown")
+    assert "mine · existence" in detail.inner_text()
+    page.keyboard.press("ArrowDown")
+    assert detail.inner_text().endswith("no value; not run in this study")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    assert "difference −26.2; differs" in detail.inner_text()
+    assert page.locator("table.grid td[tabindex='0']").count() == 1
+
+
+def test_a_table_is_saved_with_all_its_cells(page):
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("profile,metric,model")
+    assert len(lines) == 11
+    assert "published,acc_r,clip,existence,,equal to print,,66.9,100,65.9,67.9,66.9,0" in lines
+
+
+def test_samples_are_browsed_by_outcome_model_and_keyboard(page):
+    samples(page)
+    texts = page.locator("#s-list .clip")
+    assert texts.count() == 2
+    page.get_by_label("wrong", exact=True).check()
+    assert page.locator("#sample h2").inner_text() == "existence:1 ✗ wrong"
+    assert page.inner_text("#s-count") == "1 of 2 drawn samples; the data set has 534 items."
+    page.get_by_label("all", exact=True).check()
+    page.locator("#s-list button").first.focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#s-list [aria-current=true]").count() == 1
+    page.locator("#s-next").click()
+    page.locator("#s-next").click()
+    before = page.locator("#sample h2").inner_text()
+    page.locator("#s-previous").click()
+    assert page.locator("#sample h2").inner_text() != before
+    page.select_option("#s-profile", "equations")
+    assert page.locator("#sample h2").inner_text() == "existence:0"
+
+
+def test_tokens_and_patches_tell_their_values_by_mouse_and_keyboard(page):
+    samples(page)
+    page.locator("#s-list button", has_text="sits").click()
+    assert page.locator(".token b").all_inner_texts() == ["<s>", "🐈", "A", "cat", "sit", "s", "."]
+    assert page.locator(".token.joined b").all_inner_texts() == ["s", "."]
+    readout = page.locator(".readout")
+    page.locator(".token", has_text="cat").hover()
+    assert readout.inner_text() == "“cat”: +0.20, 22.2 % of the text, 11.3 % of all"
+    page.locator(".patch").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert readout.inner_text() == "Patch in row 2, column 2: +0.50, 57.1 % of the image, 28.2 % of all"
+    assert page.locator(".token.against").count() == 1
+    page.get_by_label("each modality its own").check()
+    assert page.locator(".token small").all_inner_texts() == ["0", "−56", "+11", "+22", "0", "0", "+11"]
+    assert "T-SHAP 25.0 % text, 75.0 % image" in page.inner_text("#sample")
+    page.get_by_text("All values as a table").click()
+    assert page.locator("#sample details tbody tr").count() == 11
+
+
+def test_a_decoder_shows_output_tokens_tests_and_explanations(page):
+    samples(page)
+    page.select_option("#s-model", "llava")
+    output = page.get_by_label("Output token")
+    assert output.locator("option").all_inner_texts() == ["mean of ratios", "1: A", "2: )"]
+    output.select_option("2")
+    page.locator(".token", has_text="cat").hover()
+    assert page.locator(".readout").inner_text().startswith("“cat”: +0.4")
+    text = page.inner_text("#sample")
+    for part in ("counterfactual edits", "inconsistent", "really", "0.75", HOSTILE):
+        assert part in text
+
+
+def test_a_caption_that_holds_a_script_shows_as_text(page):
+    samples(page)
+    page.locator("#s-list button", has_text="harmed").click()
+    assert HOSTILE in page.inner_text("#sample .texts")
+    assert page.locator("#sample .texts mark").inner_text() == HOSTILE[4:7]
+    assert page.evaluate("window.harmed") is None
+    assert page.locator("main script, main img[src='x']").count() == 0
+
+
+def test_figures_come_when_they_are_near_and_can_be_enlarged(page):
+    page.locator("#figures").scroll_into_view_if_needed()
+    loaded(page)
+    page.get_by_role("button", name="Enlarge: A map").click()
+    assert page.locator("#lightbox img").get_attribute("alt") == "A map"
+    page.keyboard.press("Escape")
+    assert not page.locator("#lightbox").is_visible()
+
+
+def test_the_theme_follows_the_system_until_it_is_chosen(page):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(paper)
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(paper)
+    assert dark != light
+    page.locator("#theme").click()
+    assert page.evaluate(paper) == light
+    page.locator("#theme").click()
+    assert page.evaluate(paper) == dark
+    assert page.inner_text("#theme") == "Theme: dark"
+
+
+def test_print_shows_everything_on_white(page):
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 251)"
+    assert page.locator("details:not([open])").count() == 0
+    assert page.locator("#sample h2").is_visible()
+    assert not page.locator("#table-controls").is_visible()
+    loaded(page)
+
+
+def test_the_first_tab_skips_to_the_report(page):
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the report"
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_nothing_but_wide_tables_scrolls_sideways(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    samples(page)
+    page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.skipif(not Path(AXE).is_file(), reason="axe-core is not here: set WALTZ_AXE to its axe.min.js")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_axe_finds_no_serious_fault(page, width, scheme):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    samples(page)
+    page.select_option("#s-model", "llava")
+    page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
+    page.evaluate(Path(AXE).read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    faults = [
+        (fault["id"], [node["html"] for node in fault["nodes"]])
+        for fault in found["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ]
+    assert faults == []
+    assert len(found["passes"]) > 20

@@ -1,0 +1,59 @@
+"""The report of a study."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.schema import IMAGE_FAULTS, SCENE_SCORES
+from waltz.reporting.browsed import RunFiles, browsed, pictures
+from waltz.reporting.browser import browser_data
+from waltz.reporting.construction import Construction, construction_tables
+from waltz.reporting.multimodality import Multimodality, multimodality_tables
+from waltz.reporting.probes import Probes, probe_table
+from waltz.reporting.report import Drawing, Report, write_report
+from waltz.reporting.run_facts import read_records
+from waltz.reporting.tables import from_csv
+
+given, params = snakemake.input, snakemake.params
+page = Path(snakemake.output.page)
+
+
+def by_run(kind):
+    """Files of one kind by model and data set."""
+    return dict(zip(map(tuple, params.get(f"{kind}_runs") or []), given.get(kind) or [], strict=True))
+
+
+with job(snakemake.log[0]):
+    construction, models = [], []
+    if given.get("funnel"):
+        files = (given.get(name) or None for name in ("oracle", "audit"))
+        construction += construction_tables(Construction(given.funnel, given.statistics, given.printed, *files))
+    if given.get("probes"):
+        construction.append(probe_table(Probes(given.probes, given.probe_captions, given.get("probe_oracle") or None)))
+    if given.get("metrics"):
+        shares, attributed = (given.get(name) or None for name in ("shares", "attributed"))
+        models = multimodality_tables(Multimodality(given.metrics, given.comparisons, shares, attributed))
+    items = {name: pq.read_table(file).to_pylist() for name, file in zip(params.datasets, given.benchmark, strict=True)}
+    runs = RunFiles(*map(by_run, ("evaluation", "attribution", "consistency", "cc_shap")))
+    shown, made = browsed(items, runs, params.samples, params.seed)
+    with pictures(dict(zip(params.pictured, given.images, strict=True))) as picture:
+        browser = browser_data(shown, made, picture, {name: len(rows) for name, rows in items.items()})
+    report = Report(
+        params.study,
+        params.sources,
+        read_records(given.records, page.parent.parent),
+        [cell for file in given.cells for cell in from_csv(Path(file).read_text(encoding="utf-8"))],
+        [Drawing(Path(file).stem, file, *params.figures[Path(file).stem]) for file in given.figures],
+        models,
+        construction,
+        [row for file in given.scores for row in parquet.read(file, SCENE_SCORES).to_pylist()],
+        [
+            {"source": Path(file).stem, **row}
+            for file in given.faults
+            for row in parquet.read(file, IMAGE_FAULTS).to_pylist()
+        ],
+        browser,
+    )
+    write_report(page, report)

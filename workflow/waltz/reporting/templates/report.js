@@ -1,0 +1,572 @@
+"use strict";
+// Texts from data reach the page as text nodes and attributes only, never as HTML.
+(() => {
+  const $ = (selector, within = document) => within.querySelector(selector);
+  const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const data = id => JSON.parse($(`#${id}`).textContent);
+
+  function el(name, attributes = {}, ...children) {
+    const node = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key === "on") Object.entries(value).forEach(([event, act]) => node.addEventListener(event, act));
+      else if (key === "style") Object.entries(value).forEach(([property, set]) => node.style.setProperty(property, set));
+      else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value === true ? "" : value);
+    }
+    node.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== ""));
+    return node;
+  }
+  const minus = text => text.replace("-", "−");
+  const fixed = (number, places) => minus(number.toFixed(places));
+  const signed = (number, places) => {
+    const text = number.toFixed(places);
+    return Number(text) === 0 ? (0).toFixed(places) : (number > 0 ? "+" : "") + minus(text);
+  };
+  const short = number => minus(Number.isInteger(number) ? String(number) : String(Number(number.toPrecision(4))));
+  const option = (value, label = value) => el("option", {value}, label);
+  const region = (label, table) => el("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": label}, table);
+
+  // ---- theme, sections, print -------------------------------------------------------------------------------------
+  function themes() {
+    const button = $("#theme"), names = ["system", "light", "dark"];
+    let chosen = "system";
+    try { chosen = localStorage.getItem("waltz-theme") || "system"; } catch { /* no storage for this file */ }
+    const show = () => {
+      if (chosen === "system") delete document.documentElement.dataset.theme;
+      else document.documentElement.dataset.theme = chosen;
+      button.textContent = `Theme: ${chosen}`;
+    };
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      chosen = names[(names.indexOf(chosen) + 1) % names.length];
+      try { localStorage.setItem("waltz-theme", chosen); } catch { /* the choice lasts as long as the page */ }
+      show();
+    });
+    show();
+  }
+
+  function sections() {
+    const links = new Map($$(".top nav a").map(link => [link.hash.slice(1), link]));
+    const seen = new Set();
+    const observer = new IntersectionObserver(entries => {
+      entries.forEach(entry => seen[entry.isIntersecting ? "add" : "delete"](entry.target.id));
+      const current = [...links.keys()].find(id => seen.has(id));
+      links.forEach((link, id) => id === current ? link.setAttribute("aria-current", "location") : link.removeAttribute("aria-current"));
+    }, {rootMargin: "-15% 0px -60% 0px"});
+    links.forEach((_, id) => observer.observe($(`#${id}`)));
+    const open = () => {
+      const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+      if (target && target.matches("details")) target.open = true;
+    };
+    addEventListener("hashchange", open);
+    open();
+  }
+
+  function printing() {
+    let closed = [];
+    addEventListener("beforeprint", () => {
+      closed = $$("details:not([open])");
+      closed.forEach(details => { details.open = true; });
+      waiting.forEach(unpack => unpack());
+      tables.renderOpen();
+    });
+    addEventListener("afterprint", () => closed.forEach(details => { details.open = false; }));
+  }
+
+  // ---- sorting by a column ----------------------------------------------------------------------------------------
+  const NEXT = {none: "descending", descending: "ascending", ascending: "none"};
+
+  function compare(a, b, direction) {
+    if (a === b) return 0;
+    if (a === null || a === "") return 1;
+    if (b === null || b === "") return -1;
+    const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", {numeric: true});
+    return direction === "ascending" ? order : -order;
+  }
+
+  function sortButton(head, act) {
+    const button = el("button", {type: "button"});
+    button.append(...head.childNodes);
+    head.append(button);
+    head.setAttribute("aria-sort", "none");
+    button.addEventListener("click", () => {
+      const direction = NEXT[head.getAttribute("aria-sort")];
+      $$("[aria-sort]", head.parentNode).forEach(other => other.setAttribute("aria-sort", "none"));
+      head.setAttribute("aria-sort", direction);
+      act(direction);
+    });
+  }
+
+  function sortable(table) {
+    const body = table.tBodies[0], original = [...body.rows];
+    const value = cell => {
+      if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
+      const text = cell.textContent.trim(), number = text.replace(/,/g, "").replace(/−/g, "-").match(/^[+-]?\d+(\.\d+)?(e[+-]?\d+)?/);
+      return number && cell.classList.contains("number") ? Number(number[0]) : text === "–" ? null : text;
+    };
+    $$("thead th", table).forEach((head, column) => sortButton(head, direction => {
+      const rows = direction === "none" ? original : [...original].sort((a, b) => compare(value(a.cells[column]), value(b.cells[column]), direction));
+      body.append(...rows);
+    }));
+  }
+
+  // ---- the tables that print has ----------------------------------------------------------------------------------
+  const tables = (() => {
+    const {fields, classes, marks, tables: grids} = data("grids");
+    const at = Object.fromEntries(fields.map((field, place) => [field, place]));
+    const state = {profile: "", view: "both", verdict: "", terms: []};
+    const holders = new Map($$("details.table").map(details => [details.dataset.table, details]));
+    const models = new Map();
+
+    function laidOut(grid, profile) {
+      const key = `${grid.id} ${profile}`;
+      if (models.has(key)) return models.get(key);
+      const columns = new Map(), groups = new Map();
+      for (const packed of grid.cells) {
+        const name = field => grid.names[packed[at[field]]];
+        if (name("profile") !== profile) continue;
+        const heading = field => field === "metric" ? grid.headings[name(field)] || name(field) : name(field);
+        const group = grid.groups ? heading(grid.groups) : "", label = grid.rows.map(heading).filter(Boolean).join(" · ");
+        const column = heading(grid.columns) || "value";
+        columns.set(column, column);
+        if (!groups.has(group)) groups.set(group, new Map());
+        const rows = groups.get(group);
+        if (!rows.has(label)) rows.set(label, {label, search: `${group} ${label} ${name("model")} ${name("metric")}`.toLowerCase(), cells: new Map()});
+        const cell = {places: grid.places[name("metric")] ?? 1, verdict: name("verdict"), reason: name("reason"),
+          where: [name("metric"), name("model"), name("dataset"), name("setting")].filter(Boolean).join(" · ")};
+        for (const field of ["value", "n", "ci_low", "ci_high", "published", "difference"]) cell[field] = packed[at[field]];
+        rows.get(label).cells.set(column, cell);
+      }
+      const model = {columns: [...columns.keys()], groups: [...groups].map(([name, rows]) => ({name, rows: [...rows.values()]}))};
+      models.set(key, model);
+      return model;
+    }
+
+    // A word that some row has picks rows; one that only columns have picks columns.
+    function picked(model) {
+      let columns = model.columns;
+      const rows = model.groups.flatMap(group => group.rows), inRows = [];
+      for (const term of state.terms) {
+        if (rows.some(row => row.search.includes(term))) inRows.push(term);
+        else columns = columns.filter(column => column.toLowerCase().includes(term));
+      }
+      const keep = row => inRows.every(term => row.search.includes(term)) && columns.some(column => row.cells.has(column)) &&
+        (!state.verdict || columns.some(column => row.cells.get(column)?.verdict === state.verdict));
+      const groups = model.groups.map(group => ({...group, rows: group.rows.filter(keep)})).filter(group => group.rows.length);
+      return {columns, groups: columns.length ? groups : []};
+    }
+
+    const shown = cell => state.view === "published" ? cell.published : state.view === "difference" ? cell.difference : cell.value;
+
+    function content(cell) {
+      const mark = marks[cell.verdict], sign = mark ? el("span", {class: "mark"}, mark) : "";
+      const dash = () => el("span", {class: "missing"}, "–");
+      const print = cell.published === null ? "" : el("span", {class: "print"}, fixed(cell.published, cell.places));
+      if (state.view === "published") return [print || dash()];
+      if (state.view === "difference") return cell.difference === null ? [dash()] : [signed(cell.difference, cell.places), sign];
+      const ours = cell.value === null ? dash() : fixed(cell.value, cell.places);
+      if (state.view === "value") return [ours, sign];
+      return print ? [ours, sign || " ", print] : [ours];
+    }
+
+    function detailOf(cell) {
+      const parts = [];
+      if (cell.value !== null) {
+        const interval = cell.ci_low === null || cell.ci_high === null ? "" : ` [${fixed(cell.ci_low, cell.places)}, ${fixed(cell.ci_high, cell.places)}]`;
+        parts.push(`ours ${fixed(cell.value, cell.places)}${interval}${cell.n === null ? "" : `, n = ${cell.n.toLocaleString("en")}`}`);
+      }
+      if (cell.published !== null) parts.push(`print ${minus(String(cell.published))}`);
+      if (cell.difference !== null) parts.push(`difference ${signed(cell.difference, cell.places)}`);
+      parts.push(cell.verdict);
+      if (cell.reason) parts.push(cell.reason);
+      return [el("b", {}, cell.where), `: ${parts.join("; ")}`];
+    }
+
+    function render(grid) {
+      const holder = holders.get(grid.id), body = $(".body", holder);
+      if (!grid.profiles.includes(state.profile)) {
+        body.replaceChildren(el("p", {class: "note"}, `This table has no cells of profile ${state.profile}.`));
+        return;
+      }
+      const {columns, groups} = picked(laidOut(grid, state.profile));
+      const detail = el("p", {class: "detail", "aria-live": "polite"}, "Point at a cell, or move among cells with the arrow keys, for its interval, number of items and reason.");
+      const head = el("tr", {}, el("th", {scope: "col"}, grid.rows.map(row => row === "dataset" ? "data set" : row).join(" · ") || grid.columns),
+        columns.map(column => el("th", {scope: "col", class: "number"}, column)));
+      const cellAt = new Map();
+      const rowOf = row => el("tr", {}, el("th", {scope: "row"}, row.label || "all"), columns.map(column => {
+        const cell = row.cells.get(column);
+        const node = el("td", {class: cell ? classes[cell.verdict] || "other" : null, tabindex: -1}, cell ? content(cell) : "");
+        if (cell) cellAt.set(node, cell);
+        return node;
+      }));
+      const parts = groups.map(group => {
+        const rows = group.rows.map(row => ({row, node: rowOf(row)}));
+        const top = group.name ? el("tr", {class: "group"}, el("th", {scope: "rowgroup", colspan: columns.length + 1}, group.name)) : null;
+        return {top, rows, node: el("tbody", {}, top, rows.map(row => row.node))};
+      });
+      const table = el("table", {class: "grid"}, el("caption", {class: "hidden"}, `${grid.id}, profile ${state.profile}`), el("thead", {}, head), parts.map(part => part.node));
+      const order = (part, direction, key) => {
+        const rows = direction === "none" ? part.rows : [...part.rows].sort((a, b) => compare(key(a.row), key(b.row), direction));
+        part.node.append(...rows.map(row => row.node));
+      };
+      [...head.cells].forEach((cell, place) => sortButton(cell, direction => parts.forEach(part => order(part, direction, row => {
+        if (!place) return row.label;
+        const found = row.cells.get(columns[place - 1]);
+        return found ? shown(found) : null;
+      }))));
+      const tell = node => { if (cellAt.has(node)) detail.replaceChildren(...detailOf(cellAt.get(node))); };
+      table.addEventListener("pointerover", event => tell(event.target.closest("td")));
+      table.addEventListener("focusin", event => tell(event.target));
+      table.addEventListener("keydown", event => walk(event, table));
+      const first = $("td", table);
+      if (first) first.tabIndex = 0;
+      const save = el("button", {type: "button", on: {click: () => download(grid)}}, "Save as CSV");
+      body.replaceChildren(el("div", {class: "scroll"}, table), el("div", {class: "under"}, detail, save));
+    }
+
+    function walk(event, table) {
+      const steps = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]}[event.key];
+      const cell = event.target.closest("td");
+      if (!steps || !cell) return;
+      event.preventDefault();
+      const rows = $$("tbody tr:not(.group)", table), row = rows.indexOf(cell.parentNode) + steps[0];
+      const next = rows[row]?.cells[cell.cellIndex + steps[1]];
+      if (!next || next.matches("th")) return;
+      cell.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    }
+
+    function download(grid) {
+      const quoted = text => /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+      const named = new Set(["profile", "metric", "model", "dataset", "setting", "verdict", "reason"]);
+      const lines = grid.cells.map(packed => fields.map((field, place) => quoted(named.has(field) ? grid.names[packed[place]] : String(packed[place] ?? ""))).join(","));
+      const url = URL.createObjectURL(new Blob([[fields.join(","), ...lines].join("\n") + "\n"], {type: "text/csv"}));
+      el("a", {href: url, download: `${grid.id}.csv`}).click();
+      setTimeout(() => URL.revokeObjectURL(url), 1000);
+    }
+
+    const renderOpen = () => grids.forEach(grid => { if (holders.get(grid.id).open && !holders.get(grid.id).hidden) render(grid); });
+
+    function filterPlain() {
+      let kept = 0;
+      for (const section of $$("[data-filtered]")) {
+        const other = section.dataset.profile && state.profile && section.dataset.profile !== state.profile;
+        let rows = 0;
+        for (const row of $$("tbody tr", section)) {
+          const text = row.textContent.toLowerCase();
+          row.hidden = !state.terms.every(term => text.includes(term));
+          rows += !row.hidden;
+        }
+        section.hidden = Boolean(other) || Boolean(state.terms.length && !rows);
+        if (!section.hidden) kept += rows;
+      }
+      return kept;
+    }
+
+    function update() {
+      let rows = 0;
+      const matching = [];
+      for (const grid of grids) {
+        const holder = holders.get(grid.id);
+        const found = grid.profiles.includes(state.profile) ? picked(laidOut(grid, state.profile)).groups.reduce((sum, group) => sum + group.rows.length, 0) : 0;
+        holder.hidden = !found;
+        rows += found;
+        if (found) matching.push(holder);
+      }
+      rows += filterPlain();
+      if (state.terms.length && matching.length <= 3) matching.forEach(holder => { holder.open = true; });
+      renderOpen();
+      $("#filtered").textContent = state.terms.length || state.verdict ? `${rows.toLocaleString("en")} rows${grids.length ? ` and ${matching.length} of ${grids.length} tables` : ""} match.` : "";
+    }
+
+    function start() {
+      const controls = $("#table-controls");
+      if (!controls) return;
+      controls.hidden = false;
+      controls.addEventListener("submit", event => event.preventDefault());
+      const profiles = new Set([...grids.flatMap(grid => grid.profiles), ...$$("[data-profile]").map(section => section.dataset.profile)]);
+      state.profile = profiles.has("published") ? "published" : [...profiles][0] || "";
+      $("#profile").append(...[...profiles].map(profile => option(profile)));
+      $("#profile").value = state.profile;
+      $("#profile").closest("label").hidden = profiles.size < 2;
+      const any = grids.some(grid => grid.cells.some(cell => cell[at.published] !== null));
+      if (!any && grids.length) { state.view = "value"; $("[name=view][value=value]").checked = true; }
+      const verdicts = new Set(grids.flatMap(grid => grid.cells.map(cell => grid.names[cell[at.verdict]])));
+      $("#verdict")?.append(...Object.keys(classes).filter(kind => verdicts.delete(kind)).concat([...verdicts]).map(kind => option(kind)));
+      $("#profile").addEventListener("change", event => { state.profile = event.target.value; update(); });
+      $("#views")?.addEventListener("change", event => { state.view = event.target.value; renderOpen(); });
+      $("#verdict")?.addEventListener("change", event => { state.verdict = event.target.value; update(); });
+      let typed = 0;
+      $("#filter").addEventListener("input", event => {
+        clearTimeout(typed);
+        typed = setTimeout(() => { state.terms = event.target.value.toLowerCase().split(/\s+/).filter(Boolean); update(); }, 120);
+      });
+      holders.forEach((holder, id) => holder.addEventListener("toggle", () => { if (holder.open) render(grids.find(grid => grid.id === id)); }));
+      const all = $("#open-all");
+      all.hidden = !grids.length;
+      all.addEventListener("click", () => {
+        const open = all.textContent === "Open all";
+        holders.forEach(holder => { holder.open = open; });
+        all.textContent = open ? "Close all" : "Open all";
+      });
+      update();
+      const filled = grids.find(grid => grid.profiles.includes(state.profile) && grid.cells.some(cell => cell[at.value] !== null));
+      if (filled) holders.get(filled.id).open = true;
+    }
+    return {start, renderOpen};
+  })();
+
+  // ---- figures ----------------------------------------------------------------------------------------------------
+  // What a page does not show at once is unpacked when it comes near, or when the page is printed.
+  const waiting = [];
+  function near(node, act) {
+    let done = false;
+    const once = () => { if (!done) { done = true; observer.disconnect(); act(); } };
+    const observer = new IntersectionObserver(entries => { if (entries.some(entry => entry.isIntersecting)) once(); }, {rootMargin: "1500px"});
+    observer.observe(node);
+    waiting.push(once);
+  }
+
+  function figures() {
+    const box = $("#lightbox");
+    $$(".zoom").forEach(button => button.addEventListener("click", () => {
+      const image = $("img", button);
+      box.setAttribute("aria-label", image.alt);
+      $("div", box).replaceChildren(el("img", {src: image.src, alt: image.alt}));
+      box.showModal();
+    }));
+    box.addEventListener("click", event => { if (event.target === box) box.close(); });
+    let pictures = null;
+    $$("[data-figure]").forEach(image => near(image, () => {
+      pictures ??= data("pictures");
+      image.src = pictures[image.dataset.figure];
+    }));
+  }
+
+  // ---- the sample browser -----------------------------------------------------------------------------------------
+  const FOR = [[255, 255, 255], [146, 197, 222], [67, 147, 195]], AGAINST = [[255, 255, 255], [244, 165, 130], [214, 96, 77]];
+  function colour(strength) {
+    if (strength === null || !Number.isFinite(strength)) return "rgb(225 225 225)";
+    const scale = strength < 0 ? AGAINST : FOR, place = Math.min(1, Math.abs(strength)) * 2, low = Math.min(1, Math.floor(place));
+    return `rgb(${scale[low].map((from, part) => Math.round(from + (scale[low + 1][part] - from) * (place - low))).join(" ")})`;
+  }
+
+  function browser() {
+    const known = data("browser");
+    const state = {dataset: known.datasets[0].name, model: "", profile: "", outcome: "", scale: "one", item: null};
+    const selects = {dataset: $("#s-dataset"), model: $("#s-model"), profile: $("#s-profile")};
+    const list = $("#s-list"), article = $("#sample");
+    const unpacked = (values, fields) => Object.fromEntries(fields.map((field, place) => [field, values[place] ?? undefined]).filter(([, value]) => value !== undefined));
+    for (const result of known.items.flatMap(item => item.results)) result.model = known.models[result.model];
+    // Scores and contributions of a result, with names for their values.
+    const scoresOf = result => (result.scores || []).map(row => unpacked(row, known.fields.scores));
+    const contributionsOf = result => (result.contributions || []).map(({is, ...part}) => ({...known.players[part.players], ...unpacked(is, known.fields.contributions), ...part}));
+    const of = dataset => known.items.filter(item => item.dataset === dataset);
+    const resultOf = item => item.results.find(result => result.model === state.model && result.profile === state.profile);
+
+    function fill(select, values, wanted) {
+      select.replaceChildren(...values.map(value => option(value)));
+      select.value = values.includes(wanted) ? wanted : values[0];
+      return select.value;
+    }
+
+    function choices() {
+      const results = of(state.dataset).flatMap(item => item.results);
+      const explained = new Set(results.filter(result => result.contributions).map(result => result.model));
+      const models = known.models.filter(model => results.some(result => result.model === model));
+      state.model = fill(selects.model, models, state.model || models.find(model => explained.has(model)));
+      const profiles = [...new Set(results.filter(result => result.model === state.model).map(result => result.profile))];
+      state.profile = fill(selects.profile, profiles, state.profile);
+      selects.profile.closest("label").hidden = profiles.length < 2;
+      listed();
+    }
+
+    const SIGNS = {right: "✓ right", wrong: "✗ wrong", tie: "= tie"};
+    function listed() {
+      const all = of(state.dataset).map(item => ({item, result: resultOf(item)})).filter(({result}) => result);
+      const shown = all.filter(({result}) => !state.outcome || result.outcome === state.outcome)
+        .sort((a, b) => Boolean(b.result.contributions) - Boolean(a.result.contributions));
+      const set = known.datasets.find(dataset => dataset.name === state.dataset);
+      $("#s-count").textContent = `${shown.length} of ${all.length} drawn samples; the data set has ${set.items.toLocaleString("en")} items.`;
+      list.replaceChildren(...shown.map(({item, result}) => el("li", {}, el("button", {type: "button", "data-id": item.id, on: {click: () => show(item)}},
+        item.image === null ? el("span", {class: "blank"}) : el("img", {src: known.images[item.image], alt: "", loading: "lazy"}),
+        el("span", {}, el("span", {class: "clip"}, Object.values(item.texts)[0] || item.id), result.outcome ? el("span", {class: result.outcome}, SIGNS[result.outcome]) : "")))));
+      const still = shown.find(({item}) => item === state.item) || shown[0];
+      if (still) show(still.item);
+      else { state.item = null; article.replaceChildren(el("p", {}, `None of the ${all.length} drawn samples is ${state.outcome}.`)); }
+    }
+
+    function show(item) {
+      state.item = item;
+      $$("button", list).forEach(button => button.setAttribute("aria-current", String(button.dataset.id === item.id)));
+      const result = resultOf(item), buttons = $$("button", list), place = buttons.findIndex(button => button.dataset.id === item.id);
+      const step = by => { const next = buttons[(place + by + buttons.length) % buttons.length]; next.click(); next.scrollIntoView({block: "nearest", inline: "nearest"}); };
+      const contributions = contributionsOf(result), mapped = contributions.filter(part => part.columns);
+      article.replaceChildren(
+        el("header", {}, el("h2", {}, item.id, " ", result.outcome ? el("span", {class: result.outcome}, SIGNS[result.outcome]) : ""),
+          el("span", {class: "steps"}, el("button", {type: "button", id: "s-previous", on: {click: () => step(-1)}}, "← Previous"), el("button", {type: "button", id: "s-next", on: {click: () => step(1)}}, "Next →"))),
+        el("p", {class: "meta"}, item.facts.join(" · ")),
+        el("dl", {class: "texts"}, Object.entries(item.texts).map(([role, text]) => [el("dt", {}, role), el("dd", {}, marked(text, item.spans[role === "mismatched" ? "foil" : role]))])),
+        mapped.length ? el("div", {class: "panels"}, mapped.map(part => panel(item, part, mapped))) : picture(item),
+        ...contributions.filter(part => part.error || part.left_out).map(part => el("p", {class: "note"}, `${part.role}: ${part.error || "contributions stand in the Parquet file; there are too many for this page"}`)),
+        scores(result), tests(result), faithful(result));
+    }
+
+    function marked(text, span) {
+      if (!span) return [text];
+      const letters = [...text], cut = (from, to) => letters.slice(from, to).join("");
+      return [cut(0, span[0]), el("mark", {}, cut(...span)), cut(span[1])];
+    }
+
+    const picture = item => item.image === null ? (item.fault ? el("p", {class: "note"}, `No image: ${item.fault}`) : "")
+      : el("img", {class: "alone-image", src: known.images[item.image], alt: `Image of ${item.id}`});
+
+    // Values of one output, text players first, as real numbers.
+    const values = (part, column) => part.columns[Math.min(column, part.columns.length - 1)].phi.map(steps => steps === null ? null : steps * part.columns[Math.min(column, part.columns.length - 1)].step);
+    const magnitude = numbers => numbers.reduce((sum, number) => sum + Math.abs(number ?? 0), 0);
+    const peak = numbers => numbers.reduce((most, number) => Math.max(most, Math.abs(number ?? 0)), 0);
+
+    function panel(item, part, all) {
+      const body = el("div"), number = all.indexOf(part);
+      const draw = column => body.replaceChildren(...drawn(item, part, column, peak(all.flatMap(other => values(other, other === part ? column : 0)))));
+      const names = part.columns.map((column, place) => option(place, place ? `${place}: ${column.name}` : column.name));
+      const outputs = names.length > 1 ? el("label", {class: "note"}, "Output token ", el("select", {on: {change: event => draw(Number(event.target.value))}}, names)) : "";
+      const told = [part.setting, part.score === undefined ? "" : `${part.explained || "score"} ${short(part.score)}`].filter(Boolean).join(", ");
+      const node = el("section", {class: "panel", "aria-labelledby": `panel-${number}`}, el("h3", {id: `panel-${number}`}, part.role, el("span", {}, told)), share(part), outputs,
+        part.outputs_left_out ? el("p", {class: "note"}, `The values of its ${part.outputs_left_out} output tokens stand in the Parquet file.`) : "", body);
+      draw(0);
+      return node;
+    }
+
+    function share(part) {
+      if (part.t_shap === undefined) return part.reason ? el("p", {class: "note"}, `T-SHAP not defined: ${part.reason}`) : "";
+      const percent = 100 * part.t_shap, error = part.t_shap_se === undefined ? "" : ` ± ${(100 * part.t_shap_se).toFixed(1)}`;
+      return el("div", {}, el("span", {class: "note"}, `T-SHAP ${percent.toFixed(1)}${error} % text, ${(100 - percent).toFixed(1)} % image`),
+        el("div", {class: "share", role: "img", "aria-label": `${percent.toFixed(0)} percent of the contributions come from the text`}, el("i", {style: {"--share": `${percent}%`}})));
+    }
+
+    function drawn(item, part, column, most) {
+      const phi = values(part, column), words = part.tokens.length, sides = [phi.slice(0, words), phi.slice(words)];
+      const each = state.scale === "each", sums = sides.map(magnitude), peaks = each ? sides.map(peak) : [most, most];
+      const places = most > 0 ? Math.max(0, 1 - Math.floor(Math.log10(most))) : 1;
+      const plain = value => value === null ? "NaN" : places > 5 ? (value > 0 ? "+" : "") + minus(value.toExponential(1)) : signed(value, places);
+      const written = (value, side) => each ? (value === null ? "NaN" : signed(100 * value / (sums[side] || 1), 0)) : plain(value);
+      const strength = (value, side) => value === null ? null : value / (peaks[side] || 1);
+      const against = text => text.startsWith("−") ? "against" : null;
+      const readout = el("p", {class: "readout", "aria-live": "polite"}, part.estimator ? `Estimated by ${part.estimator}${part.evaluated ? `, ${part.evaluated.toLocaleString("en")} coalitions` : ""}.` : "");
+      const names = ["of the text", "of the image"];
+      const describe = (name, value, side) => `${name}: ${plain(value)}, ${(100 * Math.abs(value ?? 0) / (sums[side] || 1)).toFixed(1)} % ${names[side]}, ${(100 * Math.abs(value ?? 0) / (sums[0] + sums[1] || 1)).toFixed(1)} % of all`;
+      const tell = text => ({pointerenter: () => { readout.textContent = text; }, focus: () => { readout.textContent = text; }});
+      const labels = tokenLabels(part);
+      const tokens = el("div", {class: "tokens", role: "group", "aria-label": "Tokens"}, labels.map(([label, joined], place) => {
+        const value = sides[0][place], text = written(value, 0);
+        return el("span", {class: ["token", joined ? "joined" : "", against(text) || ""].join(" ").trim(), tabindex: place ? -1 : 0, role: "img", "aria-label": describe(label, value, 0),
+          style: {"background-color": colour(strength(value, 0))}, on: tell(describe(`“${label}”`, value, 0))}, el("b", {}, label), el("small", {}, text));
+      }));
+      tokens.addEventListener("keydown", event => rove(event, tokens, labels.length));
+      const parts = [];
+      if (part.grid && item.image !== null) {
+        const grid = part.grid, track = {"grid-template-columns": `repeat(${grid}, 1fr)`, "grid-template-rows": `repeat(${grid}, 1fr)`};
+        const patches = el("div", {class: "patches", role: "group", "aria-label": "Patches of the image", style: track}, sides[1].map((value, place) => {
+          const where = `row ${Math.floor(place / grid) + 1}, column ${place % grid + 1}`;
+          return el("span", {class: ["patch", against(written(value, 1)) || ""].join(" ").trim(), tabindex: place ? -1 : 0, role: "img", "aria-label": describe(where, value, 1),
+            style: {"background-color": colour(strength(value, 1))}, on: tell(describe(`Patch in ${where}`, value, 1))});
+        }));
+        patches.addEventListener("keydown", event => rove(event, patches, grid));
+        const numbers = grid <= 5 ? el("div", {class: "labels", "aria-hidden": "true", style: track}, sides[1].map(value => el("span", {}, written(value, 1)))) : "";
+        const image = el("img", {src: known.images[item.image], alt: `Image of ${item.id}`});
+        const map = el("div", {class: "map"}, image, patches, numbers);
+        if (known.middle_square.includes(state.model)) image.decode().then(() => middle(image, [patches, numbers])).catch(() => {});
+        parts.push(map);
+      }
+      const table = el("details", {on: {toggle: event => { if (event.target.open) event.target.append(all(labels, sides, plain, part)); }}}, el("summary", {}, "All values as a table"));
+      return [...parts, tokens, readout, table];
+    }
+
+    // Patches lie on the square in the middle of the image, which is all that the model sees.
+    function middle(image, layers) {
+      const {naturalWidth: wide, naturalHeight: high} = image, side = Math.min(wide, high);
+      const x = 50 * (1 - side / wide), y = 50 * (1 - side / high);
+      layers.filter(Boolean).forEach(layer => { layer.style.inset = `${y}% ${x}%`; });
+    }
+
+    function rove(event, group, across) {
+      const step = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across}[event.key];
+      const members = [...group.children], next = members[members.indexOf(event.target) + (step || 0)];
+      if (!step || !next) return;
+      event.preventDefault();
+      event.target.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    }
+
+    // What to show for each token, and whether it goes on with the word before; spans count characters, not UTF-16 units.
+    function tokenLabels(part) {
+      const letters = [...part.text];
+      let shown = 0, before = "";
+      return part.tokens.map((token, place) => {
+        const start = part.spans[2 * place], end = part.spans[2 * place + 1];
+        if (end <= start) return [token, false];
+        const piece = letters.slice(Math.max(start, shown), end).join("");
+        const joined = Boolean(before) && start <= shown && !/\s/.test(before) && !/^\s/.test(piece);
+        shown = end;
+        before = letters[end - 1] || "";
+        return [piece.trim() || "·", joined];
+      });
+    }
+
+    function all(labels, sides, plain, part) {
+      const row = (kind, name, value) => el("tr", {}, el("th", {scope: "row"}, name), el("td", {}, kind), el("td", {class: "number"}, plain(value)));
+      const table = el("table", {class: "plain"}, el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "player"), el("th", {scope: "col"}, "kind"), el("th", {scope: "col", class: "number"}, "contribution"))),
+        el("tbody", {}, sides[0].map((value, place) => row("token", labels[place][0], value)),
+          sides[1].map((value, place) => row("patch", `row ${Math.floor(place / part.grid) + 1}, column ${place % part.grid + 1}`, value))));
+      $$("table", article).filter(old => old.dataset.values).forEach(old => old.remove());
+      table.dataset.values = "true";
+      return table;
+    }
+
+    const LONG = new Set(["answer", "edited_answer", "explanation", "edited_explanation", "edited_input", "reason", "error", "inserted", "exchanges"]);
+    const said = value => value === undefined ? "" : typeof value === "number" ? short(value) : typeof value === "boolean" ? (value ? "yes" : "no") : typeof value === "string" ? value : JSON.stringify(value);
+    function fieldTable(heading, rows, left = []) {
+      const fields = [...new Set(rows.flatMap(row => Object.keys(row)))].filter(field => !left.includes(field));
+      const number = field => rows.some(row => typeof row[field] === "number");
+      return el("section", {class: "block-row"}, el("h3", {}, heading), region(heading, el("table", {class: "plain"},
+        el("thead", {}, el("tr", {}, fields.map(field => el("th", {scope: "col", class: number(field) ? "number" : null}, field.replace(/_/g, " "))))),
+        el("tbody", {}, rows.map(row => el("tr", {}, fields.map(field => el("td", {class: number(field) ? "number" : LONG.has(field) ? "texts-cell" : null}, said(row[field])))))))));
+    }
+    const quotes = (rows, field) => [...new Set(rows.map(row => row[field]).filter(Boolean))].map(text => [el("h3", {}, field), el("blockquote", {class: "quote"}, text)]);
+
+    function scores(result) {
+      const rows = scoresOf(result);
+      return rows.length ? el("div", {}, fieldTable("Scores", rows, ["reasoning"]), quotes(rows, "reasoning")) : "";
+    }
+    const tests = result => result.tests ? fieldTable("Tests of self-consistency", result.tests) : "";
+    const faithful = result => result.cc_shap ? el("div", {class: "block-row"}, fieldTable("CC-SHAP", result.cc_shap, ["explanation", "answer"]), quotes(result.cc_shap, "answer"), quotes(result.cc_shap, "explanation")) : "";
+
+    fill(selects.dataset, known.datasets.map(dataset => dataset.name), state.dataset);
+    $("#sample-controls").addEventListener("submit", event => event.preventDefault());
+    selects.dataset.addEventListener("change", event => { state.dataset = event.target.value; choices(); });
+    selects.model.addEventListener("change", event => { state.model = event.target.value; choices(); });
+    selects.profile.addEventListener("change", event => { state.profile = event.target.value; listed(); });
+    $("#s-outcome").addEventListener("change", event => { state.outcome = event.target.value; listed(); });
+    $("#s-scale").addEventListener("change", event => { state.scale = event.target.value; if (state.item) show(state.item); });
+    list.addEventListener("keydown", event => {
+      const step = {ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1}[event.key], buttons = $$("button", list);
+      const next = buttons[buttons.indexOf(event.target) + (step || 0)];
+      if (!step || !next) return;
+      event.preventDefault();
+      next.focus();
+      next.click();
+    });
+    choices();
+  }
+
+  themes();
+  $$("table.plain").forEach(sortable);
+  tables.start();
+  figures();
+  if ($("#samples")) near($("#samples"), browser);
+  printing();
+  sections();
+  document.documentElement.dataset.ready = "true";
+})();
