@@ -133,6 +133,7 @@ for TABLE, DECLARATION in DECLARED.items():
         output:
             csv=report(
                 f"<results>/reporting/tables/{TABLE}.csv",
+                caption="../workflow/report/table.rst",
                 category="Tables",
                 labels={"table": TABLE.replace("-", " "), "what": DECLARATION.title},
             ),
@@ -145,6 +146,7 @@ for TABLE, DECLARATION in DECLARED.items():
             "../envs/report.yaml"
         params:
             table=TABLE,
+            title=DECLARATION.title,
             kinds=list(measured(TABLE, MEASURES)),
             models={
                 name: kind_of(name)
@@ -158,6 +160,7 @@ for TABLE, DECLARATION in DECLARED.items():
                 }
                 for name, entry in INSTRUMENTS.items()
             },
+            datasets=SETS,
             profiles=study("profiles"),
             confidence=study("reporting.confidence"),
             code=code("table.py"),
@@ -172,11 +175,12 @@ rule reproduction:
     output:
         cells="<results>/reporting/tables/reproduction.csv",
         counts=report(
-            "<results>/reporting/tables/reproduction-summary.csv",
+            "<results>/reporting/tables/reproduction_summary.csv",
+            caption="../workflow/report/reproduction.rst",
             category="Tables",
             labels={"table": "all", "what": "how much of print is reproduced"},
         ),
-        md="<results>/reporting/tables/reproduction-summary.md",
+        md="<results>/reporting/tables/reproduction_summary.md",
     log:
         "<logs>/reproduction.log",
     conda:

@@ -17,6 +17,8 @@ ALL = {
     "items",
     "validation_statistics",
     "perplexity_pairs",
+    "metrics",
+    "runs",
     "table_A_2",
     "table_3_4",
     "frequency_figures",
@@ -80,7 +82,7 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             "workflow/waltz/evaluation/perplexity.py",
             "STRIDE = 3",
             "STRIDE = 4",
-            {"perplexity_pairs", "table_3_4", "page"},
+            {"perplexity_pairs", "metrics", "runs", "table_3_4", "page"},
         ),
         (
             "workflow/waltz/benchmark/statistics.py",
@@ -100,8 +102,12 @@ def test_an_edit_reruns_what_imports_it_and_what_follows(after_run, file, old, n
 @pytest.mark.parametrize(
     ("key", "value", "rerun"),
     [
-        ("reporting.confidence", 0.8, {"validation_statistics", "table_A_2", "table_3_4", "frequency_figures", "page"}),
-        ("evaluation.tokens_per_batch", 64, {"perplexity_pairs", "table_3_4", "page"}),
+        (
+            "reporting.confidence",
+            0.8,
+            {"validation_statistics", "metrics", "table_A_2", "table_3_4", "frequency_figures", "page"},
+        ),
+        ("evaluation.tokens_per_batch", 64, {"perplexity_pairs", "metrics", "runs", "table_3_4", "page"}),
         ("benchmark.valid_votes", 3, ALL - {"fetch"}),
     ],
 )
