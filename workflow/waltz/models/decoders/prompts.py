@@ -61,7 +61,9 @@ def tokenized(tokenizer: Any, text: str, placeholder: str, window: int, spec: Mo
         UserError: The prompt is too long or empty, or has several placeholders.
     """
     spelt = bool(tokenizer.bos_token) and text.startswith(tokenizer.bos_token)
-    found = tokenizer(text, add_special_tokens=not spelt, return_offsets_mapping=True, return_special_tokens_mask=True)
+    found = tokenizer(
+        text, add_special_tokens=not spelt, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
+    )
     ids, offsets, added = found["input_ids"], found["offset_mapping"], found["special_tokens_mask"]
     while ids and ids[-1] == tokenizer.eos_token_id and offsets[-1][0] == offsets[-1][1]:
         ids, offsets, added = ids[:-1], offsets[:-1], added[:-1]
