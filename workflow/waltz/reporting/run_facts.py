@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.schema import IMAGE_FAULTS
 
 SUFFIX = ".run.json"
 WARNINGS = {
@@ -85,6 +87,16 @@ def read_records(files: Iterable[str | Path], results: str | Path) -> list[Recor
         parts = said if isinstance(said, list) else [said]
         records += [Record(name, facts) for facts in parts]
     return records
+
+
+def image_faults(files: Iterable[str | Path]) -> list[dict[str, str]]:
+    """Rows of source, image and fault: images that cannot be used.
+
+    Args:
+        files: Of the layout of image faults, each named after its source.
+    """
+    rows = ((Path(file).stem, row) for file in files for row in parquet.read(file, IMAGE_FAULTS).to_pylist())
+    return [{"source": source, **row} for source, row in rows]
 
 
 def run_facts(records: Sequence[Record]) -> Facts:
