@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
-from report_of_two_models import attribution, score
 
+from report_of_two_models import attribution, score
 from waltz.core import parquet
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
