@@ -17,18 +17,17 @@ FIGURE_TITLES["scenes"] = (
     "Scenes",
 )
 SHOWN_RUNS = {
-    "evaluation": [
-        run for run in [*WITH_SCORES, *DECODED] if run[1] not in [*ASKED, *TASKS]
-    ],
-    "attribution": ATTRIBUTIONS,
-    "consistency": [run for run in TESTED if run[1] not in [*ASKED, *TASKS]],
+    kind: [run for run in runs if run[1] not in TASKS]
+    for kind, runs in {
+        "evaluation": [*WITH_SCORES, *ANSWERED, *DECODED],
+        "attribution": ATTRIBUTIONS,
+        "consistency": TESTED,
+        "cc_shap": TESTED if study("consistency.cc_shap") else [],
+    }.items()
 }
-SHOWN_RUNS["cc_shap"] = (
-    SHOWN_RUNS["consistency"] if study("consistency.cc_shap") else []
-)
-SHOWN_SETS = list(
-    dict.fromkeys(name for runs in SHOWN_RUNS.values() for _, name in runs)
-)
+SHOWN_SETS = list(dict.fromkeys(name for runs in SHOWN_RUNS.values() for _, name in runs))
+SHOWN_PAIRS = [name for name in SHOWN_SETS if name not in ASKED]
+SHOWN_ASKED = {name: ASKED[name] for name in SHOWN_SETS if name in ASKED}
 PICTURED = [name for name in SHOWN_SETS if has_images(name)]
 
 
@@ -50,7 +49,8 @@ rule report:
         ],
         faults=expand("<results>/sources/images/{source}.parquet", source=WITH_IMAGES),
         scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
-        benchmark=expand("<results>/benchmark/{name}.parquet", name=SHOWN_SETS),
+        pairs=expand("<results>/benchmark/{name}.parquet", name=SHOWN_PAIRS),
+        questions=[posed_file(name) for name in SHOWN_ASKED],
         images=[images_of(name) for name in PICTURED],
         evaluation=[
             f"<results>/evaluation/{model}/{dataset}.parquet"
@@ -78,7 +78,8 @@ rule report:
         study=study("study"),
         sources=study("sources"),
         figures=FIGURE_TITLES,
-        datasets=SHOWN_SETS,
+        datasets=SHOWN_PAIRS,
+        asked=SHOWN_ASKED,
         pictured=PICTURED,
         samples=study("reporting.browsed") or 12,
         seed=study("seed"),
