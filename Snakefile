@@ -30,6 +30,7 @@ include: "rules/consistency.smk"
 include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
 include: "rules/figures.smk"
+include: "rules/report.smk"
 include: "rules/export.smk"
 
 
@@ -44,7 +45,7 @@ localrules:
 rule all:
     default_target: True
     input:
-        "<results>/reporting/index.html",
+        "<results>/reporting/report.html",
 
 
 rule tables:

@@ -79,13 +79,14 @@ def made(folder: Path, items: int, generator: np.random.Generator) -> tuple[dict
     models = sorted({key[1] for keys in names.values() for key in keys if key[1] and key[1] != "random"})
     instruments = list(dict.fromkeys(key[2] for key in names["thesis-3.4"] if key[2] != "average"))
     benchmark = {name: [item(name, number) for number in range(items)] for name in instruments}
+    tables = {name: score_table(rows, generator) for name, rows in benchmark.items()}
     evaluation, attribution = {}, {}
     for model in models:
         for name in instruments:
             run = (model, name)
             evaluation[run] = str(folder / "evaluation" / model / f"{name}.parquet")
             attribution[run] = str(folder / "attribution" / model / f"{name}.parquet")
-            scores = parquet.to_table(list(score_rows(benchmark[name], generator)), EVALUATION)
+            scores = made_up(tables[name], generator)
             parquet.write(evaluation[run], scores, EVALUATION)
             rows = list(attribution_rows(benchmark[name][:ATTRIBUTED], generator))
             parquet.write(attribution[run], parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
@@ -119,23 +120,30 @@ def item(name: str, number: int) -> dict[str, Any]:
     }
 
 
-def score_rows(items: list[dict[str, Any]], generator: np.random.Generator) -> Iterator[dict[str, Any]]:
+def score_table(items: list[dict[str, Any]], generator: np.random.Generator) -> pa.Table:
     """Scores of caption and foil in both profiles."""
-    for profile in PROFILES:
-        for row in items:
-            for role in ("caption", "foil"):
-                score = float(generator.normal())
-                yield {
-                    "item_id": row["item_id"],
-                    "role": role,
-                    "profile": profile,
-                    "setting": "alignment",
-                    "image": row["image"],
-                    "score": score,
-                    "probability": 1 / (1 + np.exp(-score)),
-                    "prediction": "match" if score > 0 else "mismatch",
-                    "correct": (score > 0) == (role == "caption"),
-                }
+    rows = [
+        {"item_id": row["item_id"], "role": role, "profile": profile, "setting": "alignment", "image": row["image"]}
+        for profile in PROFILES
+        for row in items
+        for role in ("caption", "foil")
+    ]
+    return made_up(parquet.to_table(rows, EVALUATION), generator)
+
+
+def made_up(table: pa.Table, generator: np.random.Generator) -> pa.Table:
+    """The same rows with other scores."""
+    score = generator.normal(size=table.num_rows)
+    columns = {
+        "score": score,
+        "probability": 1 / (1 + np.exp(-score)),
+        "prediction": np.where(score > 0, "match", "mismatch"),
+        "correct": (score > 0) == (np.array(table.column("role")) == "caption"),
+    }
+    for name, values in columns.items():
+        place = EVALUATION.schema.get_field_index(name)
+        table = table.set_column(place, EVALUATION.schema.field(name), pa.array(values))
+    return table
 
 
 def attribution_rows(items: list[dict[str, Any]], generator: np.random.Generator) -> Iterator[dict[str, Any]]:

@@ -107,6 +107,12 @@ def images_of(dataset):
     return raw_file(source, "images")
 
 
+def has_images(dataset):
+    """Whether the study has the images of a data set."""
+    entry = (DATASETS | INSTRUMENTS | ALIGNED | ASKED).get(dataset, PROBES)
+    return (entry.get("source"), "images") in FILES
+
+
 def images_where(encoders, names):
     """Images of some data sets, where an encoder looks at them."""
     return [images_of(name) for name in names] if encoders else []

@@ -9,7 +9,7 @@ POSED = {
     for kind in DECODERS
     if posed_among(DECODERS[kind][0], names)
 }
-for MODEL in {model for model, _ in DECODED}:
+for MODEL in dict.fromkeys(model for model, _ in DECODED):
     try:
         check(MODELS[MODEL], study("profiles"))
     except UserError as error:

@@ -3,7 +3,7 @@
 CHARTED = [
     (chart.id, profile)
     for chart in CHARTS
-    if set(chart.tables) & set(study("reporting.tables"))
+    if set(chart.tables) & set(ASKED_TABLES)
     for profile in study("profiles")
 ]
 CHART_FILES = {

@@ -39,7 +39,7 @@ if ENCODERS or ANSWERERS or DECODED:
 if ATTRIBUTIONS:
     BUILT["shares"] = "<results>/attribution/shares.parquet"
     BUILT["attributed"] = "<results>/attribution/metrics.parquet"
-SCORED_RUNS = [*WITH_SCORES, *ANSWERED]
+SCORED_RUNS = [*WITH_SCORES, *ANSWERED, *DECODED]
 
 
 MEASURES = {
@@ -133,6 +133,7 @@ for TABLE, DECLARATION in DECLARED.items():
         output:
             csv=report(
                 f"<results>/reporting/tables/{TABLE}.csv",
+                caption="../workflow/report/table.rst",
                 category="Tables",
                 labels={"table": TABLE.replace("-", " "), "what": DECLARATION.title},
             ),
@@ -145,6 +146,7 @@ for TABLE, DECLARATION in DECLARED.items():
             "../envs/report.yaml"
         params:
             table=TABLE,
+            title=DECLARATION.title,
             kinds=list(measured(TABLE, MEASURES)),
             models={
                 name: kind_of(name)
@@ -158,6 +160,7 @@ for TABLE, DECLARATION in DECLARED.items():
                 }
                 for name, entry in INSTRUMENTS.items()
             },
+            datasets=SETS,
             profiles=study("profiles"),
             confidence=study("reporting.confidence"),
             code=code("table.py"),
@@ -172,11 +175,12 @@ rule reproduction:
     output:
         cells="<results>/reporting/tables/reproduction.csv",
         counts=report(
-            "<results>/reporting/tables/reproduction-summary.csv",
+            "<results>/reporting/tables/reproduction_summary.csv",
+            caption="../workflow/report/reproduction.rst",
             category="Tables",
             labels={"table": "all", "what": "how much of print is reproduced"},
         ),
-        md="<results>/reporting/tables/reproduction-summary.md",
+        md="<results>/reporting/tables/reproduction_summary.md",
     log:
         "<logs>/reproduction.log",
     conda:
@@ -208,32 +212,3 @@ rule frequency_figures:
         code=code("figures.py"),
     script:
         "../workflow/scripts/figures.py"
-
-
-rule page:
-    """One page that links all tables and figures."""
-    input:
-        **BUILT,
-        template="workflow/waltz/reporting/templates/index.html",
-        tables=TABLES,
-        figures=FIGURES["svg"] + SHEET,
-        pngs=FIGURES["png"],
-        records=[
-            f"<results>/evaluation/{model}/{dataset}.run.json"
-            for model, dataset in [*WITH_SCORES, *ANSWERED, *DECODED]
-        ],
-        read=expand("<results>/sources/{source}.run.json", source=RAW_SOURCES),
-        faults=expand("<results>/sources/images/{source}.parquet", source=WITH_IMAGES),
-        scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
-    output:
-        page="<results>/reporting/index.html",
-    log:
-        "<logs>/page.log",
-    conda:
-        "../envs/report.yaml"
-    params:
-        study=study("study"),
-        sources=study("sources"),
-        code=code("page.py"),
-    script:
-        "../workflow/scripts/page.py"

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from waltz.core.measure import Measure
-from waltz.reporting.declaration import AVERAGE, ENCODER, SAME
+from waltz.reporting.declaration import AVERAGE, DERIVED, ENCODER
 from waltz.reporting.declarations import TABLES
-from waltz.reporting.joining import EVERY_METRIC, RANDOM, Study
+from waltz.reporting.joining import EVERY_METRIC, RANDOM, Study, places
 from waltz.reporting.making import printed_cells
 from waltz.reporting.numbers import Number, words
 
@@ -37,12 +37,9 @@ def as_printed(declaration, printed, changed=lambda key, value: value):
         metric, model, dataset, setting = key
         if metric == EVERY_METRIC or model == RANDOM or not cell.value:
             continue
-        where = declaration.sources[metric][0]
-        if dataset == AVERAGE and where.source != "derived":
+        place = next(places(declaration, (metric, dataset, setting), ours_of(declaration, model)))
+        if dataset == AVERAGE and place[0] != DERIVED:
             continue
-        names = declaration.datasets.get((dataset, setting), (dataset,))
-        told = setting if where.settings[0] == SAME else where.settings[0]
-        place = (where.source, where.metric, ours_of(declaration, model), names[0], told)
         try:
             numbers[place] = Number(Measure(changed(key, float(cell.value)), 100))
         except ValueError:

@@ -38,6 +38,13 @@ def test_a_data_set_in_two_states_is_refused(tmp_path):
         check_alike(runs, ["published"])
 
 
+def test_what_is_not_stated_disagrees_with_nothing(tmp_path):
+    runs = made([record(tmp_path, "a", "d"), record(tmp_path, "b", "d", data="2e"), record(tmp_path, "c", "d")])
+    check_alike(runs, ["published"])
+    with pytest.raises(UserError, match="data digest"):
+        check_alike([*runs, *made([record(tmp_path, "e", "d", data="3d")])], ["published"])
+
+
 def test_a_run_without_the_studys_profile_is_refused(tmp_path):
     runs = made([record(tmp_path, "a", "d", profiles=["equations"])])
     with pytest.raises(UserError, match="profiles equations, but the study asks for published"):
@@ -48,7 +55,8 @@ def test_a_run_without_the_studys_profile_is_refused(tmp_path):
 def test_shards_are_checked_one_by_one(tmp_path):
     path = record(tmp_path, "a", "d")
     one = json.loads(path.read_text())
-    other = {**one, "model": {"name": "a", "dtype": "float16"}, "settings": {"equations": {}}, "profiles": None}
+    settings = {"equations": {}, "tokens": 40}
+    other = {**one, "model": {"name": "a", "dtype": "float16"}, "settings": settings, "profiles": None}
     path.write_text(json.dumps([one, other]))
     runs = made([path])
     assert runs[1].facts["profiles"] == "equations"

@@ -123,12 +123,19 @@ def test_fields_that_tell_cells_apart_name_rows_even_where_the_declaration_forge
 
 def test_facts_say_models_time_and_what_differs_between_runs():
     other = Record("attribution/clip/existence", {**records()[0].facts, "commit": "d" * 40, "wall_seconds": 10.0})
-    facts = run_facts([*records(), other])
+    both = {"nli": {"name": "nli"}, "likelihood": {"name": "mine", "weights": "owner/mine"}}
+    filtered = Record("filters/existence", {**records()[0].facts, "model": None, "models": both, "wall_seconds": 9.0})
+    facts = run_facts([*records(), other, filtered])
     assert [(model["name"], model["runs"], model["seconds"]) for model in facts.models] == [
         ("clip", 2, 40.0),
-        ("mine", 1, 61.0),
+        ("mine", 2, 61.0),
+        ("nli", 1, 0),
     ]
-    assert [(row["stage"], row["seconds"]) for row in facts.stages] == [("evaluation", 91.0), ("attribution", 10.0)]
+    assert [(row["stage"], row["seconds"]) for row in facts.stages] == [
+        ("evaluation", 91.0),
+        ("attribution", 10.0),
+        ("filters", 9.0),
+    ]
     assert facts.settings["commit"] == ["c" * 40, "d" * 40]
     assert facts.settings["torch"] == ["2.13.0"]
 

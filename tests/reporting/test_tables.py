@@ -4,8 +4,10 @@ import csv
 from collections import Counter
 
 import pytest
+from typer.testing import CliRunner
 
 from printed_numbers import PUBLISHED, as_printed, printed_of, study_of
+from waltz.cli import app
 from waltz.core.measure import Measure
 from waltz.reporting.declaration import AVERAGE, ENCODER, LANGUAGE
 from waltz.reporting.declarations import TABLES
@@ -142,6 +144,32 @@ def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():
     assert cell.ci_high - cell.value == pytest.approx(10 / 11**0.5)  # eleven half widths of 10
 
 
+def test_a_model_of_ours_that_is_called_like_another_of_print_is_told_apart():
+    declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")  # gpt2 of print is gpt2-large
+    place = ("evaluation", "acc_r", "gpt2", "existence", "perplexity")
+    study = Study({"gpt2": LANGUAGE}, True, 0.95, {})
+    cells = join(declaration, "published", {place: Number(Measure(60.0, 9))}, printed, study)
+    found = {key_of(cell)[:3]: cell for cell in cells}
+    assert found["acc_r", "gpt2", "existence"].value is None
+    assert found["acc_r", "gpt2 (ours)", "existence"].value == 60.0
+    assert len(found) == len(cells)
+
+
+def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
+    declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")
+    names = [*dict.fromkeys(key[2] for key in printed if key[2] != AVERAGE), "mine-too"]
+    numbers = {
+        ("evaluation", "acc_r", "m", name, "alignment"): Number(Measure(99.0 if name == "mine-too" else 50.0, 9))
+        for name in names
+    }
+    study = Study({"m": ENCODER}, True, 0.95, {}, ("existence", "mine-too", "unscored"))
+    found = {key_of(cell)[:3]: cell for cell in join(declaration, "published", numbers, printed, study)}
+    assert found["acc_r", "m", "mine-too"].value == 99.0
+    assert found["acc_r", "m", "mine-too"].reason == "not printed"
+    assert found["acc_r", "m", AVERAGE].value == 50.0
+    assert not [key for key in found if key[2] == "unscored"]
+
+
 def test_an_average_over_some_data_sets_is_none():
     declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")
     numbers = {("evaluation", "acc_r", "mine", "existence", "alignment"): Number(Measure(60.0, 100))}
@@ -194,9 +222,11 @@ def test_texts_of_other_images_have_data_sets_of_their_own():
     declaration, printed = TABLES["thesis-4.1"], printed_of("thesis-4.1")
     numbers = {
         ("evaluation", "acc_r", "lxmert", "vqa-pairs", "alignment"): Number(Measure(95.2, 20)),
-        ("evaluation", "accuracy", "lxmert", "vqa", "answering"): Number(Measure(72.5, 20)),
+        ("evaluation", "accuracy", "lxmert-vqa", "vqa", "answering"): Number(Measure(72.5, 20)),
     }
-    cells = join(declaration, "published", numbers, printed, study_of(declaration, printed))
+    study = study_of(declaration, printed, **{"lxmert-vqa": ENCODER})
+    cells = join(declaration, "published", numbers, printed, study)
+    assert not [cell for cell in cells if cell.model == "lxmert-vqa"]
     found = {key_of(cell): cell for cell in cells}
     assert found["acc_r", "lxmert", "vqa", "isa"].verdict == EQUAL
     assert found["accuracy", "lxmert", "vqa", "qa"].verdict == EQUAL
@@ -217,6 +247,24 @@ def test_a_category_is_compared_as_text():
         cells = join(declaration, "published", {place: words(text, 11)}, printed, study_of(declaration, printed))
         found = {key_of(cell): cell for cell in cells}["mm_skew", "clip", AVERAGE, "t_shap_c"]
         assert (found.text, found.verdict) == (text, verdict)
+
+
+def test_the_command_prints_tables_and_passes_over_empty_ones_and_those_of_another_profile(tmp_path):
+    folder = tmp_path / "s" / "reporting" / "tables"
+    folder.mkdir(parents=True)
+    (folder / "thesis-3.4.csv").write_text(to_csv([*_pairwise(), *_pairwise("equations")]))
+    (folder / "thesis-5.1.csv").write_text(to_csv([]))
+    overview = Cell("thesis-3.1", "published", "examples", "", "existence", "", 505.0, 534, *[None] * 4, "", "")
+    (folder / "thesis-3.1.csv").write_text(to_csv([overview]))
+    command = ["tables", "--study", "s", "--results", str(tmp_path), "--why"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "505" in done.output
+    assert "60.0 [50.0, 70.0] n 100 (58.0) ≈" in done.output
+    assert NOT_RUN in done.output
+    done = CliRunner().invoke(app, [*command, "--profile", "equations"])
+    assert done.exit_code == 0, done.output
+    assert "505" not in done.output
 
 
 def test_a_table_survives_its_csv():

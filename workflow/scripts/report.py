@@ -6,14 +6,15 @@ import pyarrow.parquet as pq
 
 from waltz.core import parquet
 from waltz.core.job import job
-from waltz.core.schema import IMAGE_FAULTS, SCENE_SCORES
+from waltz.core.schema import SCENE_SCORES
+from waltz.evaluation.answers import questions
 from waltz.reporting.browsed import RunFiles, browsed, pictures
 from waltz.reporting.browser import browser_data
 from waltz.reporting.construction import Construction, construction_tables
 from waltz.reporting.multimodality import Multimodality, multimodality_tables
 from waltz.reporting.probes import Probes, probe_table
 from waltz.reporting.report import Drawing, Report, write_report
-from waltz.reporting.run_facts import read_records
+from waltz.reporting.run_facts import image_faults, read_records
 from waltz.reporting.tables import from_csv
 
 given, params = snakemake.input, snakemake.params
@@ -35,10 +36,14 @@ with job(snakemake.log[0]):
     if given.get("metrics"):
         shares, attributed = (given.get(name) or None for name in ("shares", "attributed"))
         models = multimodality_tables(Multimodality(given.metrics, given.comparisons, shares, attributed))
-    items = {name: pq.read_table(file).to_pylist() for name, file in zip(params.datasets, given.items, strict=True)}
+    items = {name: pq.read_table(file).to_pylist() for name, file in zip(params.datasets, given.pairs, strict=True)}
+    items |= {
+        name: questions(name, pq.read_table(file).to_pylist(), entry["size"], params.seed, entry.get("choice"))[0]
+        for (name, entry), file in zip(params.asked.items(), given.questions, strict=True)
+    }
     runs = RunFiles(*map(by_run, ("evaluation", "attribution", "consistency", "cc_shap")))
     shown, made = browsed(items, runs, params.samples, params.seed)
-    with pictures(dict(zip(params.pictured, params.images, strict=True))) as picture:
+    with pictures(dict(zip(params.pictured, given.images, strict=True))) as picture:
         browser = browser_data(shown, made, picture, {name: len(rows) for name, rows in items.items()})
     report = Report(
         params.study,
@@ -49,11 +54,7 @@ with job(snakemake.log[0]):
         models,
         construction,
         [row for file in given.scores for row in parquet.read(file, SCENE_SCORES).to_pylist()],
-        [
-            {"source": Path(file).stem, **row}
-            for file in given.faults
-            for row in parquet.read(file, IMAGE_FAULTS).to_pylist()
-        ],
+        image_faults(given.faults),
         browser,
     )
     write_report(page, report)

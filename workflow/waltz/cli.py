@@ -70,10 +70,13 @@ def tables(
     for file in files:
         cells = from_csv(file.read_text(encoding="utf-8"))
         profiles = list(dict.fromkeys(cell.profile for cell in cells))
+        declaration = TABLES[file.stem]
+        if not cells or (declaration.once and profile not in profiles):
+            continue
         if profile not in profiles:
             raise _refusal(f"{file} has no profile {profile!r}", profile, profiles, f"it has {', '.join(profiles)}")
         part = [cell for cell in cells if cell.profile == profile]
-        _print_table(TABLES[file.stem], part, why)
+        _print_table(declaration, part, why)
     typer.echo(LEGEND)
 
 

@@ -1,6 +1,7 @@
 """Prompts, chat templates, labels and the token that stands for a masked one."""
 
 import dataclasses
+import logging
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,14 @@ def test_a_label_is_the_token_that_really_follows():
     for ending, label in (("answer", "s"), ("answer", ""), ("answer", "</s>")):
         with pytest.raises(UserError, match="does not begin with a token of its own"):
             decoder.label_id(decoder.prompt(ending), label)
+
+
+def test_transformers_says_nothing_about_a_prompt_that_is_too_long(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(SCENES)
+    with pytest.raises(UserError, match="1 to 256 are read"):
+        prompts.tokenized(tokenizer, "dog " * 300, "<image>", 256, ModelSpec("llava", kind="vision", weights="x"))
+    assert not caplog.messages
 
 
 def test_prompts_that_cannot_be_read_are_refused():

@@ -47,8 +47,10 @@ class Declaration:
         derived: Numbers made from others before joining, keys of `derived.DERIVED`.
         needs: Kinds of files that these are made from, beside those that `sources` names.
         aliases: Models of ours that a printed model id means in this table, the first that was run.
+        also: Models of ours that give those cells of a printed one which it does not, such as its answering heads.
         datasets: Data sets of ours by printed data set, or data set and setting; the same name is tried as well.
         samples: Data sets whose items it shows.
+        own: Whether data sets of the study that print has not are shown too; no average holds them.
         others: Whether models that print has not get rows.
         ragged: Whether each printed model has cells of its own, and no others.
         reasons: Why a printed cell has no number of ours, by printed model or metric, where that is known beforehand.
@@ -70,8 +72,10 @@ class Declaration:
     derived: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     datasets: Mapping[str | tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
+    own: bool = False
     others: bool = True
     ragged: bool = False
     reasons: Mapping[str, str] = field(default_factory=dict)

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,18 @@ def figure_uris(files: Sequence[str | Path]) -> list[str]:
     return [
         _uri("image/svg+xml", file.read_bytes()) if file.suffix == ".svg" else _fitted(file, room) for file in carried
     ]
+
+
+def figure_size(file: str | Path) -> tuple[int, int] | None:
+    """Width and height of a figure, in pixels or points; None for an SVG that does not say."""
+    file = Path(file)
+    if file.suffix != ".svg":
+        with Image.open(file) as image:
+            return image.size
+    root = re.search(r"<svg\b[^>]*>", file.read_text(encoding="utf-8"))
+    found = [re.search(rf'\s{side}="([\d.]+)', root[0]) if root else None for side in ("width", "height")]
+    width, height = found
+    return (round(float(width[1])), round(float(height[1]))) if width and height else None
 
 
 def _carried(file: Path) -> Path:

@@ -1,14 +1,14 @@
 """Our numbers beside the printed ones, cell by cell."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from waltz.core.measure import Measure
 from waltz.reporting.declaration import AVERAGE, DERIVED, SAME, Declaration
-from waltz.reporting.numbers import Number, Numbers
+from waltz.reporting.numbers import Number, Numbers, Place
 from waltz.reporting.published import Key, Printed
 from waltz.reporting.tables import JOINED_PROFILE, Cell
 from waltz.reporting.verdicts import Comparison, compare
@@ -30,12 +30,14 @@ class Study:
         compared: Whether its data are those of print; drawn scenes are another world.
         confidence: Coverage of the intervals, a share.
         built: Instruments that it builds: format of the source and names of the filters.
+        datasets: Its data sets of captions and foils.
     """
 
     models: Mapping[str, str]
     compared: bool
     confidence: float
     built: Mapping[str, Mapping[str, object]]
+    datasets: tuple[str, ...] = ()
 
 
 Shape = tuple[str, str, str]
@@ -61,6 +63,7 @@ def join(
     joined = study.compared and profile == JOINED_PROFILE
     shapes = _shapes(declaration, numbers, printed)
     datasets = _datasets(shapes)
+    shapes += _own(declaration, numbers, datasets, study)
 
     def find(shape: Shape, model: str) -> Number | None:
         if shape[1] != AVERAGE:
@@ -70,15 +73,16 @@ def join(
         return _average([_number(declaration, numbers, (shape[0], name, shape[2]), model) for name in datasets])
 
     chances = _chances(printed)
+    units = {key[0]: cell.unit for key, cell in printed.items()}
     cells = []
     for model, ours in _models(declaration, shapes, find, printed, study, joined):
         own = [(key[0], *key[2:]) for key in printed if key[1] == model]
-        keys = own if ours is None or declaration.ragged else list(dict.fromkeys([*own, *shapes]))
+        keys = own if not ours or declaration.ragged else list(dict.fromkeys([*own, *shapes]))
         for shape in keys:
             key = (shape[0], model, *shape[1:])
-            number = find(shape, ours) if ours is not None else None
+            number = next((found for name in ours if (found := find(shape, name)) is not None), None)
             cell = printed.get(key) if joined else None
-            cells.append(_cell(declaration, profile, key, number, cell, chances, joined, study))
+            cells.append(_cell(declaration, profile, key, number, cell, chances, units, joined, study))
     return cells
 
 
@@ -96,6 +100,14 @@ def _shapes(declaration: Declaration, numbers: Numbers, printed: Mapping[Key, Pr
     )
 
 
+def _own(declaration: Declaration, numbers: Numbers, printed: Sequence[str], study: Study) -> list[Shape]:
+    """Cells of the study's own data sets, where there are numbers on them."""
+    sources = {where.source for places in declaration.sources.values() for where in places}
+    known = {place[3] for place in numbers if place[0] in sources}
+    names = [name for name in study.datasets if name in known and name not in printed] if declaration.own else []
+    return [(metric, name, "") for name in names for metric in declaration.sources]
+
+
 def _datasets(shapes: Iterable[Shape]) -> list[str]:
     """The data sets that an average is over."""
     return list(dict.fromkeys(dataset for _, dataset, _ in shapes if dataset != AVERAGE))
@@ -108,24 +120,27 @@ def _models(
     printed: Mapping[Key, Printed],
     study: Study,
     joined: bool,
-) -> list[tuple[str, str | None]]:
-    """Names in the table, in order, each with the model of ours that it stands for, None where it was not run."""
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Names in the table, in order, each with the models of ours whose numbers it has; none where it was not run."""
 
     def ran(model: str) -> bool:
         return any((number := find(shape, model)) and _tried(number) for shape in shapes)
 
     taken = [model for model, kind in study.models.items() if kind in declaration.kinds]
     names = list(dict.fromkeys(key[1] for key in printed)) or [""]
-    found: list[tuple[str, str | None]] = []
+    found: list[tuple[str, tuple[str, ...]]] = []
     for name in names:
         candidates = ("",) if not name else declaration.aliases.get(name, (name,))
         known = [model for model in candidates if not model or model in taken or not declaration.kinds]
-        ours = next((model for model in known if not model or ran(model)), None)
-        if joined or ours is not None:
-            found.append((name, ours))
-    claimed = {ours for _, ours in found}
+        ours = [model for model in known if not model or ran(model)][:1]
+        ours += [model for model in declaration.also.get(name, ()) if model in study.models and ran(model)]
+        if joined or ours:
+            found.append((name, tuple(ours)))
+    claimed = {model for _, ours in found for model in ours}
     if declaration.others:
-        found += [(model, model) for model in taken if model not in claimed and ran(model)]
+        for model in taken:
+            if model not in claimed and ran(model):
+                found.append((f"{model} (ours)" if model in names else model, (model,)))
     return found
 
 
@@ -133,17 +148,25 @@ def _tried(number: Number) -> bool:
     return number.measure.value is not None or bool(number.text) or number.measure.n > 0
 
 
+def places(declaration: Declaration, shape: Shape, model: str) -> Iterator[Place]:
+    """Where our number of a cell is looked for, in turn.
+
+    Args:
+        declaration: The table.
+        shape: Metric, data set and setting of print.
+        model: Our name of the model.
+    """
+    metric, dataset, setting = shape
+    named = declaration.datasets.get((dataset, setting), declaration.datasets.get(dataset, ()))
+    for where in declaration.sources[metric]:
+        for name in dict.fromkeys((*named, dataset)):
+            for told in where.settings:
+                yield where.source, where.metric, model, name, setting if told == SAME else told
+
+
 def _number(declaration: Declaration, numbers: Numbers, shape: Shape, model: str) -> Number | None:
     """Our number, the first that one of its places holds."""
-    metric, dataset, setting = shape
-    names = (*declaration.datasets.get((dataset, setting), declaration.datasets.get(dataset, ())), dataset)
-    for where in declaration.sources[metric]:
-        for name in dict.fromkeys(names):
-            for place in where.settings:
-                found = numbers.get((where.source, where.metric, model, name, setting if place == SAME else place))
-                if found is not None:
-                    return found
-    return None
+    return next((numbers[place] for place in places(declaration, shape, model) if place in numbers), None)
 
 
 def _average(parts: Sequence[Number | None]) -> Number | None:
@@ -198,6 +221,7 @@ def _cell(
     number: Number | None,
     cell: Printed | None,
     chances: Mapping[Shape, float],
+    units: Mapping[str, str],
     joined: bool,
     study: Study,
 ) -> Cell:
@@ -226,7 +250,7 @@ def _cell(
         difference=comparison.difference,
         verdict=comparison.verdict,
         reason=comparison.reason,
-        unit=cell.unit if cell else "",
+        unit=cell.unit if cell else units.get(metric, ""),
         sd=ours.sd,
         published_sd=float(cell.sd) if cell and cell.sd else None,
         chance=_chance(chances, (metric, dataset, setting)),

@@ -10,6 +10,7 @@ from waltz.core.atomic import write_text
 from waltz.core.errors import UserError
 
 UNSTATED = "not stated"
+PROFILES = ("equations", "published")
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def read_made(path: str | Path) -> list[Made]:
 def check_alike(runs: Sequence[Made], profiles: Sequence[str]) -> None:
     """Refuse runs that do not belong together.
 
-    All hold the study's profiles; those of a model have one dtype; those on a data set have read the same items.
+    All hold the study's profiles; those of a model have one dtype; those on a data set have read the same items. What a
+    record does not state disagrees with nothing.
 
     Raises:
         UserError: The first two that disagree, and on what.
@@ -76,6 +78,8 @@ def check_alike(runs: Sequence[Made], profiles: Sequence[str]) -> None:
                 " delete the file beside it and run again"
             )
         for fact, of in (("dtype", run.model), ("data digest", run.dataset)):
+            if run.facts[fact] == UNSTATED:
+                continue
             known = first.setdefault((fact, of), run)
             if known.facts[fact] != run.facts[fact]:
                 raise UserError(
@@ -85,7 +89,8 @@ def check_alike(runs: Sequence[Made], profiles: Sequence[str]) -> None:
 
 
 def _facts(record: Mapping[str, Any]) -> dict[str, str]:
-    profiles = record.get("profiles") or sorted(record.get("settings") or {})
+    settings = record.get("settings") or {}
+    profiles = record.get("profiles") or [name for name in PROFILES if name in settings]
     return {
         "profiles": ", ".join(profiles) or UNSTATED,
         "dtype": str(record.get("model", {}).get("dtype", UNSTATED)),

@@ -1,5 +1,6 @@
 """The report: one HTML file that answers what was run, how much of print it gives again, and shows it all."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from waltz.core.atomic import write_text
 from waltz.reporting.construction import PlainTable, Row
 from waltz.reporting.declarations import TABLES, Declaration, Where
 from waltz.reporting.grids import by_table, field_names, grid_data
-from waltz.reporting.inlined import figure_uris, script_hash, script_json
+from waltz.reporting.inlined import figure_size, figure_uris, script_hash, script_json
 from waltz.reporting.run_facts import Record, run_facts, warnings_of
 from waltz.reporting.tables import Cell
 from waltz.reporting.verdict_counts import KINDS, absent_reasons, counted, counted_by, joined
@@ -21,6 +22,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 CLASSES = dict(zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"), strict=True))
 """Class of each kind of cell in the style sheet."""
 MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
+NUMBER = r"[-+−–]?[\d,.]+(?![a-z])|–?$"
 LISTED = 200
 """Most image faults that are named one by one."""
 
@@ -81,7 +83,7 @@ def write_report(path: str | Path, report: Report) -> None:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"duration": duration, "script_json": script_json}
+    environment.filters |= {"duration": duration, "numeric_columns": numeric_columns, "script_json": script_json}
     tables = by_table(report.cells)
     page = environment.get_template("report.html").render(
         report=report,
@@ -126,6 +128,12 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def numeric_columns(table: PlainTable) -> list[bool]:
+    """Which columns of a table hold numbers, or nothing, or the dash of a reason below."""
+    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
+    return [bool(column) and all(re.match(NUMBER, text) for text in column) for column in columns]
 
 
 def _source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
@@ -179,6 +187,6 @@ def _figures(figures: Sequence[Drawing]) -> dict[str, list[dict[str, Any]]]:
     """Figures by group, each with its place among the page's pictures."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for place, drawing in enumerate(figures):
-        shown = {"name": drawing.name, "title": drawing.title, "file": Path(drawing.file).name, "place": place}
-        groups.setdefault(drawing.group, []).append(shown)
+        shown = {"name": drawing.name, "title": drawing.title, "file": Path(drawing.file).name}
+        groups.setdefault(drawing.group, []).append({**shown, "place": place, "size": figure_size(drawing.file)})
     return groups

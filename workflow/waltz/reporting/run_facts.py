@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.schema import IMAGE_FAULTS
 
 SUFFIX = ".run.json"
 WARNINGS = {
@@ -45,10 +47,10 @@ class Record:
         return self.name.partition("/")[0]
 
     @property
-    def model(self) -> Mapping[str, Any]:
-        """The model that the run took, empty where it took none or several."""
-        model = self.facts.get("model")
-        return model if isinstance(model, Mapping) and "name" in model else {}
+    def models(self) -> list[Mapping[str, Any]]:
+        """The models that the run took."""
+        named = [self.facts.get("model"), *(self.facts.get("models") or {}).values()]
+        return [model for model in named if isinstance(model, Mapping) and "name" in model]
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Facts:
     """What records say together; each sequence in the order of the records.
 
     Attributes:
-        models: Rows of name, kind, weights, revision, dtype, devices, runs, seconds.
+        models: Rows of name, kind, weights, revision, dtype, devices, runs, and seconds of the runs of it alone.
         stages: Rows of stage, runs, rows_out, seconds, memory (MB), share (of the longest stage's seconds).
         settings: What a run depends on beside data and models, with the values that occur, most frequent first.
     """
@@ -87,6 +89,16 @@ def read_records(files: Iterable[str | Path], results: str | Path) -> list[Recor
     return records
 
 
+def image_faults(files: Iterable[str | Path]) -> list[dict[str, str]]:
+    """Rows of source, image and fault: images that cannot be used.
+
+    Args:
+        files: Of the layout of image faults, each named after its source.
+    """
+    rows = ((Path(file).stem, row) for file in files for row in parquet.read(file, IMAGE_FAULTS).to_pylist())
+    return [{"source": source, **row} for source, row in rows]
+
+
 def run_facts(records: Sequence[Record]) -> Facts:
     """What records say together."""
     return Facts(_models(records), _stages(records), _settings(records))
@@ -108,17 +120,14 @@ def warnings_of(record: Record) -> Iterator[tuple[str, int, str]]:
 def _models(records: Sequence[Record]) -> list[dict[str, Any]]:
     found: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
-        if record.model:
-            key = tuple(
-                str(record.model.get(field) or "") for field in ("name", "kind", "weights", "revision", "dtype")
-            )
-            found.setdefault(key, []).append(record)
+        for model in record.models:
+            found.setdefault(tuple(str(model.get(field) or "") for field in MODEL), []).append(record)
     return [
         {
             **dict(zip(MODEL, key, strict=True)),
             "devices": ", ".join(dict.fromkeys(str(record.facts.get("device", "")) for record in of)),
             "runs": len(of),
-            "seconds": sum(record.facts["wall_seconds"] for record in of),
+            "seconds": sum(record.facts["wall_seconds"] for record in of if len(record.models) == 1),
         }
         for key, of in found.items()
     ]

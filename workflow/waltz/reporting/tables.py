@@ -29,7 +29,7 @@ class Cell:
         difference: Ours less the printed one.
         verdict: `equal to print`, `compatible`, `differs`, or empty.
         reason: Why something is missing, or what is known of an error in print.
-        unit: Of the printed number.
+        unit: Of both numbers.
         sd: Deviation of ours: over data sets of an average, over items, over seeds.
         published_sd: The printed deviation.
         chance: What guessing gives, where print says so.

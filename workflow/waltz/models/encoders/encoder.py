@@ -96,7 +96,7 @@ def tokenized(tokenizer: Any, text: str, longest: int, name: str) -> Text:
     Raises:
         UserError: The text is too long.
     """
-    found = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+    found = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
     ids = tuple(found["input_ids"])
     if len(ids) > longest:
         raise UserError(f"models.{name}: {len(ids)} tokens, at most {longest} are read: {text[:60]!r}...; shorten it")

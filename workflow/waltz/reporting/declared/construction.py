@@ -35,6 +35,7 @@ VALIDATION = Declaration(
     rows=("dataset",),
     columns="metric",
     derived=("overall",),
+    own=True,
     notes=(
         "JS is the Jensen–Shannon distance (base 2, square root) between the lexical items of captions and of foils.",
         "In profile `published` the overall unanimous share is taken over the valid items, as in print;"

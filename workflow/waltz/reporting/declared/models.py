@@ -6,6 +6,8 @@ ENCODERS = {
     "blip": ("blip", "blip-itm-base-coco"),
     "blip2": ("blip2", "blip2-itm-vit-g"),
 }
+ANSWERING = {"lxmert": ("lxmert-vqa", "lxmert-gqa")}
+"""LXMERT's checkpoints that answer questions, beside the one that aligns."""
 LANGUAGE = {"gpt1": ("gpt1",), "gpt2": ("gpt2-large",)}
 """GPT1 and GPT2 of the VALSE tables; the GPT2 of Table 5.2 is the small one."""
 

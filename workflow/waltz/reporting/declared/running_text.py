@@ -1,6 +1,7 @@
 """Numbers that are printed in running text only."""
 
 from waltz.reporting.declaration import SAME, Declaration, Where, one
+from waltz.reporting.declared.models import ANSWERING
 
 RUNNING_TEXT = Declaration(
     id="running-text",
@@ -20,6 +21,7 @@ RUNNING_TEXT = Declaration(
     rows=("metric", "model", "dataset", "setting"),
     columns="profile",
     derived=("spread",),
+    also=ANSWERING,
     needs=("shares",),
     others=False,
     ragged=True,

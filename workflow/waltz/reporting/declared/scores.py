@@ -18,6 +18,7 @@ PAIRWISE = Declaration(
     kinds=(ENCODER, LANGUAGE),
     aliases={**CLIP, **LANGUAGE_MODELS},
     reasons=NOT_REPRODUCIBLE,
+    own=True,
     notes=("A language model's score of a text is minus its log perplexity; it sees no image.", AVERAGED),
 )
 ALL_METRICS = Declaration(
@@ -46,6 +47,7 @@ DECODERS = Declaration(
     rows=("metric", "model"),
     columns="dataset",
     kinds=(VISION,),
+    own=True,
     notes=("acc_r: which of caption and foil describes the image. p_c, p_f: whether a text does.", AVERAGED),
 )
 DECODERS_PAPER = Declaration(

@@ -1,7 +1,7 @@
 """From which modality answers come: thesis 4.1 to 4.3, B.1, CV-Probes 5 to 7, 10 and 11."""
 
 from waltz.reporting.declaration import ENCODER, SAME, VISION, Declaration, Where, one
-from waltz.reporting.declared.models import CLIP, ENCODERS, NOT_REPRODUCIBLE
+from waltz.reporting.declared.models import ANSWERING, CLIP, ENCODERS, NOT_REPRODUCIBLE
 from waltz.reporting.declared.scores import AVERAGED
 
 ALIGNMENT = "alignment"
@@ -30,6 +30,7 @@ QUESTIONS = Declaration(
     over=("setting", "dataset"),
     kinds=(ENCODER,),
     aliases=CLIP,
+    also=ANSWERING,
     datasets={("vqa", "isa"): ("vqa-pairs",), ("gqa", "isa"): ("gqa-pairs",), ("mscoco", "isa"): ("mscoco",)},
     reasons=NOT_REPRODUCIBLE,
     notes=("isa: an image with a text of its own, and with one of another image.", SHARE),

@@ -64,9 +64,9 @@
   function printing() {
     let closed = [];
     addEventListener("beforeprint", () => {
-      closed = $$("details:not([open])");
-      closed.forEach(details => { details.open = true; });
       waiting.forEach(unpack => unpack());
+      closed = $$("details:not([open])").filter(details => !details.closest("#sample"));
+      closed.forEach(details => { details.open = true; });
       tables.renderOpen();
     });
     addEventListener("afterprint", () => closed.forEach(details => { details.open = false; }));
@@ -164,8 +164,9 @@
       if (state.view === "published") return [print || dash()];
       if (state.view === "difference") return cell.difference === null ? [dash()] : [signed(cell.difference, cell.places), sign];
       const ours = cell.value === null ? dash() : fixed(cell.value, cell.places);
-      if (state.view === "value") return [ours, sign];
-      return print ? [ours, sign || " ", print] : [ours];
+      if (state.view === "value" || !print) return [ours, sign];
+      const alone = el("span", {class: "print"}, "(", print, ")");
+      return cell.value === null ? [alone] : mark ? [ours, sign, print] : [ours, " ", alone];
     }
 
     function detailOf(cell) {
@@ -565,7 +566,11 @@
   $$("table.plain").forEach(sortable);
   tables.start();
   figures();
-  if ($("#samples")) near($("#samples"), browser);
+  if ($("#samples")) {
+    near($("#samples"), browser);
+    const show = waiting.at(-1);
+    (window.requestIdleCallback || setTimeout)(() => show());
+  }
   printing();
   sections();
   document.documentElement.dataset.ready = "true";

@@ -1,0 +1,67 @@
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from report_of_two_models import attribution, score
+from waltz.core import parquet
+from waltz.core.errors import UserError
+from waltz.core.sampling import sample
+from waltz.core.schema import ATTRIBUTION, EVALUATION
+from waltz.reporting.browsed import SIDE, RunFiles, browsed, pictures
+
+IDS = [f"existence:{number}" for number in range(40)]
+ITEMS = [{"item_id": item, "image": "1.png", "caption": "A cat."} for item in IDS]
+
+
+def written(path, rows, layout):
+    parquet.write(path, parquet.to_table(rows, layout), layout)
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Scores of 30 items, contributions of four that are not those of lowest rank, tests of two."""
+    scores = [score(item, role, 1.0) for item in IDS[:30] for role in ("caption", "foil")]
+    explained = [{**attribution(item, np.ones((11, 1))), "image": "1.png"} for item in IDS[10:14]]
+    tests = [{"item_id": item, "profile": "published", "verdict": "consistent"} for item in IDS[10:12]]
+    pq.write_table(pa.Table.from_pylist(tests), tmp_path / "tests.parquet")
+    run = ("clip", "existence")
+    return RunFiles(
+        {run: written(tmp_path / "evaluation.parquet", scores, EVALUATION)},
+        {run: written(tmp_path / "attribution.parquet", explained, ATTRIBUTION)},
+        {run: str(tmp_path / "tests.parquet")},
+    )
+
+
+def test_only_rows_of_the_items_drawn_are_read(files):
+    shown, (run,) = browsed({"existence": ITEMS, "plurality": ITEMS}, files, 6, 3)
+    ids = [row["item_id"] for row in shown["existence"]]
+    assert list(shown) == ["existence"]
+    assert set(ids[:4]) == set(IDS[10:14])
+    assert set(ids[4:]) == set(sample([item for item in IDS[:30] if item not in IDS[10:14]], 2, 3))
+    assert {row["item_id"] for row in run.evaluation} == set(ids)
+    assert (len(run.evaluation), len(run.attribution), len(run.consistency), len(run.cc_shap)) == (12, 4, 2, 0)
+    again = browsed({"existence": ITEMS[::-1]}, files, 6, 3)[0]["existence"]
+    assert [row["item_id"] for row in again] == ids
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"gone\.parquet: no such file"):
+        browsed({"existence": ITEMS}, RunFiles({("clip", "existence"): str(tmp_path / "gone.parquet")}), 5, 1)
+
+
+def test_images_are_small_and_a_missing_one_says_so(tmp_path):
+    Image.new("RGB", (900, 600), "green").save(tmp_path / "1.png")
+    with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
+        archive.write(tmp_path / "1.png", "deep/1.png")
+    with pictures({"existence": str(tmp_path / "images.zip")}) as picture:
+        uri, fault = picture("existence", "1.png")
+        assert uri.startswith("data:image/webp;base64,")
+        assert fault == ""
+        assert len(uri) < 30 * SIDE
+        assert picture("existence", "2.png") == (None, f"{tmp_path / 'images.zip'}: image '2.png': is missing")
+        assert picture("e-snli", "1.png") == (None, "this study has no images of the data set")
