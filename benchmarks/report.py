@@ -22,17 +22,22 @@ from PIL import Image
 
 from waltz.core import parquet
 from waltz.core.measure import Measure
+from waltz.core.model_schema import ATTRIBUTION, EVALUATION
 from waltz.core.record import peak_memory_mb
-from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
+from waltz.core.schema import BENCHMARK
 from waltz.reporting.browsed import RunFiles, browsed, pictures
 from waltz.reporting.browser import browser_data
-from waltz.reporting.declarations import TABLES, Declaration
+from waltz.reporting.declaration import ENCODER
+from waltz.reporting.declarations import TABLES
 from waltz.reporting.figures import save
 from waltz.reporting.heatmap import Sample, sample_figure
+from waltz.reporting.joining import Study, join, places
+from waltz.reporting.making import printed_cells
+from waltz.reporting.numbers import Number
 from waltz.reporting.published import Printed, read_published
-from waltz.reporting.report import Drawing, Report, declared, write_report
+from waltz.reporting.report import Drawing, Report, write_report
 from waltz.reporting.run_facts import read_records
-from waltz.reporting.tables import Cell, from_csv, join, to_csv
+from waltz.reporting.tables import Cell, from_csv, to_csv
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 PROFILES = ("published", "equations")
@@ -49,19 +54,19 @@ def now() -> np.ndarray:
 def filled(generator: np.random.Generator) -> list[Cell]:
     """Every printed cell, with a number of ours near the printed one where it is a number."""
     cells: list[Cell] = []
-    for file in sorted(PUBLISHED.glob("*.csv")):
-        printed = read_published(file)
+    for table in TABLES.values():
+        printed = printed_cells(table, [PUBLISHED / f"{name}.csv" for name in table.published])
+        names = {key[1]: table.aliases.get(key[1], (key[1],))[0] for key in printed}
+        kind = table.kinds[0] if table.kinds else ENCODER
+        study = Study(dict.fromkeys(filter(None, names.values()), kind), True, 0.95, {})
+        numbers = {
+            next(places(table, (key[0], *key[2:]), names[key[1]])): Number(near(one, generator))
+            for key, one in printed.items()
+            if key[0] in table.sources
+        }
         for profile in PROFILES:
-            measured = {key: near(one, generator) for key, one in printed.items()}
-            cells += join(declaration(file.stem, printed), profile, measured, printed, "not run", 0.95)
+            cells += join(table, profile, numbers, printed, study)
     return cells
-
-
-def declaration(name: str, printed: dict[Any, Printed]) -> Declaration:
-    """The table's own declaration, or one that its cells are enough for."""
-    return TABLES.get(name) or declared(
-        name, [Cell(name, "", key[0], *key[1:], *[None] * 6, "", "") for key in printed]
-    )
 
 
 def near(printed: Printed, generator: np.random.Generator) -> Measure:

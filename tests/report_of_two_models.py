@@ -8,10 +8,11 @@ from waltz.reporting.browser import Run, browser_data
 from waltz.reporting.construction import PlainTable
 from waltz.reporting.declarations import PAIRWISE
 from waltz.reporting.inlined import image_uri
+from waltz.reporting.joining import Study, join
+from waltz.reporting.numbers import Number
 from waltz.reporting.published import Printed
 from waltz.reporting.report import Drawing, Report
 from waltz.reporting.run_facts import Record
-from waltz.reporting.tables import join
 
 HOSTILE = "<script>window.harmed = 1</script><img src=x onerror='window.harmed = 2'>&amp; 🐈 A cat."
 TEXT = "🐈 A cat sits."
@@ -31,17 +32,17 @@ OURS = {
 
 
 def cells():
-    """Cells of one table in both profiles: one equal to print, one that differs, two of ours, one not printed."""
+    """Cells of one table in both profiles: one equal to print, one that differs, two of ours, two absent."""
     printed = {
         (*key, ""): Printed((*key, ""), value, "percent", "" if value else "not reported")
         for key, value in PRINTED.items()
     }
-    ours = {(*key, ""): Measure(value, 100, value - 1, value + 1) for key, value in OURS.items()}
-    return [
-        cell
-        for profile in ("published", "equations")
-        for cell in join(PAIRWISE, profile, ours, printed, "not run in this study", 0.95)
-    ]
+    ours = {
+        ("evaluation", *key, "alignment"): Number(Measure(value, 100, value - 1, value + 1))
+        for key, value in OURS.items()
+    }
+    study = Study(dict.fromkeys(("clip", "mine"), "encoder"), True, 0.95, {})
+    return [cell for profile in ("published", "equations") for cell in join(PAIRWISE, profile, ours, printed, study)]
 
 
 def records():

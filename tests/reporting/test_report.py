@@ -90,14 +90,14 @@ def test_json_of_data_ends_no_script_and_comes_back():
 def test_cells_are_counted_by_verdict_table_and_model():
     of = joined(cells())
     total = counted("all", of)
-    assert (total.cells, total.compared) == (5, 2)
-    assert list(total.kinds.values()) == [1, 0, 1, 2, 1]
-    assert total.share("no value") == 0.2
+    assert (total.cells, total.compared) == (6, 2)
+    assert list(total.kinds.values()) == [1, 0, 1, 2, 2]
+    assert total.share("ours alone") == pytest.approx(1 / 3)
     assert {counts.name: counts.kinds["ours alone"] for counts in counted_by(of, lambda cell: cell.model)} == {
         "clip": 0,
         "mine": 2,
     }
-    assert absent_reasons(of) == [("not run in this study", 1)]
+    assert absent_reasons(of) == [("not run in this study; not reported", 1), ("not run in this study", 1)]
 
 
 def test_a_grid_gives_back_every_cell():
@@ -106,7 +106,7 @@ def test_a_grid_gives_back_every_cell():
     names, fields = grid["names"], field_names()
     back = [dict(zip(fields, row, strict=True)) for row in grid["cells"]]
     assert (grid["groups"], grid["rows"], grid["columns"]) == ("metric", ["model"], "dataset")
-    assert len(back) == len(of) == 10
+    assert len(back) == len(of) == 12
     assert {(names[row["profile"]], names[row["model"]], row["value"]) for row in back} == {
         (cell.profile, cell.model, cell.value) for cell in of
     }
