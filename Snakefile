@@ -24,8 +24,14 @@ include: "rules/filters.smk"
 include: "rules/benchmark.smk"
 include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
+include: "rules/decoding.smk"
 include: "rules/attribution.smk"
+include: "rules/consistency.smk"
+include: "rules/consistency_metrics.smk"
 include: "rules/reporting.smk"
+include: "rules/figures.smk"
+include: "rules/report.smk"
+include: "rules/export.smk"
 
 
 localrules:
@@ -33,20 +39,25 @@ localrules:
     tables,
     figures,
     scene_models,
+    consistency,
 
 
 rule all:
     default_target: True
     input:
-        "<results>/reporting/index.html",
+        "<results>/reporting/report.html",
 
 
 rule tables:
     input:
         TABLES,
+        "<results>/reporting/tables/reproduction.csv",
 
 
 rule figures:
     input:
         FIGURES["svg"],
         FIGURES["png"],
+        CHART_FILES["svg"],
+        CHART_FILES["png"],
+        SAMPLES,

@@ -1,8 +1,12 @@
 """Stage attribution: MM-SHAP of encoders, a job for one model, one group of data sets and one shard."""
 
 SHARDS = study("attribution.shards") or 1
-ATTRIBUTED = grouped(config, "attribution")
-ATTRIBUTING = study("attribution.models") or []
+ATTRIBUTED = {
+    group: scorable_among(names)
+    for group, names in grouped(config, "attribution").items()
+    if scorable_among(names)
+}
+ATTRIBUTING = [name for name in study("attribution.models") or [] if name in ENCODERS]
 COMPANIONS = study("attribution.companions")
 ATTRIBUTIONS = [
     (model, dataset)

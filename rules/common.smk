@@ -19,7 +19,9 @@ from waltz.core.study import (
     validate,
 )
 from waltz.foils.instruments import MAKERS
+from waltz.reporting.chart_declarations import CHARTS
 from waltz.models.registry import (
+    DECODER_KINDS,
     decisive,
     encoder_kinds,
     encoder_module,
@@ -52,7 +54,10 @@ RAW_SOURCES = raw_sources(config)
 WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if "images" in entry]
 ALIGNED = config.get("alignment", {})
 ASKED = config.get("answering", {})
+TASKS = config.get("texts", {})
 SCORED = grouped(config, "evaluation")
+EXPLAINED = grouped(config, "consistency")
+EXPLAINING = config.get("consistency", {}).get("models", [])
 SCORING_MODELS = config.get("evaluation", {}).get("models", [])
 PROBE_SETS = [CV_PROBES] if PROBES else []
 READERS = [name for name in SCORING_MODELS if MODELS[name].kind == "text"]
@@ -64,6 +69,8 @@ ENCODERS = [
     for name in SCORING_MODELS
     if MODELS[name].kind in encoder_kinds() and name not in ANSWERERS
 ]
+SEEING = [name for name, spec in MODELS.items() if spec.kind == "vision"]
+SPEAKING = [name for name, spec in MODELS.items() if spec.kind in DECODER_KINDS]
 
 
 def code(script, *modules):
@@ -91,14 +98,8 @@ def raw_file(source, name):
 
 def images_of(dataset):
     """The folder or archive of a data set's images."""
-    if dataset in DATASETS:
-        source = DATASETS[dataset]["source"]
-    elif dataset in INSTRUMENTS:
-        source = INSTRUMENTS[dataset]["source"]
-    elif dataset in ALIGNED:
-        source = ALIGNED[dataset]["source"]
-    else:
-        source = PROBES["source"]
+    entry = (DATASETS | INSTRUMENTS | ALIGNED | ASKED).get(dataset, PROBES)
+    source = entry["source"]
     if (source, "images") not in FILES:
         raise WorkflowError(
             f"study file: sources.{source}.images is missing: encoders look at the images of {dataset}"
@@ -106,14 +107,63 @@ def images_of(dataset):
     return raw_file(source, "images")
 
 
+def has_images(dataset):
+    """Whether the study has the images of a data set."""
+    entry = (DATASETS | INSTRUMENTS | ALIGNED | ASKED).get(dataset, PROBES)
+    return (entry.get("source"), "images") in FILES
+
+
 def images_where(encoders, names):
     """Images of some data sets, where an encoder looks at them."""
     return [images_of(name) for name in names] if encoders else []
 
 
-def without_probes(names):
+def pairs_among(names):
     """The data sets that hold pairs of caption and foil."""
-    return [name for name in names if name not in PROBE_SETS]
+    return [name for name in names if name not in [*PROBE_SETS, *ASKED, *TASKS]]
+
+
+def scorable_among(names):
+    """The data sets that encoders score: pairs, and CV-Probes."""
+    return [name for name in names if name not in [*ASKED, *TASKS]]
+
+
+def posed_among(model, names):
+    """The data sets of questions that a decoder can be asked: with images where it sees, else text tasks."""
+    if model in SEEING:
+        return [name for name in names if name not in [*PROBE_SETS, *TASKS]]
+    return [name for name in names if name in TASKS]
+
+
+def posed_file(dataset):
+    """The rows that a data set's questions are made of."""
+    if dataset in [*ASKED, *TASKS]:
+        return f"<results>/sources/{(ASKED | TASKS)[dataset]['source']}.parquet"
+    return f"<results>/benchmark/{dataset}.parquet"
+
+
+def posing(names):
+    """What each data set is (pairs, open, choice), and its entry where it has one."""
+    return {
+        name: (
+            {"form": "open", **ASKED[name]}
+            if name in ASKED
+            else (
+                {"form": "choice", **TASKS[name]}
+                if name in TASKS
+                else {"form": "pairs"}
+            )
+        )
+        for name in names
+    }
+
+
+def prompts_of(model):
+    """The prompt files of a decoder."""
+    return [
+        *(f"resources/prompts/{profile}.yaml" for profile in study("profiles")),
+        *filter(None, [MODELS[model].prompts]),
+    ]
 
 
 def files_of(model):
@@ -203,6 +253,7 @@ wildcard_constraints:
     reader="|".join(map(re.escape, READERS)) or "none",
     encoder="|".join(map(re.escape, ENCODERS)) or "none",
     answerer="|".join(map(re.escape, ANSWERERS)) or "none",
+    decoder="|".join(map(re.escape, SPEAKING)) or "none",
     asked="|".join(map(re.escape, ASKED)) or "none",
     aligned="|".join(map(re.escape, ALIGNED)) or "none",
     scored="|".join(map(re.escape, sum(config.get("groups", {}).values(), [])))

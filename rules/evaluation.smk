@@ -1,14 +1,39 @@
 """Stage evaluation: what each model makes of each text, a job for one model and one group of data sets."""
 
+SCORABLE = {
+    group: scorable_among(names)
+    for group, names in SCORED.items()
+    if scorable_among(names)
+}
+
+
+def takes(model, group):
+    """Whether a model is run on a group: on all, unless the study names its own."""
+    return group in study("evaluation.only").get(model, [group])
+
+
 WITH_SCORES = [
     (model, dataset)
-    for names in SCORED.values()
+    for group, names in SCORABLE.items()
     for model in [*READERS, *ENCODERS]
-    for dataset in names
-    if not (dataset in PROBE_SETS and model in READERS)
+    if takes(model, group)
+    for dataset in (pairs_among(names) if model in READERS else names)
 ]
 
 ANSWERED = [(model, name) for model in ANSWERERS for name in ASKED]
+DECODERS = {
+    kind: models
+    for kind in ("vision", "text")
+    if (models := [name for name in SCORING_MODELS if MODELS[name].kind == kind])
+}
+DECODED = [
+    (model, dataset)
+    for group, names in SCORED.items()
+    for models in DECODERS.values()
+    for model in models
+    if takes(model, group)
+    for dataset in posed_among(model, names)
+]
 
 
 rule mismatched:
@@ -31,24 +56,24 @@ rule mismatched:
         "../workflow/scripts/mismatched.py"
 
 
-for GROUP, NAMES in SCORED.items():
+for GROUP, NAMES in SCORABLE.items():
 
     rule:
         name:
             f"perplexity_{GROUP}"
         input:
             pairs=expand(
-                "<results>/benchmark/{dataset}.parquet", dataset=without_probes(NAMES)
+                "<results>/benchmark/{dataset}.parquet", dataset=pairs_among(NAMES)
             ),
             weights=lambda wildcards: weight_files(MODELS[wildcards.reader]),
         output:
             scores=expand(
                 "<results>/evaluation/{{reader}}/{dataset}.parquet",
-                dataset=without_probes(NAMES),
+                dataset=pairs_among(NAMES),
             ),
             runs=expand(
                 "<results>/evaluation/{{reader}}/{dataset}.run.json",
-                dataset=without_probes(NAMES),
+                dataset=pairs_among(NAMES),
             ),
         log:
             f"<logs>/perplexity/{{reader}}/{GROUP}.log",
@@ -138,7 +163,7 @@ rule metrics:
     input:
         scores=[
             f"<results>/evaluation/{model}/{dataset}.parquet"
-            for model, dataset in [*WITH_SCORES, *ANSWERED]
+            for model, dataset in [*WITH_SCORES, *ANSWERED, *DECODED]
         ],
         questions=[
             f"<results>/sources/{entry['source']}.parquet" for entry in ASKED.values()
@@ -152,7 +177,7 @@ rule metrics:
     conda:
         "../envs/report.yaml"
     params:
-        runs=[*WITH_SCORES, *ANSWERED],
+        runs=[*WITH_SCORES, *ANSWERED, *DECODED],
         asked=ASKED,
         averaged=[name for names in SCORED.values() for name in names if name in SETS],
         profiles=study("profiles"),

@@ -1,8 +1,10 @@
 """Stage reporting: tables and figures, ours beside the published ones."""
 
-TABLES = expand(
-    "<results>/reporting/tables/{table}.csv", table=study("reporting.tables")
-)
+from waltz.reporting.declarations import TABLES as DECLARED
+
+ASKED_TABLES = study("reporting.tables")
+ASKED_TABLES = list(DECLARED) if ASKED_TABLES == "all" else list(ASKED_TABLES)
+TABLES = expand("<results>/reporting/tables/{table}.csv", table=ASKED_TABLES)
 DRAWN = [(dataset, "lexical", "words exchanged") for dataset in SETS]
 DRAWN += [(dataset, "pronoun", "pronouns") for dataset in study("reporting.pronouns")]
 FIGURES = {
@@ -31,70 +33,162 @@ if PROBES:
     BUILT["probe_captions"] = "<results>/benchmark/cv-probes/captions.parquet"
 if PROBES and study("benchmark.oracle"):
     BUILT["probe_oracle"] = "<results>/benchmark/cv-probes/oracle.parquet"
-if ENCODERS or ANSWERERS:
+if ENCODERS or ANSWERERS or DECODED:
     BUILT["metrics"] = "<results>/evaluation/metrics.parquet"
     BUILT["comparisons"] = "<results>/evaluation/comparisons.parquet"
 if ATTRIBUTIONS:
     BUILT["shares"] = "<results>/attribution/shares.parquet"
     BUILT["attributed"] = "<results>/attribution/metrics.parquet"
-RUNS = [(model, dataset) for model, dataset in WITH_SCORES if model in READERS]
+SCORED_RUNS = [*WITH_SCORES, *ANSWERED, *DECODED]
 
 
-rule table_A_2:
-    """Validation statistics beside the printed ones."""
+MEASURES = {
+    "evaluation": ["<results>/evaluation/metrics.parquet"] if SCORING_MODELS else [],
+    "attribution": (["<results>/attribution/metrics.parquet"] if ATTRIBUTIONS else []),
+    "shares": ["<results>/attribution/shares.parquet"] if ATTRIBUTIONS else [],
+    "consistency": ["<results>/consistency/metrics.parquet"] if TESTED else [],
+    "correlations": ["<results>/consistency/correlations.parquet"] if TESTED else [],
+    "validation": (
+        ["<results>/benchmark/validation/statistics.parquet"] if SETS else []
+    ),
+    "probes": ["<results>/benchmark/cv-probes.parquet"] if PROBES else [],
+    "captions": ["<results>/benchmark/cv-probes/captions.parquet"] if PROBES else [],
+    "samples": [f"<results>/benchmark/{dataset}.parquet" for dataset in SETS],
+}
+"""Files of numbers by the kinds that declarations name; those that the study has."""
+RECORDS = {
+    "evaluation": [
+        f"<results>/evaluation/{model}/{dataset}.run.json"
+        for model, dataset in SCORED_RUNS
+    ],
+    "shares": [
+        f"<results>/attribution/{model}/{dataset}.run.json"
+        for model, dataset in ATTRIBUTIONS
+    ],
+    "consistency": [
+        f"<results>/consistency/{model}/{kind}/{dataset}.run.json"
+        for kind in ("tests", *(["cc-shap"] if study("consistency.cc_shap") else []))
+        for model, dataset in TESTED
+    ],
+}
+"""Run records of the models behind some kinds."""
+RUNS_OF = {"attribution": "shares", "correlations": "consistency"}
+"""Kinds that the same runs are behind."""
+
+
+def kind_of(name):
+    """What a model of the study is to the tables."""
+    kinds = {"text": "language", "vision": "vision"}
+    return kinds.get(MODELS[name].kind, "encoder")
+
+
+def measured(table, files):
+    """The files behind a table, by kind, of those that the study has."""
+    kinds = {kind: files[kind] for kind in DECLARED[table].files if files.get(kind)}
+    if "samples" in kinds:
+        shown = [name for name in DECLARED[table].samples if name in SETS]
+        kinds["samples"] = [f"<results>/benchmark/{name}.parquet" for name in shown]
+    return kinds
+
+
+def runs_behind(table):
+    """What was found out about the runs behind a table."""
+    kinds = {RUNS_OF.get(kind, kind) for kind in measured(table, MEASURES)}
+    return [
+        f"<results>/reporting/runs/{kind}.json"
+        for kind in sorted(kinds & RECORDS.keys())
+    ]
+
+
+rule runs:
+    """Whether the runs behind numbers belong together: profiles, dtypes, data."""
     input:
-        statistics=rules.validation_statistics.output.statistics,
-        printed="resources/published/thesis-A.2.csv",
+        records=lambda wildcards: RECORDS[wildcards.behind],
     output:
-        csv=report(
-            "<results>/reporting/tables/thesis-A.2.csv",
-            category="Tables",
-            labels={"table": "thesis A.2", "what": "validation"},
-        ),
-        md="<results>/reporting/tables/thesis-A.2.md",
-        tex="<results>/reporting/tables/thesis-A.2.tex",
+        runs="<results>/reporting/runs/{behind}.json",
     log:
-        "<logs>/table_A_2.log",
+        "<logs>/runs/{behind}.log",
+    wildcard_constraints:
+        behind="|".join(RECORDS),
     conda:
         "../envs/report.yaml"
     params:
         profiles=study("profiles"),
-        confidence=study("reporting.confidence"),
-        code=code("validation_table.py"),
+        code=code("runs.py"),
     script:
-        "../workflow/scripts/validation_table.py"
+        "../workflow/scripts/runs.py"
 
 
-rule table_3_4:
-    """Pairwise ranking accuracy beside the printed one."""
+for TABLE, DECLARATION in DECLARED.items():
+
+    rule:
+        name:
+            DECLARATION.target
+        input:
+            **measured(TABLE, MEASURES),
+            runs=runs_behind(TABLE),
+            printed=[
+                f"resources/published/{number}.csv" for number in DECLARATION.published
+            ],
+        output:
+            csv=report(
+                f"<results>/reporting/tables/{TABLE}.csv",
+                caption="../workflow/report/table.rst",
+                category="Tables",
+                labels={"table": TABLE.replace("-", " "), "what": DECLARATION.title},
+            ),
+            md=f"<results>/reporting/tables/{TABLE}.md",
+            tex=f"<results>/reporting/tables/{TABLE}.tex",
+            html=f"<results>/reporting/tables/{TABLE}.html",
+        log:
+            f"<logs>/{DECLARATION.target}.log",
+        conda:
+            "../envs/report.yaml"
+        params:
+            table=TABLE,
+            title=DECLARATION.title,
+            kinds=list(measured(TABLE, MEASURES)),
+            models={
+                name: kind_of(name)
+                for name in dict.fromkeys([*SCORING_MODELS, *EXPLAINING])
+            },
+            compared=not any("drawn" in entry for entry in FILES.values()),
+            built={
+                name: {
+                    "format": RAW_SOURCES[entry["source"]]["format"],
+                    "filters": entry["filters"],
+                }
+                for name, entry in INSTRUMENTS.items()
+            },
+            datasets=SETS,
+            profiles=study("profiles"),
+            confidence=study("reporting.confidence"),
+            code=code("table.py"),
+        script:
+            "../workflow/scripts/table.py"
+
+
+rule reproduction:
+    """All cells of all tables, and how many of the printed ones are reproduced."""
     input:
-        scores=[
-            f"<results>/evaluation/{model}/{dataset}.parquet"
-            for model, dataset in RUNS
-        ],
-        printed="resources/published/thesis-3.4.csv",
+        tables=TABLES,
     output:
-        csv=report(
-            "<results>/reporting/tables/thesis-3.4.csv",
+        cells="<results>/reporting/tables/reproduction.csv",
+        counts=report(
+            "<results>/reporting/tables/reproduction_summary.csv",
+            caption="../workflow/report/reproduction.rst",
             category="Tables",
-            labels={"table": "thesis 3.4", "what": "pairwise accuracy"},
+            labels={"table": "all", "what": "how much of print is reproduced"},
         ),
-        md="<results>/reporting/tables/thesis-3.4.md",
-        tex="<results>/reporting/tables/thesis-3.4.tex",
+        md="<results>/reporting/tables/reproduction_summary.md",
     log:
-        "<logs>/table_3_4.log",
+        "<logs>/reproduction.log",
     conda:
         "../envs/report.yaml"
     params:
-        runs=RUNS,
-        models=SCORING_MODELS,
-        profiles=study("profiles"),
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
-        code=code("pairwise_table.py"),
+        code=code("reproduction.py"),
     script:
-        "../workflow/scripts/pairwise_table.py"
+        "../workflow/scripts/reproduction.py"
 
 
 rule frequency_figures:
@@ -118,32 +212,3 @@ rule frequency_figures:
         code=code("figures.py"),
     script:
         "../workflow/scripts/figures.py"
-
-
-rule page:
-    """One page that links all tables and figures."""
-    input:
-        **BUILT,
-        template="workflow/waltz/reporting/templates/index.html",
-        tables=TABLES,
-        figures=FIGURES["svg"] + SHEET,
-        pngs=FIGURES["png"],
-        records=[
-            f"<results>/evaluation/{model}/{dataset}.run.json"
-            for model, dataset in [*WITH_SCORES, *ANSWERED]
-        ],
-        read=expand("<results>/sources/{source}.run.json", source=RAW_SOURCES),
-        faults=expand("<results>/sources/images/{source}.parquet", source=WITH_IMAGES),
-        scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
-    output:
-        page="<results>/reporting/index.html",
-    log:
-        "<logs>/page.log",
-    conda:
-        "../envs/report.yaml"
-    params:
-        study=study("study"),
-        sources=study("sources"),
-        code=code("page.py"),
-    script:
-        "../workflow/scripts/page.py"

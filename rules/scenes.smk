@@ -60,6 +60,15 @@ rule train_scene_model:
         "../workflow/scripts/train_scene_model.py"
 
 
+use rule train_scene_model as train_scene_model_first with:
+    wildcard_constraints:
+        scene_model="clip|llava",
+    priority: 1  # the longest chain: begun last, it would leave a core idle
+
+
+ruleorder: train_scene_model_first > train_scene_model
+
+
 rule scene_models:
     """All of them; copy the folders to resources/scenes/models to use them."""
     input:

@@ -1,9 +1,11 @@
 """`waltz explain` on a tiny CLIP that transformers saved, against the published pattern written out here."""
 
 import json
+import logging
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ import tiny_clip
 from waltz import explain
 from waltz.cli import app
 
+SCENES = Path(__file__).parents[1] / "resources" / "scenes" / "models" / "clip"
 SHORT = "a dog sees"
 LONG = "there is a big red ball beside the dog on the box"
 
@@ -209,7 +212,7 @@ ERRORS = {
         ["--model", "nobody/nothing"],
         "nobody/nothing: no registered encoder; nobody/nothing: no config",
     ),
-    "language model": (["--model", "gpt2"], "gpt2: is of kind text, no alignment encoder"),
+    "language model": (["--model", "gpt2"], "gpt2: a language model sees no images; leave out --image"),
     "empty folder": (["--model", "EMPTY"], "no config of a model can be read"),
     "another architecture": (["--model", "BERT"], "'bert' is no kind of encoder"),
     "no weights": (["--model", "BARE"], "cannot load"),
@@ -244,6 +247,14 @@ def test_what_cannot_be_done_is_one_line(given, clip, picture, tmp_path):
     (line,) = said.stderr.strip().splitlines()
     assert line.startswith("waltz: ")
     assert expected in line
+
+
+def test_transformers_says_nothing_about_a_text_that_is_too_long(picture, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    said = waltz("--model", SCENES, "--image", picture, "--text", "dog " * 90)
+    assert said.exit_code == 1
+    assert "92 tokens, at most 64 are read" in said.stderr
+    assert not caplog.messages
 
 
 def test_importing_waltz_stays_cheap():

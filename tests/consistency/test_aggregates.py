@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from waltz.consistency.aggregates import consistent, correlation, mean_score, over_seeds, rescaled
+from waltz.consistency.aggregates import consistent, correlation, mean_score, over_seeds
+from waltz.consistency.rescaling import rescaled
 from waltz.core.measure import Measure
 from waltz.evaluation.metrics import Resampling
 

@@ -12,7 +12,7 @@ from PIL import Image
 from waltz.core import parquet
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.core.schema import EVALUATION
+from waltz.core.model_schema import EVALUATION
 from waltz.evaluation.alignment import match_probability, score_pairs, tally
 from waltz.evaluation.metrics import Resampling, measures
 from waltz.evaluation.pairs import pairs

@@ -11,7 +11,7 @@ from PIL import Image
 
 from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.core.schema import EVALUATION
+from waltz.core.model_schema import EVALUATION
 from waltz.evaluation.answering import answer_rows, answered
 from waltz.evaluation.answers import accuracy, agreement, plain, questions, share, unreachable
 from waltz.evaluation.metrics import Resampling

@@ -174,6 +174,19 @@ def test_a_decoders_single_answers_are_compared_with_an_encoders_judgements():
     assert {row["metric"]: (row["difference"], row["n"]) for row in found} == dict.fromkeys(METRICS, (0, 4))
 
 
+def test_pairwise_answers_of_two_decoders_are_compared_item_by_item():
+    rows = rows_of(scripted(knows), "equations")
+    wrong = [{**row, "correct": not row["correct"] if row["item_id"] == "i0" else row["correct"]} for row in rows]
+    silent = [{**row, "correct": None} if row["item_id"] == "i1" else row for row in wrong]
+    found = comparison_rows({("a", "d"): rows, ("b", "d"): silent}, ["equations"], HOW)
+    (row,) = [row for row in found if row["setting"] == "pairwise"]
+    before = {one["item_id"]: one["correct"] for one in rows if one["setting"] == "pairwise"}
+    assert (row["metric"], row["test"], row["n"]) == ("acc_r", "McNemar", len(before) - 1)
+    assert row["difference"] == pytest.approx((100 if before["i0"] else -100) / row["n"])
+    assert row["p"] == row["p_holm"] == 1
+    assert {row["setting"] for row in found} == {"single", "pairwise"}
+
+
 def test_pairwise_answers_are_averaged_over_data_sets():
     rows = rows_of(scripted(knows), "equations")
     better = rows_of(scripted(knows), "equations", ITEMS[:2])

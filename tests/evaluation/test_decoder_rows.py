@@ -11,7 +11,8 @@ from PIL import Image
 import tiny_decoders
 from scripted_decoders import scripted
 from waltz.core import parquet
-from waltz.core.schema import EVALUATION, Layout
+from waltz.core.model_schema import EVALUATION
+from waltz.core.schema import Layout
 from waltz.evaluation.decoders import Saying, benchmark_rows, labelled_rows, open_rows, orders_of, sampling_of
 from waltz.evaluation.image_items import drawn_before
 from waltz.evaluation.prompts import equations, published

@@ -6,7 +6,7 @@ import torch
 
 from conftest import build_network
 from waltz.core import parquet
-from waltz.core.schema import EVALUATION
+from waltz.core.model_schema import EVALUATION
 from waltz.evaluation import perplexity
 from waltz.models import text
 from waltz.models.registry import ModelSpec

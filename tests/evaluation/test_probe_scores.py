@@ -6,7 +6,7 @@ from PIL import Image
 
 from waltz.core import parquet
 from waltz.core.devices import Device
-from waltz.core.schema import EVALUATION
+from waltz.core.model_schema import EVALUATION
 from waltz.evaluation.alignment import match_probability, score_probes
 from waltz.evaluation.cv_probes import CONDITIONS, harmonic, judged, probe_measures
 from waltz.evaluation.metrics import NOT_APPLICABLE, Resampling

@@ -28,6 +28,7 @@ def test_a_folder_is_a_model(tmp_path):
     [
         ("gpt2-larg", {}, r"not in the registry \(did you mean 'gpt2-large'\?\)"),
         ("mine", {"weights": "some/model"}, "need a revision"),
+        ("mine", {"weights": "some/model", "kind": "klip"}, r"models\.mine\.kind.*did you mean 'clip'"),
     ],
 )
 def test_what_cannot_be_resolved_is_named(name, entry, fault):

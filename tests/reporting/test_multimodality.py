@@ -1,7 +1,9 @@
+from waltz.evaluation.metrics import NOT_APPLICABLE
 from waltz.reporting.multimodality import (
     answer_tables,
     companion_tables,
     comparison_tables,
+    decoder_tables,
     metrics_tables,
     probes_tables,
     share_tables,
@@ -30,6 +32,21 @@ def test_models_stand_below_each_other_data_set_by_data_set():
     assert [row[:2] for row in table.rows] == [("one", "clip"), ("one", "ruler"), ("two", "clip"), ("two", "ruler")]
 
 
+def test_each_way_of_asking_a_decoder_has_its_row():
+    rows = [
+        cell("acc_r", setting="pairwise", model="llava"),
+        cell("p_c", 70.0, setting="single", model="llava"),
+        cell("p_c", None, setting="vqascore", model="llava", reason=NOT_APPLICABLE),
+        cell("acc_r", None, setting="pairwise-after-cot", model="llava", reason="none of 9 items could be scored"),
+    ]
+    (table,) = decoder_tables(rows)
+    assert [row[:3] for row in table.rows] == [
+        ("existence", "llava", setting) for setting in ("pairwise", "single", "vqascore", "pairwise-after-cot")
+    ]
+    assert table.rows[0][4:7] == ("50.0 [40.0, 60.0]", "", "")
+    assert table.remarks == ("llava: none of 9 items could be scored",)
+
+
 def test_conditions_of_probes_are_columns():
     rows = [
         cell("accuracy", dataset="cv-probes:+img+cap", setting="original"),
@@ -44,6 +61,7 @@ def test_comparisons_show_what_differs_and_count_all():
     row = {
         "profile": "equations",
         "dataset": "existence",
+        "setting": "single",
         "metric": "acc_r",
         "model_a": "clip",
         "model_b": "ruler",
@@ -54,7 +72,7 @@ def test_comparisons_show_what_differs_and_count_all():
         "n": 9,
     }
     (table,) = comparison_tables([row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}])
-    assert table.rows == (("existence", "clip", "ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),)
+    assert table.rows == (("existence", "single", "clip", "ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),)
     assert table.note.startswith("1 of 2")
 
 
@@ -91,4 +109,4 @@ def test_cells_of_the_verb_without_items_are_left_out():
 def test_answers_have_a_table_where_there_are_some():
     assert answer_tables([]) == []
     (table,) = answer_tables([cell("accuracy", dataset="vqa")])
-    assert table.rows == (("equations", "vqa", "clip", "9", "50.0 [40.0, 60.0]"),)
+    assert table.rows == (("equations", "vqa", "clip", "alignment", "9", "50.0 [40.0, 60.0]"),)

@@ -48,7 +48,10 @@ def test_a_count_is_equal_or_differs():
 def test_a_known_error_in_print_is_told_with_the_verdict():
     printed = Printed(KEY, "2.4", "percent", "suspicious: a digit seems to be missing")
     found = compare(Measure(52.35, 505, 48, 56), printed, 0.95)
-    assert (found.verdict, found.reason) == (DIFFERS, "suspicious: a digit seems to be missing")
+    assert (found.verdict, found.reason) == (
+        DIFFERS,
+        "printed wrong, or doubtful: suspicious: a digit seems to be missing",
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,9 +61,29 @@ def test_a_known_error_in_print_is_told_with_the_verdict():
         (Measure(None, 0, reason="not run"), None, "not run"),
         (Measure(None, 0, reason="not run"), Printed(KEY, "58.0", "percent", "a note"), "not run"),
         (Measure(60.0, 10), Printed(KEY, "", "percent", "illegible: lost"), "illegible: lost"),
-        (Measure(60.0, 10), Printed(KEY, "nan", "ratio", ""), "not printed"),
     ],
 )
 def test_no_verdict_never_goes_without_a_reason(measure, printed, reason):
     found = compare(measure, printed, 0.95)
     assert (found.verdict, found.reason) == ("", reason)
+
+
+def test_what_is_undefined_in_print_is_equal_only_to_what_is_undefined():
+    printed = Printed(KEY, "nan", "correlation-x100", "printed as nan: correlation undefined")
+    assert compare(Measure(None, 9, reason="constant"), printed, 0.95, "nan").verdict == EQUAL
+    assert compare(Measure(60.0, 9), printed, 0.95).verdict == DIFFERS
+    assert compare(Measure(None, 0, reason="not run"), printed, 0.95).verdict == ""
+
+
+def test_a_number_that_is_no_share_is_given_the_width_of_ours():
+    printed = Printed(KEY, "0.10", "ratio", "")
+    near, far = Measure(0.24, 9, 0.14, 0.34), Measure(0.25, 9, 0.15, 0.35)  # 0.14 and 0.15 against 0.1 times √2
+    assert compare(near, printed, 0.95).verdict == COMPATIBLE
+    assert compare(far, printed, 0.95).verdict == DIFFERS
+
+
+def test_an_empty_cell_of_print_says_why_beside_why_ours_is():
+    printed = Printed(KEY, "", "percent", "not reported: the table prints a dash")
+    assert compare(Measure(None, 0, reason="not run"), printed, 0.95).reason == (
+        "not run; not reported: the table prints a dash"
+    )

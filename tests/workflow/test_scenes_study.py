@@ -58,7 +58,7 @@ def test_every_source_is_read_back_and_every_image_opens(drawn, results):
 
 
 def test_the_page_shows_sheet_sources_scores_and_what_was_built(results):
-    page = (results / "reporting/index.html").read_text()
+    page = (results / "reporting/report.html").read_text()
     shown = ("figures/scenes.png", "visual7w", "AUROC against corrupted sentences", "0 images cannot be used")
     built = ("Funnel", "Oracle", "Blind audit", *INSTRUMENTS)
     for text in (*shown, *built):
@@ -237,7 +237,7 @@ def test_rulers_find_their_share_and_clip_has_no_threshold(results):
     assert of_clip["acc_r"]["value"] is not None
     assert of_clip["p_c"]["value"] is None
     assert "not applicable" in of_clip["p_c"]["reason"]
-    page = (results / "reporting/index.html").read_text()
+    page = (results / "reporting/report.html").read_text()
     for text in ("T-SHAP, profile published", "CV-Probes: the verb", "Modalities taken away"):
         assert text in page, text
 
@@ -271,7 +271,7 @@ def test_a_killed_shard_resumes_and_ends_in_the_same_bytes(copied):
     store = folder / "shards/.store"
     kept = len(list(store.iterdir()))
     results = copied.folder / "results/tiny"
-    ends = [results / "attribution/shares.parquet", results / "reporting/index.html"]
+    ends = [results / "attribution/shares.parquet", results / "reporting/report.html"]
     for file in [*store.iterdir(), *folder.glob("*.parquet"), *folder.glob("shards/*.parquet"), *ends]:
         file.unlink()
     running = copied.start()
@@ -302,7 +302,7 @@ def test_a_larger_budget_begins_with_the_values_of_the_smaller(copied):
     large = pq.read_table(folder / "scenes-clip/existence.parquet").to_pylist()
     fresh = Checkout(copied.folder)
     shutil.rmtree(folder)
-    (copied.folder / "results/tiny/reporting/index.html").unlink()
+    (copied.folder / "results/tiny/reporting/report.html").unlink()
     fresh.snakemake()
     again = pq.read_table(folder / "scenes-clip/existence.parquet").to_pylist()
     for ours, other in zip(large, again, strict=True):  # alike but for what is computed beside what

@@ -9,13 +9,16 @@ import time
 import pytest
 
 from waltz.core import parquet
-from waltz.core.schema import BENCHMARK, EVALUATION
+from waltz.core.model_schema import EVALUATION
+from waltz.core.schema import BENCHMARK
 
 ALL = {
     "fetch",
     "items",
     "validation_statistics",
     "perplexity_pairs",
+    "metrics",
+    "runs",
     "table_A_2",
     "table_3_4",
     "frequency_figures",
@@ -47,7 +50,7 @@ def test_the_whole_way_gives_tables_figures_and_a_page(finished):
     assert float(scored["value"]) == pytest.approx(100 * sum(row["correct"] for row in captions) / len(captions))
     items = parquet.read(finished.folder / "results/tiny/benchmark/relations.parquet", BENCHMARK).to_pylist()
     assert len(captions) == int(scored["n"]) == sum(item["valid"] for item in items)
-    page = (finished.folder / "results/tiny/reporting/index.html").read_text()
+    page = (finished.folder / "results/tiny/reporting/report.html").read_text()
     for name in ("tables/thesis-A.2.csv", "figures/lexical-relations.svg", "tiny-gpt2/relations"):
         assert name in page
         assert "." not in name or (finished.folder / "results/tiny/reporting" / name).is_file()
@@ -73,13 +76,13 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
         ("workflow/waltz/reporting/verdicts.py", '"compatible"', '"fits"', {"table_A_2", "table_3_4", "page"}),
         ("workflow/waltz/reporting/figures.py", "WORDS = 20", "WORDS = 10", {"frequency_figures", "page"}),
         ("workflow/waltz/reporting/waltz.mplstyle", "font.size: 9", "font.size: 8", {"frequency_figures", "page"}),
-        ("workflow/waltz/reporting/templates/index.html", "<h2", "<h3", {"page"}),
+        ("workflow/waltz/reporting/templates/report.html", "<h2", "<h3", {"page"}),
         ("workflow/waltz/reporting/page.py", "autoescape=True", "autoescape=bool(1)", {"page"}),
         (
             "workflow/waltz/evaluation/perplexity.py",
             "STRIDE = 3",
             "STRIDE = 4",
-            {"perplexity_pairs", "table_3_4", "page"},
+            {"perplexity_pairs", "metrics", "runs", "table_3_4", "page"},
         ),
         (
             "workflow/waltz/benchmark/statistics.py",
@@ -99,8 +102,12 @@ def test_an_edit_reruns_what_imports_it_and_what_follows(after_run, file, old, n
 @pytest.mark.parametrize(
     ("key", "value", "rerun"),
     [
-        ("reporting.confidence", 0.8, {"validation_statistics", "table_A_2", "table_3_4", "frequency_figures", "page"}),
-        ("evaluation.tokens_per_batch", 64, {"perplexity_pairs", "table_3_4", "page"}),
+        (
+            "reporting.confidence",
+            0.8,
+            {"validation_statistics", "metrics", "table_A_2", "table_3_4", "frequency_figures", "page"},
+        ),
+        ("evaluation.tokens_per_batch", 64, {"perplexity_pairs", "metrics", "runs", "table_3_4", "page"}),
         ("benchmark.valid_votes", 3, ALL - {"fetch"}),
     ],
 )

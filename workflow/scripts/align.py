@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 from waltz.core import parquet
 from waltz.core.devices import lease
 from waltz.core.job import job, progress
+from waltz.core.model_schema import EVALUATION
 from waltz.core.record import write_record
-from waltz.core.schema import BENCHMARK, CONDITIONS, EVALUATION
+from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.evaluation.alignment import score_pairs, score_probes, tally
 from waltz.evaluation.items import select
 from waltz.models.encoders import load_encoder

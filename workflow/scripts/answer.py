@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 from waltz.core import parquet
 from waltz.core.devices import lease
 from waltz.core.job import job, progress
+from waltz.core.model_schema import EVALUATION
 from waltz.core.record import write_record
-from waltz.core.schema import EVALUATION
 from waltz.evaluation.answering import answer_rows, answered
 from waltz.evaluation.answers import questions
 from waltz.models.encoders import load_encoder

@@ -9,8 +9,8 @@ from waltz.attribution.settings import Settings
 from waltz.core import parquet
 from waltz.core.devices import lease
 from waltz.core.job import job, progress
+from waltz.core.model_schema import ATTRIBUTION
 from waltz.core.record import write_record
-from waltz.core.schema import ATTRIBUTION
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images

@@ -8,7 +8,7 @@ import pyarrow as pa
 from waltz.core import parquet
 from waltz.core.atomic import write_text
 from waltz.core.job import job
-from waltz.core.schema import ATTRIBUTION
+from waltz.core.model_schema import ATTRIBUTION
 
 ORDER = [("profile", "ascending"), ("item_id", "ascending"), ("role", "ascending")]
 shards = snakemake.params.shards

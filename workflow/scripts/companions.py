@@ -8,7 +8,8 @@ from waltz.attribution.companions import companions
 from waltz.core import parquet
 from waltz.core.devices import lease
 from waltz.core.job import job, progress
-from waltz.core.schema import BENCHMARK, METRICS
+from waltz.core.model_schema import METRICS
+from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select
 from waltz.evaluation.metrics import Resampling
 from waltz.models.encoders import load_encoder

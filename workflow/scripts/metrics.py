@@ -4,7 +4,8 @@ import pyarrow.parquet as pq
 
 from waltz.core import parquet
 from waltz.core.job import job
-from waltz.core.schema import COMPARISONS, CONDITIONS, EVALUATION, METRICS
+from waltz.core.model_schema import COMPARISONS, EVALUATION, METRICS
+from waltz.core.schema import CONDITIONS
 from waltz.evaluation.answers import questions
 from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.summary import comparison_rows, metric_rows

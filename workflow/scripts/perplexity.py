@@ -6,8 +6,9 @@ from pathlib import Path
 from waltz.core import parquet
 from waltz.core.devices import lease
 from waltz.core.job import job, progress
+from waltz.core.model_schema import EVALUATION
 from waltz.core.record import write_record
-from waltz.core.schema import BENCHMARK, EVALUATION
+from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select
 from waltz.evaluation.perplexity import score_rows, tally
 from waltz.models.registry import ModelSpec

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from waltz.cli_compare import compare_command
 from waltz.cli_explain import explain_command
 from waltz.cli_people import app as people
 from waltz.cli_probes import app as probes
@@ -20,7 +21,9 @@ from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.one_text import from_texts
 from waltz.models.registry import ModelSpec, registered
 from waltz.reporting.declarations import TABLES, Declaration
-from waltz.reporting.layouts import LEGEND, grid, reasons
+from waltz.reporting.grid import grid
+from waltz.reporting.layouts import LEGEND, reasons
+from waltz.reporting.layouts import text as cell_text
 from waltz.reporting.tables import Cell, from_csv
 
 app = typer.Typer(
@@ -34,6 +37,7 @@ app = typer.Typer(
 people.add_typer(probes)
 app.add_typer(people, name="people")
 app.command("explain")(explain_command)
+app.command("compare")(compare_command)
 
 
 @app.callback()
@@ -66,10 +70,13 @@ def tables(
     for file in files:
         cells = from_csv(file.read_text(encoding="utf-8"))
         profiles = list(dict.fromkeys(cell.profile for cell in cells))
+        declaration = TABLES[file.stem]
+        if not cells or (declaration.once and profile not in profiles):
+            continue
         if profile not in profiles:
             raise _refusal(f"{file} has no profile {profile!r}", profile, profiles, f"it has {', '.join(profiles)}")
         part = [cell for cell in cells if cell.profile == profile]
-        _print_table(TABLES[file.stem], part, why)
+        _print_table(declaration, part, why)
     typer.echo(LEGEND)
 
 
@@ -111,22 +118,24 @@ def _print_table(declaration: Declaration, cells: list[Cell], why: bool) -> None
     if declaration.columns == "metric":
         _print_grid(declaration, cells, declaration.title)
     else:
-        down = replace(declaration, rows=("dataset",), columns="model")
+        down = replace(declaration, rows=("dataset", "setting"), columns="model", over=(), beside=())
         for metric, heading in declaration.metrics.items():
             part = [cell for cell in cells if cell.metric == metric]
             measured = {cell.model for cell in part if cell.value is not None}
             if measured:
                 _print_grid(down, [cell for cell in part if cell.model in measured], f"{declaration.title}: {heading}")
     if why:
-        for line in reasons(cells):
+        for line in reasons(declaration, cells):
             typer.echo(f"  {line}")
 
 
 def _print_grid(declaration: Declaration, cells: list[Cell], title: str) -> None:
-    frame = grid(declaration, cells, intervals=declaration.columns == "model")
-    table = Table("", *map(str, frame.columns), title=f"{declaration.id}: {title}", title_justify="left")
-    for name, *texts in frame.itertuples():
-        table.add_row(str(name), *texts)
+    laid = grid(declaration, cells)
+    columns = (" ".join(filter(None, names)) for names in laid.columns)
+    table = Table("", *columns, title=f"{declaration.id}: {title}", title_justify="left")
+    whole = declaration.columns == "model"
+    for names, row in laid.rows:
+        table.add_row(" ".join(names), *("" if marked is None else cell_text(marked.cell, whole) for marked in row))
     _console().print(table)
 
 

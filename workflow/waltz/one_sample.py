@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import torch
 from PIL import Image
 
@@ -14,7 +13,7 @@ from waltz.core.devices import Device, lease
 from waltz.core.errors import UserError
 from waltz.explanation import Explained, Explanation
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.encoder import Encoder
+from waltz.models.encoders.encoder import Encoder, seen
 from waltz.models.encoders.players import PROFILES
 from waltz.models.named import encoder_named, nearest
 from waltz.models.registry import ModelSpec
@@ -64,7 +63,7 @@ def explain(
         texts = [text] if foil is None else [text, foil]
         found = attribute(encoder, picture, texts, settings)
         parts = [_explained(encoder, picture, one, made, profile) for one, made in zip(texts, found, strict=True)]
-        return Explanation(spec, settings, pixels(encoder, picture), parts[0], parts[1] if foil is not None else None)
+        return Explanation(spec, settings, seen(encoder, picture), parts[0], parts[1] if foil is not None else None)
 
 
 def image_file(path: Path) -> Image.Image:
@@ -79,17 +78,6 @@ def image_file(path: Path) -> Image.Image:
         path.parent, {path.stem: (path.name,)}, lambda _: path.stat().st_size, lambda _: path.read_bytes()
     )
     return load_image(alone, path.name)
-
-
-def pixels(encoder: Encoder, image: Image.Image) -> np.ndarray:
-    """What an encoder sees of an image, before its normalisation: RGB in [0, 1], of shape (height, width, 3).
-
-    Black and white, prepared in the same way, tell what the normalisation is.
-    """
-    black, white = (encoder.image(Image.new("RGB", image.size, colour)).float() for colour in ("black", "white"))
-    span = torch.where(white == black, 1, white - black)
-    seen: np.ndarray = ((encoder.image(image).float() - black) / span).clamp(0, 1).permute(1, 2, 0).cpu().numpy()
-    return seen
 
 
 def _loaded(spec: ModelSpec, device: Device) -> Encoder:

@@ -1,6 +1,7 @@
 """Prompts, chat templates, labels and the token that stands for a masked one."""
 
 import dataclasses
+import logging
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import tiny_decoders
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.decoders import language, load_decoder, prompts, vision
-from waltz.models.decoders.decoder import Loading, Turn
+from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.loading import arguments
 from waltz.models.registry import ModelSpec
 
@@ -73,6 +74,14 @@ def test_a_label_is_the_token_that_really_follows():
             decoder.label_id(decoder.prompt(ending), label)
 
 
+def test_transformers_says_nothing_about_a_prompt_that_is_too_long(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(SCENES)
+    with pytest.raises(UserError, match="1 to 256 are read"):
+        prompts.tokenized(tokenizer, "dog " * 300, "<image>", 256, ModelSpec("llava", kind="vision", weights="x"))
+    assert not caplog.messages
+
+
 def test_prompts_that_cannot_be_read_are_refused():
     decoder = tiny_decoders.llava()
     with pytest.raises(UserError, match="2 images in one prompt"):
@@ -102,21 +111,21 @@ def test_a_masked_token_is_the_entrys_or_an_underscore():
 
 def test_large_models_are_loaded_as_the_study_says(monkeypatch, tmp_path):
     entry = ModelSpec("large", weights="some/model", revision="a" * 40, dtype="float16")
-    assert arguments(entry, Loading()) == {}
-    assert arguments(entry, Loading(device_map="auto", trust_remote_code=True)) == {
+    assert arguments(entry) == {}
+    assert arguments(dataclasses.replace(entry, device_map="auto", trust_remote_code=True)) == {
         "device_map": "auto",
         "trust_remote_code": True,
     }
     with pytest.raises(UserError, match="no full commit hash"):
-        arguments(dataclasses.replace(entry, revision="main"), Loading(trust_remote_code=True))
+        arguments(dataclasses.replace(entry, revision="main", trust_remote_code=True))
     local = dataclasses.replace(entry, weights=str(tmp_path), revision="local")
-    assert arguments(local, Loading(trust_remote_code=True)) == {"trust_remote_code": True}
+    assert arguments(dataclasses.replace(local, trust_remote_code=True)) == {"trust_remote_code": True}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "bitsandbytes" else object())
     with pytest.raises(UserError, match="'bitsandbytes' is not installed"):
-        arguments(entry, Loading(four_bit=True))
+        arguments(dataclasses.replace(entry, four_bit=True))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     monkeypatch.setattr(transformers.BitsAndBytesConfig, "post_init", lambda config: None)
-    said = arguments(entry, Loading(four_bit=True))["quantization_config"]
+    said = arguments(dataclasses.replace(entry, four_bit=True))["quantization_config"]
     assert (said.load_in_4bit, said.bnb_4bit_quant_type, said.bnb_4bit_compute_dtype) == (True, "nf4", torch.float16)
 
 

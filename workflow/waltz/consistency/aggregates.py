@@ -1,7 +1,7 @@
 """From the rows of tests and CC-SHAP to the numbers of thesis 5.2, C.1, C.2 and C.3."""
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,29 +62,6 @@ def correlation(verdicts: Mapping[str, int | None], scores: Mapping[str, float |
         return Measure(None, n, reason=f"CC-SHAP is constant: {pairs[0][1]} for all {n} items")
     found = stats.pointbiserialr([verdict for verdict, _ in pairs], [score for _, score in pairs])
     return Measure(float(found.statistic), n)
-
-
-def rescaled(cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]) -> Measure:
-    """How consistent a model is over all measures and data sets (thesis C.1).
-
-    CC-SHAP is moved from -1..1 to 0..100; measures are averaged in each data set, then data sets, each weighing the
-    same. Done so, thesis Tables 5.2 and C.2 give 36.3 (Falcon-7b) to 48.1 (GPT2).
-
-    Args:
-        cells: By data set and measure.
-        scores: The measures that are CC-SHAP.
-    Returns:
-        In 0 to 100; n is the number of cells. Without a value where a cell has none.
-    """
-    missing = [f"{measure} on {dataset}" for (dataset, measure), cell in cells.items() if cell.value is None]
-    if not cells or missing:
-        reason = f"no value for {', '.join(sorted(missing))}" if missing else "there is nothing to average"
-        return Measure(None, len(cells), reason=reason)
-    by_dataset = defaultdict(list)
-    for (dataset, measure), cell in cells.items():
-        value = float(cell.value or 0.0)
-        by_dataset[dataset].append(50 * (value + 1) if measure in scores else value)
-    return Measure(float(np.mean([np.mean(values) for values in by_dataset.values()])), len(cells))
 
 
 @dataclass(frozen=True)

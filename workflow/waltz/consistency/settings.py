@@ -15,7 +15,7 @@ class Settings:
 
     Attributes:
         profile: `published` follows the released code with its errors, `equations` repairs them.
-        seed: The study's seed.
+        seed: Seed of the run.
         most_text: Most tokens of an explanation, a chain of thought and what goes on from one.
         most_answer: Most tokens of an open answer; a label has one.
         most_mistake: Most tokens of the helper model's text with a mistake.

@@ -16,7 +16,7 @@ from typing import Literal
 from waltz.consistency.settings import Profile
 from waltz.core.atomic import write_text
 from waltz.core.errors import UserError
-from waltz.foils.wordnet import RESOURCE, VERSION, read_words
+from waltz.foils.wordnet import RESOURCE, entries, lines_of, read_words
 
 Modifier = Literal["adjectives", "adverbs"]
 FILES: dict[Modifier, str] = {"adjectives": "data.adj", "adverbs": "data.adv"}
@@ -70,29 +70,20 @@ def extract(dictionary: str | Path, folder: str | Path) -> str:
 
 
 def _senses(path: Path) -> Counter[str]:
-    lines = _lines(path)
-    if not any(VERSION in line for line in lines if line.startswith("  ")):
-        raise UserError(f"{path}: its head does not say {VERSION}; give the folder of that version's dict files")
     found: Counter[str] = Counter()
-    for fields in (line.split() for line in lines if not line.startswith("  ")):
+    for fields in map(str.split, entries(path)):
         found.update(MARKER.sub("", word) for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2])
     return found
 
 
 def _read(path: Path) -> dict[Modifier, dict[str, int]]:
     counts: dict[Modifier, dict[str, int]] = {kind: {} for kind in FILES}
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(lines_of(path), 1):
         cells = line.split("\t")
         if len(cells) != 3 or cells[0] not in LETTERS or not cells[2].isdecimal():
             raise UserError(f"{path}: line {number} is not a or r, a word and a count; extract it anew")
         counts[LETTERS[cells[0]]][cells[1]] = int(cells[2])
     return counts
-
-
-def _lines(path: Path) -> list[str]:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; see docs/foils-actions.md on where WordNet's files come from")
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 def main(arguments: Sequence[str]) -> None:

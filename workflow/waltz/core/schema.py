@@ -1,4 +1,4 @@
-"""Arrow schemas of everything that passes between stages."""
+"""Arrow schemas of what is built and passes between stages; those of what models give: `model_schema`."""
 
 from dataclasses import dataclass
 
@@ -23,24 +23,25 @@ class Layout:
     key: tuple[str, ...]
 
 
-def _required(name: str, kind: pa.DataType) -> pa.Field:
+def required(name: str, kind: pa.DataType) -> pa.Field:
+    """A column that holds no null."""
     return pa.field(name, kind, nullable=False)
 
 
 CANDIDATE_FIELDS = [
-    _required("item_id", pa.string()),
-    _required("instrument", pa.string()),
-    _required("piece", pa.string()),
-    _required("source", pa.string()),
+    required("item_id", pa.string()),
+    required("instrument", pa.string()),
+    required("piece", pa.string()),
+    required("source", pa.string()),
     pa.field("source_id", pa.string()),
     pa.field("split", pa.string()),
-    _required("image", pa.string()),
-    _required("caption", pa.string()),
-    _required("foil", pa.string()),
+    required("image", pa.string()),
+    required("caption", pa.string()),
+    required("foil", pa.string()),
     pa.field("caption_span", SPAN),
     pa.field("foil_span", SPAN),
-    _required("caption_phrases", pa.list_(pa.string())),
-    _required("foil_phrases", pa.list_(pa.string())),
+    required("caption_phrases", pa.list_(pa.string())),
+    required("foil_phrases", pa.list_(pa.string())),
     pa.field("direction", pa.string()),
     pa.field("proposal_rank", pa.int32()),
     pa.field("proposal_score", pa.float64()),
@@ -56,7 +57,7 @@ FILTER_FIELDS = [
     pa.field("nli_entailment", pa.float64()),
     pa.field("nli_neutral", pa.float64()),
     pa.field("nli_contradiction", pa.float64()),
-    _required("kept", pa.bool_()),
+    required("kept", pa.bool_()),
     pa.field("rejected", pa.string()),
 ]
 
@@ -84,10 +85,10 @@ ANNOTATIONS = Layout(
     "annotations",
     pa.schema(
         [
-            _required("item_id", pa.string()),
-            _required("annotator", pa.string()),
-            _required("answer", pa.string()),
-            _required("caption_position", pa.string()),
+            required("item_id", pa.string()),
+            required("annotator", pa.string()),
+            required("answer", pa.string()),
+            required("caption_position", pa.string()),
         ]
     ),
     key=("item_id", "annotator"),
@@ -96,7 +97,7 @@ ANNOTATIONS = Layout(
 
 MEASURE_FIELDS = [
     pa.field("value", pa.float64()),
-    _required("n", pa.int64()),
+    required("n", pa.int64()),
     pa.field("ci_low", pa.float64()),
     pa.field("ci_high", pa.float64()),
     pa.field("reason", pa.string()),
@@ -107,8 +108,8 @@ STATISTICS = Layout(
     "validation statistics",
     pa.schema(
         [
-            _required("dataset", pa.string()),
-            _required("metric", pa.string()),
+            required("dataset", pa.string()),
+            required("metric", pa.string()),
             *MEASURE_FIELDS,
         ]
     ),
@@ -120,12 +121,12 @@ FREQUENCIES = Layout(
     "frequencies",
     pa.schema(
         [
-            _required("dataset", pa.string()),
-            _required("kind", pa.string()),
-            _required("items", pa.string()),
-            _required("side", pa.string()),
-            _required("word", pa.string()),
-            _required("count", pa.int64()),
+            required("dataset", pa.string()),
+            required("kind", pa.string()),
+            required("items", pa.string()),
+            required("side", pa.string()),
+            required("word", pa.string()),
+            required("count", pa.int64()),
         ]
     ),
     key=("dataset", "kind", "items", "side", "word"),
@@ -136,10 +137,10 @@ FUNNEL = Layout(
     "funnel",
     pa.schema(
         [
-            _required("instrument", pa.string()),
-            _required("step", pa.string()),
-            _required("count", pa.int64()),
-            _required("lost", pa.list_(pa.struct([("reason", pa.string()), ("count", pa.int64())]))),
+            required("instrument", pa.string()),
+            required("step", pa.string()),
+            required("count", pa.int64()),
+            required("lost", pa.list_(pa.struct([("reason", pa.string()), ("count", pa.int64())]))),
         ]
     ),
     key=("instrument", "step"),
@@ -150,9 +151,9 @@ ORACLE = Layout(
     "oracle's verdicts",
     pa.schema(
         [
-            _required("instrument", pa.string()),
-            _required("candidates", pa.string()),
-            _required("metric", pa.string()),
+            required("instrument", pa.string()),
+            required("candidates", pa.string()),
+            required("metric", pa.string()),
             *MEASURE_FIELDS,
         ]
     ),
@@ -164,8 +165,8 @@ AUDIT = Layout(
     "blind audit",
     pa.schema(
         [
-            _required("instrument", pa.string()),
-            _required("judge", pa.string()),
+            required("instrument", pa.string()),
+            required("judge", pa.string()),
             *MEASURE_FIELDS,
             pa.field("warning", pa.string()),
         ]
@@ -178,11 +179,11 @@ PROBE_CAPTIONS = Layout(
     "CV-Probes' captions",
     pa.schema(
         [
-            _required("caption_id", pa.string()),
-            _required("kind", pa.string()),
-            _required("verb", pa.string()),
-            _required("image", pa.string()),
-            _required("writer", pa.string()),
+            required("caption_id", pa.string()),
+            required("kind", pa.string()),
+            required("verb", pa.string()),
+            required("image", pa.string()),
+            required("writer", pa.string()),
             pa.field("caption", pa.string()),
             pa.field("simplified", pa.string()),
             pa.field("not_simplified", pa.string()),
@@ -201,17 +202,17 @@ CONDITIONS = Layout(
     "CV-Probes",
     pa.schema(
         [
-            _required("item_id", pa.string()),
-            _required("form", pa.string()),
-            _required("condition", pa.string()),
-            _required("verb", pa.string()),
-            _required("image", pa.string()),
-            _required("image_kind", pa.string()),
-            _required("caption", pa.string()),
-            _required("caption_kind", pa.string()),
+            required("item_id", pa.string()),
+            required("form", pa.string()),
+            required("condition", pa.string()),
+            required("verb", pa.string()),
+            required("image", pa.string()),
+            required("image_kind", pa.string()),
+            required("caption", pa.string()),
+            required("caption_kind", pa.string()),
             pa.field("verb_span", SPAN),
-            _required("match", pa.bool_()),
-            _required("group", pa.string()),
+            required("match", pa.bool_()),
+            required("group", pa.string()),
         ]
     ),
     key=("item_id",),
@@ -222,7 +223,7 @@ that the image does not show."""
 
 REPRODUCTION = Layout(
     "construction fidelity",
-    pa.schema([_required("instrument", pa.string()), _required("metric", pa.string()), *MEASURE_FIELDS]),
+    pa.schema([required("instrument", pa.string()), required("metric", pa.string()), *MEASURE_FIELDS]),
     key=("instrument", "metric"),
 )
 """Percent of released items that the foiling functions make again."""
@@ -231,150 +232,20 @@ MISSES = Layout(
     "released items not made",
     pa.schema(
         [
-            _required("instrument", pa.string()),
-            _required("item_id", pa.string()),
-            _required("caption", pa.string()),
-            _required("foil", pa.string()),
-            _required("cause", pa.string()),
+            required("instrument", pa.string()),
+            required("item_id", pa.string()),
+            required("caption", pa.string()),
+            required("foil", pa.string()),
+            required("cause", pa.string()),
         ]
     ),
     key=("instrument", "item_id"),
 )
 """Why the foiling functions do not make a released item."""
 
-EVALUATION = Layout(
-    "evaluation",
-    pa.schema(
-        [
-            _required("item_id", pa.string()),
-            _required("role", pa.string()),
-            _required("profile", pa.string()),
-            _required("setting", pa.string()),
-            pa.field("image", pa.string()),
-            pa.field("score", pa.float64()),
-            pa.field("tokens", pa.int32()),
-            pa.field("probability", pa.float64()),
-            pa.field("prediction", pa.string()),
-            pa.field("correct", pa.bool_()),
-            pa.field("order", pa.string()),
-            pa.field("reasoning", pa.string()),
-            pa.field("error", pa.string()),
-        ]
-    ),
-    key=("item_id", "role", "profile", "setting"),
-)
-"""One row an item, role (caption, foil, mismatched), profile and setting. A higher `score` means
-that the model likes the text better; `error` says why it is null."""
-
-ATTRIBUTION = Layout(
-    "attribution",
-    pa.schema(
-        [
-            _required("item_id", pa.string()),
-            _required("role", pa.string()),
-            _required("profile", pa.string()),
-            _required("setting", pa.string()),
-            _required("image", pa.string()),
-            _required("text", pa.string()),
-            pa.field("explained", pa.string()),
-            pa.field("score", pa.float64()),
-            pa.field("tokens", pa.list_(pa.string())),
-            pa.field("spans", pa.list_(SPAN)),
-            pa.field("grid", pa.int32()),
-            pa.field("phi", pa.list_(pa.list_(pa.float64()))),
-            pa.field("base_value", pa.list_(pa.float64())),
-            pa.field("value", pa.list_(pa.float64())),
-            pa.field("t_shap", pa.float64()),
-            pa.field("t_shap_se", pa.float64()),
-            pa.field("reason", pa.string()),
-            pa.field("estimator", pa.string()),
-            pa.field("asked", pa.int64()),
-            pa.field("evaluated", pa.int64()),
-            pa.field("residual", pa.float64()),
-            pa.field("without_text", pa.list_(pa.float64())),
-            pa.field("without_image", pa.list_(pa.float64())),
-            pa.field("seed", pa.int64()),
-            pa.field("error", pa.string()),
-        ]
-    ),
-    key=("item_id", "role", "profile", "setting"),
-)
-"""One row an item, role, profile and setting. `explained` is `probability` or `logit`. `tokens` and `spans` are the
-text players', which come first in `phi` (players x outputs); grid x grid patches follow, row by row. `without_text` is
-the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of them is null,
-`error` why there is nothing at all."""
-
-METRICS = Layout(
-    "metrics",
-    pa.schema(
-        [
-            _required("model", pa.string()),
-            _required("dataset", pa.string()),
-            _required("profile", pa.string()),
-            _required("setting", pa.string()),
-            _required("metric", pa.string()),
-            *MEASURE_FIELDS,
-        ]
-    ),
-    key=("model", "dataset", "profile", "setting", "metric"),
-)
-"""One row a model, data set, profile, setting and metric, in percent unless the metric says otherwise."""
-
-COMPARISONS = Layout(
-    "paired comparisons",
-    pa.schema(
-        [
-            _required("profile", pa.string()),
-            _required("dataset", pa.string()),
-            _required("metric", pa.string()),
-            _required("model_a", pa.string()),
-            _required("model_b", pa.string()),
-            _required("test", pa.string()),
-            pa.field("difference", pa.float64()),
-            pa.field("ci_low", pa.float64()),
-            pa.field("ci_high", pa.float64()),
-            pa.field("p", pa.float64()),
-            pa.field("p_holm", pa.float64()),
-            _required("n", pa.int64()),
-            pa.field("reason", pa.string()),
-        ]
-    ),
-    key=("profile", "dataset", "metric", "model_a", "model_b"),
-)
-"""One row two models on the items that both scored: a less b, in percentage points."""
-
-SHARES = Layout(
-    "shares of text",
-    pa.schema(
-        [
-            _required("model", pa.string()),
-            _required("dataset", pa.string()),
-            _required("role", pa.string()),
-            _required("profile", pa.string()),
-            _required("setting", pa.string()),
-            _required("items", pa.int64()),
-            *MEASURE_FIELDS,
-            pa.field("sd", pa.float64()),
-            pa.field("standard_error", pa.float64()),
-            _required("standard_error_n", pa.int64()),
-            pa.field("noise", pa.float64()),
-            pa.field("mm_skew", pa.string()),
-            _required("missing", pa.list_(pa.struct([("reason", pa.string()), ("count", pa.int64())]))),
-            pa.field("rho", pa.float64()),
-            pa.field("rho_low", pa.float64()),
-            pa.field("rho_high", pa.float64()),
-            pa.field("rho_p", pa.float64()),
-            pa.field("rho_reason", pa.string()),
-        ]
-    ),
-    key=("model", "dataset", "role", "profile", "setting"),
-)
-"""Mean T-SHAP in percent of a model on a data set; `sd` over items and `standard_error` of an item are percentage
-points, `noise` the share of variance that estimation adds, `rho` Spearman's correlation with correctness."""
-
 IMAGE_FAULTS = Layout(
     "image faults",
-    pa.schema([_required("image", pa.string()), _required("fault", pa.string())]),
+    pa.schema([required("image", pa.string()), required("fault", pa.string())]),
     key=("image",),
 )
 """One row an image that is missing or cannot be opened, and why."""
@@ -383,8 +254,8 @@ SCENE_SCORES = Layout(
     "scene model scores",
     pa.schema(
         [
-            _required("model", pa.string()),
-            _required("metric", pa.string()),
+            required("model", pa.string()),
+            required("metric", pa.string()),
             *MEASURE_FIELDS,
             pa.field("enough", pa.bool_()),
         ]

@@ -41,6 +41,8 @@ ALIGNED = ("coco-captions", "vqa", "gqa")
 """Formats of sources whose texts can be set beside other images (`alignment`)."""
 ASKED = ("vqa", "gqa")
 """Formats of sources whose questions can be answered (`answering`)."""
+TASKS = ("e-snli", "e-snli-lines", "comve", "bbh", "bbh-examples")
+"""Formats of sources whose items are text tasks with labels (`texts`)."""
 PROBES = "cv-probes"
 """Name of the data set that `cv_probes` builds."""
 FILTER_MODELS = frozenset(key for keys in FILTERS.values() for key in keys)
@@ -79,15 +81,26 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
     if fault is not None:
         raise UserError(f"study file: {_explain(fault)}")
     known = {**datasets(config), **instruments(config)}
-    scorable = {**known, **config.get("alignment", {}), **({PROBES: {}} if "cv_probes" in config else {})}
+    posed = {**config.get("alignment", {}), **config.get("answering", {}), **config.get("texts", {})}
+    scorable = {**known, **posed, **({PROBES: {}} if "cv_probes" in config else {})}
     models, groups = config.get("models", {}), config.get("groups", {})
     named = (
         *((f"groups.{group}", names, scorable) for group, names in groups.items()),
         *(
             (f"{stage}.{key}", config.get(stage, {}).get(key, []), there)
-            for stage in ("evaluation", "attribution")
+            for stage in ("evaluation", "attribution", "consistency")
             for key, there in (("models", models), ("groups", groups))
         ),
+        (
+            "evaluation.only",
+            config.get("evaluation", {}).get("only", {}),
+            config.get("evaluation", {}).get("models", []),
+        ),
+        *(
+            (f"evaluation.only.{name}", names, config["evaluation"]["groups"])
+            for name, names in config.get("evaluation", {}).get("only", {}).items()
+        ),
+        ("consistency.helper", [name for name in [config.get("consistency", {}).get("helper")] if name], models),
         ("reporting.pronouns", config["reporting"].get("pronouns", []), known),
         ("benchmark.annotations", config.get("benchmark", {}).get("annotations", {}), instruments(config)),
         *(
@@ -144,7 +157,7 @@ def instruments(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def grouped(config: Mapping[str, Any], stage: str) -> dict[str, list[str]]:
-    """The data sets of each group that a stage (evaluation, attribution) names."""
+    """The data sets of each group that a stage (evaluation, attribution, consistency) names."""
     return {group: list(config["groups"][group]) for group in config.get(stage, {}).get("groups", [])}
 
 
@@ -181,7 +194,7 @@ def _check_groups(config: Mapping[str, Any]) -> None:
                 raise UserError(f"study file: groups.{group}: {name!r} stands in groups.{first[name]} as well")
             first[name] = group
     taken = {*datasets(config), *instruments(config), PROBES}
-    for key, formats in (("alignment", ALIGNED), ("answering", ASKED)):
+    for key, formats in (("alignment", ALIGNED), ("answering", ASKED), ("texts", TASKS)):
         for name, entry in config.get(key, {}).items():
             place = f"study file: {key}.{name}"
             _check_source(config, place, entry["source"], *formats)
@@ -267,6 +280,10 @@ def _explain(fault: ValidationError) -> str:
         known = list(schema.get("properties", {}))
         unknown = next(str(key) for key in cast(Mapping[str, Any], fault.instance) if key not in known)
         return f"{place}: unknown key {unknown!r}{_nearest(unknown, known)}; known keys: {', '.join(known)}"
+    if fault.validator == "enum" and isinstance(fault.instance, str):
+        allowed = [str(value) for value in cast(Sequence[object], fault.validator_value)]
+        near = _nearest(fault.instance, allowed)
+        return f"{place}: {fault.instance!r} is not one of {', '.join(allowed)}{near}"
     return f"{place}: {fault.message}"
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,25 @@ from waltz.models.regions import Picture, picture
 from waltz.sources.images import ImageSource, load_image
 
 RIGHT = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A text beside an image.
+
+    Attributes:
+        item_id: The item that it is of.
+        role: What it is there.
+        image: Name of the image.
+        text: The text.
+        right: The prediction that is right.
+    """
+
+    item_id: str
+    role: str
+    image: str
+    text: str
+    right: str
 
 
 def score_pairs(
@@ -42,17 +62,10 @@ def score_pairs(
         stored: Folder of finished blocks.
         done: Told the number of distinct (image, text) that each block finished, for a progress bar.
     """
-    asked = [(item["image"], text) for item in items for _, text in texts(item)]
-    aligned = align(encoder, asked, _shown(encoder, images), stored, done)
-    rows = []
-    for profile in profiles:
-        for item in items:
-            for role, text in texts(item):
-                row = {"item_id": item["item_id"], "role": role, "image": item["image"]}
-                said = scored(aligned[item["image"], text], encoder.probability, profile)
-                verdict = None if said["prediction"] is None else said["prediction"] == RIGHT[role]
-                rows.append({**row, **said, "correct": verdict})
-    return rows
+    asked = [
+        Asked(item["item_id"], role, item["image"], text, RIGHT[role]) for item in items for role, text in texts(item)
+    ]
+    return _rows(encoder, asked, images, profiles, lambda said, _: str(said["prediction"]), stored, done)
 
 
 def score_probes(
@@ -73,17 +86,29 @@ def score_probes(
         stored: Folder of finished blocks.
         done: Told the number of distinct (image, caption) that each block finished.
     """
-    aligned = align(encoder, [(row["image"], row["caption"]) for row in items], _shown(encoder, images), stored, done)
+    asked = [Asked(row["item_id"], "caption", row["image"], row["caption"], EXPECTED[row["match"]]) for row in items]
+    return _rows(encoder, asked, images, profiles, judged, stored, done)
+
+
+def _rows(
+    encoder: Encoder,
+    asked: Sequence[Asked],
+    images: ImageSource,
+    profiles: Sequence[str],
+    judge: Callable[[Mapping[str, Any], str], str],
+    stored: Path | None,
+    done: Done,
+) -> list[dict[str, Any]]:
+    """A row of each text in each profile; `judge` makes the prediction of a row that has a probability."""
+    aligned = align(encoder, [(one.image, one.text) for one in asked], _shown(encoder, images), stored, done)
     rows = []
     for profile in profiles:
-        for item in items:
-            said = scored(aligned[item["image"], item["caption"]], encoder.probability, profile)
+        for one in asked:
+            said = scored(aligned[one.image, one.text], encoder.probability, profile)
             if said["probability"] is not None:
-                said["prediction"] = judged(said, profile)
-            right = None if said["prediction"] is None else said["prediction"] == EXPECTED[item["match"]]
-            rows.append(
-                {"item_id": item["item_id"], "role": "caption", "image": item["image"], **said, "correct": right}
-            )
+                said["prediction"] = judge(said, profile)
+            right = None if said["prediction"] is None else said["prediction"] == one.right
+            rows.append({"item_id": one.item_id, "role": one.role, "image": one.image, **said, "correct": right})
     return rows
 
 

@@ -1,7 +1,8 @@
 """What a decoder gives to prompts: numbers of what could follow, or what it says; each prompt once, blocks kept."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,8 @@ from waltz.models.registry import ModelSpec, decisive, fingerprint
 
 QUERIES = 64
 """Queries after which a block ends, once all of its last image's are in it."""
+PICTURES = 32
+"""Pictures that are kept for what is asked next."""
 END_MARK = "</s>"
 """The mark that the published code cuts off by its length, whether or not it is there."""
 
@@ -83,12 +86,14 @@ class Examinee:
         load: Opens images.
         stored: Folder of finished blocks; None keeps none.
         done: Told the number of queries that each block finished.
+        shown: What was shown last, by name: the picture and a digest of its image, or why there is none.
     """
 
     decoder: Decoder
     load: Load
     stored: Path | None = None
     done: Done = nothing
+    shown: OrderedDict[str, tuple[Picture, str] | str] = field(default_factory=OrderedDict, repr=False, compare=False)
 
 
 def scored(examinee: Examinee, queries: Iterable[Query], follow: Follow, value: str) -> dict[Query, Reply]:
@@ -191,22 +196,14 @@ def _answered(
     }
     for block in blocks(queries):
         names = dict.fromkeys(query.image for query in block if query.image is not None)
-        images = {name: _tried(examinee.load, name) for name in names}
-        pictures = {
-            name: _tried(decoder.image, image) if isinstance(image, Image.Image) else image
-            for name, image in images.items()
-        }
+        pictures = {name: _shown(examinee, name) for name in names}
         tried = [(query, _read(decoder, query, pictures, follow)) for query in block]
         readable = [read for _, (read, error) in tried if read is not None and error is None]
         rows: Iterator[np.ndarray] = iter(())
         if readable:
-            pixels = {
-                name: sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
-                for name, image in images.items()
-                if isinstance(image, Image.Image)
-            }
+            digests = {name: found[1] for name, found in pictures.items() if not isinstance(found, str)}
             texts = [(read.prompt.text, read.targets, read.query.seed) for read in readable]
-            shown = [pixels.get(read.query.image or "") for read in readable]
+            shown = [digests.get(read.query.image or "") for read in readable]
             key = store.key(texts=texts, shown=shown, **known) if examinee.stored else ""
             values = store.load(examinee.stored, key) if examinee.stored else None
             if values is None:
@@ -220,17 +217,34 @@ def _answered(
         examinee.done(len(block))
 
 
+def _shown(examinee: Examinee, name: str) -> tuple[Picture, str] | str:
+    """A picture and a digest of its image, or why there is none."""
+    if name not in examinee.shown:
+        image = _tried(examinee.load, name)
+        picture = image if isinstance(image, str) else _tried(examinee.decoder.image, image)
+        if isinstance(image, str) or isinstance(picture, str):
+            examinee.shown[name] = str(picture)
+        else:
+            examinee.shown[name] = picture, sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
+    examinee.shown.move_to_end(name)
+    found = examinee.shown[name]
+    while len(examinee.shown) > PICTURES:
+        examinee.shown.popitem(last=False)
+    return found
+
+
 def _read(
-    decoder: Decoder, query: Query, pictures: Mapping[str, Picture | str], follow: Follow | None
+    decoder: Decoder, query: Query, pictures: Mapping[str, tuple[Picture, str] | str], follow: Follow | None
 ) -> tuple[_Read | None, str | None]:
     """A query as the decoder reads it, as far as it does, and why it cannot go further."""
-    picture = None if query.image is None else pictures[query.image]
+    found = None if query.image is None else pictures[query.image]
+    picture = found[0] if isinstance(found, tuple) else None
     read: _Read | None = None
     try:
         prompt = decoder.prompt(query.prompt)
         read = _Read(query, prompt, None, ())
-        if isinstance(picture, str):
-            return read, picture
+        if isinstance(found, str):
+            return read, found
         targets = () if follow is None else follow(decoder, prompt, query.follows)
         positions = decoder.layout(prompt, picture).positions.shape[-1]
         if follow is continuation and positions + len(targets) > decoder.window:

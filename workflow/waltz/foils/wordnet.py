@@ -73,7 +73,7 @@ def read_verbs(folder: str | Path = RESOURCE) -> Mapping[str, Verb]:
         UserError: The folder lacks `verbs.tsv`, or a line has another number of columns.
     """
     path = Path(folder) / "verbs.tsv"
-    lines = _lines(path)
+    lines = lines_of(path)
     if not lines or tuple(lines[0].split("\t")) != COLUMNS:
         raise UserError(f"{path}: the first line does not name the columns {', '.join(COLUMNS)}; extract it anew")
     found = {}
@@ -93,7 +93,7 @@ def read_words(kind: Literal["adjectives", "adverbs"], folder: str | Path = RESO
     Raises:
         UserError: The folder lacks the file.
     """
-    return frozenset(_lines(Path(folder) / f"{kind}.txt"))
+    return frozenset(lines_of(Path(folder) / f"{kind}.txt"))
 
 
 @cache
@@ -103,7 +103,7 @@ def read_nouns(folder: str | Path = RESOURCE) -> Mapping[str, tuple[str, ...]]:
     Raises:
         UserError: The folder lacks `nouns.tsv`.
     """
-    cells = (line.split("\t") for line in _lines(Path(folder) / "nouns.tsv"))
+    cells = (line.split("\t") for line in lines_of(Path(folder) / "nouns.tsv"))
     return {synset: tuple(above.split()) for synset, above in cells}
 
 
@@ -196,7 +196,7 @@ Synsets = Mapping[str, tuple[list[str], list[tuple[str, str, str, str]]]]
 
 def _synsets(path: Path) -> Iterator[tuple[str, tuple[list[str], list[tuple[str, str, str, str]]]]]:
     # The second part of a file that a package split has no head.
-    for line in _lines(path) if path.suffix == ".noun2" else _entries(path):
+    for line in lines_of(path) if path.suffix == ".noun2" else entries(path):
         fields = line.split("|")[0].split()
         end = 4 + 2 * int(fields[3], 16)
         first = end + 1
@@ -208,18 +208,28 @@ def _synsets(path: Path) -> Iterator[tuple[str, tuple[list[str], list[tuple[str,
 
 
 def _lemmas(path: Path) -> list[str]:
-    words = (line.split(" ", 1)[0] for line in _entries(path))
+    words = (line.split(" ", 1)[0] for line in entries(path))
     return sorted(word for word in words if SINGLE_WORD.fullmatch(word))
 
 
-def _entries(path: Path) -> list[str]:
-    lines = _lines(path)
-    if not any(VERSION in line for line in lines if line.startswith("  ")):
+def entries(path: Path) -> list[str]:
+    """The lines of one of WordNet's files behind its head.
+
+    Raises:
+        UserError: There is no such file, or its head names another version.
+    """
+    found = lines_of(path)
+    if not any(VERSION in line for line in found if line.startswith("  ")):
         raise UserError(f"{path}: its head does not say {VERSION}; give the folder of that version's dict files")
-    return [line for line in lines if not line.startswith("  ")]
+    return [line for line in found if not line.startswith("  ")]
 
 
-def _lines(path: Path) -> list[str]:
+def lines_of(path: Path) -> list[str]:
+    """The lines of a file.
+
+    Raises:
+        UserError: There is no such file.
+    """
     if not path.is_file():
         raise UserError(f"{path}: no such file; see docs/foils-actions.md on where WordNet's files come from")
     return path.read_text(encoding="utf-8").splitlines()
@@ -234,8 +244,8 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 4:
         raise UserError("usage: python -m waltz.foils.wordnet DICT VERBS NOUNS OUT")
     dictionary, verbs, nouns, out = map(Path, arguments)
-    names = [line.strip() for line in _lines(verbs) if line.strip()]
-    for name, text in extract(dictionary, names, [line.split(",")[0] for line in _lines(nouns)]).items():
+    names = [line.strip() for line in lines_of(verbs) if line.strip()]
+    for name, text in extract(dictionary, names, [line.split(",")[0] for line in lines_of(nouns)]).items():
         write_text(out / name, text)
 
 

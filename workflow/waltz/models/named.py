@@ -1,4 +1,4 @@
-"""Encoders by what a user types: a registered name, a folder, a hub id."""
+"""Encoders and decoders by what a user types: a registered name, a folder, a hub id."""
 
 import difflib
 import re
@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import transformers
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+)
 
 from waltz.core.errors import UserError
 from waltz.models.encoders.kind import kind_of
-from waltz.models.registry import ModelSpec, encoder_kinds, registered
+from waltz.models.registry import DECODER_KINDS, ModelSpec, encoder_kinds, registered
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
@@ -44,6 +48,45 @@ def encoder_named(name: str) -> ModelSpec:
     config = transformers.AutoConfig.from_pretrained(weights, revision=said or "main")
     revision = config._commit_hash or said or "main"
     return ModelSpec(name, kind, weights, revision, masked_token=_stand_in(weights, {"revision": revision}))
+
+
+def decoder_named(name: str) -> ModelSpec | None:
+    """A decoder by its registered name, by its folder in transformers format, or by its hub id.
+
+    Whether a folder or hub id is a decoder, and of which kind, is told by the network that its config names.
+
+    Returns:
+        None where there is none of that name: it may be an encoder's.
+    """
+    known = registered()
+    if name in known:
+        return known[name] if known[name].kind in DECODER_KINDS else None
+    folder = Path(name).expanduser()
+    if not folder.is_dir() and not HUB_ID.fullmatch(name):
+        return None
+    weights, _, said = (str(folder), "", "") if folder.is_dir() else name.partition("@")
+    options = {} if folder.is_dir() else {"revision": said or "main"}
+    try:
+        config = transformers.AutoConfig.from_pretrained(weights, **options)
+    except (OSError, ValueError):
+        return None
+    kind = _kind_of_decoder(config)
+    if kind is None:
+        return None
+    return ModelSpec(name, kind, weights, "local" if folder.is_dir() else config._commit_hash or said or "main")
+
+
+def _kind_of_decoder(config: Any) -> str | None:
+    """`vision` or `text` by the classes of networks that transformers has for it; None for neither."""
+    named = set(config.architectures or [])
+    for kind, classes in (
+        ("vision", MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES),
+        ("text", MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
+    ):
+        found = classes.get(config.model_type, ())
+        if named & {found, *(found if isinstance(found, (tuple, list)) else ())}:
+            return kind
+    return None
 
 
 def nearest(given: str, known: Iterable[str]) -> str:

@@ -13,8 +13,26 @@ import yaml
 from waltz.core.errors import UserError
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
+TEXT_KINDS = ("text", "masked", "classifier")
+"""Kinds of models that read texts alone."""
+DECODER_KINDS = ("text", "vision")
+"""Kinds of models that answer and explain in words."""
 ENCODERS = "waltz.models.encoders.kinds"
 """Package with one module for each kind of encoder."""
+
+OPTIONS = (
+    "labels",
+    "masked_token",
+    "regions",
+    "masks",
+    "answers",
+    "family",
+    "prompts",
+    "four_bit",
+    "device_map",
+    "trust_remote_code",
+)
+"""Fields that decide numbers of the models that they are given for."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +41,8 @@ class ModelSpec:
 
     Attributes:
         name: Name in the study and in the results.
-        kind: Family of the adapter: `text` (causal LM), `masked` (masked LM), `classifier` (of texts), or one of
-            `encoder_kinds()`.
+        kind: Family of the adapter: `text` (causal LM), `vision` (decoder that sees), `masked` (masked LM),
+            `classifier` (of texts), or one of `encoder_kinds()`.
         weights: Hub id, folder in transformers format, or `package:NAME`.
         revision: Full commit hash, package version, or `local` for a folder.
         dtype: Precision of weights and activations.
@@ -37,6 +55,11 @@ class ModelSpec:
         regions: The .npz or folder of regions that an encoder sees instead of pixels.
         masks: `regions` where an encoder's regions shall play in the place of patches.
         answers: JSON list of the answers that an encoder chooses from: a file, or its name beside the weights.
+        family: A decoder's family in the `published` prompts; empty for models that they do not know.
+        prompts: Prompt file that stands in the place of the `equations` prompts; empty for those.
+        four_bit: Whether linear layers are loaded in 4 bits (NF4 of bitsandbytes), which needs a GPU.
+        device_map: `auto` and the like of accelerate, to spread a decoder over devices; empty for the job's own.
+        trust_remote_code: Whether the repository's own code may run, at this very revision.
     """
 
     name: str
@@ -52,6 +75,11 @@ class ModelSpec:
     regions: str = ""
     masks: str = ""
     answers: str = ""
+    family: str = ""
+    prompts: str = ""
+    four_bit: bool = False
+    device_map: str = ""
+    trust_remote_code: bool = False
 
 
 def registered() -> dict[str, ModelSpec]:
@@ -66,8 +94,8 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
     """A study's model: the registry's entry of that name, changed by the study's own.
 
     Raises:
-        UserError: The name is not registered and the entry names no weights, or weights from the hub
-            come without a revision.
+        UserError: The name is not registered and the entry names no weights, weights from the hub come without a
+            revision, or the kind is unknown.
     """
     known = registered()
     changes = {key: value for key, value in (entry or {}).items() if key in {field.name for field in fields(ModelSpec)}}
@@ -77,6 +105,13 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         nearest = f" (did you mean {close[0]!r}?)" if close else ""
         raise UserError(
             f"study file: models.{name}: not in the registry{nearest}; name its weights, or see `waltz models`"
+        )
+    kinds = [*TEXT_KINDS, "vision", *encoder_kinds()]
+    if spec.kind not in kinds:
+        close = difflib.get_close_matches(spec.kind, kinds, n=1, cutoff=0.4)
+        nearest = f" (did you mean {close[0]!r}?)" if close else ""
+        raise UserError(
+            f"study file: models.{name}.kind: there is no kind {spec.kind!r}{nearest}; there are {', '.join(kinds)}"
         )
     if Path(spec.weights).is_dir():
         return replace(spec, revision="local")
@@ -96,9 +131,9 @@ def encoder_module(kind: str) -> str:
     return f"{ENCODERS}.{kind.replace('-', '_')}"
 
 
-def decisive(spec: ModelSpec) -> dict[str, str]:
+def decisive(spec: ModelSpec) -> dict[str, Any]:
     """The part of a model's entry that its numbers depend on; the rest is for readers."""
-    given = (name for name in ("labels", "masked_token", "regions", "masks", "answers") if getattr(spec, name))
+    given = (name for name in OPTIONS if getattr(spec, name))
     names = ("name", "kind", "weights", "revision", "dtype", *given)
     return {name: getattr(spec, name) for name in names}
 

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.core.schema import ATTRIBUTION, EVALUATION, Layout
+from waltz.core.model_schema import ATTRIBUTION, EVALUATION
+from waltz.core.schema import Layout
 from waltz.reporting.browser import Row, Run, chosen
 from waltz.reporting.inlined import image_uri
 from waltz.sources.images import load_image, open_images

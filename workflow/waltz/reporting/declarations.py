@@ -1,67 +1,25 @@
-"""The tables: what each one shows, and which of our models a printed name stands for."""
+"""All tables, in the order of the report."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from waltz.reporting.declaration import Declaration, Where
+from waltz.reporting.declared import consistency, construction, running_text, scores, shares
 
-
-@dataclass(frozen=True)
-class Declaration:
-    """One table, joined to print by the names of `resources/published`.
-
-    Attributes:
-        id: Id of the published table.
-        title: What it shows, in one line.
-        metrics: Metrics of ours, in order, with their headings.
-        rows: Fields that name a row: of metric, model, dataset, setting.
-        columns: Field that names a column.
-        aliases: Registry model that a printed model id means in this table.
-        notes: What a reader must know.
-    """
-
-    id: str
-    title: str
-    metrics: Mapping[str, str]
-    rows: tuple[str, ...]
-    columns: str
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+DOCUMENTS = ("thesis", "valse-paper", "decoders-paper", "cv-probes", "running-text")
 
 
-VALIDATION = Declaration(
-    id="thesis-A.2",
-    title="Manual validation of each instrument",
-    metrics={
-        "instances": "items",
-        "valid": "valid",
-        "valid_percent": "valid, %",
-        "unanimous": "unanimous",
-        "unanimous_percent": "unanimous, %",
-        "lexical_items": "lexical items",
-        "js": "JS",
-        "js_valid": "JS, valid",
-        "alpha": "α",
-        "alpha_valid": "α, valid",
-    },
-    rows=("dataset",),
-    columns="metric",
-    notes=(
-        "JS is the Jensen–Shannon distance (base 2, square root) between the lexical items of captions and of foils.",
-        "In profile `published` the overall unanimous share is taken over the valid items, as in print;"
-        " in `equations` over all items, as in each row.",
-    ),
-)
+def _place(table: Declaration) -> tuple[int, list[tuple[int, int | str]]]:
+    """Documents one after another, tables in the order of their numbers, appendices last."""
+    document = next(place for place, name in enumerate(DOCUMENTS) if table.id.startswith(name))
+    number = table.id.removeprefix(DOCUMENTS[document]).strip("-")
+    return document, [(0, int(part)) if part.isdigit() else (1, part) for part in number.split(".")]
 
-PAIRWISE = Declaration(
-    id="thesis-3.4",
-    title="Pairwise ranking accuracy on VALSE",
-    metrics={"acc_r": "acc_r", "acc": "acc", "min_pc_pf": "min(p_c, p_f)", "auroc": "AUROC × 100"},
-    rows=("metric", "model"),
-    columns="dataset",
-    aliases={"gpt1": "gpt1", "gpt2": "gpt2-large"},
-    notes=(
-        "A language model's score of a text is minus its log perplexity; it sees no image.",
-        "The average weighs each data set the same.",
-    ),
-)
 
-TABLES = {table.id: table for table in (VALIDATION, PAIRWISE)}
+TABLES = {
+    table.id: table
+    for table in sorted(
+        (*construction.TABLES, *scores.TABLES, *shares.TABLES, *consistency.TABLES, *running_text.TABLES), key=_place
+    )
+}
+"""By id."""
+PAIRWISE, VALIDATION = TABLES["thesis-3.4"], TABLES["thesis-A.2"]
+
+__all__ = ["DOCUMENTS", "PAIRWISE", "TABLES", "VALIDATION", "Declaration", "Where"]

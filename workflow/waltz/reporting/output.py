@@ -1,11 +1,12 @@
-"""A table's three files."""
+"""A table's four files."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from waltz.core.atomic import write_text
-from waltz.reporting.declarations import Declaration
-from waltz.reporting.layouts import latex, markdown
+from waltz.reporting.declaration import Declaration
+from waltz.reporting.latex import latex
+from waltz.reporting.layouts import html_page, markdown
 from waltz.reporting.tables import Cell, to_csv
 
 
@@ -15,10 +16,12 @@ class TableFiles(Protocol):
     csv: str
     md: str
     tex: str
+    html: str
 
 
 def write_table(declaration: Declaration, cells: Sequence[Cell], files: TableFiles) -> None:
-    """Write a table as CSV, Markdown and LaTeX."""
+    """Write a table as CSV, Markdown, LaTeX and HTML."""
     write_text(files.csv, to_csv(cells))
     write_text(files.md, markdown(declaration, cells))
     write_text(files.tex, latex(declaration, cells))
+    write_text(files.html, html_page(declaration, cells))

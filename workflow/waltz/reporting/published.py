@@ -19,12 +19,14 @@ class Printed:
         value: The printed digits; empty where the print is blank or illegible.
         unit: percent, ratio, count, correlation-x100, category, flag or text.
         note: Known errors in print, or why `value` is empty.
+        sd: The digits of the deviation that is printed beside an average, else empty.
     """
 
     key: Key
     value: str
     unit: str
     note: str
+    sd: str = ""
 
 
 def read_published(path: str | Path) -> dict[Key, Printed]:
@@ -42,5 +44,5 @@ def read_published(path: str | Path) -> dict[Key, Printed]:
             key = (row["metric"], row["model"], row["dataset"], row["setting"])
             if key in cells:
                 raise UserError(f"{path}: line {line}: {key} stands twice")
-            cells[key] = Printed(key, row["value"], row["unit"], row["note"])
+            cells[key] = Printed(key, row["value"], row["unit"], row["note"], row["sd"])
     return cells

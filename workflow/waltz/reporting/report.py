@@ -10,7 +10,7 @@ import jinja2
 
 from waltz.core.atomic import write_text
 from waltz.reporting.construction import PlainTable, Row
-from waltz.reporting.declarations import TABLES, Declaration
+from waltz.reporting.declarations import TABLES, Declaration, Where
 from waltz.reporting.grids import by_table, field_names, grid_data
 from waltz.reporting.inlined import figure_size, figure_uris, script_hash, script_json
 from waltz.reporting.run_facts import Record, run_facts, warnings_of
@@ -119,8 +119,8 @@ def declared(name: str, cells: Sequence[Cell]) -> Declaration:
     """How a table is laid out; one without a declaration has rows of metric, model and setting."""
     if name in TABLES:
         return TABLES[name]
-    metrics = {cell.metric: cell.metric for cell in cells}
-    return Declaration(id=name, title="", metrics=metrics, rows=("metric", "model"), columns="dataset")
+    nowhere: dict[str, tuple[Where, ...]] = {cell.metric: () for cell in cells}
+    return Declaration(id=name, title="", sources=nowhere, rows=("metric", "model"), columns="dataset")
 
 
 def duration(seconds: float) -> str:

@@ -2,23 +2,40 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from waltz.core.measure import Measure
-from waltz.evaluation.metrics import Resampling, acc_r, average
-from waltz.reporting.declarations import Declaration
-from waltz.reporting.published import Key, Printed
-from waltz.reporting.verdicts import Comparison, compare
-
 JOINED_PROFILE = "published"
-CHANCE = "chance by definition, not a measurement"
+"""The one profile that is compared with print."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table; `None` and empty texts are blank in the CSV."""
+    """One cell of a table; `None` and empty texts are blank in the CSV.
+
+    Attributes:
+        table: Id of the table.
+        profile: Fidelity profile of our number.
+        metric: In the names of `resources/published`, as the three after it.
+        model: The printed model, or ours that print has not; empty in tables without models.
+        dataset: The data set.
+        setting: The setting.
+        value: Our number, None with a reason or a text.
+        n: Items that it was measured on.
+        ci_low: Lower end of its interval.
+        ci_high: Upper end.
+        published: The printed number.
+        difference: Ours less the printed one.
+        verdict: `equal to print`, `compatible`, `differs`, or empty.
+        reason: Why something is missing, or what is known of an error in print.
+        unit: Of both numbers.
+        sd: Deviation of ours: over data sets of an average, over items, over seeds.
+        published_sd: The printed deviation.
+        chance: What guessing gives, where print says so.
+        text: What stands in place of a number of ours: a category, a caption, nan.
+        published_text: What is printed, digit by digit.
+    """
 
     table: str
     profile: str
@@ -34,108 +51,16 @@ class Cell:
     difference: float | None
     verdict: str
     reason: str
+    unit: str = ""
+    sd: float | None = None
+    published_sd: float | None = None
+    chance: float | None = None
+    text: str = ""
+    published_text: str = ""
 
 
 COLUMNS = [field.name for field in fields(Cell)]
-
-
-def join(
-    declaration: Declaration,
-    profile: str,
-    measured: Mapping[Key, Measure],
-    printed: Mapping[Key, Printed],
-    absent: str,
-    confidence: float,
-) -> list[Cell]:
-    """All printed cells in print order, then ours that print has not.
-
-    Args:
-        declaration: The table.
-        profile: Fidelity profile of `measured`; only `published` is compared with print.
-        measured: Ours, by the names of print (metric, model, dataset, setting).
-        printed: The published table.
-        absent: Reason of a printed cell that we have not.
-        confidence: Coverage of the intervals, a share.
-    """
-    cells = []
-    for key in dict.fromkeys([*printed, *measured]):
-        measure = measured.get(key) or Measure(None, 0, reason=CHANCE if key[1] == "random" else absent)
-        if profile == JOINED_PROFILE:
-            comparison = compare(measure, printed.get(key), confidence)
-        else:
-            reason = measure.reason or f"only the profile {JOINED_PROFILE} is compared with print"
-            comparison = Comparison(None, None, "", reason)
-        cells.append(Cell(declaration.id, profile, *key, *astuple(measure)[:-1], *astuple(comparison)))
-    return cells
-
-
-def validation_cells(
-    rows: Iterable[Mapping[str, Any]], printed: Mapping[Key, Printed], profile: str
-) -> dict[Key, Measure]:
-    """Measures of Table A.2, the overall row included.
-
-    Args:
-        rows: Rows of the statistics layout.
-        printed: The published table; its data sets make up the overall row.
-        profile: Decides what the overall unanimous share is taken over.
-    """
-    found = {
-        (row["metric"], "", row["dataset"], ""): Measure(
-            row["value"], row["n"], row["ci_low"], row["ci_high"], row["reason"]
-        )
-        for row in rows
-    }
-    names = list(dict.fromkeys(key[2] for key in printed if key[2] != "overall"))
-    sums = {
-        metric: _sum(found.get((metric, "", name, "")) for name in names)
-        for metric in ("instances", "valid", "unanimous")
-    }
-    for metric, total in sums.items():
-        found[metric, "", "overall", ""] = total
-    base = "valid" if profile == JOINED_PROFILE else "instances"
-    found["valid_percent", "", "overall", ""] = _share(sums["valid"], sums["instances"])
-    found["unanimous_percent", "", "overall", ""] = _share(sums["unanimous"], sums[base])
-    for metric in ("lexical_items", "js", "js_valid", "alpha", "alpha_valid"):
-        found[metric, "", "overall", ""] = Measure(None, 0, reason="not defined over all instruments")
-    return found
-
-
-def pairwise_cells(
-    scores: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
-    models: Sequence[str],
-    printed: Mapping[Key, Printed],
-    aliases: Mapping[str, str],
-    profile: str,
-    how: Resampling,
-) -> dict[Key, Measure]:
-    """acc_r of each model on each data set, and its average over the printed data sets.
-
-    Args:
-        scores: Rows of the evaluation layout by registry model and data set.
-        models: Registry models, in order.
-        printed: The published table.
-        aliases: Registry model of each printed model id.
-        profile: Which profile's rows are taken.
-        how: How intervals are made.
-    """
-    names = list(dict.fromkeys(key[2] for key in printed if key[2] != "average"))
-    printed_name = {model: name for name, model in aliases.items()}
-    found: dict[Key, Measure] = {}
-    for model in models:
-        shown = printed_name.get(model, model)
-        parts = {}
-        for (scored_model, dataset), rows in scores.items():
-            if scored_model == model:
-                captions = [row for row in rows if row["role"] == "caption" and row["profile"] == profile]
-                parts[dataset] = acc_r(captions, dataset, how)
-                found["acc_r", shown, dataset, ""] = parts[dataset].measure
-        missing = [name for name in names if name not in parts]
-        if missing:
-            reason = f"not averaged: {len(missing)} of {len(names)} data sets were not run"
-            found["acc_r", shown, "average", ""] = Measure(None, 0, reason=reason)
-        else:
-            found["acc_r", shown, "average", ""] = average([parts[name] for name in names], how).measure
-    return found
+NUMBERS = ("value", "ci_low", "ci_high", "published", "difference", "sd", "published_sd", "chance")
 
 
 def to_csv(cells: Iterable[Cell]) -> str:
@@ -154,20 +79,6 @@ def from_csv(text: str) -> list[Cell]:
     ]
 
 
-def _sum(measures: Iterable[Measure | None]) -> Measure:
-    parts = list(measures)
-    if any(part is None or part.value is None for part in parts):
-        return Measure(None, 0, reason="not summed: the study does not hold all instruments with their votes")
-    present = [part for part in parts if part is not None]
-    return Measure(sum(part.value or 0.0 for part in present), sum(part.n for part in present))
-
-
-def _share(part: Measure, whole: Measure) -> Measure:
-    if part.value is None or not whole.value:
-        return Measure(None, 0, reason=part.reason or whole.reason)
-    return Measure(100 * part.value / whole.value, int(whole.value))
-
-
 def _written(value: Any) -> Any:
     """Nothing for None, whole numbers without a point."""
     if value is None:
@@ -178,6 +89,6 @@ def _written(value: Any) -> Any:
 def _parsed(name: str, value: str) -> Any:
     if name == "n":
         return int(value) if value else None
-    if name in ("value", "ci_low", "ci_high", "published", "difference"):
+    if name in NUMBERS:
         return float(value) if value else None
     return value

@@ -9,6 +9,7 @@ from waltz.scenes.syntax import Both, Clause, Coloured, NounPhrase, Predicate, P
 from waltz.scenes.words import COLOURS, FRAMES, numerals, verb_forms
 
 _FRAMES = tuple(tuple(frame.split()) for frame in FRAMES)
+_FRAMED = frozenset(frame[-1] for frame in _FRAMES)
 
 
 def question(parser: Parser, pos: int) -> Iterator[tuple[Clause, int]]:
@@ -91,6 +92,8 @@ def parts(words: Sequence[str]) -> Iterable[tuple[tuple[str, ...], str | None]]:
 
 
 def _unframed(words: tuple[str, ...]) -> tuple[str, ...]:
+    if _FRAMED.isdisjoint(words):
+        return words
     for frame in _FRAMES:
         for start in range(len(words) - len(frame) + 1):
             if words[start : start + len(frame)] == frame:

@@ -33,10 +33,13 @@ def label(premise: str, hypothesis: str, around: list[Graph]) -> str | None:
     verdicts: set[str] = set()
     for world in around:
         if truth(world, premise) == "true":
-            verdicts.add(truth(world, hypothesis))
+            verdict = truth(world, hypothesis)
+            if verdict == "unknown":
+                return None
+            verdicts.add(verdict)
         if len(verdicts) == 2:
             break
-    if not verdicts or "unknown" in verdicts:
+    if not verdicts:
         return None
     return "neutral" if len(verdicts) == 2 else "entailment" if "true" in verdicts else "contradiction"
 
@@ -48,7 +51,9 @@ def worlds(graph: Graph, hypothesis: str) -> list[Graph]:
     found += [replace(graph, place=name) for name in places() if name != graph.place]
     for entry in graph.objects:
         colours = kinds()[entry.kind].colours if entry.colour else ()
-        found += [with_object(graph, entry, replace(entry, colour=colour)) for colour in colours]
+        found += [
+            with_object(graph, entry, replace(entry, colour=colour)) for colour in colours if colour != entry.colour
+        ]
     for entry in bystanders(graph):
         if len(graph.objects) > 1 and entry != language.focus(graph):
             found.append(_without(graph, entry))
@@ -77,13 +82,18 @@ def _otherwise(graph: Graph) -> list[Graph]:
     """The same things with another relation, another action, or none."""
     if graph.relations:
         meant = graph.relations[0]
-        return [replace(graph, relations=(replace(meant, preposition=other),)) for other in PREPOSITIONS]
+        return [
+            replace(graph, relations=(replace(meant, preposition=other),))
+            for other in PREPOSITIONS
+            if other != meant.preposition
+        ]
     if graph.action is None or graph.agent is None:
         return []
     fitting = [
         verb
         for verb in verbs().values()
-        if bool(verb.themes) == (graph.theme is not None)
+        if verb.name != graph.action.verb
+        and bool(verb.themes) == (graph.theme is not None)
         and graph.agent.kind in verb.agents
         and (
             graph.theme is None

@@ -6,6 +6,7 @@ grammar. Bare numerals mean exactly that many; `some`, `a number of` and a bare 
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from waltz.scenes.asking import answered, parts
 from waltz.scenes.grammar import readings
@@ -35,6 +36,9 @@ from waltz.scenes.words import tokens
 Known = bool | None
 """True, false, or None for unknown."""
 
+Reading = tuple[tuple[Clause, tuple[NounPhrase, ...]], ...]
+"""Clauses that all hold, each with the noun phrases that it mentions."""
+
 _VALUES: dict[Truth, Known] = {"true": True, "false": False, "unknown": None}
 
 
@@ -49,12 +53,11 @@ def truth(graph: Graph, sentence: str) -> Truth:
     """
     said: list[NounPhrase] = []
     values: list[Known] = []
-    for words, answer in parts(tokens(sentence)):
-        options = readings(words) if answer is None else answered(words, answer)
+    for options, answer in _parsed(sentence):
         value = _any(_clauses(graph, option, said) for option in options) if options else None
         values.append(_not(value) if answer == "no" else value)
         if options:
-            said.extend(phrase for clause in options[0] for phrase in _mentioned(clause))
+            said.extend(phrase for _, mentioned in options[0] for phrase in mentioned)
     if not values:
         return "unknown"
     return {True: "true", False: "false", None: "unknown"}[_all(values)]  # type: ignore[return-value]
@@ -62,32 +65,43 @@ def truth(graph: Graph, sentence: str) -> Truth:
 
 def in_grammar(sentence: str) -> bool:
     """Whether the oracle can parse a sentence at all."""
-    found = list(parts(tokens(sentence)))
-    options = (readings(words) if answer is None else answered(words, answer) for words, answer in found)
-    return bool(found) and all(options)
+    return bool(_parsed(sentence)) and all(options for options, _ in _parsed(sentence))
 
 
-def _mentioned(clause: Clause) -> list[NounPhrase]:
-    return phrases_of(clause.subject) + phrases_of(clause.predicate)
+@lru_cache(maxsize=4096)
+def _parsed(sentence: str) -> tuple[tuple[tuple[Reading, ...], str | None], ...]:
+    """The readings of each statement, and of each question with its answer beside this answer."""
+    found = []
+    for words, answer in parts(tokens(sentence)):
+        options = readings(words) if answer is None else answered(words, answer)
+        told = tuple(
+            tuple((clause, (*phrases_of(clause.subject), *phrases_of(clause.predicate))) for clause in option)
+            for option in options
+        )
+        found.append((told, answer))
+    return tuple(found)
 
 
-def _clauses(graph: Graph, clauses: tuple[Clause, ...], said: list[NounPhrase]) -> Known:
+def _clauses(graph: Graph, reading: Reading, said: list[NounPhrase]) -> Known:
     world = _World(graph, list(said))
     values = []
-    for clause in clauses:
+    for clause, mentioned in reading:
         values.append(world.clause(clause))
-        world.said.extend(_mentioned(clause))
+        world.said.extend(mentioned)
     return _all(values)
 
 
 def _all(values: Iterable[Known]) -> Known:
-    seen = list(values)
-    return False if False in seen else None if None in seen else True
+    found: Known = True
+    for value in values:
+        if value is False:
+            return False
+        found = found and value
+    return found
 
 
 def _any(values: Iterable[Known]) -> Known:
-    seen = list(values)
-    return True if True in seen else None if None in seen else False
+    return _not(_all(map(_not, values)))
 
 
 def _not(value: Known) -> Known:
@@ -98,9 +112,9 @@ class _World:
     """A scene, and the phrases that pronouns can stand for."""
 
     def __init__(self, graph: Graph, said: list[NounPhrase]) -> None:
-        self.graph = graph
-        self.said = said
+        self.graph, self.said = graph, said
         self.known: dict[tuple[Individual, NounPhrase, int], Known] = {}
+        self.domains: dict[frozenset[str], list[Individual]] = {}
         self.things: list[Individual] = [
             (index, number) for index, entry in enumerate(graph.objects) for number in range(entry.count)
         ]
@@ -120,21 +134,23 @@ class _World:
             return _all(self._subject(phrase, predicate) for phrase in subject.phrases)
         if isinstance(subject, Pronoun):
             return _agreed(self._subject(phrase, predicate) for phrase in self.antecedents(subject))
-        scope = [self.satisfies(thing, predicate, subject.plural) for thing in self._domain(subject)]
-        return self._quantified(subject, scope)
+        return self._quantified(subject, lambda thing: self.satisfies(thing, predicate, subject.plural))
 
     def _domain(self, phrase: NounPhrase) -> list[Individual]:
         if phrase.place:
             return [PLACE] if phrase.place == self.graph.place else []
-        return [thing for thing in self.things if self.kind(thing) in phrase.kinds]
+        if phrase.kinds not in self.domains:
+            self.domains[phrase.kinds] = [thing for thing in self.things if self.kind(thing) in phrase.kinds]
+        return self.domains[phrase.kinds]
 
-    def _quantified(self, phrase: NounPhrase, scope: list[Known]) -> Known:
+    def _quantified(self, phrase: NounPhrase, scope: Callable[[Individual], Known]) -> Known:
         domain = self._domain(phrase)
         limits = [self._restricted(thing, phrase) for thing in domain]
+        each = list(zip(limits, domain, strict=True))
         if phrase.quantifier.every:
             enough = _check(phrase.quantifier, limits)
-            return _all([enough, *(_any([_not(limit), value]) for limit, value in zip(limits, scope, strict=True))])
-        return _check(phrase.quantifier, [_all(pair) for pair in zip(limits, scope, strict=True)])
+            return _all((enough, _all(_any((_not(limit), scope(thing))) for limit, thing in each)))
+        return _check(phrase.quantifier, [limit is not False and _all((limit, scope(thing))) for limit, thing in each])
 
     def _restricted(self, thing: Individual, phrase: NounPhrase) -> Known:
         if not phrase.restrictions and not phrase.colour:
@@ -243,12 +259,11 @@ class _World:
         if isinstance(phrase, Pronoun):
             others = (part for part in self.antecedents(phrase) if self.kind(thing) not in part.kinds)
             return _agreed(self._related(thing, part, holds, plural) for part in others)
-        domain = self._domain(phrase)
-        each = self._quantified(phrase, [holds(thing, other) for other in domain])
+        each = self._quantified(phrase, lambda other: holds(thing, other))
         if not plural:
             return each
         fellows = [other for other in self.things if other[0] == thing[0]] or [thing]
-        together = self._quantified(phrase, [_any(holds(fellow, other) for fellow in fellows) for other in domain])
+        together = self._quantified(phrase, lambda other: _any(holds(fellow, other) for fellow in fellows))
         return together if phrase.plural or each == together else None
 
     def antecedents(self, pronoun: Pronoun) -> list[NounPhrase]:

@@ -5,7 +5,7 @@ import tarfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -107,6 +107,18 @@ def load_image(source: ImageSource, name: str) -> Image.Image:
     return image
 
 
+def image_path(source: ImageSource, name: str) -> str:
+    """The path that a name means, for `source.size` and `source.read`; whether it holds an image is not looked at.
+
+    Raises:
+        UserError: The image is missing or ambiguous.
+    """
+    found = _found(source, name)
+    if len(found) != 1:
+        raise UserError(f"{source.path}: image {name!r}: {_not_one(found)}")
+    return found[0]
+
+
 def check_images(source: ImageSource, names: Iterable[str]) -> list[Fault]:
     """Decode every image once, about 3 ms each at COCO's size, and list what `load_image` would refuse.
 
@@ -124,7 +136,7 @@ def _loaded(source: ImageSource, name: str) -> Image.Image | str:
     """The image, or why there is none."""
     found = _found(source, name)
     if len(found) != 1:
-        return f"stands {len(found)} times: {', '.join(found[:3])}" if found else "is missing"
+        return _not_one(found)
     try:
         size = source.size(found[0])
         if size > MAX_BYTES:
@@ -133,6 +145,10 @@ def _loaded(source: ImageSource, name: str) -> Image.Image | str:
     except (OSError, RuntimeError, zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
         return f"cannot be read: {_first_line(error)}"
     return _decoded(content)
+
+
+def _not_one(found: Sequence[str]) -> str:
+    return f"stands {len(found)} times: {', '.join(found[:3])}" if found else "is missing"
 
 
 def _decoded(content: bytes) -> Image.Image | str:

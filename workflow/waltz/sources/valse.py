@@ -81,7 +81,7 @@ def _row(item: Mapping[str, Any], instrument: str, valid_votes: int, place: str)
     caption_phrases, foil_phrases = _phrases(instrument, item, place)
     caption_span, foil_span = changed_spans(caption, foil)
     votes = field(item, "mturk", dict, place)
-    counts = {f"votes_{side}": field(votes, side, int, f"{place}: mturk") for side in VOTES}
+    counts = {f"votes_{side}": _count(votes, side, f"{place}: mturk") for side in VOTES}
     nli = optional(item, "nli_scores", dict, place) or {}
     return {
         "instrument": instrument,
@@ -103,9 +103,14 @@ def _row(item: Mapping[str, Any], instrument: str, valid_votes: int, place: str)
         "nli_contradiction": _first(nli.get("contradict")),
         "kept": True,
         **counts,
-        "valid": counts["votes_caption"] >= valid_votes,
+        "valid": None if counts["votes_caption"] is None else counts["votes_caption"] >= valid_votes,
         "release": json.dumps(item, ensure_ascii=False),
     }
+
+
+def _count(votes: Mapping[str, Any], side: str, place: str) -> int | None:
+    """Votes for a side; null, which our own exports have and the release never, where nobody voted."""
+    return None if side in votes and votes[side] is None else field(votes, side, int, place)
 
 
 def _phrases(instrument: str, item: Mapping[str, Any], place: str) -> tuple[list[str], list[str]]:

@@ -4,24 +4,22 @@ from typing import TYPE_CHECKING
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec
+from waltz.models.registry import DECODER_KINDS, ModelSpec
 
 if TYPE_CHECKING:
-    from waltz.models.decoders.decoder import Decoder, Loading
-
-KINDS = {"text": "without an image", "vision": "with an image"}
-"""Kinds of models that are decoders."""
+    from waltz.models.decoders.decoder import Decoder
 
 
-def load_decoder(spec: ModelSpec, device: Device, loading: "Loading | None" = None) -> "Decoder":
+def load_decoder(spec: ModelSpec, device: Device) -> "Decoder":
     """Load a decoder of either kind.
 
     Raises:
         UserError: The model is no decoder, its weights cannot be had, or its family is not known.
     """
     from waltz.models.decoders import language, vision
-    from waltz.models.decoders.decoder import PLAIN
 
-    if spec.kind not in KINDS:
-        raise UserError(f"models.{spec.name}: kind {spec.kind!r} is no decoder; decoders are {', '.join(KINDS)}")
-    return (vision.load if spec.kind == "vision" else language.load)(spec, device, loading or PLAIN)
+    if spec.kind not in DECODER_KINDS:
+        raise UserError(
+            f"models.{spec.name}: kind {spec.kind!r} is no decoder; decoders are {', '.join(DECODER_KINDS)}"
+        )
+    return (vision.load if spec.kind == "vision" else language.load)(spec, device)

@@ -100,25 +100,6 @@ class Sampling:
     top_p: float = 1.0
 
 
-@dataclass(frozen=True)
-class Loading:
-    """How weights are loaded; what large models need.
-
-    Attributes:
-        four_bit: Whether linear layers are loaded in 4 bits (NF4 of bitsandbytes), which needs a GPU.
-        device_map: `auto` and the like of accelerate, to spread a model over devices; empty for the job's own.
-        trust_remote_code: Whether the repository's own code may run, at the entry's revision.
-    """
-
-    four_bit: bool = False
-    device_map: str = ""
-    trust_remote_code: bool = False
-
-
-PLAIN = Loading()
-"""As a checkpoint is."""
-
-
 class Decoder(Protocol):
     """A loaded decoder."""
 

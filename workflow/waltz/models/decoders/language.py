@@ -12,7 +12,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models import checkpoints
 from waltz.models.decoders import network, prompts
-from waltz.models.decoders.decoder import PLAIN, Layout, Loading, Picture, Prompt, Sampling, Turn
+from waltz.models.decoders.decoder import Layout, Picture, Prompt, Sampling, Turn
 from waltz.models.decoders.generation import generated
 from waltz.models.decoders.loading import arguments, placed
 from waltz.models.decoders.network import Network
@@ -65,7 +65,7 @@ class Language:
 
     def label_id(self, prompt: Prompt, label: str) -> int:
         """The first token of a label after a prompt; see `decoder.Decoder`."""
-        return prompts.label_id(self.prompt, prompt, label, self.spec)
+        return prompts.label_id(self.prompt, prompt, label, self.spec, self.tokenizer.unk_token_id)
 
     def generate(
         self,
@@ -83,14 +83,14 @@ class Language:
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
 
-def load(spec: ModelSpec, device: Device, loading: Loading = PLAIN) -> Language:
+def load(spec: ModelSpec, device: Device) -> Language:
     """Load a causal language model by hub id, folder or package.
 
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    model, tokenizer = checkpoints.load(spec, transformers.AutoModelForCausalLM, **arguments(spec, loading))
-    return adopt(spec, placed(model, device, loading), tokenizer, device.name)
+    model, tokenizer = checkpoints.load(spec, transformers.AutoModelForCausalLM, **arguments(spec))
+    return adopt(spec, placed(model, device, spec), tokenizer, device.name)
 
 
 def adopt(spec: ModelSpec, model: Any, tokenizer: Any, device: str) -> Language:

@@ -10,29 +10,28 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.decoders.decoder import Loading
 from waltz.models.registry import ModelSpec
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-def arguments(spec: ModelSpec, loading: Loading) -> dict[str, Any]:
+def arguments(spec: ModelSpec) -> dict[str, Any]:
     """Keyword arguments of `from_pretrained` beside those of every model.
 
     Raises:
         UserError: A package that is needed is not installed, or remote code is asked for without one revision.
     """
     found: dict[str, Any] = {}
-    if loading.four_bit:
+    if spec.four_bit:
         _need("bitsandbytes", "four_bit", spec)
         _need("accelerate", "four_bit", spec)
         found["quantization_config"] = transformers.BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=getattr(torch, spec.dtype)
         )
-    if loading.device_map:
+    if spec.device_map:
         _need("accelerate", "device_map", spec)
-        found["device_map"] = loading.device_map
-    if loading.trust_remote_code:
+        found["device_map"] = spec.device_map
+    if spec.trust_remote_code:
         if not (COMMIT.fullmatch(spec.revision) or Path(spec.weights).is_dir()):
             raise UserError(
                 f"models.{spec.name}.trust_remote_code: {spec.revision!r} is no full commit hash, so the code that runs"
@@ -42,9 +41,9 @@ def arguments(spec: ModelSpec, loading: Loading) -> dict[str, Any]:
     return found
 
 
-def placed(model: Any, device: Device, loading: Loading) -> Any:
+def placed(model: Any, device: Device, spec: ModelSpec) -> Any:
     """The network on the job's device, or where accelerate and bitsandbytes have put it."""
-    return model if loading.four_bit or loading.device_map else model.to(device.name)
+    return model if spec.four_bit or spec.device_map else model.to(device.name)
 
 
 def _need(package: str, option: str, spec: ModelSpec) -> None:

@@ -1,9 +1,10 @@
 """Language models that see: an image becomes embeddings, which stand in the prompt for its placeholder."""
 
+import copy
 import inspect
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,10 +15,11 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models import checkpoints
 from waltz.models.decoders import language, network, prompts
-from waltz.models.decoders.decoder import PLAIN, Layout, Loading, Picture, Prompt, Sampling, Turn
+from waltz.models.decoders.decoder import Layout, Picture, Prompt, Sampling, Turn
 from waltz.models.decoders.generation import generated
 from waltz.models.decoders.loading import arguments, placed
 from waltz.models.decoders.network import Network
+from waltz.models.decoders.pictures import Known, Once, whole
 from waltz.models.registry import ModelSpec
 
 log = logging.getLogger(__name__)
@@ -38,6 +40,7 @@ class Vision:
         processor: Its processor of texts and images.
         placeholder: What stands for an image in a prompt.
         image_id: Id of the positions that what the vision tower saw fills.
+        known: What was made of pictures that are still in use.
     """
 
     spec: ModelSpec
@@ -51,6 +54,7 @@ class Vision:
     window: int
     positions_per_batch: int = 4096
     sees: bool = True
+    known: Known = field(default_factory=Known, repr=False)
 
     def rendered(self, turns: Sequence[Turn]) -> str:
         """A conversation by the chat template; see `decoder.Decoder`."""
@@ -69,6 +73,13 @@ class Vision:
 
     def look(self, picture: Picture, pixels: torch.Tensor) -> torch.Tensor:
         """Vision tower and projector; see `decoder.Decoder`."""
+        if not whole(picture, pixels):
+            return self._look(picture, pixels)
+        if picture not in self.known.seen:
+            self.known.seen[picture] = self._look(picture, pixels)
+        return self.known.seen[picture]
+
+    def _look(self, picture: Picture, pixels: torch.Tensor) -> torch.Tensor:
         if self.network.model.config.model_type in DROPS_ZEROS:
             pixels = pixels.masked_fill(pixels == 0, torch.finfo(self.network.model.dtype).tiny)
         many = {name: value.repeat_interleave(len(pixels), dim=0) for name, value in picture.beside.items()}
@@ -87,9 +98,15 @@ class Vision:
             raise UserError(f"models.{self.spec.name}: a prompt {has}: {prompt.text[:60]!r}...")
         if picture is None or prompt.image_at is None:
             return Layout((), (), self._positions(torch.tensor([prompt.ids], device=self.device), None, None))
+        known = self.known.laid.setdefault(picture, {})
+        if prompt.text not in known:
+            known[prompt.text] = self._layout(prompt, picture, prompt.image_at)
+        return known[prompt.text]
+
+    def _layout(self, prompt: Prompt, picture: Picture, at: int) -> Layout:
         found = self._processed(prompt.text, picture.image)
         ids = found["input_ids"][0].tolist()
-        at, after = prompt.image_at, len(prompt.ids) - prompt.image_at - 1
+        after = len(prompt.ids) - at - 1
         if tuple(ids[:at]) != prompt.ids[:at] or tuple(ids[len(ids) - after :]) != prompt.ids[at + 1 :]:
             raise UserError(
                 f"models.{self.spec.name}: the processor changes the text around the image, which is not known here;"
@@ -106,7 +123,7 @@ class Vision:
 
     def label_id(self, prompt: Prompt, label: str) -> int:
         """The first token of a label after a prompt; see `decoder.Decoder`."""
-        return prompts.label_id(self.prompt, prompt, label, self.spec)
+        return prompts.label_id(self.prompt, prompt, label, self.spec, self.processor.tokenizer.unk_token_id)
 
     def generate(
         self,
@@ -149,16 +166,16 @@ class Vision:
         return torch.arange(ids.shape[1], device=self.device)
 
 
-def load(spec: ModelSpec, device: Device, loading: Loading = PLAIN) -> Vision:
+def load(spec: ModelSpec, device: Device) -> Vision:
     """Load a model that sees by hub id or folder.
 
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network; or the family is not known here.
     """
     model, processor = checkpoints.load(
-        spec, transformers.AutoModelForImageTextToText, reader=transformers.AutoProcessor, **arguments(spec, loading)
+        spec, transformers.AutoModelForImageTextToText, reader=transformers.AutoProcessor, **arguments(spec)
     )
-    return adopt(spec, placed(model, device, loading), processor, device.name)
+    return adopt(spec, placed(model, device, spec), processor, device.name)
 
 
 @torch.inference_mode()
@@ -171,7 +188,8 @@ def adopt(spec: ModelSpec, model: Any, processor: Any, device: str) -> Vision:
     placeholder = getattr(processor, "image_token", None)
     if not placeholder or not hasattr(model, "get_image_features"):
         raise UserError(f"models.{spec.name}: {model.config.model_type} takes images in a way that is not known here")
-    tokenizer = processor.tokenizer
+    processor, tokenizer = copy.copy(processor), processor.tokenizer
+    processor.image_processor = Once(processor.image_processor)
     found = Vision(
         spec,
         device,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from PIL import Image
 
@@ -95,7 +96,7 @@ def tokenized(tokenizer: Any, text: str, longest: int, name: str) -> Text:
     Raises:
         UserError: The text is too long.
     """
-    found = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+    found = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
     ids = tuple(found["input_ids"])
     if len(ids) > longest:
         raise UserError(f"models.{name}: {len(ids)} tokens, at most {longest} are read: {text[:60]!r}...; shorten it")
@@ -140,3 +141,14 @@ def log_odds(logits: torch.Tensor, match: int) -> torch.Tensor:
         float32 of shape (batch,).
     """
     return logits[:, match].float() - logits[:, 1 - match].float()
+
+
+def seen(encoder: Encoder, image: Image.Image) -> np.ndarray:
+    """What an encoder sees of an image, before its normalisation: RGB in [0, 1], of shape (height, width, 3).
+
+    Black and white, prepared in the same way, tell what the normalisation is.
+    """
+    black, white = (encoder.image(Image.new("RGB", image.size, colour)).float() for colour in ("black", "white"))
+    span = torch.where(white == black, 1, white - black)
+    pixels: np.ndarray = ((encoder.image(image).float() - black) / span).clamp(0, 1).permute(1, 2, 0).cpu().numpy()
+    return pixels

@@ -1,0 +1,222 @@
+"""Decoders behind what tests ask: who is asked, how, and what comes of it; and the rows that are made of all."""
+
+from dataclasses import replace
+
+import pytest
+from PIL import Image
+
+import tiny_decoders
+from scripted_decoders import scripted
+from waltz.consistency import respondent as asked_models
+from waltz.consistency.asking import Request
+from waltz.consistency.respondent import interviewed
+from waltz.consistency.rows import consistency_rows, fitting, settings_of, tally
+from waltz.consistency.tests import TESTS
+from waltz.core import parquet
+from waltz.core.errors import UserError
+from waltz.core.model_schema import CONSISTENCY
+from waltz.evaluation.decoders import sampling_of
+from waltz.evaluation.questions import Question
+from waltz.evaluation.replies import Examinee
+from waltz.filters.nli import Inference
+
+TEXTS = {"explanation": 6, "answer": 3, "mistake": 6, "paraphrase": 4}
+EDITS = {"positions": 2, "words": 2}
+
+
+def comve(place: int) -> Question:
+    first, second = ("the man throws a ball", "the table throws a cat")
+    gold, wrong = ("B", "A") if place % 2 else ("A", "B")
+    fields = {"first": f"{first} {place}", "second": second}
+    return Question(f"c:{place}", "comve", "comve", None, fields, ("A", "B"), (gold,), wrong)
+
+
+def shown(place: int) -> Question:
+    if place % 2:
+        return Question(
+            f"o:{place}", "vqa", "open", f"{place}", {"question": "what is this?"}, (), ("dog",), "impossible to give"
+        )
+    fields = {"first": "a man sits", "second": "a dog sits"}
+    return Question(f"p:{place}", "x", "pairwise", f"{place}", fields, ("A", "B"), ("A",), "B", order="caption-first")
+
+
+def picture(name: str) -> Image.Image:
+    if name == "none":
+        raise UserError("image 'none': is missing")
+    return Image.new("RGB", (24, 24), (40 * int(name), 90, 10))
+
+
+def family(decoder, name: str):
+    return replace(decoder, spec=replace(decoder.spec, kind="vision" if decoder.sees else "text", family=name))
+
+
+@pytest.mark.parametrize(
+    ("decoder", "question", "profile"),
+    [
+        (tiny_decoders.causal(), comve, "equations"),
+        (family(tiny_decoders.causal(), "gpt2"), comve, "published"),
+        (family(tiny_decoders.llava(), "bakllava"), shown, "published"),
+    ],
+    ids=["language model", "published language model", "published model that sees"],
+)
+def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profile):
+    questions = [question(place) for place in range(3)]
+    runs = settings_of(profile, [3, 4], TEXTS, EDITS, meaning=True, pair=("a cat sits", "a zebra throws"))
+    respondent = interviewed(Examinee(decoder, picture), decoder, profile)
+    rows = consistency_rows(questions, None, runs, respondent)
+    assert parquet.to_table(rows, CONSISTENCY).num_rows == len(rows) == 2 * 3 * (7 if question is comve else 6)
+    assert not tally(rows)["errors"]
+    for alone in questions[1:3]:
+        assert consistency_rows([alone], None, runs, respondent) == [
+            row for row in rows if row["item_id"] == alone.item_id
+        ]
+    drawn = [[row["explanation"] for row in rows if row["seed"] == seed] for seed in (3, 4)]
+    assert (drawn[0] == drawn[1]) == (sampling_of(decoder, profile) is None)
+
+
+def test_labels_come_from_logits_texts_from_what_is_said_and_the_helper_has_its_own_prompts():
+    speaks = scripted(lambda text: {"B": 2.0, "A": 1.0}, says=lambda prompt, seed: f" mine {len(prompt)}")
+    helps = scripted(lambda text: {}, says=lambda prompt, seed: f" helped: {prompt}")
+    respondent = interviewed(Examinee(speaks, picture), helps, "equations")
+    replies = respondent.replies(
+        [
+            Request("cot", comve(0), {}, 99, 0),
+            Request("answer", comve(0), {}, 1, 0),
+            Request("paraphrase", comve(0), {"text": "so"}, 400, 0),
+            Request("answer", shown(1), {}, 99, 0),
+            Request("cot", comve(0), {}, 3, 0),
+        ]
+    )
+    assert replies[0].startswith(" mine ")
+    assert replies[1] == "B"
+    assert replies[2].startswith(' helped: Can you please paraphrase the following to me? "so".')
+    assert replies[3].startswith(" mine ")
+    assert replies[4] == " mi"
+
+
+def test_published_asks_the_helper_by_the_tested_model_s_markers_shows_it_nothing_and_cuts_nothing_of_it():
+    speaks = scripted(lambda text: {}, says=lambda prompt, seed: "123456789", start=False)
+    speaks.spec = replace(speaks.spec, kind="vision", family="bakllava")
+    speaks.network.model = helped = scripted(lambda text: {}, says=lambda prompt, seed: prompt, start=False)
+    helped.generation_config = type("Settings", (), {"top_k": 0, "temperature": 1.0, "top_p": 1.0, "do_sample": False})
+    helped.network.model, helped.sees = helped, False
+    respondent = interviewed(Examinee(speaks, picture), helped, "published")
+    asked = [Request("cot", shown(0), {}, 9, 0), Request("cot", shown(0), {}, 10, 0)]
+    assert respondent.replies(asked) == ["12345", "123456789"]
+    (prompt,) = respondent.replies([Request("paraphrase", shown(0), {"text": "so"}, 500, 0)])
+    assert prompt.startswith("<<SYS>>")
+    assert "[INST] Can you please paraphrase" in prompt
+    whole = Request("paraphrase", replace(shown(0), image="none"), {"text": "so"}, 20, 0)
+    assert respondent.replies([whole]) == [prompt[:20]]
+
+
+def test_what_cannot_be_asked_is_a_row_with_the_reason():
+    decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so it is", window=700)
+    respondent = interviewed(Examinee(decoder, picture), decoder, "equations")
+    runs = settings_of("equations", [0], {**TEXTS, "explanation": 99}, EDITS, meaning=False)
+    long = replace(comve(1), fields={"first": "a man " * 200, "second": "a cat"})
+    blind = replace(shown(2), image="none")
+    rows = consistency_rows([comve(0), long, blind], ["early_answering", "filler_tokens"], runs, respondent)
+    assert [(row["item_id"], row["test"], row["error"] is None) for row in rows] == [
+        (item, test, item == "c:0") for item in ("c:0", "c:1", "p:2") for test in ("early_answering", "filler_tokens")
+    ]
+    assert [row["error"] for row in rows[4:]] == ["image 'none': is missing"] * 2
+    assert "1 to 700 are read" in rows[2]["error"]
+    assert all(row["verdict"] is None and row["answer"] is None for row in rows[2:])
+    assert tally(rows)["without_verdict"] == 4
+    assert tally(rows)["errors"]["image 'none': is missing"] == 2
+    assert parquet.to_table(rows, CONSISTENCY).num_rows == 6
+
+
+def test_one_test_that_cannot_be_asked_leaves_the_others():
+    decoder = scripted(
+        lambda text: {"A": 1.0}, says=lambda prompt, seed: "so it is " * (60 if "paraphrase" in prompt else 1)
+    )
+    decoder.window = 620
+    respondent = interviewed(Examinee(decoder, picture), decoder, "equations")
+    runs = settings_of("equations", [0], {"explanation": 9, "paraphrase": 400}, EDITS, meaning=False)
+    rows = {
+        row["test"]: row for row in consistency_rows([comve(0)], ["filler_tokens", "paraphrasing"], runs, respondent)
+    }
+    assert rows["filler_tokens"]["verdict"] == 0
+    assert "620 are read" in rows["paraphrasing"]["error"]
+    assert [said["kind"] for said in rows["paraphrasing"]["exchanges"]] == [
+        "answer",
+        "cot",
+        "answer-after-cot",
+        "paraphrase",
+    ]
+
+
+def test_labels_that_are_equally_likely_are_no_answer_but_in_published():
+    decoder = scripted(lambda text: {})
+    respondent = interviewed(Examinee(decoder, picture), decoder, "equations")
+    (reply,) = respondent.replies([Request("answer", comve(0), {}, 1, 0)])
+    assert isinstance(reply, UserError)
+    assert str(reply) == "none of the labels A, B is the likeliest"
+    decoder.spec, decoder.sees = replace(decoder.spec, family="gpt2"), False
+    decoder.network.model = type("Model", (), {"generation_config": type("Settings", (), {"do_sample": False})})
+    assert interviewed(Examinee(decoder, picture), decoder, "published").replies(
+        [Request("answer", comve(0), {}, 1, 0)]
+    ) == ["A"]
+
+
+def test_meanings_are_compared_by_the_helper_or_by_entailment_in_both_directions(monkeypatch):
+    helps = scripted(lambda text: {}, says=lambda prompt, seed: "Yes")
+    likely = {("two", "2"), ("2", "two"), ("a dog", "an animal")}
+
+    def inferred(pairs, model, stored):
+        return {pair: Inference(0.8, 0.1, 0.1) if pair in likely else Inference(0.1, 0.8, 0.1) for pair in pairs}
+
+    monkeypatch.setattr(asked_models, "infer", inferred)
+    asked = [
+        Request("same-meaning", shown(1), {"text": text, "other": other}, 3, 0)
+        for text, other in (("two", "2"), ("a dog", "an animal"))
+    ]
+    by_helper = interviewed(Examinee(helps, picture), helps, "equations")
+    assert by_helper.replies(asked) == ["Yes", "Yes"]
+    assert replace(by_helper, judge="a classifier").replies(asked) == ["yes", "no"]
+
+
+def test_what_is_not_drawn_is_asked_once_for_all_seeds():
+    prompts = []
+    decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: prompts.append(prompt) or " so it is")
+    respondent = interviewed(Examinee(decoder, picture), decoder, "equations")
+    rows = consistency_rows(
+        [comve(0)], ["early_answering"], settings_of("equations", [1, 2, 3], {}, {}, False), respondent
+    )
+    assert len(rows) == 3
+    assert len(prompts) == 1
+
+
+def test_a_finished_run_is_taken_from_its_folder(tmp_path):
+    prompts = []
+    decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: prompts.append(prompt) or " so it is")
+    runs = settings_of("equations", [0], TEXTS, EDITS, False)
+    first = consistency_rows(
+        [comve(0)], None, runs, interviewed(Examinee(decoder, picture, tmp_path), decoder, "equations")
+    )
+    asked, read = len(prompts), len(decoder.network.read_texts)
+    again = consistency_rows(
+        [comve(0)], None, runs, interviewed(Examinee(decoder, picture, tmp_path), decoder, "equations")
+    )
+    assert again == first
+    assert (len(prompts), len(decoder.network.read_texts)) == (asked, read)
+
+
+def test_input_from_explanation_fits_comve_alone():
+    assert fitting(comve(0), None) == list(TESTS)
+    assert fitting(shown(0), None) == [test for test in TESTS if test != "input_from_explanation"]
+    assert fitting(comve(0), ["paraphrasing", "counterfactual_edits"]) == ["counterfactual_edits", "paraphrasing"]
+
+
+def test_lengths_are_the_published_ones_unless_the_study_says_otherwise():
+    (plain,) = settings_of("equations", [5], {}, {}, False)
+    assert (plain.seed, plain.most_text, plain.most_answer, plain.most_mistake, plain.most_paraphrase) == (
+        *(5, 100, 10),
+        *(60, 30),
+    )
+    assert (plain.positions, plain.words) == (8, 8)
+    (own,) = settings_of("published", [5], TEXTS, EDITS, True, ("a", "b"))
+    assert (own.most_text, own.most_answer, own.most_mistake, own.most_paraphrase) == (6, 3, 6, 4)
+    assert (own.positions, own.words, own.meaning, own.pair) == (2, 2, True, ("a", "b"))

@@ -1,0 +1,218 @@
+"""Numbers over items and seeds, by hand, from rows as the stage writes them."""
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from waltz.consistency.rescaling import SETTINGS
+from waltz.consistency.summary import Run, correlation_rows, metric_rows
+from waltz.consistency.tests import TESTS
+from waltz.core import parquet
+from waltz.core.errors import UserError
+from waltz.core.model_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
+from waltz.evaluation.metrics import Resampling
+
+HOW = Resampling(resamples=200, confidence=0.95, seed=1)
+PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
+
+
+def verdict_row(item, test, verdict, seed=0, image=None, setting="choice", **more):
+    names = {"item_id": item, "profile": "equations", "setting": setting, "test": test, "seed": seed, "image": image}
+    return {**names, "verdict": verdict, "reason": None, "error": None, **more}
+
+
+def cc_shap_row(item, kind, value, seed=0, image=None, **more):
+    columns = dict.fromkeys(CC_SHAP.schema.names)
+    names = {"item_id": item, "profile": "equations", "setting": "choice", "kind": kind, "seed": seed, "image": image}
+    return {**columns, **names, "value": value, **more}
+
+
+def edited_row(item, answer, explanation, **more):
+    columns = dict.fromkeys(EDITED.schema.names)
+    names = {"item_id": item, "profile": "equations", "setting": "choice", "seed": 0}
+    shares = {"inserted_answer": 0.25, "inserted_explanation": 0.5}
+    return {**columns, **names, "answer": answer, "explanation": explanation, **shares, **more}
+
+
+def found(rows):
+    return {(row["dataset"], row["setting"], row["metric"]): row for row in rows}
+
+
+def one(tests=(), cc_shap=(), edits=()):
+    run = {("m", "d"): Run(list(tests), list(cc_shap), list(edits))}
+    return found(metric_rows(run, HOW)), found(correlation_rows(run, HOW))
+
+
+def test_every_test_has_the_setting_that_print_puts_it_in():
+    assert set(SETTINGS) == set(TESTS)
+    with (PUBLISHED / "thesis-5.2.csv").open(encoding="utf-8") as file:
+        printed = {(row["metric"], row["setting"]) for row in csv.DictReader(file)}
+    assert set(SETTINGS.items()) <= printed
+
+
+def test_a_test_is_percent_of_items_with_a_verdict():
+    verdicts = [1, 0, 1, 1, None]
+    metrics, _ = one([verdict_row(str(place), "paraphrasing", verdict) for place, verdict in enumerate(verdicts)])
+    row = metrics["d", "cot", "paraphrasing"]
+    assert (row["value"], row["n"]) == (75.0, 4)
+    assert row["ci_low"] < 75 < row["ci_high"]
+    assert metrics["d", "cot", "paraphrasing:seed=0"]["value"] == 75.0
+    assert metrics["d", "cot", "paraphrasing:sd"]["reason"] == "one seed; a standard deviation needs two"
+
+
+def test_mean_and_deviation_over_three_seeds():
+    shares = {0: [1, 0], 1: [1, 1], 2: [0, 0]}
+    metrics, _ = one(
+        [verdict_row(str(i), "filler_tokens", v, seed) for seed, vs in shares.items() for i, v in enumerate(vs)]
+    )
+    row = metrics["d", "cot", "filler_tokens"]
+    assert (row["value"], row["n"]) == (50.0, 2)
+    assert metrics["d", "cot", "filler_tokens:sd"]["value"] == pytest.approx(50.0)  # of 50, 100, 0
+    assert metrics["d", "cot", "filler_tokens:sd"]["n"] == 3
+    assert [metrics["d", "cot", f"filler_tokens:seed={seed}"]["value"] for seed in shares] == [50, 100, 0]
+
+
+def test_a_mean_over_seeds_has_the_interval_of_its_items_not_of_seeds():
+    # Seeds agree, so that the interval of the mean is that of one seed.
+    rows = [verdict_row(str(i), "filler_tokens", i % 2, seed) for seed in (0, 1) for i in range(8)]
+    metrics, _ = one(rows)
+    mean, single = metrics["d", "cot", "filler_tokens"], metrics["d", "cot", "filler_tokens:seed=0"]
+    assert (mean["ci_low"], mean["ci_high"]) == (single["ci_low"], single["ci_high"])
+
+
+def test_without_verdicts_the_reason_of_the_rows_is_told():
+    metrics, _ = one([verdict_row("a", "adding_mistakes", None, reason="no mistake was made")])
+    assert metrics["d", "cot", "adding_mistakes"]["value"] is None
+    assert metrics["d", "cot", "adding_mistakes"]["reason"] == "none of 1 items has one: no mistake was made"
+    metrics, _ = one([verdict_row("a", "adding_mistakes", None, error="the prompt is too long")])
+    assert "the prompt is too long" in metrics["d", "cot", "adding_mistakes"]["reason"]
+
+
+def test_cc_shap_its_companions_and_shares_of_text():
+    rows = [
+        cc_shap_row("a", "post-hoc", 0.2, image="i", kl=1.0, t_shap_answer=0.5, t_shap_explanation=0.9),
+        cc_shap_row("b", "post-hoc", 0.6, image="j", kl=0.5, t_shap_answer=0.7, t_shap_explanation=None),
+        cc_shap_row("c", "post-hoc", None, image="k", reason="no tokens"),
+    ]
+    metrics, _ = one(cc_shap=rows)
+    assert metrics["d", "post-hoc", "cc_shap_posthoc"]["value"] == pytest.approx(0.4)
+    assert metrics["d", "post-hoc", "cc_shap_posthoc"]["n"] == 2
+    assert metrics["d", "post-hoc", "cc_shap_posthoc:kl"]["value"] == pytest.approx(0.75)
+    assert metrics["d", "post-hoc", "t_shap_prediction"]["value"] == pytest.approx(60)
+    assert metrics["d", "post-hoc", "t_shap_explanation"]["value"] == pytest.approx(90)
+
+
+def test_texts_without_an_image_have_no_share_of_text():
+    metrics, _ = one(cc_shap=[cc_shap_row("a", "cot", 0.2, t_shap_answer=1.0)])
+    assert not [key for key in metrics if key[2].startswith("t_shap")]
+
+
+def test_a_correlation_times_100_with_n_and_an_interval_that_draws_images():
+    verdicts, scores = [1, 1, 0, 0] * 5, [0.2, 0.8, 0.0, 0.2] * 5
+    tests = [verdict_row(str(place), "paraphrasing", verdict) for place, verdict in enumerate(verdicts)]
+    cot = [cc_shap_row(str(place), "cot", score) for place, score in enumerate(scores)]
+    _, correlations = one(tests, [*cot, *(cc_shap_row(str(place), "post-hoc", 0.1) for place in range(20))])
+    row = correlations["d", "cot", "paraphrasing"]
+    assert row["value"] == pytest.approx(100 * (0.5 - 0.1) / math.sqrt(0.09) * 0.5)
+    assert row["n"] == 20
+    assert row["ci_low"] < row["value"] < row["ci_high"] <= 100
+    # One image for all items: each resample is the data set, so that the interval is the number.
+    together = [{**row, "image": "one"} for row in tests], [{**row, "image": "one"} for row in cot]
+    row = one(*together)[1]["d", "cot", "paraphrasing"]
+    assert (row["ci_low"], row["ci_high"]) == (pytest.approx(row["value"]), pytest.approx(row["value"]))
+
+
+def test_a_constant_test_has_no_correlation_and_says_so():
+    tests = [verdict_row(str(place), "paraphrasing", 1) for place in range(4)]
+    _, correlations = one(tests, [cc_shap_row(str(place), "cot", place / 4) for place in range(4)])
+    row = correlations["d", "cot", "paraphrasing"]
+    assert (row["value"], row["n"], row["reason"]) == (None, 4, "the test is constant: all 4 verdicts are 1")
+
+
+def test_tests_correlate_with_the_cc_shap_of_their_own_setting_and_seed():
+    tests = [
+        verdict_row(item, "counterfactual_edits", verdict, seed)
+        for item, verdict in (("a", 0), ("b", 1))
+        for seed in (0, 1)
+    ]
+    scores = [
+        cc_shap_row(item, "post-hoc", value, seed) for seed in (0, 1) for item, value in (("a", seed), ("b", 1 - seed))
+    ]
+    _, correlations = one(tests, [*scores, cc_shap_row("a", "cot", 0.5)])
+    assert [correlations["d", "post-hoc", f"counterfactual_edits:seed={seed}"]["value"] for seed in (0, 1)] == [
+        100,
+        -100,
+    ]
+    assert correlations["d", "post-hoc", "counterfactual_edits"]["value"] == pytest.approx(0)
+
+
+def test_the_rescaled_average_is_that_of_the_printed_tables():
+    runs = {}
+    for table in ("thesis-5.2", "thesis-C.2"):
+        for row in csv.DictReader((PUBLISHED / f"{table}.csv").open(encoding="utf-8")):
+            if row["model"] != "falcon-7b" or row["metric"].startswith("accuracy"):
+                continue
+            run = runs.setdefault(("falcon-7b", row["dataset"]), Run([], [], []))
+            value = float(row["value"])
+            if row["metric"].startswith("cc_shap"):
+                run.cc_shap.append(cc_shap_row("0", row["setting"], value))
+            else:
+                run.tests.extend(verdict_row(str(i), row["metric"], int(i < value)) for i in range(100))
+    row = found(metric_rows(runs, HOW))["average", "", "rescaled_average"]
+    assert row["value"] == pytest.approx(36.3, abs=0.06)
+    assert row["n"] == 41
+    assert row["ci_low"] < row["value"] < row["ci_high"]
+
+
+def test_a_rescaled_average_with_a_cell_missing_has_none():
+    metrics, _ = one([verdict_row("a", "paraphrasing", None, reason="x")], [cc_shap_row("a", "cot", 0.5)])
+    assert metrics["average", "", "rescaled_average"]["reason"] == "no value for paraphrasing on d"
+
+
+def test_edits_support_or_refute_the_claim():
+    supports, _ = one(edits=[edited_row(str(i), 0.1, 0.4 + i / 100) for i in range(6)])
+    assert supports["d", "post-hoc", "edits:claim"]["value"] == 1
+    assert supports["d", "post-hoc", "edits:answer"]["value"] == pytest.approx(0.1)
+    assert supports["d", "post-hoc", "edits:inserted_explanation"]["value"] == 0.5
+    refutes, _ = one(edits=[edited_row(str(i), 0.4, 0.1) for i in range(6)])
+    assert refutes["d", "post-hoc", "edits:claim"]["value"] == 0
+    few, _ = one(edits=[edited_row("0", 0.1, 0.4)])
+    assert few["d", "post-hoc", "edits:claim"]["value"] is None
+    assert few["d", "post-hoc", "edits:claim"]["reason"].startswith("undecided")
+
+
+def test_a_data_set_asked_in_two_ways_is_refused():
+    rows = [verdict_row("a", "paraphrasing", 1), verdict_row("a", "paraphrasing", 1, setting="open")]
+    with pytest.raises(UserError, match="m on d: items were asked as choice and as open"):
+        one(rows)
+
+
+def test_order_of_rows_changes_nothing():
+    rows = [verdict_row(str(i), "paraphrasing", i % 3 > 0, seed) for i in range(9) for seed in (0, 1)]
+    first, _ = one(rows)
+    again, _ = one(list(reversed(rows)))
+    assert first == again
+
+
+def test_rows_go_from_files_to_files(tmp_path):
+    rng = np.random.default_rng(0)
+    items = [str(i) for i in range(12)]
+    tests = [
+        {**dict.fromkeys(CONSISTENCY.schema.names), **verdict_row(i, t, int(rng.random() < 0.5))}
+        for i in items
+        for t in TESTS
+    ]
+    scores = [cc_shap_row(i, kind, float(rng.random())) for i in items for kind in ("post-hoc", "cot")]
+    parquet.write(tmp_path / "t.parquet", parquet.to_table(tests, CONSISTENCY), CONSISTENCY)
+    parquet.write(tmp_path / "c.parquet", parquet.to_table(scores, CC_SHAP), CC_SHAP)
+    read = Run(
+        parquet.read(tmp_path / "t.parquet", CONSISTENCY).to_pylist(),
+        parquet.read(tmp_path / "c.parquet", CC_SHAP).to_pylist(),
+    )
+    for rows in (metric_rows({("m", "comve"): read}, HOW), correlation_rows({("m", "comve"): read}, HOW)):
+        parquet.write(tmp_path / "m.parquet", parquet.to_table(rows, METRICS), METRICS)
+    names = {row["metric"] for row in parquet.read(tmp_path / "m.parquet", METRICS).to_pylist()}
+    assert names == {f"{test}{ending}" for test in TESTS for ending in ("", ":sd", ":seed=0")}

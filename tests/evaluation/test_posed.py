@@ -1,0 +1,169 @@
+"""What a data set asks a decoder, and the rows that come of it."""
+
+from dataclasses import replace
+
+import pytest
+from PIL import Image
+
+import tiny_decoders
+from scripted_decoders import scripted
+from waltz.core import parquet
+from waltz.core.errors import UserError
+from waltz.core.model_schema import EVALUATION
+from waltz.core.schema import BENCHMARK
+from waltz.evaluation import posed as module
+from waltz.evaluation.decoders import Saying
+from waltz.evaluation.families import check, family_of
+from waltz.evaluation.image_items import balanced_orders, published_orders
+from waltz.evaluation.posed import Posed, left_out, posed, posed_rows, voice_of
+from waltz.evaluation.prompts import equations
+from waltz.evaluation.replies import Examinee
+from waltz.models.decoders.decoder import Turn
+from waltz.models.registry import ModelSpec
+from waltz.sources.layouts import QUESTIONS, TEXTS
+
+WHICH = {"scored": "valid", "sample": None, "seed": 3}
+PHRASES = {"caption_phrases": [], "foil_phrases": [], "kept": True}
+
+
+def pair(place, image=None, valid=True):
+    return {"item_id": f"i{place}", "image": image or f"m{place}", "caption": f"{place} dogs", "foil": "no dog"} | {
+        **PHRASES,
+        **dict.fromkeys(("instrument", "piece", "source"), "d"),
+        "valid": valid,
+    }
+
+
+def text(place, gold, choices=("yes", "no", "maybe"), rejected=None):
+    return {"source": "s", "source_id": str(place), "task": "esnli", "premise": f"P{place}.", "hypothesis": "So."} | {
+        "choices": list(choices),
+        "gold": gold,
+        "explanations": [],
+        "reconstructed": False,
+        "rejected": rejected,
+    }
+
+
+def question(place, answer="dog", rejected=None):
+    return {"source": "s", "source_id": str(place), "image": f"m{place % 2}", "question": "What is it?"} | {
+        "answer": answer,
+        "answers": [],
+        "choices": [],
+        "rejected": rejected,
+    }
+
+
+def written(tmp_path, rows, layout):
+    path = tmp_path / "rows.parquet"
+    parquet.write(path, parquet.to_table(rows, layout), layout)
+    return path
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_orders_are_those_of_all_valid_items_whatever_is_sampled(tmp_path, profile):
+    file = written(tmp_path, [pair(place, valid=place != 2) for place in range(20)], BENCHMARK)
+    few = posed(file, "d", {"form": "pairs"}, profile, **{**WHICH, "sample": 6})
+    ids = [f"i{place}" for place in range(20) if place != 2]
+    assert few.orders == (balanced_orders(ids, 3) if profile == "equations" else published_orders(ids))
+    assert len(few) == 6
+    firsts = [few.orders[item["item_id"]] for item in few.items]
+    assert profile == "published" or sum(firsts) == 3
+    assert len(posed(file, "d", {"form": "pairs"}, profile, **{**WHICH, "scored": "all"})) == 20
+
+
+def test_what_cannot_be_asked_is_counted_by_reason(tmp_path):
+    rows = [question(0), question(1, answer=None), question(2, rejected="no image")]
+    asked = posed(written(tmp_path, rows, QUESTIONS), "d", {"form": "open", "size": 5}, "equations", **WHICH)
+    assert [item["item_id"] for item in asked.items] == ["d:0"]
+    assert asked.left_out == {"the answer is withheld": 1, "no image": 1}
+    rows = [text(0, 0), text(1, 3), text(2, 2), text(3, None, rejected="no label")]
+    choice = posed(written(tmp_path, rows, TEXTS), "e", {"form": "choice", "size": 9}, "published", **WHICH)
+    assert {one.item_id for one in choice.questions} == {"s:0", "s:2"}
+    assert left_out([asked, choice, Posed("e", "other", "choice")]) == {
+        "equations": asked.left_out,
+        "published": {"no label": 1, "its answer is none of A, B, C": 1},
+    }
+
+
+def test_a_file_of_another_form_is_refused(tmp_path):
+    file = written(tmp_path, [question(0)], QUESTIONS)
+    with pytest.raises(UserError, match="benchmark: column 'item_id' is missing"):
+        posed(file, "d", {"form": "pairs"}, "equations", **WHICH)
+
+
+@pytest.mark.parametrize("thought", [0, 5])
+def test_rows_stand_setting_by_setting_whatever_is_asked_together(monkeypatch, thought):
+    decoder = scripted(lambda prompt: {"A": float(len(prompt) % 7)}, says=lambda prompt, seed: " so")
+    # two items share an image and stand apart in the file
+    items = tuple(pair(place, image=f"m{place % 4}") for place in range(6))
+    orders = {f"i{place}": place % 2 == 0 for place in range(6)}
+    opened, rows, done = [], {}, []
+
+    def load(name):
+        opened.append(name)
+        return Image.new("RGB", (2, 2))
+
+    for images in (1, 32):
+        monkeypatch.setattr(module, "IMAGES", images)
+        opened.clear()
+        done.clear()
+        examinee = Examinee(decoder, load, done=done.append)
+        asked = Posed("d", "equations", "pairs", items=items, orders=orders)
+        rows[images] = posed_rows(examinee, asked, equations(decoder.rendered), Saying(0, thought=thought))
+        assert sorted(opened) == ["m0", "m1", "m2", "m3"]
+    assert rows[1] == rows[32]
+    by_setting = {}
+    for row in rows[1]:
+        by_setting.setdefault(row["setting"], []).append((row["item_id"], row["role"]))
+    assert [row["setting"] for row in rows[1]] == [setting for setting, of in by_setting.items() for _ in of]
+    assert by_setting["single"] == [(item["item_id"], role) for item in items for role in ("caption", "foil")]
+    # "no dog" beside one image is asked about once, whatever the item; what the likelihood needs is one prompt each
+    repeated = 2 * (3 if not thought else 5)
+    assert sum(done) == asked.prompts(thought) - repeated
+    assert parquet.to_table(rows[1], EVALUATION).num_rows == len(rows[1])
+
+
+def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
+    decoder = scripted(lambda prompt: {"B": 1.0}, says=lambda prompt, seed: "a dog")
+    voice, examinee = equations(decoder.rendered), Examinee(decoder, lambda name: Image.new("RGB", (2, 2)))
+    asked = posed(
+        written(tmp_path, [question(place) for place in range(3)], QUESTIONS),
+        *("d", {"form": "open", "size": None}, "equations"),
+        **WHICH,
+    )
+    rows = posed_rows(examinee, asked, voice, Saying(0))
+    assert [(row["item_id"], row["correct"]) for row in rows] == [("d:0", True), ("d:1", True), ("d:2", True)]
+    asked = posed(
+        written(tmp_path, [text(0, 0), text(1, 1)], TEXTS), "e", {"form": "choice", "size": 2}, "equations", **WHICH
+    )
+    rows += posed_rows(examinee, asked, voice, Saying(0, thought=3))
+    assert [row["correct"] for row in rows[3:]] == [False, True] * 2
+    assert asked.prompts(3) == 2 * 3
+    assert parquet.to_table(rows, EVALUATION).num_rows == 7
+
+
+def test_a_language_model_without_chat_template_is_given_turns_below_each_other(tmp_path):
+    decoder = tiny_decoders.causal()
+    voice = voice_of(decoder, "equations")
+    assert voice.template([Turn("user", "so?"), Turn("assistant", "(")]) == "so?\n("
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("affirms: so\n")
+    decoder = replace(decoder, spec=replace(decoder.spec, prompts=str(mine), family="gpt2"))
+    assert voice_of(decoder, "equations").wording.affirms == "so"
+    assert (voice_of(decoder, "published").family, voice_of(decoder, "published").wording.affirms) == ("gpt2", "Yes")
+
+
+def test_a_model_that_published_cannot_speak_to_is_refused_before_it_is_loaded(tmp_path):
+    missing = ModelSpec("m", kind="vision")
+    with pytest.raises(UserError, match=r"models\.m\.family: is missing; .* bakllava, llava-mistral, llava-vicuna"):
+        check(missing, ["equations", "published"])
+    check(missing, ["equations"])
+    with pytest.raises(UserError, match="'gpt2' is none that sees"):
+        family_of(ModelSpec("m", kind="vision", family="gpt2"))
+    with pytest.raises(UserError, match="'bakllava' is none that reads text alone"):
+        family_of(ModelSpec("m", kind="text", family="bakllava"))
+    assert family_of(ModelSpec("m", kind="vision", family="mplug-owl3")) == "mplug-owl3"
+    odd = tmp_path / "odd.yaml"
+    odd.write_text("affirm: 'yes'\n")
+    with pytest.raises(UserError, match="key 'affirm' is unknown"):
+        check(ModelSpec("m", kind="text", prompts=str(odd)), ["equations"])

@@ -1,0 +1,48 @@
+"""A small export with images, and one without."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmark_rows import NAUGHTY, draw_images, facts, item, part, probe, unvoted
+from waltz.export.folder import write_dataset
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory) -> Path:
+    """A folder of three images, one of them broken."""
+    return draw_images(tmp_path_factory.mktemp("images") / "all")
+
+
+@pytest.fixture(scope="session")
+def rows():
+    """Items of every kind: voted, not voted, with odd texts, with a broken image, with another suffix than its file."""
+    return [
+        item(item_id="a"),
+        unvoted(item_id="b", image="grey.jpg", caption=NAUGHTY, foil="no " + NAUGHTY),
+        item(item_id="c", image="broken.png", valid=False, votes_caption=0, votes_other=3, caption_span=None),
+        item(item_id="d", image="grey.png"),
+    ]
+
+
+@pytest.fixture(scope="session")
+def parts(images, rows):
+    """A part with images, CV-Probes with images, and a part without."""
+    return [
+        part(rows, images=str(images)),
+        part(
+            [probe(), probe(item_id="q", match=False, verb_span={"start": 0, "end": 1})],
+            "cv-probes",
+            "cv-probes",
+            str(images),
+        ),
+        part(rows, "relations", kept_out="their licences are <i>not</i> known"),
+    ]
+
+
+@pytest.fixture(scope="session")
+def dataset(tmp_path_factory, parts) -> Path:
+    """The data set folder of these parts; look, but do not touch."""
+    folder = tmp_path_factory.mktemp("dataset") / "small"
+    write_dataset(folder, parts, facts())
+    return folder

@@ -1,0 +1,167 @@
+"""The card: a header that the hub reads, provenance, funnel, known faults; no text can break it."""
+
+import json
+
+import pytest
+import yaml
+from huggingface_hub import DatasetCard
+
+from benchmark_rows import NAUGHTY, facts, item, part, released_item, unvoted, write_release
+from waltz.export.card import _safe
+from waltz.export.facts import RawFile, Source, source_facts
+from waltz.export.faults import common_faults, faults_of
+from waltz.export.folder import write_dataset
+from waltz.export.licences import Terms
+from waltz.export.parts import write_part
+from waltz.export.valse_layout import file_name
+from waltz.sources.valse import PIECES, read_release
+
+
+def read(folder):
+    header, text = (folder / "README.md").read_text().removeprefix("---\n").split("\n---\n", 1)
+    return yaml.safe_load(header), text
+
+
+def written(rows, folder, **more):
+    return faults_of(write_part(part(rows, **more), folder))
+
+
+def test_the_header_is_what_the_hub_asks_for(dataset):
+    header, _ = read(dataset)
+    assert header["license"] == ["mit", "unknown"]
+    assert header["language"] == ["en"]
+    assert header["size_categories"] == ["n<1K"]
+    assert header["annotations_creators"] == ["other"]
+    assert header["configs"][0] == {
+        "config_name": "existence",
+        "data_files": [{"split": "test", "path": "existence/test-*.parquet"}],
+    }
+
+
+def test_the_hub_library_reads_the_header(dataset):
+    data = DatasetCard.load(dataset / "README.md").data
+    assert [config["config_name"] for config in data.configs] == ["existence", "cv-probes", "relations"]
+    assert data.pretty_name == "small"
+
+
+def test_a_licence_that_the_hub_does_not_know_is_named(tmp_path):
+    own = Source("own", "pairs", False, Terms("Open: <all>", None, None, None), ())
+    write_dataset(tmp_path / "x", [part([item()])], facts(sources={"own": own}))
+    header, _ = read(tmp_path / "x")
+    assert (header["license"], header["license_name"]) == ("other", "Open: <all>")
+
+
+def test_items_are_counted_by_their_votes(dataset):
+    _, text = read(dataset)
+    assert "| `existence` | 4 | 2 | 1 | 1 | embedded |" in text
+    assert "| `relations` | 4 | 2 | 1 | 1 | names only |" in text
+    assert "- `own`: their licences are &lt;i&gt;not&lt;/i&gt; known." in text
+
+
+def test_no_markup_of_the_data_reaches_the_page(dataset):
+    _, text = read(dataset)
+    assert "<script" not in text.split("```json")[0] + text.split("```")[-1]
+    assert r"A paper \| &lt;b&gt;1999&lt;/b&gt;" in text
+
+
+def test_a_naughty_example_stays_inside_its_block(tmp_path):
+    naughty = "```\n</code> # head | " + NAUGHTY
+    write_dataset(tmp_path / "x", [part([item(caption=naughty, foil=naughty)])], facts())
+    _, text = read(tmp_path / "x")
+    fences = [line for line in text.splitlines() if line.lstrip().startswith("```")]
+    assert fences == ["```json", "```"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a | b", r"a \| b"),
+        ("[x](y)", r"\[x\](y)"),
+        ("two\nlines\x00", "two lines\N{REPLACEMENT CHARACTER}"),
+        ("`dataset_idx` is", "`dataset_idx` is"),
+        ("`<b>`", r"\`&lt;b&gt;\`"),
+        ("a_b*c", r"a\_b\*c"),
+    ],
+)
+def test_texts_are_shown_as_they_are(text, shown):
+    assert _safe(text) == shown
+
+
+def test_provenance_funnel_and_settings_stand_on_it(tmp_path):
+    own = Source(
+        "own", "visual7w", True, Terms("MIT", "CC-BY-4.0", "Cite me", None), (RawFile("f", "f.json", "ab" * 32),)
+    )
+    funnel = [
+        {"instrument": "existence", "step": "candidates", "count": 1234, "lost": []},
+        {"instrument": "existence", "step": "valid", "count": 5, "lost": [{"reason": "a|b", "count": 1229}]},
+    ]
+    given = facts(sources={"own": own}, funnel=funnel, models={"filters: nli": "some-model"}, seed=77)
+    write_dataset(tmp_path / "x", [part([item(voter="oracle")])], given)
+    header, text = read(tmp_path / "x")
+    assert header["annotations_creators"] == ["machine-generated"]
+    assert f"| `own` | `f` | f.json | `{'ab' * 32}` |" in text
+    assert "| `own` | visual7w, drawn by waltz | MIT | CC-BY-4.0 | Cite me |" in text
+    assert "| `existence` | 1,234 | 5 |" in text
+    assert r"| `existence` | valid | a\|b | 1,229 |" in text
+    assert "Seed 77. Models: filters: nli: some-model." in text
+    assert "| `existence` | source: own; filters: contradiction |" in text
+    assert "- Cite me" in text
+
+
+def test_checksums_are_those_of_the_files_and_paths_stay_private(tmp_path):
+    (tmp_path / "mine.csv").write_bytes(b"abc")
+    entry = {"format": "pairs", "files": {"mine": {"path": "/elsewhere/mine.csv"}}}
+    found = source_facts("own", entry, {"mine": str(tmp_path / "mine.csv")})
+    assert found.files == (
+        RawFile("mine", "mine.csv", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+    )
+
+
+def test_faults_are_counted(tmp_path, images):
+    rows = [
+        item(item_id="1"),
+        item(item_id="2"),
+        item(item_id="3", foil="There are dogs.", image="grey.jpg"),
+        unvoted(item_id="4", caption="There  are cats.", image="broken.png"),
+        item(item_id="5", valid=False, caption="No.", image="grey.jpg"),
+    ]
+    assert written(rows, tmp_path, images=str(images)) == [
+        "Caption and foil are the same text in 1 of 5 items, 1 of them valid.",
+        "Image, caption and foil are those of an item before in 1 of 5 items.",
+        "Nobody voted on 1 of 5 items, so that nothing is known of their validity.",
+        "Not valid: 1 of 5 items. They are kept, so that you can choose.",
+        "A text has a double blank, a line break or another control character in 1 of 5 items.",
+        "In more than one item, at most in 2: 2 images of 3.",
+        "Null, for they could not be opened: 1 image (broken.png is no image of a known format).",
+    ]
+
+
+def test_ids_that_stand_in_several_parts_are_counted():
+    parts = [part([item(item_id="1"), item(item_id="2")]), part([item("relations", item_id="1")], "relations")]
+    assert common_faults(parts, facts())[-1] == "In more than one part: 1 id. Name an item by its part and its id."
+
+
+def test_the_known_faults_of_the_release_are_named(tmp_path):
+    path = write_release(tmp_path / "r.json", {"1": released_item()})
+    found = part(read_release(path, "relations", 2), "relations", "valse-release", kept_out="no images")
+    write_dataset(tmp_path / "x", [found], facts())
+    header, text = read(tmp_path / "x")
+    assert header["annotations_creators"] == ["crowdsourced"]
+    assert "Every item has three votes." in text
+
+
+def test_what_is_known_of_the_release_is_true(shared_data):
+    items = {name: json.loads((shared_data / "valse" / file_name(name)).read_text()) for name in PIECES}
+    assert {sum(record["mturk"].values()) for records in items.values() for record in records.values()} == {3}
+    assert items["plurality"]["plurals:coco2017:215792"]["classes_foil"] is False
+    elsewhere = {
+        name: sum(record["classes_foil"].lower() not in record["foil"].lower() for record in items[name].values())
+        for name in ("action-replacement", "actant-swap")
+    }
+    assert elsewhere == {"action-replacement": 22, "actant-swap": 4}
+    standard = items["coreference-standard"].values()
+    assert {record["original_split"] for record in standard} == {"train"}
+    assert sum(record["image_file"].startswith("COCO_val2014") for record in standard) == 283
+    assert sum("’" in record["caption"] for record in standard) == 2
+    actions = [record for name in ("action-replacement", "actant-swap") for record in items[name].values()]
+    assert sum(record["mturk"]["caption"] >= 2 for record in actions) == 1597

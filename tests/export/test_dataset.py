@@ -1,0 +1,166 @@
+"""The data set folder: Parquet as the `datasets` library writes it, images as they are, the same bytes each time."""
+
+import json
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmark_rows import NAUGHTY, facts, item, part, probe
+from waltz.core.errors import UserError
+from waltz.core.schema import BENCHMARK, CONDITIONS
+from waltz.export.columns import IMAGE, ITEMS, LEFT_OUT, PROBES
+from waltz.export.folder import write_dataset, write_valse
+from waltz.export.parts import write_part
+
+ONE = "test-00000-of-00001.parquet"
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_every_column_goes_out_and_is_explained():
+    assert {*BENCHMARK.schema.names, "image_file"} == {*ITEMS, *LEFT_OUT}
+    assert {*CONDITIONS.schema.names, "image_file"} == set(PROBES)
+
+
+def test_every_cell_goes_out_as_it_is(dataset, rows):
+    exported = pq.read_table(dataset / "relations" / ONE).to_pylist()
+    given = [{**row, "image_file": row["image"]} for row in rows]
+    assert exported == [{name: row[name] for name in ITEMS if name != "image"} for row in given]
+    assert [row["valid"] for row in exported] == [True, None, False, True]
+    assert exported[1]["caption"] == NAUGHTY
+
+
+def test_images_are_embedded_byte_for_byte_and_null_where_broken(dataset, images):
+    red, grey = (images / "red.png").read_bytes(), (images / "below/grey.jpg").read_bytes()
+    exported = pq.read_table(dataset / "existence" / ONE)
+    assert exported.schema.field("image").type == IMAGE
+    assert exported.column("image").to_pylist() == [
+        {"bytes": red, "path": "red.png"},
+        {"bytes": grey, "path": "grey.jpg"},
+        None,
+        {"bytes": grey, "path": "grey.jpg"},
+    ]
+    assert exported.column("image_file").to_pylist() == ["red.png", "grey.jpg", "broken.png", "grey.png"]
+
+
+def test_images_stay_at_home_where_they_are_kept_out(dataset):
+    exported = pq.read_table(dataset / "relations" / ONE)
+    assert "image" not in exported.schema.names
+    assert exported.column("image_file").to_pylist() == ["red.png", "grey.jpg", "broken.png", "grey.png"]
+
+
+def test_the_parquet_metadata_names_the_features(dataset):
+    schema = pq.read_schema(dataset / "existence" / ONE)
+    features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+    assert list(features) == schema.names
+    assert features["image"] == {"_type": "Image"}
+    assert features["caption"] == {"dtype": "string", "_type": "Value"}
+    assert features["votes_caption"] == {"dtype": "int32", "_type": "Value"}
+    assert features["nli_neutral"] == {"dtype": "float64", "_type": "Value"}
+    assert features["valid"] == {"dtype": "bool", "_type": "Value"}
+    span = {"dtype": "int32", "_type": "Value"}
+    assert features["caption_span"] == {"start": span, "end": span}
+    phrases = {"feature": {"dtype": "string", "_type": "Value"}, "length": -1, "_type": "Sequence"}
+    assert features["caption_phrases"] == phrases
+
+
+def test_the_same_input_gives_the_same_bytes(dataset, parts, tmp_path):
+    write_dataset(tmp_path / "again", parts, facts())
+    assert contents(tmp_path / "again") == contents(dataset)
+
+
+def test_a_part_is_cut_where_its_images_fill_a_file(images, tmp_path):
+    rows = [item(item_id=str(place), image="red.png") for place in range(7)]
+    size = (images / "red.png").stat().st_size
+    written = write_part(part(rows, images=str(images)), tmp_path, shard_bytes=3 * size)
+    assert [file.path for file in written.files] == [
+        f"existence/test-0000{place}-of-00003.parquet" for place in range(3)
+    ]
+    ids = [pq.read_table(tmp_path / file.path).column("item_id").to_pylist() for file in written.files]
+    assert ids == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+
+
+def test_an_image_larger_than_a_file_has_one_of_its_own(images, tmp_path):
+    rows = [item(item_id=str(place)) for place in range(2)]
+    assert len(write_part(part(rows, images=str(images)), tmp_path, shard_bytes=1).files) == 2
+
+
+def test_more_rows_than_a_row_group_keep_their_order(images, tmp_path):
+    rows = [item(item_id=str(place), image=("red.png", "grey.jpg")[place % 2]) for place in range(230)]
+    (file,) = write_part(part(rows, images=str(images)), tmp_path).files
+    exported = pq.read_table(tmp_path / file.path)
+    assert exported.column("item_id").to_pylist() == [str(place) for place in range(230)]
+    assert [image["path"] for image in exported.column("image").to_pylist()] == ["red.png", "grey.jpg"] * 115
+
+
+def test_images_in_an_archive_are_embedded_the_same(images, rows, tmp_path):
+    archive = shutil.make_archive(str(tmp_path / "images"), "zip", images)
+    packed = write_part(part(rows, images=archive), tmp_path / "packed")
+    plain = write_part(part(rows, images=str(images)), tmp_path / "plain")
+    assert packed.files == plain.files
+    assert [fault.image for fault in packed.faults] == ["broken.png"]
+
+
+def test_other_items_make_another_version(parts, tmp_path):
+    versions = []
+    for name, row in (("one", item()), ("two", item(caption="There are cats."))):
+        write_dataset(tmp_path / name, [part([row])], facts())
+        versions.append(json.loads((tmp_path / name / "croissant.json").read_text())["version"])
+    assert versions[0] != versions[1]
+
+
+def test_the_funnel_lies_beside(tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "given.parquet")
+    write_dataset(tmp_path / "out", [part([item()])], facts(), str(tmp_path / "given.parquet"))
+    assert (tmp_path / "out/funnel.parquet").read_bytes() == (tmp_path / "given.parquet").read_bytes()
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds files already"):
+        write_dataset(tmp_path, [part([item()])], facts())
+    with pytest.raises(UserError, match="holds files already"):
+        write_valse(tmp_path, [part([item()])], {}, "")
+
+
+def test_nothing_to_export_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="builds no benchmark"):
+        write_dataset(tmp_path / "a", [], facts())
+    with pytest.raises(UserError, match="'existence' has no items"):
+        write_dataset(tmp_path / "b", [part([])], facts())
+
+
+def test_valse_files_have_the_names_of_the_release_and_leave_probes_out(tmp_path):
+    given = [part([item("plurality")], "plurality"), part([probe()], "cv-probes", "cv-probes")]
+    counts = write_valse(tmp_path, given, {"own": {"7": {"caption": "A dog runs."}}}, "")
+    assert counts == {"plurals.json": 1}
+    assert list(json.loads((tmp_path / "plurals.json").read_text())) == ["plurality:1"]
+
+
+def test_two_parts_for_one_file_are_refused(tmp_path):
+    own = {**item(), "release": "{}"}
+    given = [part([item("foil-it")], "foil-it"), part([own], "foil-it", "pairs")]
+    with pytest.raises(UserError, match=r"two data sets would be written to foil-it\.json"):
+        write_valse(tmp_path, given, {}, "")
+
+
+def test_the_datasets_library_reads_it(dataset, images, rows, tmp_path, monkeypatch):
+    pytest.importorskip("datasets", reason="the datasets library is not here: pip install datasets")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    import datasets
+
+    cache = str(tmp_path / "cache")
+    assert datasets.get_dataset_config_names(str(dataset)) == ["existence", "cv-probes", "relations"]
+    read = datasets.load_dataset(str(dataset), "existence", split="test", cache_dir=cache)
+    assert isinstance(read.features["image"], datasets.Image)
+    assert read[0]["image"].getpixel((0, 0)) == (255, 0, 0)
+    assert read[2]["image"] is None
+    assert [row["valid"] for row in read] == [True, None, False, True]
+    assert read[1]["caption"] == NAUGHTY
+    assert read[0]["foil_phrases"] == ["no"]
+    names = datasets.load_dataset(str(dataset), "relations", split="test", cache_dir=cache)
+    assert names.column_names == [name for name in ITEMS if name != "image"]

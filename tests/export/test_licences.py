@@ -1,0 +1,71 @@
+"""What licences let travel along."""
+
+import pytest
+
+from waltz.core.errors import UserError
+from waltz.core.study import RAW_MATERIAL
+from waltz.export import licences
+from waltz.export.licences import hub_name, licence_of, terms
+
+DRAWN = {"drawn": "coco/val2017"}
+
+
+def source(form="pairs", images=None, **more):
+    return {"format": form, "files": {"all": {"path": "x"}}, **({"images": images} if images else {}), **more}
+
+
+@pytest.mark.parametrize("spelling", ["CC BY 4.0", "cc-by-4.0", "CC-BY 4.0", " cc_by 4.0 "])
+def test_a_licence_is_known_by_any_spelling(spelling):
+    assert licence_of(spelling).name == "CC-BY-4.0"
+
+
+@pytest.mark.parametrize("spelling", ["CC BY 5.0", "CC BY 4.0, some images NonCommercial", "free for all", ""])
+def test_what_is_not_listed_is_not_known(spelling):
+    assert licence_of(spelling) is None
+    assert hub_name(spelling) == "other"
+
+
+def test_a_licence_that_nobody_states_is_unknown_on_the_hub():
+    assert hub_name(None) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (source(images={"path": "i"}, licence="MIT"), None),
+        (source(images={"path": "i"}), "no licence is stated"),
+        (source(images={"path": "i"}, licence="mine"), "'mine' is not among the known ones"),
+        (source(images={"path": "i"}, licence="CC BY-NC 4.0"), "CC-BY-NC-4.0 allows it for some uses only"),
+        (source(licence="MIT"), "the study names no images"),
+        (source("coco-captions", {"path": "i"}, licence="CC BY 4.0"), "every photograph has a licence of its own"),
+        (source("coco-captions", {"path": "i", "licence": "CC BY 2.0"}), None),
+        (source("pairs", {"path": "i", "licence": "mine"}, licence="MIT"), "'mine' is not among the known ones"),
+        (source("valse-release", {"path": "i"}, licence="MIT"), "the release holds no images"),
+        (source("coco-captions", DRAWN), None),
+    ],
+)
+def test_images_travel_where_their_licence_is_known_and_allows_it(given, why):
+    found = terms(given)
+    assert (found.kept_out is None) if why is None else (why in found.kept_out)
+
+
+def test_drawn_scenes_have_the_licences_and_the_citation_of_their_makers():
+    found = terms({"format": "coco-captions", "files": {"val": {"drawn": "x"}}, "images": DRAWN})
+    assert (found.texts, found.images) == ("MIT", "CC-BY-4.0")
+    assert "Twemoji" in found.citation
+
+
+def test_every_format_that_a_benchmark_is_made_of_says_whose_its_images_are():
+    for form in {*RAW_MATERIAL.values(), "valse-release", "pairs", "imsitu"}:
+        terms(source(form, {"path": "i"}))
+
+
+def test_a_format_that_nothing_is_said_of_is_named():
+    with pytest.raises(UserError, match="says nothing of holograms"):
+        terms(source("holograms", {"path": "i"}))
+
+
+def test_no_licence_that_asks_who_you_are_lets_images_travel():
+    assert not [
+        known.name for known in licences._known().values() if known.embed and ("NC" in known.name or "ND" in known.name)
+    ]

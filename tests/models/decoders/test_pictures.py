@@ -1,0 +1,96 @@
+"""Each picture is processed and looked at once, and numbers are those of a decoder that remembers nothing."""
+
+import copy
+import gc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import tiny_decoders
+from waltz.models.decoders import vision
+from waltz.models.decoders.outcomes import scores
+from waltz.models.decoders.pictures import IMAGES, Known, Once
+
+TEXTS = ("USER: <image> is it a dog ?", "USER: <image> a dog sits on the table", "USER: <image> is it a dog ?")
+
+
+def drawn(shade, size=(30, 24)):
+    return Image.linear_gradient("L").resize(size).convert("RGB").point(lambda value: (value + shade) % 256)
+
+
+class Counted:
+    """An image processor that counts its calls."""
+
+    size = 3
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, images, **settings):
+        self.calls += 1
+        return {"pixels": [image.getpixel((0, 0)) for image in images], **settings}
+
+
+@pytest.mark.parametrize("family", ["llava", "llava_next", "smolvlm", "idefics2", "qwen2_vl"])
+def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypatch):
+    decoder = getattr(tiny_decoders, family)()
+    texts = [text.replace("<image>", decoder.placeholder) for text in TEXTS]
+    prompts, pictures = [], []
+    for shade in (0, 90):
+        picture = decoder.image(drawn(shade))
+        prompts += [decoder.prompt(text) for text in texts]
+        pictures += [picture] * len(texts)
+    targets = [(5, 6)] * len(prompts)
+    with torch.inference_mode():
+        found = scores(decoder, prompts, pictures, targets)
+        again = scores(decoder, prompts, pictures, targets)
+        said = decoder.generate(prompts, pictures, 4, None, [0] * len(prompts))
+        monkeypatch.setattr(vision, "whole", lambda picture, pixels: False)
+        processor = copy.copy(decoder.processor)
+        processor.image_processor = decoder.processor.image_processor.own
+        plain = replace(decoder, processor=processor, known=Known())
+        fresh = [plain.image(drawn(shade)) for shade in (0, 0, 0, 90, 90, 90)]
+        expected = scores(plain, prompts, fresh, targets)
+        assert plain.generate(prompts, fresh, 4, None, [0] * len(prompts)) == said
+    assert not np.array_equal(found[0], found[3])
+    for ours, repeated, theirs in zip(found, again, expected, strict=True):
+        assert ours.tobytes() == repeated.tobytes() == theirs.tobytes()
+
+
+def test_a_picture_is_looked_at_once_and_forgotten_with_its_last_holder(monkeypatch):
+    decoder = tiny_decoders.llava()
+    looks = []
+    look = vision.Vision._look
+    monkeypatch.setattr(vision.Vision, "_look", lambda self, *given: (looks.append(1), look(self, *given))[1])
+    picture = decoder.image(drawn(0))
+    prompts = [decoder.prompt(text) for text in TEXTS]
+    scores(decoder, prompts, [picture] * 3, [(5,)] * 3)
+    assert len(looks) == 1
+    assert len(decoder.known.seen) == len(decoder.known.laid) == 1
+    with torch.inference_mode():
+        masked = decoder.look(picture, torch.zeros_like(picture.pixels)[None])
+        assert not torch.equal(masked, decoder.look(picture, picture.pixels[None]))
+    assert len(looks) == 2
+    del picture
+    gc.collect()
+    assert len(decoder.known.seen) == len(decoder.known.laid) == 0
+
+
+def test_once_processes_an_image_once_for_each_setting_and_forgets_the_oldest():
+    once = Once(Counted())
+    assert once.size == 3
+    first = once([drawn(0)], crop=True)
+    first.pop("pixels")
+    assert once([drawn(0)], crop=True)["pixels"] == [drawn(0).getpixel((0, 0))]
+    assert once.own.calls == 1
+    once([drawn(0)], crop=False)
+    once([drawn(1)], crop=True)
+    assert once.own.calls == 3
+    for shade in range(2, IMAGES + 2):
+        once([drawn(shade)], crop=True)
+    once([drawn(0)], crop=True)
+    assert once.own.calls == IMAGES + 4
+    assert len(once.kept) == IMAGES

@@ -1,0 +1,51 @@
+"""Numbers for the tables' tests, at the places where declarations look for them."""
+
+from pathlib import Path
+
+from waltz.core.measure import Measure
+from waltz.reporting.declaration import AVERAGE, DERIVED, ENCODER
+from waltz.reporting.declarations import TABLES
+from waltz.reporting.joining import EVERY_METRIC, RANDOM, Study, places
+from waltz.reporting.making import printed_cells
+from waltz.reporting.numbers import Number, words
+
+PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
+
+
+def printed_of(table):
+    """The printed cells of a declared table."""
+    declaration = TABLES[table]
+    return printed_cells(declaration, [PUBLISHED / f"{number}.csv" for number in declaration.published])
+
+
+def study_of(declaration, printed, compared=True, **more):
+    """A study that runs all printed models, and those named."""
+    kind = declaration.kinds[0] if declaration.kinds else ENCODER
+    names = dict.fromkeys(ours_of(declaration, key[1]) for key in printed if key[1] not in ("", RANDOM))
+    return Study({**dict.fromkeys(names, kind), **more}, compared, 0.95, {})
+
+
+def ours_of(declaration, model):
+    """The model of ours that a printed name means first."""
+    return declaration.aliases.get(model, (model,))[0]
+
+
+def as_printed(declaration, printed, changed=lambda key, value: value):
+    """Our numbers, each the printed one; those of averages are left to the tables."""
+    numbers = {}
+    for key, cell in printed.items():
+        metric, model, dataset, setting = key
+        if metric == EVERY_METRIC or model == RANDOM or not cell.value:
+            continue
+        place = next(places(declaration, (metric, dataset, setting), ours_of(declaration, model)))
+        if dataset == AVERAGE and place[0] != DERIVED:
+            continue
+        try:
+            numbers[place] = Number(Measure(changed(key, float(cell.value)), 100))
+        except ValueError:
+            numbers[place] = words(cell.value)
+        if cell.value == "nan":
+            numbers[place] = Number(
+                Measure(None, 100, reason="the test is constant: all 100 verdicts are 1"), text="nan"
+            )
+    return numbers

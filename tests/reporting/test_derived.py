@@ -1,0 +1,113 @@
+"""Numbers of tables that are made from others, by hand."""
+
+import pytest
+
+from printed_numbers import printed_of
+from waltz.consistency.rescaling import SETTINGS
+from waltz.core.measure import Measure
+from waltz.reporting.declaration import ENCODER, LANGUAGE, VISION
+from waltz.reporting.declarations import TABLES
+from waltz.reporting.derived import TEXT_TASKS, derived
+from waltz.reporting.joining import Study
+from waltz.reporting.numbers import Number, words
+
+INSTRUMENTS = list(dict.fromkeys(key[2] for key in printed_of("thesis-A.2") if key[2] != "overall"))
+
+
+def made(table, numbers, profile="published", compared=True, models=(), built=()):
+    declaration = TABLES[table]
+    printed = printed_of(table) if declaration.published else {}
+    return derived(declaration, numbers, printed, profile, Study(dict(models), compared, 0.95, dict(built)))
+
+
+def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
+    numbers = {
+        ("validation", metric, "", name, ""): Number(Measure(float(value), 10))
+        for name in INSTRUMENTS
+        for metric, value in (("instances", 10), ("valid", 8), ("unanimous", 4))
+    }
+    for profile, share in (("published", 50), ("equations", 40)):
+        found = made("thesis-A.2", numbers, profile)
+        assert found["validation", "instances", "", "overall", ""].measure.value == 110
+        assert found["validation", "valid_percent", "", "overall", ""].measure.value == pytest.approx(80)
+        assert found["validation", "unanimous_percent", "", "overall", ""].measure.value == pytest.approx(share)
+    numbers.pop(("validation", "valid", "", "foil-it", ""))
+    missing = made("thesis-A.2", numbers)["validation", "valid", "", "overall", ""]
+    assert "does not hold all instruments" in missing.measure.reason
+
+
+def test_pieces_sum_their_instruments_and_tell_their_filters():
+    numbers = {
+        ("validation", "valid", "", name, ""): Number(Measure(100.0, 120)) for name in ("relations", "actant-swap")
+    }
+    built = {"relations": {"format": "coco-captions", "filters": ["grammaticality"]}}
+    found = made("thesis-3.1", numbers, built=built)
+    assert found["derived", "examples", "", "relations", ""].measure.value == 100
+    assert found["derived", "examples", "", "actions", ""].measure.value is None  # half of its instruments
+    texts = {metric: found["derived", metric, "", "relations", ""].text for metric in ("mlm", "gruen", "nli")}
+    assert texts == {"mlm": "yes", "gruen": "yes", "nli": "no"}
+    assert found["derived", "source_dataset", "", "relations", ""].text == "MSCOCO"
+    assert found["derived", "nli", "", "plurality", ""].measure.reason.startswith("the study takes finished items")
+
+
+def test_a_lean_is_that_of_the_average_share():
+    shares = {
+        ("shares", "t_shap:caption", "m", name, "alignment"): Number(Measure(value, 5))
+        for name, value in zip(INSTRUMENTS, [70.0] * 10 + [10.0], strict=True)
+    }
+    assert made("thesis-4.2", shares, models={"m": ENCODER})["derived", "mm_skew", "m", "average", "t_shap_c"].text == (
+        "textual"
+    )
+    shares.popitem()
+    found = made("thesis-4.2", shares, models={"m": ENCODER})["derived", "mm_skew", "m", "average", "t_shap_c"]
+    assert found.measure.reason == "not averaged: 1 of 11 data sets have no T-SHAP"
+
+
+def test_a_rescaled_average_is_compared_only_over_the_printed_data_sets():
+    whole = {("consistency", "rescaled_average", "m", "average", ""): Number(Measure(40.0, 41))}
+    one = Number(Measure(1.0, 9))
+    every = whole | {("consistency", "paraphrasing", "m", name, "cot"): one for name in TEXT_TASKS}
+    some = dict(list(every.items())[:3])
+    models = {"m": LANGUAGE}
+    place = ("derived", "rescaled_average", "m", "", "")
+    reason = "not averaged: 3 of 5 data sets were not run"
+    assert made("thesis-C.1", some, models=models)[place].measure.reason == reason
+    assert made("thesis-C.1", some, models=models, compared=False)[place].measure.value == 40.0
+    assert made("thesis-C.1", every, models=models)[place].measure.value == 40.0
+
+
+def test_printed_rescaled_averages_are_those_that_the_published_notes_give():
+    printed = printed_of("thesis-C.1")
+    values = {key[1]: float(cell.value) for key, cell in printed.items()}
+    assert (values["falcon-7b"], values["gpt2"], values["llama2-7b"]) == (36.3, 48.1, 43.9)
+    assert len(values) == 11
+
+
+def test_verbs_stand_beside_the_printed_ones():
+    ours = {("probes", "verb", "", "cv-probes", verb): words(verb, 3) for verb in ("vote", "zigzag")}
+    found = made("cv-probes-1", ours)
+    assert [place[4] for place in found if place[0] == "derived"] == ["27"]
+    drawn = made("cv-probes-1", ours, compared=False)
+    assert {place[4]: number.text for place, number in drawn.items() if place[0] == "derived"} == {
+        "1": "vote",
+        "2": "zigzag",
+    }
+
+
+def test_spread_and_correlation_are_means_over_models_of_a_kind():
+    numbers = {
+        ("shares", "t_shap:caption", "a", "x", ""): Number(Measure(50.0, 5), sd=10.0),
+        ("shares", "t_shap:caption", "b", "x", ""): Number(Measure(50.0, 5), sd=14.0),
+        ("shares", "t_shap:caption", "c", "x", ""): Number(Measure(50.0, 5), sd=3.0),
+        ("shares", "rho:caption", "a", "x", ""): Number(Measure(0.1, 5)),
+        ("shares", "rho:caption", "b", "x", ""): Number(Measure(None, 5)),
+    }
+    found = made("running-text", numbers, models={"a": ENCODER, "b": ENCODER, "c": VISION})
+    assert found["derived", "t_shap_sd", "encoders", "", ""].measure.value == 12.0
+    assert found["derived", "t_shap_sd", "decoders", "", ""].measure.value == 3.0
+    assert found["derived", "rho_c", "encoders", "", ""].measure.value == pytest.approx(0.1)
+
+
+def test_the_overview_names_all_tests():
+    found = made("thesis-5.1", {})
+    assert {place[3]: place[4] for place in found} == SETTINGS

@@ -1,0 +1,183 @@
+"""Tables in each form: what stands where, escaped, and set by LaTeX where it is installed."""
+
+import html.parser
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from printed_numbers import as_printed, printed_of, study_of
+from waltz.core.measure import Measure
+from waltz.reporting.declaration import ENCODER
+from waltz.reporting.declarations import TABLES
+from waltz.reporting.derived import derived
+from waltz.reporting.grid import grid
+from waltz.reporting.joining import Study, join
+from waltz.reporting.latex import escaped, latex
+from waltz.reporting.layouts import html_page, html_table, markdown, text
+from waltz.reporting.numbers import Number
+from waltz.reporting.reproduction import summary, summary_csv, summary_markdown
+from waltz.reporting.tables import Cell
+
+SNAPSHOT = Path(__file__).with_name("thesis-3.5.md")
+
+
+def cells_of(table, changed=lambda key, value: value):
+    declaration = TABLES[table]
+    printed = printed_of(table) if declaration.published else {}
+    study = study_of(declaration, printed)
+    numbers = derived(declaration, as_printed(declaration, printed, changed), printed, "published", study)
+    return join(declaration, "published", numbers, printed, study)
+
+
+def cell(**more):
+    names = {"table": "t", "profile": "published", "metric": "acc_r", "model": "m", "dataset": "d", "setting": ""}
+    numbers = dict.fromkeys(("value", "n", "ci_low", "ci_high", "published", "difference"))
+    return Cell(**{**names, **numbers, "verdict": "", "reason": "", **more})
+
+
+def test_a_cell_says_value_deviation_interval_n_print_and_verdict():
+    full = cell(
+        value=60.04, n=10, ci_low=50.0, ci_high=70.06, sd=2.0, published=58.0, published_text="58", published_sd=9.0
+    )
+    assert text(full) == "60.0 ± 2.0 [50.0, 70.1] n 10 (58 ± 9)"
+    assert text(full, intervals=False) == "60.0 ± 2.0 (58 ± 9)"
+    assert text(cell(text="nan", published_text="nan", verdict="equal to print")) == "nan (nan) ="
+    assert text(cell(text="nan", n=5)) == "nan n 5"
+    assert text(cell(text="balanced", n=5)) == "balanced"
+    assert text(cell(published_text="58", published=58.0)) == "– (58)"
+    assert text(cell(metric="cc_shap_cot", value=0.128)) == "0.13"
+
+
+def test_the_best_of_several_models_is_bold_and_guesses_are_marked():
+    cells = [cell(model=name, value=value, chance=50.0) for name, value in (("a", 60.0), ("b", 50.0))]
+    told = markdown(TABLES["thesis-3.4"], cells)
+    assert "| **60.0** |" in told
+    assert "| ▽50.0 |" in told
+    set_in = latex(TABLES["thesis-3.4"], cells)
+    assert r"\textbf{60.0}" in set_in
+    assert r"\underline{50.0}" in set_in
+    assert 'class="best"' in html_table(TABLES["thesis-3.4"], cells)
+    assert "**" not in markdown(TABLES["thesis-3.4"], cells[:1]).split("\n\n")[3]
+
+
+def test_every_cell_without_a_value_points_to_its_reason():
+    cells = [cell(reason="no image"), cell(dataset="e", reason="no text"), cell(dataset="f", reason="no image")]
+    told = markdown(TABLES["thesis-3.4"], cells)
+    assert "| –<sup>1</sup> | –<sup>2</sup> | –<sup>1</sup> |" in told
+    assert "1. no image (2 cells)\n2. no text\n" in told
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_cell_has_one_place(table):
+    declaration = TABLES[table]
+    cells = cells_of(table)
+    laid = grid(declaration, cells)
+    shown = [marked.cell for _, row in laid.rows for marked in row if marked is not None]
+    dropped = [one for one in cells if one.model == "random" and one not in shown]
+    assert len(shown) == len(cells) - len(dropped)
+    assert set(shown) == set(cells) - set(dropped)
+    for one in dropped:  # said beside the metric instead
+        assert one.published is not None
+        assert any(f"(chance {one.published:g})" in name for names, _ in laid.rows for name in names)
+
+
+def test_rows_of_a_metric_stand_together_in_the_declared_order():
+    laid = grid(TABLES["thesis-3.4"], cells_of("thesis-3.4"))
+    metrics = [names[0] for names, _ in laid.rows]
+    assert list(dict.fromkeys(metrics)) == ["all metrics", "acc_r", "acc", "min(p_c, p_f)", "AUROC × 100"]
+    assert metrics == sorted(metrics, key=list(dict.fromkeys(metrics)).index)
+
+
+def test_correlations_have_no_best():
+    laid = grid(TABLES["thesis-C.3"], cells_of("thesis-C.3"))
+    assert not any(marked and marked.best for _, row in laid.rows for marked in row)
+
+
+def test_a_lean_stands_beside_its_share():
+    laid = grid(TABLES["thesis-B.1"], cells_of("thesis-B.1"))
+    assert laid.columns[-1] == ("MM skew",)
+    rows = dict(laid.rows)
+    assert rows["T-SHAP_f", "clip"][-1].cell.published_text == "balanced"
+    assert rows["acc_r", "clip"][-1] is None
+
+
+def test_columns_have_as_many_levels_as_declared():
+    laid = grid(TABLES["thesis-4.1"], cells_of("thesis-4.1"))
+    assert laid.columns[:2] == (("qa", "vqa", "accuracy"), ("qa", "vqa", "T-SHAP"))
+    told = html_table(TABLES["thesis-4.1"], cells_of("thesis-4.1"))
+    assert '<th scope="colgroup" colspan="4">qa</th><th scope="colgroup" colspan="15">isa</th>' in told
+
+
+def test_names_are_text_in_every_form():
+    name = "<script>&_|"
+    study = Study({name: ENCODER}, True, 0.95, {})
+    place = ("evaluation", "acc_r", name, "existence", "alignment")
+    numbers = {place: Number(Measure(1.0, 1))}
+    cells = join(TABLES["thesis-3.4"], "published", numbers, printed_of("thesis-3.4"), study)
+    told = html_page(TABLES["thesis-3.4"], cells)
+    assert "<script" not in told
+    assert "&lt;script&gt;&amp;_|" in told
+    assert r"$<$script$>$\&\_|" in latex(TABLES["thesis-3.4"], cells)
+    marked = markdown(TABLES["thesis-3.4"], cells)
+    assert "&lt;script>&_\\|" in marked
+    lines = [line for line in marked.split("\n") if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+
+
+@pytest.mark.parametrize("table", ["thesis-4.1", "thesis-C.25", "thesis-5.1"])
+def test_html_is_well_formed(table):
+    open_tags = []
+
+    class Check(html.parser.HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            if tag != "meta":
+                open_tags.append(tag)
+
+        def handle_endtag(self, tag):
+            assert open_tags.pop() == tag
+
+    Check().feed(html_page(TABLES[table], cells_of(table)))
+    assert open_tags == []
+
+
+def test_a_table_without_models_of_the_study_says_so():
+    for form in (markdown, html_page, latex):
+        assert "no model of this study belongs" in form(TABLES["thesis-5.2"], []).lower()
+
+
+def test_metrics_with_an_index_are_set_so():
+    assert escaped("min(p_c, p_f) T-SHAP_c acc_r a_b") == "min(p$_{c}$, p$_{f}$) T-SHAP$_{c}$ acc$_{r}$ a\\_b"
+
+
+def test_a_table_looks_as_it_did():
+    assert markdown(TABLES["thesis-3.5"], cells_of("thesis-3.5")) == SNAPSHOT.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_sets_every_table(tmp_path):
+    for table in TABLES:
+        (tmp_path / f"{table}.tex").write_text(latex(TABLES[table], cells_of(table)), encoding="utf-8")
+    body = "\\clearpage\n".join(f"\\input{{{table}}}" for table in TABLES)
+    (tmp_path / "all.tex").write_text(
+        "\\documentclass[landscape]{article}\\usepackage[utf8]{inputenc}\\usepackage[margin=1cm]{geometry}"
+        f"\\usepackage{{booktabs,graphicx,amssymb}}\\begin{{document}}\n{body}\n\\end{{document}}\n"
+    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_reproduction_counts_printed_cells_by_table_and_model():
+    cells = [*cells_of("thesis-3.5"), *cells_of("thesis-C.2", lambda key, value: value + 7)]
+    rows = {(row["by"], row["name"]): row for row in summary(cells)}
+    assert rows["all", "all"]["printed"] == 156 + 222
+    assert rows["table", "thesis-C.2"]["differs"] == 220
+    assert rows["table", "thesis-3.5"]["equal_to_print"] + rows["table", "thesis-3.5"]["differs"] == 144
+    assert rows["model", "random"]["no_verdict"] == 14
+    for row in rows.values():
+        assert sum(value for name, value in row.items() if name not in ("by", "name", "printed")) == row["printed"]
+    assert summary_csv(list(rows.values())).startswith("by,name,printed,equal_to_print,compatible,differs")
+    assert "| thesis-C.2 | 222 |" in summary_markdown(list(rows.values()))

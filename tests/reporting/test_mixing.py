@@ -1,0 +1,70 @@
+"""Runs that do not belong in one table are refused by name."""
+
+import json
+
+import pytest
+
+from waltz.core.errors import UserError
+from waltz.reporting.mixing import check_alike, made, read_made, write_made
+
+
+def record(folder, model, dataset, dtype="float32", profiles=("published", "equations"), **more):
+    path = folder / model / f"{dataset}.run.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"model": {"name": model, "dtype": dtype}, "profiles": list(profiles), **more}))
+    return path
+
+
+def test_runs_that_agree_pass_and_survive_their_file(tmp_path):
+    runs = made([record(tmp_path, model, "d", data="1f") for model in ("a", "b")])
+    check_alike(runs, ["published", "equations"])
+    write_made(tmp_path / "runs.json", runs)
+    assert read_made(tmp_path / "runs.json") == runs
+
+
+def test_a_model_in_two_dtypes_is_refused(tmp_path):
+    runs = made([record(tmp_path, "a", "d"), record(tmp_path, "a", "e", dtype="float16")])
+    with pytest.raises(UserError, match=r"a/e.run.json: dtype float16, but .*a/d.run.json: float32"):
+        check_alike(runs, ["published"])
+
+
+def test_two_models_may_have_dtypes_of_their_own(tmp_path):
+    check_alike(made([record(tmp_path, "a", "d"), record(tmp_path, "b", "d", dtype="float16")]), ["published"])
+
+
+def test_a_data_set_in_two_states_is_refused(tmp_path):
+    runs = made([record(tmp_path, "a", "d", data="1f"), record(tmp_path, "b", "d", data="2e")])
+    with pytest.raises(UserError, match=r"b/d.run.json: data digest 2e, but .*a/d.run.json: 1f"):
+        check_alike(runs, ["published"])
+
+
+def test_what_is_not_stated_disagrees_with_nothing(tmp_path):
+    runs = made([record(tmp_path, "a", "d"), record(tmp_path, "b", "d", data="2e"), record(tmp_path, "c", "d")])
+    check_alike(runs, ["published"])
+    with pytest.raises(UserError, match="data digest"):
+        check_alike([*runs, *made([record(tmp_path, "e", "d", data="3d")])], ["published"])
+
+
+def test_a_run_without_the_studys_profile_is_refused(tmp_path):
+    runs = made([record(tmp_path, "a", "d", profiles=["equations"])])
+    with pytest.raises(UserError, match="profiles equations, but the study asks for published"):
+        check_alike(runs, ["published"])
+    check_alike(runs, ["equations"])
+
+
+def test_shards_are_checked_one_by_one(tmp_path):
+    path = record(tmp_path, "a", "d")
+    one = json.loads(path.read_text())
+    settings = {"equations": {}, "tokens": 40}
+    other = {**one, "model": {"name": "a", "dtype": "float16"}, "settings": settings, "profiles": None}
+    path.write_text(json.dumps([one, other]))
+    runs = made([path])
+    assert runs[1].facts["profiles"] == "equations"
+    with pytest.raises(UserError, match="float16"):
+        check_alike(runs, ["equations"])
+
+
+def test_a_broken_record_is_named(tmp_path):
+    (tmp_path / "x.run.json").write_text("{")
+    with pytest.raises(UserError, match=r"x.run.json: no whole run record"):
+        made([tmp_path / "x.run.json"])

@@ -1,0 +1,300 @@
+"""`waltz explain` on tiny decoders that transformers saved, against the released code in plain lines."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+from typer.testing import CliRunner
+
+import published_explanations
+import tiny_decoders
+from waltz.attribution.partition import partition
+from waltz.cli import app
+
+torch.set_num_threads(1)  # tiny batches: threads cost more than they give
+
+QUESTION = "what is this ? a cat"
+TAILS = (": the best answer is : (", ": the best answer is : ( A ) USER : because ?")
+BUDGETS = "60,80"
+"""The first does for nobody, the second for one permutation."""
+TEMPLATE = (
+    "{% for message in messages %}{{ message['role'].upper() }} : {% if message['content'] is string %}"
+    "{{ message['content'] }}{% else %}{% for part in message['content'] %}{% if part['type'] == 'image' %}<image> "
+    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %} {% endfor %}ASSISTANT : "
+)
+"""A chat template for texts and for lists of parts."""
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    published_explanations.interpret(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Folders of a LLaVA, a LLaVA-NeXT and a language model, and an image."""
+    home = tmp_path_factory.mktemp("models")
+    Image.fromarray(np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8)).save(home / "photo.png")
+    for name, made in (("llava", tiny_decoders.llava()), ("next", tiny_decoders.llava_next())):
+        made.network.model.save_pretrained(home / name)
+        made.processor.chat_template = TEMPLATE
+        made.processor.save_pretrained(home / name)
+    words = tiny_decoders.tokenizer()
+    words.chat_template = TEMPLATE
+    tiny_decoders.causal("llama", words, seed=4).network.model.save_pretrained(home / "lm")
+    words.save_pretrained(home / "lm")
+    (home / "question.txt").write_text(f"{QUESTION}\n", encoding="utf-8")
+    return home
+
+
+def waltz(*arguments):
+    return CliRunner().invoke(app, ["explain", *map(str, arguments)])
+
+
+def written(out, *arguments):
+    said = waltz(*arguments, "--json", out)
+    assert said.exit_code == 0, said.output
+    return json.loads(out.read_text(encoding="utf-8"), parse_constant=pytest.fail), said.stdout
+
+
+def ready(begin, profile="published"):
+    prompts = [f"{begin}{QUESTION} {tail}" for tail in TAILS]
+    more = ["--max-evals", BUDGETS, "--mask-id", 86, "--keep-ids", "1,3"] if profile == "published" else []
+    more += ["--permutations", 2] if profile == "equations" else []
+    return prompts, [
+        *("--prompt-answer", prompts[0], "--tail-answer", TAILS[0], "--prompt-explanation", prompts[1]),
+        *("--tail-explanation", TAILS[1], "--profile", profile, "--max-new-tokens", 3, "--greedy-target"),
+        *("--seed", 11, *more),
+    ]
+
+
+READY = ready("")[1]
+
+
+def same(record, sides, tails):
+    ratios_answer, ratios_explanation, value = published_explanations.compared(*(one.phi for one in sides), tails)
+    for name, side in zip(("answer", "explanation"), sides, strict=True):
+        assert record[name]["target_ids"] == side.target
+        np.testing.assert_allclose(record[name]["phi"], side.phi, atol=1e-5)
+        assert len(record[name]["players"]) == len(side.phi)
+        assert record[name]["t_shap"] == pytest.approx(side.t_shap, abs=1e-4)
+    np.testing.assert_allclose(record["ratios_answer"], ratios_answer, atol=1e-2)  # percent
+    np.testing.assert_allclose(record["ratios_explanation"], ratios_explanation, atol=1e-2)
+    assert record["cc_shap"] == pytest.approx(value, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["llava", "next"])
+def test_ready_prompts_beside_an_image_give_what_the_released_code_gives(kind, folders, tmp_path):
+    prompts, options = ready("<image> ")
+    record, _ = written(
+        tmp_path / "x.json", "--model", folders / kind, "--image", folders / "photo.png", *options, "--figure",
+        tmp_path / "x.png",
+    )  # fmt: skip
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folders / kind).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folders / kind)
+    image, sides = Image.open(folders / "photo.png").convert("RGB"), []
+    for prompt, most in zip(prompts, (1, 3), strict=True):
+        p = sides[0].p if sides else None
+        sides.append(
+            published_explanations.of_image(
+                model, processor, image, prompt, most, mask_id=86, keep_ids=(1, 3), seed=11, budgets=(60, 80), p=p
+            )
+        )
+    same(record, sides, [len(processor.tokenizer(tail)["input_ids"]) - 2 for tail in TAILS])
+    assert [record[name]["evaluations"] for name in ("answer", "explanation")] == [
+        2 * len(one.phi) + 1 for one in sides
+    ]
+    assert math.ceil(math.sqrt(len(prompts[1].split()) + 1)) > sides[0].p  # a grid of its own would have more patches
+    assert [player["modality"] for player in record["answer"]["players"][:2]] == ["image", "image"]
+    assert Image.open(tmp_path / "x.png").width > 1000
+
+
+def test_ready_prompts_of_a_language_model_give_what_the_released_code_gives(folders, tmp_path):
+    prompts, options = ready("")
+    record, said = written(tmp_path / "x.json", "--model", folders / "lm", *options)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folders / "lm").eval()
+    words = transformers.AutoTokenizer.from_pretrained(folders / "lm")
+    sides = [
+        published_explanations.of_text(model, words, prompt, most, seed=11)
+        for prompt, most in zip(prompts, (1, 3), strict=True)
+    ]
+    same(record, sides, [len(words(tail, add_special_tokens=False)["input_ids"]) for tail in TAILS])
+    assert record["answer"]["t_shap"] == 1
+    assert "T-SHAP" not in said
+    assert f"CC-SHAP {record['cc_shap']:.3f}" in said
+
+
+def test_prompts_may_lie_in_files(folders, tmp_path):
+    prompts, options = ready("", "equations")
+    for place, prompt in enumerate(prompts):
+        (tmp_path / f"{place}.txt").write_text(prompt + "\n", encoding="utf-8")
+    files = [f"@{tmp_path / str(prompts.index(one))}.txt" if one in prompts else one for one in options]
+    from_files, _ = written(tmp_path / "x.json", "--model", folders / "lm", *files)
+    assert from_files == written(tmp_path / "y.json", "--model", folders / "lm", *options)[0]
+    assert from_files["answer"]["prompt"] == prompts[0]
+
+
+def test_a_question_with_labels(folders, tmp_path):
+    record, said = written(
+        tmp_path / "x.json", "--model", folders / "lm", "--question", f"@{folders / 'question.txt'}", "--labels", "A,B",
+        "--max-new-tokens", 3, "--permutations", 2, "--figure", tmp_path / "x",
+    )  # fmt: skip
+    assert record["profile"] == "equations"
+    assert record["question"] == QUESTION
+    assert record["label"] == record["answer"]["said"] in ("A", "B")
+    assert f"because ? {record['label']}" not in record["answer"]["prompt"]
+    assert record["answer"]["prompt"] == f"USER : {QUESTION} ASSISTANT : The best answer is: ("
+    assert f"The best answer is: ({record['label']})" in record["explanation"]["prompt"]
+    players = [player["text"] for player in record["answer"]["players"]]
+    assert players == ["USER", ":", *QUESTION.split()]
+    assert [player["text"] for player in record["explanation"]["players"]] == players
+    assert len(record["explanation"]["target_ids"]) == 3
+    assert np.shape(record["explanation"]["phi"]) == (len(players), 3)
+    assert record["answer"]["evaluations"] == 2 * (2 * len(players) + 1)
+    assert record["cc_shap_se"] > 0
+    assert f"CC-SHAP {record['cc_shap']:.3f} ± {record['cc_shap_se']:.3f}" in said
+    assert (tmp_path / "x.svg").stat().st_size > 1000 < (tmp_path / "x.png").stat().st_size
+
+
+def test_a_question_in_words_and_a_chain_of_thought(folders, tmp_path):
+    asked = ["--model", folders / "llava", "--image", folders / "photo.png", "--question", QUESTION]
+    asked += ["--max-new-tokens", 3, "--evaluations", 90, "--value", "logit"]
+    record, said = written(tmp_path / "x.json", *asked, "--explanation", "cot")
+    assert record["label"] is None
+    assert 1 <= len(record["answer"]["target_ids"]) <= 10
+    assert "verbalize" in record["explanation"]["prompt"]
+    assert 0 < record["answer"]["t_shap"] < 1
+    assert len(re.findall(r"T-SHAP \d", said)) == 2
+    post_hoc, _ = written(tmp_path / "y.json", *asked)
+    np.testing.assert_allclose(post_hoc["answer"]["phi"], record["answer"]["phi"], atol=1e-5)
+    assert record["answer"]["said"] in post_hoc["explanation"]["prompt"]
+
+
+@pytest.mark.parametrize("more", [("--foil", "a dog"), ()], ids=["with a foil", "alone"])
+def test_texts_of_an_image_in_the_published_prompts(more, folders, tmp_path):
+    record, _ = written(
+        tmp_path / "x.json", "--model", folders / "llava", "--image", folders / "photo.png", "--text", "a cat", *more,
+        "--family", "bakllava", "--max-new-tokens", 2,
+    )  # fmt: skip
+    assert record["profile"] == "published"
+    assert record["label"] in ("A", "B")
+    assert record["question"].startswith("Which caption" if more else "Here is a tentative caption")
+    assert record["answer"]["prompt"].startswith("USER: <image>\nWhich" if more else "USER: <image>\nHere")
+    assert record["answer"]["prompt"].endswith("The best answer is: (")
+    assert len(record["ratios_answer"]) == len(record["ratios_explanation"]) == len(record["answer"]["shared"])
+    tail = len(record["answer"]["players"]) - len(record["answer"]["shared"])
+    assert tail == len(tiny_decoders.tokenizer()(record["answer"]["tail"])["input_ids"]) - 2
+
+
+@pytest.mark.parametrize(("family", "blanks"), [("mistral-chat", True), ("falcon", False)])
+@pytest.mark.parametrize("asked_by", [("--question", QUESTION, "--labels", "A,B"), READY], ids=["question", "ready"])
+def test_tokens_are_joined_by_blanks_where_the_released_code_did(
+    asked_by, family, blanks, folders, tmp_path, monkeypatch
+):
+    asked = []
+
+    def spied(*arguments, **options):
+        asked.append(options)
+        return partition(*arguments, **{**options, "rows": 10})
+
+    monkeypatch.setattr("waltz.consistency.played.partition", spied)
+    record, _ = written(tmp_path / "x.json", "--model", folders / "lm", *asked_by, "--family", family)
+    assert [(options["rows"], options["blanks"]) for options in asked] == [(500, blanks)] * 2
+    assert record["answer"]["estimator"] == "partition"
+    assert len(record["answer"]["players"]) == len(tiny_decoders.tokenizer()(record["answer"]["prompt"])["input_ids"])
+
+
+def test_a_model_that_ignores_its_input_is_reported_as_such(folders, tmp_path):
+    deaf = tiny_decoders.causal("llama")
+    table = deaf.network.model.get_input_embeddings().weight.data
+    table.copy_(table[:1].expand_as(table))
+    deaf.network.model.save_pretrained(tmp_path / "deaf")
+    deaf.tokenizer.save_pretrained(tmp_path / "deaf")
+    _, options = ready("", "equations")
+    record, said = written(tmp_path / "x.json", "--model", tmp_path / "deaf", *options)
+    assert record["cc_shap"] is None
+    assert "no shared player contributes to the answer" in record["cc_shap_reason"]
+    assert "CC-SHAP not defined" in said
+
+
+ERRORS = {
+    "no question": ([], "is a decoder: ask it a --question"),
+    "a text without an image": (["--text", "a cat"], "a language model sees no images, so --text describes none"),
+    "an image": (["--question", "a cat", "--image", "PHOTO"], "a language model sees no images; leave out --image"),
+    "a lone label": (["--question", "a cat", "--labels", "A"], "labels A: give two or more"),
+    "a foil to a question": (["--question", "a", "--foil", "b"], "--foil: does not go with this: a foil belongs to"),
+    "a prompt too few": (READY[:4], "--prompt-explanation is missing: ready prompts come with"),
+    "a question beside prompts": (["--question", "a", *READY], "--question: does not go with this: the prompts are"),
+    "greedy question": (["--question", "a", "--greedy-target"], "--greedy-target: does not go with this: it belongs"),
+    "two budgets": (["--question", "a", "--evaluations", 9, "--permutations", 9], "says the same as --evaluations"),
+    "permutations": ([*READY, "--permutations", 3], "--permutations: does not go with this: profile published"),
+    "a budget of the other": (
+        ["--question", "a", "--max-evals", "9"],
+        "--max-evals: does not go with this: profile equ",
+    ),
+    "no numbers": ([*READY, "--max-evals", "9,x"], "--max-evals 9,x: give whole numbers"),
+    "profile": (["--question", "a", "--profile", "publised"], "did you mean 'published'?"),
+    "no family": (["--question", "a", "--profile", "published"], "name one of llama2-chat"),
+    "family": (["--question", "a", "--family", "llama"], "no published prompts for the model family 'llama'"),
+    "family that sees": (["--question", "a", "--family", "bakllava"], "'bakllava' sees images, unlike this model"),
+    "value": (["--question", "a", "--value", "odds"], "--value odds: there are log-probability"),
+    "estimator": (["--question", "a", "--estimator", "exactly"], "--estimator exactly: there are auto"),
+    "explanation": (["--question", "a", "--explanation", "x"], "--explanation x: there are post-hoc, cot"),
+    "few evaluations": (["--question", "a cat", "--evaluations", 3], "3 do not do for one permutation"),
+    "no tokens": (["--question", "a", "--max-new-tokens", 0], "--max-new-tokens 0"),
+    "seed": (["--question", "a", "--seed", "-1"], "seed -1: give a number"),
+    "no file": (["--question", "@nowhere.txt"], "--question @nowhere.txt: cannot be read"),
+    "no prompt file": (["--question", "a", "--prompts", "nowhere.yaml"], "nowhere.yaml: no such prompt file"),
+    "an image in the prompt": (["--prompt-answer", "<image> a", *READY[2:]], "has an <image>, which a language model"),
+    "unlike prompts": (["--prompt-answer", "a a a", *READY[2:]], "do not end prompts of 4 and 20"),
+    "a short tail": ([*READY[:2], "--tail-answer", "", *READY[4:]], "players stand before the tail"),
+}
+
+
+@pytest.mark.parametrize("given", ERRORS)
+def test_what_makes_no_sense_is_one_line(given, folders):
+    options, expected = ERRORS[given]
+    said = waltz("--model", folders / "lm", *(folders / "photo.png" if one == "PHOTO" else one for one in options))
+    assert said.exit_code == 1, said.output
+    assert said.exception is None or isinstance(said.exception, SystemExit)
+    (line,) = said.stderr.strip().splitlines()
+    assert line.startswith("waltz: ")
+    assert expected in line
+
+
+SEEING = {
+    "no image": (["--question", "a"], "sees images, and none is named"),
+    "no image for prompts": (READY, "sees images, and none is named"),
+    "no placeholder": ([*READY, "--image", "PHOTO"], "has no <image> for the image"),
+    "text and question": (["--question", "a", "--text", "b", "--image", "PHOTO"], "one of them"),
+    "labels of a text": (["--labels", "A,B", "--text", "b", "--image", "PHOTO"], "the labels of --text are those"),
+    "too many players": (
+        ["--text", "a", "--family", "bakllava", "--image", "PHOTO", "--max-evals", "60"],
+        "more than 60: the published code fails here",
+    ),
+}
+
+
+@pytest.mark.parametrize("given", SEEING)
+def test_what_makes_no_sense_beside_an_image_is_one_line(given, folders):
+    options, expected = SEEING[given]
+    said = waltz("--model", folders / "llava", *(folders / "photo.png" if one == "PHOTO" else one for one in options))
+    assert said.exit_code == 1, said.output
+    (line,) = said.stderr.strip().splitlines()
+    assert expected in line
+
+
+def test_an_encoder_is_not_asked(folders, tmp_path):
+    transformers.CLIPConfig().save_pretrained(tmp_path)
+    for more, expected in (
+        (["--question", "a"], "--question: does not go with this: an encoder is asked"),
+        (["--image", folders / "photo.png"], "--text is missing: an encoder scores a text"),
+    ):
+        said = waltz("--model", tmp_path, *more)
+        assert said.exit_code == 1
+        assert expected in said.stderr

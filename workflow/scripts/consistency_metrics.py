@@ -1,0 +1,25 @@
+"""Every number of the self-consistency tests and of CC-SHAP, and the correlations between them."""
+
+from waltz.consistency.summary import Run, correlation_rows, metric_rows
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.model_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
+from waltz.evaluation.metrics import Resampling
+
+params = snakemake.params
+
+with job(snakemake.log[0]):
+    how = Resampling(params.resamples, params.confidence, params.seed)
+    layouts = {"tests": CONSISTENCY, "cc_shap": CC_SHAP, "edited": EDITED}
+    runs = {
+        tuple(run): Run(
+            **{
+                name: parquet.read(snakemake.input[name][number], layout).to_pylist() if snakemake.input[name] else []
+                for name, layout in layouts.items()
+            }
+        )
+        for number, run in enumerate(params.runs)
+    }
+    metrics, correlations = metric_rows(runs, how), correlation_rows(runs, how)
+    parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)
+    parquet.write(snakemake.output.correlations, parquet.to_table(correlations, METRICS), METRICS)

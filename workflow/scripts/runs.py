@@ -1,0 +1,9 @@
+"""Whether the runs behind numbers belong together."""
+
+from waltz.core.job import job
+from waltz.reporting.mixing import check_alike, made, write_made
+
+with job(snakemake.log[0]):
+    runs = made(snakemake.input.records)
+    check_alike(runs, snakemake.params.profiles)
+    write_made(snakemake.output.runs, runs)

@@ -1,0 +1,30 @@
+"""Draw a few attributed items of one encoder, for every data set of a group."""
+
+from pathlib import Path
+
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job
+from waltz.core.model_schema import ATTRIBUTION
+from waltz.models.encoders import load_encoder
+from waltz.models.registry import ModelSpec
+from waltz.reporting.figures import save
+from waltz.reporting.samples import encoder_figure, shown_items
+from waltz.sources.images import load_image, open_images
+
+params = snakemake.params
+folder = Path(snakemake.output.figures)
+
+with job(snakemake.log[0]), lease(0, snakemake.threads) as device:
+    encoder = load_encoder(ModelSpec(**params.model), device)
+    folder.mkdir(parents=True)
+    for file, images in zip(snakemake.input.rows, snakemake.input.images, strict=True):
+        dataset, rows = Path(file).stem, parquet.read(file, ATTRIBUTION).to_pylist()
+        with open_images(images) as source:
+            for profile in params.profiles:
+                of = [row for row in rows if row["profile"] == profile]
+                for number, item_id in enumerate(shown_items(of, params.most, params.seed), 1):
+                    texts = [row for row in of if row["item_id"] == item_id]
+                    title = f"{encoder.spec.name}, {dataset}, {profile}: {item_id}"
+                    figure = encoder_figure(encoder, texts, load_image(source, texts[0]["image"]), title)
+                    save(figure, [folder / f"{dataset}-{profile}-{number}.{form}" for form in ("svg", "png")])

@@ -1,0 +1,18 @@
+"""One declared table: our numbers beside the printed ones."""
+
+from waltz.core.job import job
+from waltz.reporting.declarations import TABLES
+from waltz.reporting.joining import Study
+from waltz.reporting.making import make_table
+from waltz.reporting.mixing import check_alike, read_made
+from waltz.reporting.output import write_table
+
+given, params = snakemake.input, snakemake.params
+
+with job(snakemake.log[0]):
+    declaration = TABLES[params.table]
+    check_alike([run for file in given.runs for run in read_made(file)], params.profiles)
+    files = {kind: given[kind] if isinstance(given[kind], list) else [given[kind]] for kind in params.kinds}
+    study = Study(params.models, params.compared, params.confidence, params.built, tuple(params.datasets))
+    cells = make_table(declaration, files, given.printed, params.profiles, study)
+    write_table(declaration, cells, snakemake.output)

@@ -1,0 +1,162 @@
+"""What the options of `waltz explain` mean for a decoder, and which of them go together."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waltz.core.errors import UserError
+
+if TYPE_CHECKING:
+    from waltz.attribution.ratios import Profile
+    from waltz.consistency.played import Rules
+    from waltz.decoder_explanation import DecoderExplanation
+    from waltz.explained_decoder import Put, Ready
+    from waltz.models.registry import ModelSpec
+
+PROMPTS = ("prompt_answer", "tail_answer", "prompt_explanation", "tail_explanation")
+"""Options of ready prompts, all of which are needed."""
+DECODER = frozenset({"image", "max_new_tokens", "estimator", "evaluations", "permutations", "value"})
+READY = DECODER | {*PROMPTS, "greedy_target", "max_evals", "mask_id", "keep_ids", "family"}
+QUESTION = DECODER | {"question", "labels", "text", "foil", "family", "prompts", "explanation", "max_evals"}
+EQUATIONS = frozenset({"estimator", "evaluations", "permutations", "value"})
+"""Options that only the profile `equations` of a decoder has."""
+PUBLISHED = frozenset({"max_evals", "mask_id", "keep_ids", "family"})
+"""Options that only its profile `published` has."""
+NEW_TOKENS = 40
+"""Most tokens of an explanation where nobody says how many."""
+
+
+def by_options(spec: "ModelSpec", profile: str | None, seed: int, options: Mapping[str, Any]) -> "DecoderExplanation":
+    """Explain a decoder's answer as the options say.
+
+    Args:
+        spec: The decoder.
+        profile: `published`, `equations` or None for what is usual.
+        seed: Seed of what is drawn.
+        options: The other options that were given, by their names with underscores.
+    Raises:
+        UserError: Options do not go together, or the model cannot be asked this.
+    """
+    ready = any(name in options for name in PROMPTS)
+    if spec.kind == "text" and "image" in options:
+        raise UserError(f"{spec.name}: a language model sees no images; leave out --image, or name a model that sees")
+    if ready:
+        allowed(options, READY, "the prompts are ready")
+        needed(options, PROMPTS, "ready prompts come with the texts that end them")
+    else:
+        allowed(options, QUESTION, "it belongs to ready prompts, --prompt-answer and the like")
+    chosen = _profile(profile or ("equations" if not ready and "family" not in options else "published"))
+    other = PUBLISHED if chosen == "equations" else EQUATIONS
+    allowed(options, frozenset(options) - other, f"profile {chosen} has its own way")
+    from waltz.explained_decoder import explain_decoder
+
+    most = options.get("max_new_tokens", NEW_TOKENS)
+    if most < 1:
+        raise UserError(f"--max-new-tokens {most}: an explanation has at least 1")
+    asked = _ready(options) if ready else _put(spec, options)
+    return explain_decoder(spec, asked, _rules(chosen, seed, options), image=options.get("image"), most=most)
+
+
+def _profile(name: str) -> "Profile":
+    for known in ("published", "equations"):
+        if name == known:
+            return known
+    from waltz.models.named import nearest
+
+    raise UserError(f"profile {name!r}{nearest(name, ('published', 'equations'))}; there are published, equations")
+
+
+def _ready(options: Mapping[str, Any]) -> "Ready":
+    from waltz.explained_decoder import Ready
+
+    answer, answer_tail, explanation, explanation_tail = (_text(options[name], name) for name in PROMPTS)
+    return Ready(
+        answer, answer_tail, explanation, explanation_tail, bool(options.get("greedy_target")), options.get("family")
+    )
+
+
+def _put(spec: "ModelSpec", options: Mapping[str, Any]) -> "Put":
+    from waltz.explained_decoder import KINDS, Put, image_question, own_question
+
+    if ("question" in options) == ("text" in options):
+        ways = "a --question" if spec.kind == "text" else "a --question about the image, or its --text with a --foil"
+        raise UserError(f"{spec.name}: is a decoder: ask it {ways}, one of them")
+    if "text" in options:
+        if spec.kind == "text":
+            raise UserError(f"{spec.name}: a language model sees no images, so --text describes none; ask a --question")
+        allowed(options, frozenset(options) - {"labels"}, "the labels of --text are those of its prompt")
+        question = image_question(options["text"], options.get("foil"))
+    else:
+        allowed(options, frozenset(options) - {"foil"}, "a foil belongs to a --text")
+        named = [label.strip() for label in options.get("labels", "").split(",")] if "labels" in options else []
+        question = own_question(_text(options["question"], "question"), named)
+    kind = options.get("explanation", "post-hoc")
+    if kind not in KINDS:
+        raise UserError(f"--explanation {kind}: there are {', '.join(KINDS)}")
+    return Put(question, kind, options.get("family"), options.get("prompts"))
+
+
+def _rules(profile: "Profile", seed: int, options: Mapping[str, Any]) -> "Rules":
+    from waltz.attribution.estimators import BY_MASKS
+    from waltz.consistency.played import Rules
+    from waltz.models.decoders.outcomes import VALUES
+
+    if not 0 <= seed < 2**32:
+        raise UserError(f"seed {seed}: give a number from 0 to {2**32 - 1}")
+    if {"evaluations", "permutations"} <= set(options):
+        raise UserError("--permutations: says the same as --evaluations; leave one of them out")
+    for name, known in (("estimator", ("auto", *BY_MASKS)), ("value", tuple(VALUES))):
+        if name in options and options[name] not in known:
+            raise UserError(f"--{name} {options[name]}: there are {', '.join(known)}")
+    if options.get("permutations", 1) < 1:
+        raise UserError(f"--permutations {options['permutations']}: give at least 1")
+    given: dict[str, Any] = {
+        name: options[name] for name in ("estimator", "evaluations", "permutations", "value") if name in options
+    }
+    if "max_evals" in options:
+        given["budgets"] = _numbers(options["max_evals"], "max-evals")
+    if "mask_id" in options:
+        given["masked_id"] = options["mask_id"]
+    if "keep_ids" in options:
+        given["kept_ids"] = _numbers(options["keep_ids"], "keep-ids")
+    return Rules(profile, seed, **given)
+
+
+def _numbers(text: str, name: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise UserError(f"--{name} {text}: give whole numbers with commas between") from None
+
+
+def _text(given: str, name: str) -> str:
+    """A text, or what a file holds but for its last line break, where the text is @FILE."""
+    if not given.startswith("@"):
+        return given
+    path = Path(given[1:])
+    try:
+        return path.read_text(encoding="utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--{name.replace('_', '-')} {given}: cannot be read as text: {error}") from None
+
+
+def allowed(options: Mapping[str, Any], allowed: frozenset[str] | set[str], why: str) -> None:
+    """Refuse an option that is not among those allowed.
+
+    Raises:
+        UserError: There is one; it says why.
+    """
+    odd = next((name for name in options if name not in allowed), None)
+    if odd is not None:
+        raise UserError(f"--{odd.replace('_', '-')}: does not go with this: {why}; leave it out")
+
+
+def needed(options: Mapping[str, Any], names: Iterable[str], why: str) -> None:
+    """Refuse options among which one is missing.
+
+    Raises:
+        UserError: One is; it says why.
+    """
+    lacking = next((name for name in names if name not in options), None)
+    if lacking is not None:
+        raise UserError(f"--{lacking.replace('_', '-')} is missing: {why}")

@@ -1,0 +1,277 @@
+"""What the tests and CC-SHAP say together, of all models on all data sets: thesis 5.2, C.1 to C.3, with their seeds."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from waltz.consistency.aggregates import correlation, over_seeds
+from waltz.consistency.edited_contributions import Moved, claim
+from waltz.consistency.rescaling import CC_SHAPS, POST_HOC, SETTINGS, rescaled
+from waltz.core.errors import UserError
+from waltz.core.measure import Measure, Resamples, interval, resample
+from waltz.evaluation.metrics import Resampling, Sampled
+
+Row = Mapping[str, Any]
+
+COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
+"""Columns beside CC-SHAP's value that are averaged as `cc_shap_posthoc:kl` and the like."""
+AVERAGE, RESCALED = "average", "rescaled_average"
+DEVIATION = "sd"
+"""Ends a metric (`paraphrasing:sd`): sample standard deviation over seeds. `paraphrasing:seed=3` is one seed's."""
+LEAST_VARIANCE = 1e-18
+"""Below it what was drawn is constant but for rounding."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What stage consistency found for a model on a data set.
+
+    Attributes:
+        tests: Rows of the layout `CONSISTENCY`.
+        cc_shap: Rows of the layout `CC_SHAP`; empty where the study asks for none.
+        edited: Rows of the layout `EDITED`; empty where the study asks for none.
+    """
+
+    tests: Sequence[Row]
+    cc_shap: Sequence[Row] = field(default=())
+    edited: Sequence[Row] = field(default=())
+
+
+Runs = Mapping[tuple[str, str], Run]
+"""By model and data set, in order."""
+Series = Mapping[tuple[str, str], Sequence[Row]]
+"""By metric and setting: rows of item_id, cluster, seed, value, reason."""
+
+
+def metric_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
+    """Every number of every model on every data set, of each seed and over seeds.
+
+    A metric as named in print is the mean over seeds; `:seed=…` is one seed's, `:sd` the deviation over seeds. Tests
+    are percent of the items with a verdict, T-SHAP percent, CC-SHAP -1 to 1, its companions as they are. `edits:…` are
+    what counterfactual edits move; `edits:claim` is 1 where they support the printed claim, 0 where they refute it.
+
+    Args:
+        runs: What was tested.
+        how: Resamples, coverage, seed.
+    Returns:
+        Rows of the layout `METRICS`; data set `average` holds a model's `rescaled_average` over its data sets (C.1).
+    Raises:
+        UserError: A data set was asked in two ways.
+    """
+    found = []
+    parts: dict[tuple[str, str], dict[tuple[str, str], Sampled]] = {}
+    for (model, dataset), run in runs.items():
+        for profile, of in _by_profile(run, f"{model} on {dataset}").items():
+            names = {"model": model, "dataset": dataset, "profile": profile}
+            for (metric, setting), rows in _series(of).items():
+                here = {**names, "setting": setting}
+                whole, told = _over_seeds(rows, dataset, how)
+                found += [{**here, "metric": metric + ending, **vars(measure)} for ending, measure in told]
+                if metric in SETTINGS or metric in CC_SHAPS.values():
+                    parts.setdefault((model, profile), {})[dataset, metric] = whole
+            found += [
+                {**names, "setting": POST_HOC, "metric": metric, **vars(measure)}
+                for metric, measure in _edits(of.edited, dataset, how)
+            ]
+    for (model, profile), cells in parts.items():
+        names = {"model": model, "dataset": AVERAGE, "profile": profile, "setting": "", "metric": RESCALED}
+        found.append({**names, **vars(_rescaled(cells, how))})
+    return found
+
+
+def correlation_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
+    """Point-biserial correlation times 100 of each test with the CC-SHAP of its setting (thesis C.3).
+
+    Args:
+        runs: What was tested.
+        how: Resamples, coverage, seed.
+    Returns:
+        Rows of the layout `METRICS`, of each seed and over seeds as in `metric_rows`; without a value, which print
+        gives as nan, where a test or CC-SHAP is constant.
+    """
+    found = []
+    for (model, dataset), run in runs.items():
+        for profile, of in _by_profile(run, f"{model} on {dataset}").items():
+            series = _series(of)
+            for (metric, setting), tests in series.items():
+                scores = series.get((CC_SHAPS[setting], setting))
+                if metric not in SETTINGS or scores is None:
+                    continue
+                here = {"model": model, "dataset": dataset, "profile": profile, "setting": setting}
+                told = _correlations(tests, scores, dataset, how)
+                found += [{**here, "metric": metric + ending, **vars(measure)} for ending, measure in told]
+    return found
+
+
+def _by_profile(run: Run, place: str) -> dict[str, Run]:
+    """A run cut by profile, in the order of the rows."""
+    asked = sorted({row["setting"] for row in (*run.tests, *run.cc_shap)})
+    if len(asked) > 1:
+        raise UserError(
+            f"consistency of {place}: items were asked as {' and as '.join(asked)}; delete one and run again"
+        )
+    profiles = dict.fromkeys(row["profile"] for row in (*run.tests, *run.cc_shap, *run.edited))
+    return {
+        profile: Run(*([row for row in rows if row["profile"] == profile] for rows in vars(run).values()))
+        for profile in profiles
+    }
+
+
+def _series(run: Run) -> Series:
+    """Numbers by metric and setting of print."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in run.tests:
+        value = None if row["verdict"] is None else 100.0 * row["verdict"]
+        found.setdefault((row["test"], SETTINGS[row["test"]]), []).append(_number(row, value))
+    for row in run.cc_shap:
+        setting, name = row["kind"], CC_SHAPS[row["kind"]]
+        found.setdefault((name, setting), []).append(_number(row, row["value"]))
+        for companion in COMPANIONS:
+            found.setdefault((f"{name}:{companion}", setting), []).append(_number(row, row[companion]))
+        for metric, column in (("t_shap_prediction", "t_shap_answer"), ("t_shap_explanation", "t_shap_explanation")):
+            if row["image"] is not None:
+                value = None if row[column] is None else 100.0 * row[column]
+                found.setdefault((metric, setting), []).append(_number(row, value))
+    return found
+
+
+def _number(row: Row, value: float | None) -> dict[str, Any]:
+    return {
+        "item_id": row["item_id"],
+        "cluster": str(row["item_id"] if row["image"] is None else row["image"]),
+        "seed": row["seed"],
+        "value": None if value is None or not math.isfinite(value) else float(value),
+        "reason": row["error"] or row["reason"],
+    }
+
+
+def _place(row: Row) -> tuple[int, str]:
+    return row["seed"], row["item_id"]
+
+
+def _over_seeds(rows: Sequence[Row], label: str, how: Resampling) -> tuple[Sampled, list[tuple[str, Measure]]]:
+    """A mean over items: over all seeds with its draws; and its numbers by what ends the metric's name."""
+    known = sorted((row for row in rows if row["value"] is not None), key=_place)
+    drawn = _drawn(known, label, how)
+    by_seed = {}
+    for seed in sorted({row["seed"] for row in rows}):
+        of = [row for row in known if row["seed"] == seed]
+        if drawn is None or not of:
+            why = next((f": {row['reason']}" for row in rows if row["seed"] == seed and row["reason"]), "")
+            count = sum(row["seed"] == seed for row in rows)
+            by_seed[seed] = Sampled(Measure(None, 0, reason=f"none of {count} items has one{why}"), np.empty(0))
+            continue
+        values = np.array([row["value"] for row in known])
+        draws = drawn.means(values, np.array([row["seed"] == seed for row in known]))
+        by_seed[seed] = _sampled(float(np.mean([row["value"] for row in of])), len(of), draws, how)
+    return _together(by_seed, len({row["item_id"] for row in known}), how)
+
+
+def _correlations(
+    tests: Sequence[Row], scores: Sequence[Row], label: str, how: Resampling
+) -> list[tuple[str, Measure]]:
+    """Correlation times 100 of one test with CC-SHAP, by what ends the metric's name."""
+    by_item = {(row["item_id"], row["seed"]): row["value"] for row in scores}
+    pairs = [
+        {**row, "score": by_item[row["item_id"], row["seed"]]}
+        for row in sorted(tests, key=_place)
+        if row["value"] is not None and by_item.get((row["item_id"], row["seed"])) is not None
+    ]
+    drawn = _drawn(pairs, label, how)
+    by_seed = {}
+    for seed in sorted({row["seed"] for row in tests}):
+        found = correlation(
+            {
+                row["item_id"]: None if row["value"] is None else int(row["value"] > 0)
+                for row in tests
+                if row["seed"] == seed
+            },
+            {row["item_id"]: row["value"] for row in scores if row["seed"] == seed},
+        )
+        draws = np.empty(0)
+        if found.value is not None and drawn is not None:
+            draws = 100 * _pearson(pairs, drawn, np.array([row["seed"] == seed for row in pairs]))
+        by_seed[seed] = _sampled(None if found.value is None else 100 * found.value, found.n, draws, how, found.reason)
+    return _together(by_seed, len({row["item_id"] for row in pairs}), how)[1]
+
+
+def _pearson(pairs: Sequence[Row], drawn: Resamples, where: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of value and score in each resample, NaN where one of them is constant."""
+    sides = [np.array([row[name] for row in pairs], dtype=np.float64) for name in ("value", "score")]
+    x, y = ((side - side[where].mean()) / (np.ptp(side[where]) or 1.0) for side in sides)
+    mean_x, mean_y = drawn.means(x, where), drawn.means(y, where)
+    covariance = drawn.means(x * y, where) - mean_x * mean_y
+    variances = (drawn.means(x * x, where) - mean_x**2) * (drawn.means(y * y, where) - mean_y**2)
+    defined = variances > LEAST_VARIANCE
+    found: np.ndarray = np.where(defined, covariance / np.sqrt(np.where(defined, variances, 1.0)), np.nan)
+    return found
+
+
+def _drawn(rows: Sequence[Row], label: str, how: Resampling) -> Resamples | None:
+    """The same resamples of clusters for all seeds, so that their draws can be averaged."""
+    if not rows:
+        return None
+    return resample([row["cluster"] for row in rows], resamples=how.resamples, seed=how.seed, label=label)
+
+
+def _sampled(value: float | None, n: int, draws: np.ndarray, how: Resampling, reason: str | None = None) -> Sampled:
+    kept = draws[np.isfinite(draws)]
+    low, high = interval(kept, how.confidence) if kept.size else (None, None)
+    return Sampled(Measure(value, n, low, high, reason), draws)
+
+
+def _together(by_seed: Mapping[int, Sampled], items: int, how: Resampling) -> tuple[Sampled, list[tuple[str, Measure]]]:
+    """The mean over seeds, and by what ends the metric's name: the mean, its deviation, each seed."""
+    spread = over_seeds({seed: sampled.measure.value for seed, sampled in by_seed.items()})
+    each = [(f":seed={seed}", sampled.measure) for seed, sampled in by_seed.items()]
+    if spread.mean.value is None:
+        why = next(sampled.measure.reason for sampled in by_seed.values() if sampled.measure.value is None)
+        reason = why if len(by_seed) == 1 else f"{spread.mean.reason}: {why}"
+        whole = Sampled(Measure(None, items, reason=reason), np.empty(0))
+        return whole, [("", whole.measure), (f":{DEVIATION}", replace(spread.deviation, reason=reason)), *each]
+    draws = np.mean([sampled.draws for sampled in by_seed.values()], axis=0)
+    whole = _sampled(spread.mean.value, items, draws, how)
+    return whole, [("", whole.measure), (f":{DEVIATION}", spread.deviation), *each]
+
+
+def _rescaled(cells: Mapping[tuple[str, str], Sampled], how: Resampling) -> Measure:
+    """Thesis C.1 over all data sets, which are drawn independently."""
+    scores = tuple(CC_SHAPS.values())
+    found = rescaled({key: cell.measure for key, cell in cells.items()}, scores)
+    if found.value is None:
+        return found
+    by_dataset: dict[str, list[np.ndarray]] = {}
+    for (dataset, metric), cell in cells.items():
+        by_dataset.setdefault(dataset, []).append(50 * (cell.draws + 1) if metric in scores else cell.draws)
+    draws = np.mean([np.mean(draws, axis=0) for draws in by_dataset.values()], axis=0)
+    return _sampled(found.value, found.n, draws, how).measure
+
+
+def _edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[str, Measure]]:
+    """What edits move, over items of all seeds, and what that says of the printed claim."""
+    if not rows:
+        return
+    nowhere = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    items = [
+        Moved(row["answer"], row["explanation"], row["inserted_answer"], row["inserted_explanation"], nowhere)
+        for row in rows
+    ]
+    clusters = [str(row["item_id"] if row["image"] is None else row["image"]) for row in rows]
+    found = claim(items, clusters, label, how)
+    yield "edits:answer", found.answer
+    yield "edits:explanation", found.explanation
+    yield "edits:difference", found.difference
+    n = found.difference.n
+    if found.verdict in ("supports", "refutes"):
+        yield "edits:claim", Measure(float(found.verdict == "supports"), n)
+    else:
+        reason = (
+            found.difference.reason or f"undecided: the interval over {n} items allows either, or too few were edited"
+        )
+        yield "edits:claim", Measure(None, n, reason=reason)
+    for column in ("inserted_answer", "inserted_explanation"):
+        shares = [_number(row, row[column]) for row in rows]
+        yield f"edits:{column}", _over_seeds(shares, label, how)[0].measure

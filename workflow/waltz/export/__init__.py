@@ -1,0 +1,1 @@
+"""Stage export: a built benchmark as a Hugging Face data set with Croissant metadata, and in VALSE's own layout."""

@@ -1,0 +1,106 @@
+"""The columns of an exported data set: what they mean, and how the `datasets` library and Croissant type them."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from waltz.core.schema import BENCHMARK, CONDITIONS, SPAN, Layout
+
+IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+"""How the `datasets` library stores an image."""
+
+ITEMS = {
+    "item_id": "Name of the item, unique within its configuration. Ids repeat across configurations.",
+    "instrument": "The test that the item belongs to.",
+    "piece": "The linguistic phenomenon that the instrument tests.",
+    "source": "Where image and caption come from.",
+    "source_id": "Name of the annotation within its source.",
+    "split": "Split of the source, not of this data set.",
+    "image": "The image, as its file is; null where it could not be opened.",
+    "image_file": "File name of the image in its source.",
+    "caption": "A text that is meant to be true of the image.",
+    "foil": "The same text with a phrase exchanged, meant to be false of the image.",
+    "caption_span": "Characters of the caption that differ from the foil, from start to before end.",
+    "foil_span": "Characters of the foil that differ from the caption.",
+    "caption_phrases": "The words exchanged, on the caption's side; balancing counts them.",
+    "foil_phrases": "The words exchanged, on the foil's side.",
+    "direction": "Kind of exchange within the instrument.",
+    "proposal_rank": "Place of the foil among what a language model proposed, from 0; null where none was asked.",
+    "proposal_score": "Score of that model, higher is better.",
+    "grammaticality": "GRUEN grammaticality of the foil.",
+    "caption_grammaticality": "GRUEN grammaticality of the caption, where captions were ranked.",
+    "caption_perplexity": "Perplexity of the caption, where captions were ranked.",
+    "nli_entailment": "Probability that the caption entails the foil, by a natural language inference model.",
+    "nli_neutral": "Probability that it does neither.",
+    "nli_contradiction": "Probability that the caption contradicts the foil.",
+    "voter": "Who voted: people, or the oracle of drawn scenes. Null where nobody did or a release does not say.",
+    "votes_caption": "Votes that the caption describes the image and the foil does not. Null where nobody voted.",
+    "votes_foil": "Votes that the foil describes the image and the caption does not.",
+    "votes_other": "Votes for both, neither or cannot tell.",
+    "valid": "Whether enough votes are for the caption. Null where nobody voted.",
+    "release": "The upstream record as JSON, for items that were not built here.",
+}
+"""Columns of caption-and-foil items, in their order."""
+
+PROBES = {
+    "item_id": "Name of the item.",
+    "form": "original or simplified wording.",
+    "condition": "Which kind of image stands beside which kind of caption.",
+    "verb": "The contextual verb.",
+    "image": ITEMS["image"],
+    "image_file": ITEMS["image_file"],
+    "image_kind": "contextual if the image shows the action of the verb, plain if it does not.",
+    "caption": "The text beside the image.",
+    "caption_kind": "contextual if the caption names the action, plain if it does not.",
+    "verb_span": "Characters of the caption's verb, from start to before end.",
+    "match": "Whether the caption is true of the image: false where it names an action that the image does not show.",
+    "group": "The image with the action that the item goes back to; items of a group are no independent observations.",
+}
+"""Columns of CV-Probes, in their order."""
+
+LEFT_OUT = ("kept", "rejected")
+"""Columns of the benchmark layout that say the same of every item: it was kept, and nothing speaks against it."""
+
+_CROISSANT = {
+    pa.string(): "sc:Text",
+    pa.bool_(): "sc:Boolean",
+    pa.int32(): "sc:Integer",
+    pa.int64(): "sc:Integer",
+    pa.float64(): "sc:Float",
+}
+
+
+def meanings(layout: Layout) -> dict[str, str]:
+    """What the columns of an exported layout mean, in their order: `BENCHMARK` or `CONDITIONS`."""
+    return {BENCHMARK.name: ITEMS, CONDITIONS.name: PROBES}[layout.name]
+
+
+def exported_schema(layout: Layout, embedded: bool) -> pa.Schema:
+    """The Arrow schema of an exported layout, with the metadata by which the `datasets` library knows images.
+
+    Args:
+        layout: `BENCHMARK` or `CONDITIONS`.
+        embedded: Whether the images travel along; `image` is missing otherwise, and `image_file` names them.
+    """
+    kinds = {field.name: field.type for field in layout.schema} | {"image": IMAGE, "image_file": pa.string()}
+    names = [name for name in meanings(layout) if embedded or name != "image"]
+    schema = pa.schema([pa.field(name, kinds[name]) for name in names])
+    features = {field.name: _feature(field.type) for field in schema}
+    info = json.dumps({"info": {"features": features}}, separators=(",", ":"))
+    return schema.with_metadata({"huggingface": info})
+
+
+def croissant_type(kind: pa.DataType) -> str:
+    """Croissant's name of a scalar column's type."""
+    return "sc:ImageObject" if kind == IMAGE else _CROISSANT[kind]
+
+
+def _feature(kind: pa.DataType) -> dict[str, Any]:
+    if kind == IMAGE:
+        return {"_type": "Image"}
+    if kind == SPAN:
+        return {field.name: _feature(field.type) for field in kind}
+    if pa.types.is_list(kind):
+        return {"feature": _feature(kind.value_type), "length": -1, "_type": "Sequence"}
+    return {"dtype": {pa.float64(): "float64"}.get(kind, str(kind)), "_type": "Value"}

@@ -1,0 +1,144 @@
+"""One part of a benchmark, its items and its images, and the Parquet files that it becomes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from waltz.core.atomic import replacing
+from waltz.core.errors import UserError
+from waltz.core.fetch import sha256
+from waltz.core.schema import Layout
+from waltz.export.columns import IMAGE, exported_schema
+from waltz.sources.images import Fault, ImageSource, check_images, image_path, open_images
+
+SHARD_BYTES = 500_000_000
+"""Images of about this size fill a file, as the hub's own tools cut them."""
+GROUP = 100
+"""Rows of a row group where images travel along, so that a viewer reads few of them at once."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One configuration of the data set.
+
+    Attributes:
+        name: Its name, that of an instrument or data set of the study.
+        source: Its source in the study.
+        form: What it is: `instrument` (built here), `cv-probes` (built here), `valse-release` or `pairs`.
+        layout: Layout of its items, `BENCHMARK` or `CONDITIONS`.
+        items: The items.
+        images: Folder or archive of images that travel along; None where only their names do.
+        kept_out: Why the images do not travel along; None where they do.
+    """
+
+    name: str
+    source: str
+    form: str
+    layout: Layout
+    items: pa.Table
+    images: str | None
+    kept_out: str | None
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of the data set.
+
+    Attributes:
+        path: Where it lies in the data set's folder.
+        sha256: Its checksum.
+        size: Its bytes.
+    """
+
+    path: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class WrittenPart:
+    """A part and the files that hold it.
+
+    Attributes:
+        part: The part.
+        files: Its files, in order.
+        faults: Images that could not be opened, so that they are null.
+    """
+
+    part: Part
+    files: tuple[DataFile, ...]
+    faults: tuple[Fault, ...]
+
+
+def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> WrittenPart:
+    """Write a part as Parquet files `<part>/test-00000-of-00001.parquet`.
+
+    Images are embedded as they lie in their source, byte for byte.
+
+    Args:
+        part: The part.
+        folder: The data set's folder.
+        shard_bytes: Bytes of images, roughly, after which a new file begins.
+    Raises:
+        UserError: The part has no items, or its images' folder or archive cannot be read.
+    """
+    if not part.items.num_rows:
+        raise UserError(
+            f"data set {part.name!r} has no items, so there is nothing to export; leave it out of the study"
+        )
+    names = part.items.column("image").to_pylist()
+    with open_images(part.images) if part.images is not None else nullcontext() as source:
+        faults = check_images(source, names) if source else []
+        broken = {fault.image for fault in faults}
+        paths = (
+            {name: image_path(source, name) for name in dict.fromkeys(names) if name not in broken} if source else {}
+        )
+        sizes = {name: source.size(path) for name, path in paths.items()} if source else {}
+        cuts = list(_shards([sizes.get(name, 0) for name in names], shard_bytes))
+        files = []
+        for place, (start, end) in enumerate(cuts):
+            path = f"{part.name}/test-{place:05d}-of-{len(cuts):05d}.parquet"
+            _write(folder / path, part, part.items.slice(start, end - start), source, paths)
+            files.append(data_file(folder, path))
+    return WrittenPart(part, tuple(files), tuple(faults))
+
+
+def data_file(folder: Path, path: str) -> DataFile:
+    """A file that lies in the data set's folder."""
+    return DataFile(path, sha256(folder / path), (folder / path).stat().st_size)
+
+
+def _write(path: Path, part: Part, items: pa.Table, source: ImageSource | None, paths: Mapping[str, str]) -> None:
+    schema = exported_schema(part.layout, source is not None)
+    size = GROUP if source else max(items.num_rows, 1)
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for start in range(0, items.num_rows, size):
+            rows = items.slice(start, size)
+            names = rows.column("image")
+            columns = {name: rows.column(name) for name in rows.schema.names} | {"image_file": names}
+            if source:
+                columns["image"] = _embedded(names.to_pylist(), source, paths)
+            writer.write_table(pa.table([columns[name] for name in schema.names], schema=schema))
+
+
+def _embedded(names: Sequence[str], source: ImageSource, paths: Mapping[str, str]) -> pa.Array:
+    """Images as the `datasets` library stores them; null where one could not be opened."""
+    found = {
+        name: {"bytes": source.read(paths[name]), "path": Path(paths[name]).name} for name in set(names) & set(paths)
+    }
+    return pa.array([found.get(name) for name in names], type=IMAGE)
+
+
+def _shards(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows whose sizes add up to `most` at most, at least one row each."""
+    start, total = 0, 0
+    for row, size in enumerate(sizes):
+        if row > start and total + size > most:
+            yield start, row
+            start, total = row, 0
+        total += size
+    yield start, len(sizes)

@@ -1,0 +1,1 @@
+"""The tables, a module for what they are about."""
