@@ -22,6 +22,7 @@ class ScriptedNetwork:
 
     script: Script
     read_texts: list[str] = field(default_factory=list)
+    reuses: bool = False
 
     def embedded(self, ids):
         return torch.zeros((*ids.shape, 1))
@@ -62,8 +63,10 @@ class Scripted:
         if len(ids) > self.window:
             raise UserError(f"a prompt of {len(ids)} tokens, 1 to {self.window} are read")
         at = ids.index(PLACEHOLDER) if image else None
-        none = ({"start": 0, "end": 0},) * len(ids)
-        return Prompt(text, tuple(ids), tuple(map(chr, ids)), none, tuple(one < BLOCK for one in ids), at)
+        widths = [0 if one == START else len(IMAGE) if one == PLACEHOLDER else 1 for one in ids]
+        ends = [sum(widths[: place + 1]) for place in range(len(ids))]
+        spans = tuple({"start": end - width, "end": end} for end, width in zip(ends, widths, strict=True))
+        return Prompt(text, tuple(ids), tuple(map(chr, ids)), spans, tuple(one < BLOCK for one in ids), at)
 
     def image(self, image):
         return Picture(torch.zeros(1, 3, 1, 1), {}, image)

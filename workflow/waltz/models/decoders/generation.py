@@ -30,7 +30,9 @@ class Answer:
         fills: Places among the ids that the features fill.
         positions: Positions of the prompt and of every token that may follow.
         draws: The source of its draws; None where the likeliest is taken.
+        least: Tokens before which it does not end.
         said: Its tokens so far.
+        end: The token that ended it; empty where none did.
         open: Whether it goes on.
     """
 
@@ -40,7 +42,9 @@ class Answer:
     fills: list[int]
     positions: torch.Tensor
     draws: torch.Generator | None
+    least: int = 0
     said: list[int] = field(default_factory=list)
+    end: tuple[int, ...] = ()
     open: bool = True
 
 
@@ -52,19 +56,35 @@ def generated(
     most: int,
     sampling: Sampling | None,
     seeds: Sequence[int],
+    *,
+    least: int = 0,
+    ended: bool = False,
 ) -> list[tuple[int, ...]]:
-    """What a decoder says after each prompt; see `decoder.Decoder.generate`."""
+    """What a decoder says after each prompt; see `decoder.Decoder.generate`.
+
+    Args:
+        decoder: The model.
+        prompts: Prompts.
+        images: The prepared image of each, or None.
+        most: Most tokens.
+        sampling: How tokens are drawn; None takes the likeliest.
+        seeds: Seed of each prompt's draws.
+        least: Tokens before which no answer ends: until then the end is as if it had no probability.
+        ended: Whether the end token stays where one was said.
+    """
     answers = [
-        _begun(decoder, prompt, picture, most, seed if sampling else None)
+        _begun(decoder, prompt, picture, most, seed if sampling else None, least)
         for prompt, picture, seed in zip(prompts, images, seeds, strict=True)
     ]
     order = sorted(range(len(answers)), key=lambda place: (len(answers[place].ids), answers[place].ids, place))
     for batch in _batches([answers[place] for place in order], decoder, most):
         _answer(decoder, batch, most, sampling)
-    return [tuple(answer.said) for answer in answers]
+    return [(*answer.said, *(answer.end if ended else ())) for answer in answers]
 
 
-def _begun(decoder: Decoder, prompt: Prompt, picture: Picture | None, most: int, seed: int | None) -> Answer:
+def _begun(
+    decoder: Decoder, prompt: Prompt, picture: Picture | None, most: int, seed: int | None, least: int
+) -> Answer:
     layout = decoder.layout(prompt, picture)
     at = prompt.image_at if prompt.image_at is not None and layout.block else len(prompt.ids)
     ids = [*prompt.ids[:at], *layout.block, *prompt.ids[at + 1 :]]
@@ -72,7 +92,7 @@ def _begun(decoder: Decoder, prompt: Prompt, picture: Picture | None, most: int,
     draws = None if seed is None else torch.Generator().manual_seed(seed)
     room = max(0, min(most, decoder.window - len(ids)))
     fills = [at + place for place in layout.features]
-    return Answer(prompt, ids, seen, fills, layout.followed(room), draws, open=room > 0)
+    return Answer(prompt, ids, seen, fills, layout.followed(room), draws, least, open=room > 0)
 
 
 def _batches(answers: list[Answer], decoder: Decoder, most: int) -> Iterator[list[Answer]]:
@@ -119,27 +139,35 @@ def _say(decoder: Decoder, answer: Answer, logits: torch.Tensor, sampling: Sampl
     if answer.draws is not None:
         uniform = torch.rand(logits.shape[-1], generator=answer.draws, dtype=torch.float64)
         noise = -torch.log(-torch.log(uniform.clamp_min(torch.finfo(torch.float64).tiny)))
-    token, sure = chosen(logits, sampling, noise)
+    token, sure = chosen(_allowed(decoder, answer, logits), sampling, noise)
     if not sure:
-        token, _ = chosen(_read_alone(decoder, answer)[0], sampling, noise)
+        token, _ = chosen(_allowed(decoder, answer, _read_alone(decoder, answer)[0]), sampling, noise)
     if token in decoder.ends:
-        answer.open = False
+        answer.open, answer.end = False, (token,)
         return
     answer.said.append(token)
     answer.open = len(answer.ids) + len(answer.said) < answer.positions.shape[-1]
+
+
+def _allowed(decoder: Decoder, answer: Answer, logits: torch.Tensor) -> torch.Tensor:
+    """Logits, those of the end tokens negative infinity while an answer must go on."""
+    if len(answer.said) >= answer.least or not decoder.ends:
+        return logits
+    return logits.index_fill(0, torch.tensor(sorted(decoder.ends), device=logits.device), -torch.inf)
 
 
 def chosen(logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor | None) -> tuple[int, bool]:
     """The next token: the likeliest, or one drawn by adding Gumbel noise to the logits.
 
     Args:
-        logits: Of shape (vocabulary,).
+        logits: Of shape (vocabulary,); negative infinity for tokens that cannot be said.
         sampling: Which tokens can be drawn; None takes the likeliest.
         noise: Standard Gumbel noise, float64 of shape (vocabulary,), for a draw.
     Returns:
         The token, and whether rounding of the logits could not have led to another one.
     """
-    rounding = ROUNDING * torch.finfo(logits.dtype).eps * float(logits.abs().max())
+    highest = logits.masked_fill(logits.isneginf(), 0).abs().max()
+    rounding = ROUNDING * torch.finfo(logits.dtype).eps * float(highest)
     scores = logits.double().cpu()
     sure = True
     if sampling is not None and noise is not None:

@@ -65,7 +65,7 @@ class Language:
 
     def label_id(self, prompt: Prompt, label: str) -> int:
         """The first token of a label after a prompt; see `decoder.Decoder`."""
-        return prompts.label_id(self.prompt, prompt, label, self.spec)
+        return prompts.label_id(self.prompt, prompt, label, self.spec, self.tokenizer.unk_token_id)
 
     def generate(
         self,

@@ -85,20 +85,29 @@ def tokenized(tokenizer: Any, text: str, placeholder: str, window: int, spec: Mo
 
 
 def special(tokenizer: Any) -> frozenset[int]:
-    """Ids that the tokenizer knows as special: start, end, turn markers, placeholders."""
+    """Ids that the tokenizer knows as special: start, end, turn markers, placeholders; a word that it lacks is none."""
     marked = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
-    return frozenset(marked | set(tokenizer.all_special_ids))
+    ends = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
+    return frozenset((marked | set(tokenizer.all_special_ids)) - ({tokenizer.unk_token_id} - ends))
 
 
-def label_id(tokenize: Callable[[str], Prompt], prompt: Prompt, label: str, spec: ModelSpec) -> int:
+def label_id(
+    tokenize: Callable[[str], Prompt], prompt: Prompt, label: str, spec: ModelSpec, unknown: int | None
+) -> int:
     """The first token of a label after a prompt, found by tokenising both together.
 
+    Args:
+        tokenize: The decoder's `prompt`.
+        prompt: The prompt.
+        label: The label, with the blank before it.
+        spec: The model, for errors.
+        unknown: Id of a word that the tokenizer lacks.
     Raises:
-        UserError: The label begins within the prompt's last token, or with a special token, or is empty.
+        UserError: The label begins within the prompt's last token, with a special or unknown token, or is empty.
     """
     both = tokenize(prompt.text + label)
     place = len(prompt.ids)
-    if both.ids[:place] != prompt.ids or len(both.ids) == place or both.special[place]:
+    if both.ids[:place] != prompt.ids or len(both.ids) == place or both.special[place] or both.ids[place] == unknown:
         raise UserError(
             f"models.{spec.name}: after {prompt.text[-20:]!r}, the label {label!r} does not begin with a token of its"
             " own; end the prompt elsewhere"

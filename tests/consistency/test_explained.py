@@ -1,0 +1,269 @@
+"""Answers and explanations by one function: beside the released code in plain lines, and of models made by hand."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import published_explanations
+import scripted_decoders
+import tiny_decoders
+from waltz.consistency.explained import explained, tail_length
+from waltz.consistency.played import Part, Rules
+from waltz.consistency.targets import target_ids
+from waltz.core.errors import UserError
+
+torch.set_num_threads(1)  # tiny batches: threads cost more than they give
+
+QUESTION = "what is this ? a cat or a dog ?"
+TAIL = ": the best answer is : ("
+WHY = ": the best answer is : ( A ) USER : because ? ASSISTANT : this is because"
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    published_explanations.interpret(monkeypatch)
+
+
+def photo():
+    return Image.fromarray(np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8))
+
+
+def pair(decoder, picture, profile, lengths=(1, 4), tails=(TAIL, WHY), question=QUESTION):
+    begin = f"{decoder.placeholder} {question} " if picture is not None else f"{question} "
+    prompts = [decoder.prompt(begin + tail) for tail in tails]
+    said = [target_ids(decoder, prompt, picture, most, profile) for prompt, most in zip(prompts, lengths, strict=True)]
+    return tuple(Part(one.text, tail, ids) for one, tail, ids in zip(prompts, tails, said, strict=True))
+
+
+def same(found, sides, tails):
+    ratios_answer, ratios_explanation, value = published_explanations.compared(*(one.phi for one in sides), tails)
+    for ours, theirs in zip((found.answer, found.explanation), sides, strict=True):
+        assert ours.part.targets == tuple(theirs.target)
+        np.testing.assert_allclose(ours.contributions.estimate.phi, theirs.phi, atol=1e-5)
+        assert np.abs(theirs.phi).max() > 0.05  # not all nothing
+        assert ours.t_shap.value == pytest.approx(theirs.t_shap, abs=1e-4)
+    np.testing.assert_allclose(found.cc_shap.ratios_answer, ratios_answer, atol=1e-3)  # percent
+    np.testing.assert_allclose(found.cc_shap.ratios_explanation, ratios_explanation, atol=1e-3)
+    assert found.cc_shap.value == pytest.approx(value, abs=1e-4)
+
+
+@pytest.mark.parametrize(("seed", "budgets"), [(0, (60, 150)), (1, (200, 700))])
+def test_published_explanations_beside_an_image_are_those_of_the_released_code(seed, budgets):
+    decoder = tiny_decoders.llava(seed)
+    picture = decoder.image(photo())
+    parts = pair(decoder, picture, "published")
+    mask, keep = decoder.prompt("_").ids[-1], (1, decoder.image_id, parts[0].targets[0])
+    found = explained(
+        decoder, picture, [parts], Rules("published", seed=7, masked_id=mask, kept_ids=keep, budgets=budgets)
+    )[0]
+    sides: list = []
+    for part, most in zip(parts, (1, 4), strict=True):
+        once_more = published_explanations.of_image(
+            decoder.network.model,
+            decoder.processor,
+            photo(),
+            part.text,
+            most,
+            mask_id=mask,
+            keep_ids=keep,
+            seed=7,
+            budgets=budgets,
+            p=sides[0].p if sides else None,  # the explanation has its answer's grid
+        )
+        sides.append(once_more)
+    assert math.ceil(math.sqrt(len(found.explanation.played.tokens))) > sides[0].p  # of its own it would have more
+    same(found, sides, [len(decoder.prompt(tail).ids) - 2 for tail in (TAIL, WHY)])
+    counts = [len(one.phi) for one in sides]
+    for side, players in zip((found.answer, found.explanation), counts, strict=True):
+        budget = next(one for one in budgets if one >= 2 * players + 1)
+        assert side.contributions.estimate.asked == budget // (2 * players + 1) * (2 * players + 1)
+
+
+@pytest.mark.parametrize(("kind", "start"), [("gpt2", False), ("mistral", True)])
+def test_published_explanations_of_language_models_are_those_of_the_released_code(kind, start):
+    words = tiny_decoders.tokenizer(start)
+    decoder = tiny_decoders.causal(kind, words, seed=2)
+    parts = pair(decoder, None, "published")
+    found = explained(decoder, None, [parts], Rules("published", seed=7))[0]
+    sides = [
+        published_explanations.of_text(decoder.network.model, words, part.text, most, seed=7)
+        for part, most in zip(parts, (1, 4), strict=True)
+    ]
+    same(found, sides, [len(words(tail, add_special_tokens=False)["input_ids"]) for tail in (TAIL, WHY)])
+    assert found.explanation.contributions.estimate.asked == 500
+    assert found.answer.played.tokens[0] == ("" if start else "what ")
+    assert found.answer.t_shap.value == 1
+
+
+def test_the_defaults_of_the_released_code():
+    decoder = tiny_decoders.llava()
+    picture = decoder.image(photo())
+    parts = pair(decoder, picture, "published")
+    found = explained(decoder, picture, [parts], Rules("published"))[0]
+    players = found.answer.played.players
+    kept = {players.prompt.tokens[place] for place in np.flatnonzero(players.kept[players.text])}
+    assert kept == {"<s>", "<image>"}
+    assert decoder.processor.tokenizer.convert_ids_to_tokens(players.masked_id) == "_"
+    assert found.answer.contributions.estimate.asked == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
+    with pytest.raises(UserError, match=r"need \d+ evaluations for one permutation, more than 30, 40"):
+        explained(decoder, picture, [parts], Rules("published", budgets=(30, 40)))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_targets_are_what_generate_says(seed):
+    decoder = tiny_decoders.llava(seed)
+    picture, model = decoder.image(photo()), decoder.network.model
+    prompt = decoder.prompt(f"<image> {QUESTION} {TAIL}")
+    given = decoder.processor(text=prompt.text, images=photo(), return_tensors="pt")
+
+    def by_generate():
+        whole = model.generate(**given, max_new_tokens=6, min_new_tokens=1, do_sample=False)
+        return tuple(whole[0, given["input_ids"].shape[1] :].tolist())
+
+    free = by_generate()
+    assert target_ids(decoder, prompt, picture, 6, "published") == free
+    for end in free[:4]:
+        model.generation_config.eos_token_id = end
+        ending = dataclasses.replace(decoder, ends=frozenset([end]))
+        expected = by_generate()
+        assert target_ids(ending, prompt, picture, 6, "published") == expected
+        if end == free[0]:
+            assert expected[0] != end  # it may not end at once
+            with pytest.raises(UserError, match="says nothing after"):
+                target_ids(ending, prompt, picture, 6, "equations")
+        else:
+            assert expected[-1] == end  # and the end is explained as well
+            assert target_ids(ending, prompt, picture, 6, "equations") == expected[:-1]
+
+
+def test_special_tokens_at_the_ends_are_cut_off_for_language_models():
+    words = tiny_decoders.tokenizer()
+    decoder = tiny_decoders.causal("llama", words, seed=3)
+    prompt = decoder.prompt(QUESTION)
+    free = target_ids(decoder, prompt, None, 5, "published")
+    names = words.convert_ids_to_tokens(free)
+    assert len(set(free)) > 2
+    words.unk_token = names[0]
+    assert target_ids(decoder, prompt, None, 5, "published") == free[1:]
+    words.eos_token = names[-1]
+    assert target_ids(decoder, prompt, None, 5, "published") == free[1:-1]
+    with pytest.raises(UserError, match="nothing to explain"):
+        target_ids(decoder, prompt, None, 1, "published")
+
+
+def test_the_tail_is_counted_by_the_rule_of_the_family():
+    decoder = tiny_decoders.llava()
+    assert tail_length(decoder, TAIL, "less-two") == 6  # seven words, a start token
+    assert tail_length(decoder, TAIL, "bare") == 7
+    assert tail_length(decoder, TAIL, "two") == 2
+    assert tail_length(decoder, "", "less-two") == 0
+    with pytest.raises(UserError, match="has 0 tokens by the published rule"):
+        tail_length(decoder, "(", "less-two")
+
+
+def test_equations_lets_shared_tokens_play():
+    decoder = tiny_decoders.llava()
+    picture = decoder.image(photo())
+    parts = pair(decoder, picture, "equations")
+    found = explained(decoder, picture, [parts], Rules("equations", permutations=2, seed=1))[0]
+    words = tuple(QUESTION.replace("or", "<unk>").split())
+    for side in (found.answer, found.explanation):
+        assert side.played.tokens == words
+        assert len(side.contributions.estimate.phi) == len(words) + side.played.players.grid**2
+        np.testing.assert_array_equal(side.contributions.shared, np.arange(len(side.contributions.estimate.phi)))
+    assert found.answer.played.players.grid == 4  # of 10 tokens, the unknown "or" among them
+    assert found.cc_shap.standard_error > 0
+    assert 0 < found.explanation.t_shap.value < 1
+    given = explained(decoder, picture, [parts], Rules("equations", permutations=1), grid=2)[0]
+    assert given.explanation.played.players.patches == 4
+
+
+def test_several_pairs_have_the_values_that_they_have_alone():
+    decoder = tiny_decoders.llava()
+    picture = decoder.image(photo())
+    pairs = [pair(decoder, picture, "equations", tails=(TAIL, tail)) for tail in (WHY, "because this is")]
+    rules = Rules("equations", permutations=2)
+    together = explained(decoder, picture, pairs, rules)
+    alone = [explained(decoder, picture, [one], rules)[0] for one in pairs]
+    assert together[0].answer.played is together[1].answer.played
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_allclose(
+            one.explanation.contributions.estimate.phi, other.explanation.contributions.estimate.phi, atol=1e-5
+        )
+        assert one.cc_shap.value == pytest.approx(other.cc_shap.value, abs=1e-5)
+
+
+def test_few_players_are_explained_exactly_where_it_costs_no_more():
+    decoder = tiny_decoders.causal(seed=3)
+    parts = pair(decoder, None, "equations", question="what is this ?")
+    found = explained(decoder, None, [parts], Rules("equations"))[0]
+    assert (found.answer.played.estimator, found.answer.contributions.estimate.asked) == ("exact", 16)
+    assert found.cc_shap.standard_error == 0
+    drawn = explained(decoder, None, [parts], Rules("equations", estimator="permutation", evaluations=900))[0]
+    assert drawn.cc_shap.value == pytest.approx(found.cc_shap.value, abs=0.1)
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_a_model_that_ignores_its_input_has_no_cc_shap(profile):
+    decoder = tiny_decoders.causal("llama")
+    table = decoder.network.model.get_input_embeddings().weight.data
+    table.copy_(table[:1].expand_as(table))  # every token is the same to it
+    parts = [Part(f"{QUESTION} {tail}", tail, (40, 41)) for tail in (TAIL, WHY)]
+    found = explained(decoder, None, [tuple(parts)], Rules(profile, permutations=2, rows=80))[0].cc_shap
+    assert found.value is None
+    assert found.standard_error is None
+    assert "no shared player contributes to the answer" in found.reason
+    assert "no shared player contributes to the explanation" in found.reason
+
+
+class Characters:
+    """A tokenizer of single characters, for `shap`'s masker."""
+
+    sep_token = sep_token_id = mask_token = bos_token_id = None
+    all_special_ids = ()
+    special_tokens_map: dict = {}  # noqa: RUF012
+
+    def __call__(self, text, return_offsets_mapping=False):
+        spans = [(place, place + 1) for place in range(len(text))]
+        return {"input_ids": list(map(ord, text)), "offset_mapping": spans}
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+@pytest.mark.parametrize(("sign", "expected"), [(1, 1), (-1, -1)])
+def test_a_model_that_explains_by_the_tokens_it_answers_from(profile, sign, expected):
+    # "z" follows the likelier the more of these characters stand in the prompt, "y" after "why" likewise, or less so
+    weights = {"a": 2.0, "b": -1.0, "c": 0.5}
+
+    def script(text):
+        total = sum(weights.get(character, 0.0) for character in text)
+        return {"z": total, "y": sign * total}
+
+    decoder = scripted_decoders.scripted(script, start=False, sees=False)
+    decoder.tokenizer = Characters()
+    parts = Part("abcd: ", ": ", (ord("z"),)), Part("abcd? so ", "? so ", (ord("y"),))
+    rules = Rules(profile, value="logit", rows=500)
+    found = explained(decoder, None, [parts], rules)[0].cc_shap
+    if profile == "published":
+        assert found.value == pytest.approx(expected, abs=0.02)  # the rest of the vocabulary counts in log-odds
+    else:
+        assert found.value == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_cannot_be_compared_is_refused():
+    decoder = tiny_decoders.causal(seed=3)
+    parts = pair(decoder, None, "equations")
+    rules = Rules("equations", permutations=1)
+    with pytest.raises(UserError, match="does not end with its tail"):
+        explained(decoder, None, [(dataclasses.replace(parts[0], tail="another"), parts[1])], rules)
+    with pytest.raises(UserError, match="share no tokens before their tails"):
+        explained(decoder, None, [(dataclasses.replace(parts[0], text=f"dog {parts[0].text}"), parts[1])], rules)
+    longer = dataclasses.replace(parts[0], text=f"dog {parts[0].text}")
+    with pytest.raises(UserError, match="the published CC-SHAP compares as many"):
+        explained(decoder, None, [(longer, parts[1])], Rules("published", rows=4))
+    seeing = tiny_decoders.llava()
+    with pytest.raises(UserError, match="name an image"):
+        explained(seeing, None, [parts], Rules("published"))
