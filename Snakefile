@@ -25,6 +25,7 @@ include: "rules/benchmark.smk"
 include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
 include: "rules/attribution.smk"
+include: "rules/consistency.smk"
 include: "rules/reporting.smk"
 
 
@@ -33,6 +34,7 @@ localrules:
     tables,
     figures,
     scene_models,
+    consistency,
 
 
 rule all:

@@ -4,6 +4,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.evaluation.questions import Question
 
@@ -37,8 +38,8 @@ class Request:
 class Respondent(Protocol):
     """A model, its helper and its prompts, behind what tests ask of them."""
 
-    def replies(self, requests: Sequence[Request]) -> Sequence[str]:
-        """A reply to each request, which must not depend on the requests beside it."""
+    def replies(self, requests: Sequence[Request]) -> "Replies":
+        """A reply to each request, which must not depend on the requests beside it, or why there can be none."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,23 @@ class Exchange:
 
 T = TypeVar("T")
 
+Replies = Sequence[str | UserError]
+
 Asking = Generator[list[Request], Sequence[str], T]
 """Yields requests, one or more; is sent a reply to each; returns what it found."""
 
+Attempt = Generator[list[Request], Replies, T]
+"""The same, sent what may be no replies."""
 
-def together(running: Sequence[Asking[T]]) -> Asking[list[T]]:
+
+def together(running: Sequence[Attempt[T]]) -> Attempt[list[T]]:
     """Several askings as one: what all of them ask in a round is asked at once.
 
     Args:
         running: Askings, none of which has asked yet.
     """
     found: dict[int, T] = {}
-    sent: dict[int, Sequence[str] | None] = dict.fromkeys(range(len(running)))
+    sent: dict[int, Replies | None] = dict.fromkeys(range(len(running)))
     while True:
         asked: dict[int, list[Request]] = {}
         for place, replies in sent.items():
@@ -79,7 +85,7 @@ def together(running: Sequence[Asking[T]]) -> Asking[list[T]]:
             begin += len(requests)
 
 
-def in_step(running: Sequence[Asking[T]], respondent: Respondent) -> list[T]:
+def in_step(running: Sequence[Attempt[T]], respondent: Respondent) -> list[T]:
     """Run askings to their end, each round's requests together.
 
     Args:
@@ -101,14 +107,28 @@ def in_step(running: Sequence[Asking[T]], respondent: Respondent) -> list[T]:
         return found
 
 
-def witnessed(asking: Asking[T]) -> Asking[tuple[T, tuple[Exchange, ...]]]:
-    """An asking that returns, beside what it found, all that was asked and replied, in order."""
+def witnessed(asking: Asking[T]) -> Attempt[tuple[T | UserError, tuple[Exchange, ...]]]:
+    """An asking that ends where it gets no reply.
+
+    Args:
+        asking: An asking that has not asked yet.
+    Returns:
+        What it found, or why the first request without a reply has none; and what was asked and replied, in order.
+    """
     exchanges: list[Exchange] = []
     try:
         requests = next(asking)
         while True:
-            replies = yield requests
-            exchanges += map(Exchange, requests, replies)
+            replies: list[str] = []
+            fault: UserError | None = None
+            for request, reply in zip(requests, (yield requests), strict=True):
+                if isinstance(reply, UserError):
+                    fault = fault or reply
+                    continue
+                replies.append(reply)
+                exchanges.append(Exchange(request, reply))
+            if fault is not None:
+                return fault, tuple(exchanges)
             requests = asking.send(replies)
     except StopIteration as finished:
         return finished.value, tuple(exchanges)

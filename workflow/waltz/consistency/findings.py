@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from waltz.consistency.asking import Asking, Exchange
 from waltz.consistency.settings import Settings
+from waltz.core.errors import UserError
 from waltz.evaluation.questions import Question
 
 NAME = "unedited"
@@ -56,14 +57,14 @@ class Tested:
     Attributes:
         item_id: The item.
         test: Name of the test.
-        finding: What it found.
-        seed: The study's seed; each request's own is in `exchanges`.
+        finding: What it found, or why it could not be asked.
+        seed: The seed of the run; each request's own is in `exchanges`.
         exchanges: What was asked and replied, in order.
     """
 
     item_id: str
     test: str
-    finding: Finding
+    finding: Finding | UserError
     seed: int
     exchanges: tuple[Exchange, ...] = field(repr=False)
 

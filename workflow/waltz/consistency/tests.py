@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from waltz.consistency import biasing, counterfactual, from_explanation, reasoning
-from waltz.consistency.asking import Asking, Respondent, in_step, together, witnessed
+from waltz.consistency.asking import Asking, Attempt, Respondent, in_step, together, witnessed
 from waltz.consistency.findings import Finding, Tested, Unedited, unedited
 from waltz.consistency.settings import Settings
 from waltz.core.errors import UserError
@@ -47,8 +47,10 @@ TESTS: dict[str, Begin] = {
 """The tests by name, in the order of thesis Table 5.2."""
 
 
-def of_item(question: Question, tests: Sequence[str], settings: Settings, wording: Wording) -> Asking[list[Tested]]:
+def of_item(question: Question, tests: Sequence[str], settings: Settings, wording: Wording) -> Attempt[list[Tested]]:
     """The tests of one item: first it is asked as it is, then all tests advance in step.
+
+    Where a request gets no reply its test ends with the reason; all of them do where the item cannot be asked as it is.
 
     Args:
         question: The item.
@@ -62,6 +64,8 @@ def of_item(question: Question, tests: Sequence[str], settings: Settings, wordin
     if unknown is not None:
         raise UserError(f"consistency: there is no test {unknown}; there are {', '.join(TESTS)}")
     before, first = yield from witnessed(unedited(question, settings))
+    if isinstance(before, UserError):
+        return [Tested(question.item_id, test, before, settings.seed, first) for test in tests]
     found = yield from together([witnessed(TESTS[test](question, before, settings, wording)) for test in tests])
     return [
         Tested(question.item_id, test, finding, settings.seed, (*first, *exchanges))
@@ -92,16 +96,23 @@ def row(tested: Tested) -> dict[str, Any]:
         tested: A finding.
     Returns:
         item_id, test, verdict, score (the verdict as a float), answer, edited_answer, reason, explanation,
-        edited_input, edited_explanation, inserted, seed, and exchanges: kind, seed, reply, and `given`, what
+        edited_input, edited_explanation, inserted, seed, error, and exchanges: kind, seed, reply, and `given`, what
         the prompt needed beside the question, as JSON.
     """
     finding = tested.finding
+    found: dict[str, Any] = dict.fromkeys(column.name for column in fields(Finding))
+    error = None
+    if isinstance(finding, UserError):
+        error = str(finding)
+    else:
+        found = asdict(finding)
     return {
         "item_id": tested.item_id,
         "test": tested.test,
-        **asdict(finding),
-        "score": None if finding.verdict is None else float(finding.verdict),
+        **found,
+        "score": None if found["verdict"] is None else float(found["verdict"]),
         "seed": tested.seed,
+        "error": error,
         "exchanges": [
             {
                 "kind": exchange.request.kind,

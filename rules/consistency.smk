@@ -1,0 +1,137 @@
+"""Stage consistency: decoders' explanations held against their answers, a job for one model, one group and one shard.
+
+Language models are asked the text tasks of a group, decoders that see its data sets with images.
+"""
+
+EXPLANATION_SHARDS = study("consistency.shards") or 1
+HELPER = [study("consistency.helper")] if study("consistency.helper") else []
+JUDGE = [study("filters.nli")] if study("consistency.meaning") == "nli" else []
+POSED = {
+    (group, sees): [
+        name for name in names if (name in TASKS) != sees and name not in PROBE_SETS
+    ]
+    for group, names in EXPLAINED.items()
+    for sees in (True, False)
+}
+TESTED = [
+    (model, dataset)
+    for names in EXPLAINED.values()
+    for model in EXPLAINING
+    for dataset in posed_among(model, names)
+]
+
+
+def beside(decoder):
+    """Names of the models that the tests of a decoder ask beside it."""
+    return [name for name in [*HELPER, *JUDGE] if name != decoder]
+
+
+for (GROUP, SEES), NAMES in POSED.items():
+    if not NAMES:
+        continue
+    PART = f"{GROUP}.images" if SEES else GROUP
+
+    rule:
+        name:
+            f"consistency_images_{GROUP}" if SEES else f"consistency_{GROUP}"
+        input:
+            rows=[posed_file(name) for name in NAMES],
+            images=images_where(SEES, NAMES),
+            prompts=lambda wildcards: sorted(
+                {
+                    file
+                    for name in [wildcards.decoder, *HELPER]
+                    for file in prompts_of(name)
+                }
+            ),
+            weights=lambda wildcards: sum(
+                map(files_of, [wildcards.decoder, *beside(wildcards.decoder)]), []
+            ),
+            words=expand(
+                "resources/wordnet/{list}",
+                list=["adjectives.txt", "adverbs.txt", "modifiers.tsv"],
+            ),
+        output:
+            rows=expand(
+                "<results>/consistency/{{decoder}}/tests/shards/{dataset}.{{shard}}.parquet",
+                dataset=NAMES,
+            ),
+            runs=expand(
+                "<results>/consistency/{{decoder}}/tests/shards/{dataset}.{{shard}}.run.json",
+                dataset=NAMES,
+            ),
+        log:
+            f"<logs>/consistency/{{decoder}}/{PART}.{{shard}}.log",
+        conda:
+            "../envs/consistency.yaml"
+        threads: 8
+        resources:
+            gpu=1,
+            mem_mb=8000,
+        params:
+            model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
+            helper=lambda wildcards: next(
+                (
+                    decisive(MODELS[name])
+                    for name in HELPER
+                    if name != wildcards.decoder
+                ),
+                None,
+            ),
+            judge=next((decisive(MODELS[name]) for name in JUDGE), None),
+            posed=posing(NAMES),
+            profiles=study("profiles"),
+            sample=study("consistency.sample"),
+            shards=EXPLANATION_SHARDS,
+            tests=study("consistency").get("tests"),
+            meaning=study("consistency.meaning") or None,
+            tokens=study("consistency.tokens"),
+            edits=study("consistency.edits"),
+            seed=study("seed"),
+            seeds=study("consistency.seeds") or [study("seed")],
+            code=code("consistency.py"),
+        script:
+            "../workflow/scripts/consistency.py"
+
+    rule:
+        name:
+            f"consistency_whole_images_{GROUP}" if SEES else f"consistency_whole_{GROUP}"
+        input:
+            rows=expand(
+                "<results>/consistency/{{decoder}}/tests/shards/{dataset}.{shard}.parquet",
+                dataset=NAMES,
+                shard=range(EXPLANATION_SHARDS),
+            ),
+            runs=expand(
+                "<results>/consistency/{{decoder}}/tests/shards/{dataset}.{shard}.run.json",
+                dataset=NAMES,
+                shard=range(EXPLANATION_SHARDS),
+            ),
+        output:
+            rows=expand(
+                "<results>/consistency/{{decoder}}/tests/{dataset}.parquet",
+                dataset=NAMES,
+            ),
+            runs=expand(
+                "<results>/consistency/{{decoder}}/tests/{dataset}.run.json",
+                dataset=NAMES,
+            ),
+        log:
+            f"<logs>/consistency/{{decoder}}/{PART}.log",
+        conda:
+            "../envs/data.yaml"
+        params:
+            layout="CONSISTENCY",
+            shards=EXPLANATION_SHARDS,
+            code=code("whole.py"),
+        script:
+            "../workflow/scripts/whole.py"
+
+
+rule consistency:
+    """The self-consistency tests of all decoders that the study names."""
+    input:
+        [
+            f"<results>/consistency/{model}/tests/{dataset}.parquet"
+            for model, dataset in TESTED
+        ],

@@ -1,0 +1,116 @@
+"""Which questions are asked in stage consistency, and in which order their captions stand."""
+
+import random
+from typing import Any
+
+import pytest
+
+from waltz.consistency.chosen import left_over_pair, setting, to_ask
+from waltz.core.errors import UserError
+from waltz.core.sampling import sample
+from waltz.evaluation.image_items import balanced_orders
+from waltz.sources.selection import published
+
+Row = dict[str, Any]
+PAIRS = {"form": "pairs"}
+
+
+def pair_rows(n: int, invalid: tuple[int, ...] = ()) -> list[Row]:
+    return [
+        {
+            "item_id": f"existence:{i}",
+            "instrument": "existence",
+            "image": f"{i}.jpg",
+            "caption": f"There are {i}.",
+            "foil": f"There are no {i}.",
+            "valid": None if i == 0 else i not in invalid,
+        }
+        for i in range(n)
+    ]
+
+
+def open_rows(n: int, annotators: bool, rejected: tuple[int, ...] = (), withheld: tuple[int, ...] = ()) -> list[Row]:
+    return [
+        {
+            "source": "raw",
+            "source_id": str(i),
+            "image": f"{i}.jpg",
+            "question": f"What is {i}?",
+            "answer": None if i in withheld else "dog",
+            "answers": ["dog", "cat"] if annotators else [],
+            "rejected": "no image" if i in rejected else None,
+        }
+        for i in range(n)
+    ]
+
+
+def comve_rows(n: int) -> list[Row]:
+    return [
+        {"source": "s", "source_id": str(i), "task": "comve", "gold": i % 2, "rejected": None, "text": None}
+        | {"choices": [f"First {i}.", f"Second {i}."]}
+        for i in range(n)
+    ]
+
+
+def test_published_takes_the_first_valid_items_and_draws_their_orders_anew() -> None:
+    rows = pair_rows(8, invalid=(1, 4))
+    asked = to_ask(rows, "existence", PAIRS, "published", 4, 9).questions
+    assert [one.item_id for one in asked] == [f"existence:{i}" for i in (0, 2, 3, 5)]
+    draws = random.Random(42)
+    firsts = [draws.choice([0, 1]) == 0 for _ in range(4)]
+    assert [one.order == "caption-first" for one in asked] == firsts
+    assert set(firsts) == {True, False}
+
+
+def test_equations_takes_a_seeded_sample_whose_orders_are_balanced_and_those_of_all_valid_items() -> None:
+    rows = pair_rows(41, invalid=(1,))
+    ids = [row["item_id"] for row in rows if row["valid"] is not False]
+    orders = balanced_orders(ids, 9)
+    for n in (4, 10, 40, 99, None):
+        asked = to_ask(rows, "existence", PAIRS, "equations", n, 9).questions
+        firsts = [one.order == "caption-first" for one in asked]
+        assert [one.item_id for one in asked] == sample(ids, min(n or 40, 40), 9)
+        assert firsts == [orders[one.item_id] for one in asked]
+        assert sum(firsts) * 2 == len(asked)
+    assert to_ask(rows, "existence", PAIRS, "equations", 4, 10).questions != asked[:4]
+
+
+@pytest.mark.parametrize(("annotators", "choice"), [(True, "vqa-decoders"), (False, "gqa-decoders")])
+def test_open_questions_of_published_begin_the_published_draw(annotators: bool, choice: str) -> None:
+    rows = open_rows(400, annotators)
+    drawn = published(choice, rows)
+    assert len(drawn) == 300
+    asked = to_ask(rows, "d", {"form": "open", "size": None}, "published", 7, 9).questions
+    assert [one.item_id for one in asked] == [f"d:{place}" for place in drawn[:7]]
+    assert (asked[0].labels, asked[0].wrong, setting(asked[0])) == ((), "impossible to give", "open")
+    assert len(to_ask(rows, "d", {"form": "open", "size": None}, "published", None, 9).questions) == 300
+
+
+def test_what_was_drawn_and_cannot_be_asked_is_told() -> None:
+    chosen = to_ask(open_rows(6, False, (2,), (4,)), "d", {"form": "open", "size": None}, "published", None, 9)
+    assert chosen.left_out == {"d:2": "no image", "d:4": "the answer is withheld"}
+    assert sorted(one.item_id for one in chosen.questions) == ["d:0", "d:1", "d:3", "d:5"]
+    assert len(to_ask(open_rows(6, False, (2,), (4,)), "d", {"form": "open"}, "equations", None, 9).questions) == 4
+    with pytest.raises(UserError, match="d: none of 2 rows can be asked"):
+        to_ask(open_rows(2, True, (0, 1)), "d", {"form": "open"}, "equations", None, 9)
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_the_size_of_a_data_set_bounds_its_sample(profile: str) -> None:
+    entry = {"form": "choice", "size": 5}
+    five = to_ask(comve_rows(30), "comve", entry, profile, 20, 9).questions
+    assert len(five) == 5
+    three = to_ask(comve_rows(30), "comve", entry, profile, 3, 9).questions
+    assert {one.item_id for one in three} < {one.item_id for one in five}
+    assert {setting(one) for one in five} == {"choice"}
+
+
+def test_the_pair_of_comve_is_that_of_the_row_after_the_last_one_tested() -> None:
+    rows = comve_rows(150)
+    order = published("comve", rows, 150)
+    entry = {"form": "choice", "size": None}
+    tested = [one.item_id for one in to_ask(rows, "comve", entry, "published", 3, 9).questions]
+    assert tested == [f"s:{place}" for place in order[:3]]
+    assert left_over_pair(rows, entry, 3) == (f"First {order[3]}.", f"Second {order[3]}.")
+    assert left_over_pair(rows, entry, None) == (f"First {order[100]}.", f"Second {order[100]}.")
+    assert left_over_pair(rows[:4], entry, None)[0] in {f"First {place}." for place in published("comve", rows[:4])[3:]}

@@ -1,0 +1,61 @@
+"""Self-consistency tests of one shard of a group of data sets with one decoder."""
+
+import time
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from waltz.consistency.chosen import left_over_pair, to_ask
+from waltz.consistency.respondent import interviewed
+from waltz.consistency.rows import settings_of, tally, tested
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job, progress
+from waltz.core.model_schema import CONSISTENCY
+from waltz.core.record import write_record
+from waltz.evaluation.replies import Examinee
+from waltz.models.classifier import load_classifier
+from waltz.models.decoders import load_decoder
+from waltz.models.registry import ModelSpec
+from waltz.sources.images import load_image, open_images
+
+params = snakemake.params
+shard = int(snakemake.wildcards.shard)
+images = snakemake.input.get("images") or [None] * len(params.posed)
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    decoder = load_decoder(ModelSpec(**params.model), device)
+    helper = load_decoder(ModelSpec(**params.helper), device) if params.helper else decoder
+    judge = load_classifier(ModelSpec(**params.judge), device) if params.judge else None
+    for number, (dataset, entry) in enumerate(params.posed.items()):
+        start, rows, asked, left_out = time.perf_counter(), [], {}, {}
+        read = pq.read_table(snakemake.input.rows[number]).to_pylist()
+        stored = Path(snakemake.output.rows[number]).parent / ".store"
+        seen = open_images(images[number]) if images[number] else nullcontext()
+        with seen as source, progress(0, "reply", f"{decoder.spec.name}, {dataset}") as bar:
+            examinee = Examinee(decoder, partial(load_image, source), stored, bar.update)
+            for profile in params.profiles:
+                chosen = to_ask(read, dataset, entry, profile, params.sample, params.seed)
+                questions = chosen.questions[shard :: params.shards]
+                shared = profile == "published" and chosen.questions[0].form == "comve"
+                pair = left_over_pair(read, entry, params.sample) if shared else None
+                runs = settings_of(profile, params.seeds, params.tokens, params.edits, bool(params.meaning), pair)
+                respondent = interviewed(examinee, helper, profile, judge, stored)
+                rows += tested(questions, params.tests, runs, respondent)
+                asked[profile], left_out[profile] = len(questions), dict(chosen.left_out)
+        parquet.write(snakemake.output.rows[number], parquet.to_table(rows, CONSISTENCY), CONSISTENCY)
+        write_record(
+            snakemake.output.runs[number],
+            rows_in=sum(asked.values()) * len(params.seeds),
+            rows_out=len(rows),
+            seconds=round(time.perf_counter() - start, 3),
+            **{name: params[name] for name in ("model", "helper", "judge", "seed", "seeds", "tokens", "edits")},
+            device=device.name,
+            device_choice=device.why,
+            threads=device.threads,
+            shard=f"{shard + 1} of {params.shards}",
+            left_out=left_out,
+            **tally(rows),
+        )

@@ -1,0 +1,22 @@
+"""The shards of each data set put together, in the order of their layout's key, profile first."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+
+from waltz.core import model_schema, parquet
+from waltz.core.atomic import write_text
+from waltz.core.job import job
+
+layout = getattr(model_schema, snakemake.params.layout)
+order = sorted(layout.key, key=lambda name: name != "profile")
+shards = snakemake.params.shards
+
+with job(snakemake.log[0]):
+    for number, (file, record) in enumerate(zip(snakemake.output.rows, snakemake.output.runs, strict=True)):
+        part = slice(number * shards, (number + 1) * shards)
+        rows = pa.concat_tables([parquet.read(shard, layout) for shard in snakemake.input.rows[part]])
+        parquet.write(file, rows.sort_by([(name, "ascending") for name in order]), layout)
+        records = [json.loads(Path(run).read_text(encoding="utf-8")) for run in snakemake.input.runs[part]]
+        write_text(record, json.dumps(records, indent=1, sort_keys=True) + "\n")
