@@ -24,9 +24,11 @@ include: "rules/filters.smk"
 include: "rules/benchmark.smk"
 include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
+include: "rules/decoding.smk"
 include: "rules/attribution.smk"
 include: "rules/consistency.smk"
 include: "rules/reporting.smk"
+include: "rules/figures.smk"
 
 
 localrules:
@@ -52,3 +54,5 @@ rule figures:
     input:
         FIGURES["svg"],
         FIGURES["png"],
+        CHART_FILES["svg"],
+        CHART_FILES["png"],

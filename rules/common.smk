@@ -19,6 +19,7 @@ from waltz.core.study import (
     validate,
 )
 from waltz.foils.instruments import MAKERS
+from waltz.reporting.chart_declarations import CHARTS
 from waltz.models.registry import (
     DECODER_KINDS,
     decisive,

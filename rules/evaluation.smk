@@ -13,6 +13,18 @@ WITH_SCORES = [
 ]
 
 ANSWERED = [(model, name) for model in ANSWERERS for name in ASKED]
+DECODERS = {
+    kind: models
+    for kind in ("vision", "text")
+    if (models := [name for name in SCORING_MODELS if MODELS[name].kind == kind])
+}
+DECODED = [
+    (model, dataset)
+    for names in SCORED.values()
+    for models in DECODERS.values()
+    for model in models
+    for dataset in posed_among(model, names)
+]
 
 
 rule mismatched:
@@ -142,7 +154,7 @@ rule metrics:
     input:
         scores=[
             f"<results>/evaluation/{model}/{dataset}.parquet"
-            for model, dataset in [*WITH_SCORES, *ANSWERED]
+            for model, dataset in [*WITH_SCORES, *ANSWERED, *DECODED]
         ],
         questions=[
             f"<results>/sources/{entry['source']}.parquet" for entry in ASKED.values()
@@ -156,7 +168,7 @@ rule metrics:
     conda:
         "../envs/report.yaml"
     params:
-        runs=[*WITH_SCORES, *ANSWERED],
+        runs=[*WITH_SCORES, *ANSWERED, *DECODED],
         asked=ASKED,
         averaged=[name for names in SCORED.values() for name in names if name in SETS],
         profiles=study("profiles"),

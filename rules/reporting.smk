@@ -31,7 +31,7 @@ if PROBES:
     BUILT["probe_captions"] = "<results>/benchmark/cv-probes/captions.parquet"
 if PROBES and study("benchmark.oracle"):
     BUILT["probe_oracle"] = "<results>/benchmark/cv-probes/oracle.parquet"
-if ENCODERS or ANSWERERS:
+if ENCODERS or ANSWERERS or DECODED:
     BUILT["metrics"] = "<results>/evaluation/metrics.parquet"
     BUILT["comparisons"] = "<results>/evaluation/comparisons.parquet"
 if ATTRIBUTIONS:
@@ -130,7 +130,7 @@ rule page:
         pngs=FIGURES["png"],
         records=[
             f"<results>/evaluation/{model}/{dataset}.run.json"
-            for model, dataset in [*WITH_SCORES, *ANSWERED]
+            for model, dataset in [*WITH_SCORES, *ANSWERED, *DECODED]
         ],
         read=expand("<results>/sources/{source}.run.json", source=RAW_SOURCES),
         faults=expand("<results>/sources/images/{source}.parquet", source=WITH_IMAGES),

@@ -53,8 +53,24 @@ def test_an_original_esnli_file_is_told_by_its_pair_ids(tmp_path: Path) -> None:
         list(esnli.read_pairs(written(tmp_path, "gold_label,Sentence1\n"), "esnli", "test"))
 
 
+def test_the_line_by_line_release_of_esnli_becomes_the_same_rows(tmp_path: Path) -> None:
+    lines = [
+        written(tmp_path, text, name)
+        for name, text in (("s1", "A dog .  \nA\n"), ("s2", "It\tbarks .\nB\n"), ("labels", "neutral\n-\n"))
+    ]
+    rows = list(esnli.read_lines(*lines, "esnli", "test"))
+    table = HEADER + "neutral,A dog .,It barks .,\n-,A,B,\n"
+    assert rows == list(esnli.read_pairs(written(tmp_path, table), "esnli", "test"))
+    short = written(tmp_path, "neutral\n", "short")
+    with pytest.raises(UserError, match="short: it ends after line 1"):
+        list(esnli.read_lines(*lines[:2], short, "esnli", "test"))
+
+
 def test_the_real_esnli(shared_data: Path) -> None:
-    rows = list(esnli.read_pairs(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"))
+    folder = shared_data / "esnli"
+    rows = list(esnli.read_pairs(folder / "esnli_test_rebuilt.csv", "esnli", "test"))
+    lines = esnli.read_lines(folder / "s1.test", folder / "s2.test", folder / "labels.test", "esnli", "test")
+    assert [{**row, "explanations": []} for row in rows] == list(lines)
     assert len(rows) == 9824
     assert Counter(row["gold"] for row in rows) == {0: 3368, 1: 3237, 2: 3219}
     assert all(row["reconstructed"] and row["rejected"] is None for row in rows)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from waltz.cli_compare import compare_command
 from waltz.cli_explain import explain_command
 from waltz.cli_people import app as people
 from waltz.cli_probes import app as probes
@@ -34,6 +35,7 @@ app = typer.Typer(
 people.add_typer(probes)
 app.add_typer(people, name="people")
 app.command("explain")(explain_command)
+app.command("compare")(compare_command)
 
 
 @app.callback()

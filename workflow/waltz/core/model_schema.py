@@ -91,6 +91,7 @@ COMPARISONS = Layout(
         [
             required("profile", pa.string()),
             required("dataset", pa.string()),
+            required("setting", pa.string()),
             required("metric", pa.string()),
             required("model_a", pa.string()),
             required("model_b", pa.string()),
@@ -104,9 +105,11 @@ COMPARISONS = Layout(
             pa.field("reason", pa.string()),
         ]
     ),
-    key=("profile", "dataset", "metric", "model_a", "model_b"),
+    key=("profile", "dataset", "setting", "metric", "model_a", "model_b"),
 )
-"""One row two models on the items that both scored: a less b, in percentage points."""
+"""One row two models on the items that both scored: a less b, in percentage points. `setting`: `single` compares what
+each makes of each text for itself (an encoder's `alignment`, a language model's `perplexity`, a decoder's `single`),
+`pairwise` which of caption and foil decoders choose; either as well `-after-cot`."""
 
 SHARES = Layout(
     "shares of text",

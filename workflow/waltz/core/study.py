@@ -41,7 +41,7 @@ ALIGNED = ("coco-captions", "vqa", "gqa")
 """Formats of sources whose texts can be set beside other images (`alignment`)."""
 ASKED = ("vqa", "gqa")
 """Formats of sources whose questions can be answered (`answering`)."""
-TASKS = ("e-snli", "comve", "bbh", "bbh-examples")
+TASKS = ("e-snli", "e-snli-lines", "comve", "bbh", "bbh-examples")
 """Formats of sources whose items are text tasks with labels (`texts`)."""
 PROBES = "cv-probes"
 """Name of the data set that `cv_probes` builds."""

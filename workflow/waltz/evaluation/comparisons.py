@@ -6,8 +6,8 @@
   its bootstrap standard error against the normal distribution. Counting resamples beyond zero instead could give no p
   below 2 / resamples, which no correction for many tests would let through.
 
-Holm's correction is over all data sets and pairs of models of one profile and metric. Models are compared on the items
-that both could score.
+Holm's correction is over all data sets and pairs of models of one profile, setting and metric. Models are compared on
+the items that both could score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,12 +62,15 @@ class Comparison:
     reason: str | None = None
 
 
-def comparisons(scores: Mapping[tuple[str, str], Pairs], how: Resampling) -> list[dict[str, Any]]:
+def comparisons(
+    scores: Mapping[tuple[str, str], Pairs], how: Resampling, metrics: Sequence[str] = METRICS
+) -> list[dict[str, Any]]:
     """Every pair of models on every data set that both were run on, in each metric.
 
     Args:
         scores: Scored items of one profile, by model and data set, in order.
         how: How intervals are made.
+        metrics: Which of `metrics.METRICS`.
     Returns:
         Rows of the fields of `Comparison`.
     """
@@ -83,7 +86,7 @@ def comparisons(scores: Mapping[tuple[str, str], Pairs], how: Resampling) -> lis
                     drawn = resample(scored.images, resamples=how.resamples, seed=how.seed, label=dataset)
                     known[model, scored.items] = sampled(scored, drawn)
             drawn_a, drawn_b = (known.get((model, a.items), {}) for model in pair)
-            found += [_compared(dataset, metric, pair, (a, b), (drawn_a, drawn_b), how) for metric in METRICS]
+            found += [_compared(dataset, metric, pair, (a, b), (drawn_a, drawn_b), how) for metric in metrics]
     return _corrected(found)
 
 

@@ -102,6 +102,21 @@ def pairs(rows: Iterable[Mapping[str, Any]], profile: str) -> Pairs:
     )
 
 
+def preferred(rows: Iterable[Mapping[str, Any]], profile: str) -> Pairs:
+    """Choices between caption and foil as pairs whose caption ranks above its foil where it was chosen.
+
+    Args:
+        rows: Rows of the evaluation layout of one setting with a row an item, as in `pairwise`; those of other profiles
+            are passed over.
+        profile: `published` or `equations`.
+    """
+    mine = [row for row in rows if row["profile"] == profile]
+    chosen = [row for row in mine if row["correct"] is not None]
+    right = np.array([bool(row["correct"]) for row in chosen], dtype=np.float64)
+    items, images = (tuple(str(row[name]) for row in chosen) for name in ("item_id", "image"))
+    return Pairs(items, images, right, 1 - right, None, len(mine) - len(chosen))
+
+
 def _rank(row: Mapping[str, Any], profile: str) -> float:
     """What ranks a text in a profile."""
     said = row.get("probability") if profile == "published" else None

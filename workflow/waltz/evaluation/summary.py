@@ -7,15 +7,20 @@ from waltz.core.measure import Measure
 from waltz.evaluation import answers, cv_probes
 from waltz.evaluation.comparisons import comparisons
 from waltz.evaluation.metrics import METRICS, Resampling, Sampled, acc_r, average, measures, share_correct
-from waltz.evaluation.pairs import AFTER_COT, ALIGNMENT, CHOICE, PAIRWISE, PERPLEXITY, SINGLE, Pairs, pairs
+from waltz.evaluation.pairs import AFTER_COT, ALIGNMENT, CHOICE, PAIRWISE, PERPLEXITY, SINGLE, pairs, preferred
 
 Row = Mapping[str, Any]
 Runs = Mapping[tuple[str, str], Sequence[Row]]
 """Rows of the evaluation layout by model and data set, in order."""
 
 AVERAGE = "average"
-COMPARED = (ALIGNMENT, PERPLEXITY, SINGLE)
-"""Settings whose rows say of each text how well the model likes it."""
+COMPARED = {
+    SINGLE: (ALIGNMENT, PERPLEXITY, SINGLE),
+    SINGLE + AFTER_COT: (SINGLE + AFTER_COT,),
+    PAIRWISE: (PAIRWISE,),
+    PAIRWISE + AFTER_COT: (PAIRWISE + AFTER_COT,),
+}
+"""Settings of rows that are compared with each other, by the setting of the comparison."""
 
 
 def metric_rows(
@@ -65,24 +70,28 @@ def metric_rows(
 def comparison_rows(runs: Runs, profiles: Sequence[str], how: Resampling) -> list[dict[str, Any]]:
     """Paired comparisons of all models on all data sets of captions and foils.
 
-    Of a decoder the answers about single texts are compared, which are what an encoder's judgements are.
+    What a decoder says of single texts is compared with an encoder's judgements, which of two texts it chooses with the
+    choices of other decoders.
 
     Args:
         runs: What was scored; data sets without pairs (CV-Probes, questions) and other settings are left out.
         profiles: Which of `equations`, `published`.
         how: How intervals are made.
     Returns:
-        Rows of profile and the fields of `comparisons.Comparison`.
+        Rows of profile, setting (a key of `COMPARED`) and the fields of `comparisons.Comparison`.
     """
-    paired: dict[tuple[str, str], Sequence[Row]] = {}
-    for key, rows in runs.items():
-        judged = [row for row in rows if row["setting"] in COMPARED]
-        if key[1] != cv_probes.NAME and (judged or not rows):
-            paired[key] = judged
     found = []
     for profile in profiles:
-        scored: dict[tuple[str, str], Pairs] = {key: pairs(rows, profile) for key, rows in paired.items()}
-        found += [{"profile": profile, **row} for row in comparisons(scored, how)]
+        for setting, compared in COMPARED.items():
+            paired: dict[tuple[str, str], Sequence[Row]] = {}
+            for key, rows in runs.items():
+                judged = [row for row in rows if row["setting"] in compared]
+                if key[1] != cv_probes.NAME and (judged or (not rows and setting == SINGLE)):
+                    paired[key] = judged
+            chooses = setting.startswith(PAIRWISE)
+            scored = {key: (preferred if chooses else pairs)(rows, profile) for key, rows in paired.items()}
+            told = comparisons(scored, how, ("acc_r",) if chooses else METRICS)
+            found += [{"profile": profile, "setting": setting, **row} for row in told]
     return found
 
 

@@ -1,27 +1,24 @@
-"""How well encoders tell captions from foils, and from which modality their scores come, as plain tables."""
+"""How well models tell captions from foils and answer, and from which modality scores come, as plain tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltz.core import parquet
 from waltz.core.model_schema import COMPARISONS, METRICS, SHARES
 from waltz.evaluation.metrics import METRICS as PAIRED
-from waltz.reporting.construction import PlainTable, Row, share_text
+from waltz.evaluation.pairs import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
+from waltz.reporting.construction import PlainTable, Row
+from waltz.reporting.decoded import answer_tables, decoder_tables
+from waltz.reporting.grouping import HEADINGS, by, groups, in_turn, number, reasons, short
 
 SIGNIFICANT = 0.05
-HEADINGS = {
-    "acc_r": "acc_r",
-    "acc": "acc",
-    "p_c": "p_c",
-    "p_f": "p_f",
-    "min_pc_pf": "min(p_c, p_f)",
-    "auroc": "AUROC",
-}
+SCORED = ("", ALIGNMENT, PERPLEXITY)
+"""Settings of models that score texts without being asked; the others are decoders'."""
 
 
 @dataclass(frozen=True)
 class Multimodality:
-    """Files about encoders' scores and what they come from.
+    """Files about models' scores and answers, and what they come from.
 
     Attributes:
         metrics: Parquet of the metrics of all models.
@@ -37,10 +34,12 @@ class Multimodality:
 
 
 def multimodality_tables(files: Multimodality) -> list[PlainTable]:
-    """All tables about encoders that a study has numbers for."""
+    """All tables about encoders' scores and decoders' answers that a study has numbers for."""
     metrics = parquet.read(files.metrics, METRICS).to_pylist()
+    paired = [row for row in metrics if row["metric"] in PAIRED and ":" not in row["dataset"]]
     tables = [
-        *metrics_tables([row for row in metrics if row["metric"] in PAIRED and ":" not in row["dataset"]]),
+        *metrics_tables([row for row in paired if row["setting"] in SCORED]),
+        *decoder_tables([row for row in paired if row["setting"] not in SCORED]),
         *answer_tables([row for row in metrics if row["metric"] == "accuracy" and ":" not in row["dataset"]]),
         *probes_tables([row for row in metrics if ":" in row["dataset"]]),
         *comparison_tables(parquet.read(files.comparisons, COMPARISONS).to_pylist()),
@@ -67,38 +66,20 @@ def metrics_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     dataset,
                     model,
                     str(max(cell["n"] for cell in cells.values())),
-                    *(_short(cells.get(metric)) for metric in HEADINGS),
+                    *(short(cells.get(metric)) for metric in HEADINGS),
                 )
-                for (dataset, model), cells in _by(_in_turn(of), ("dataset", "model"), "metric").items()
+                for (dataset, model), cells in by(in_turn(of), ("dataset", "model"), "metric").items()
             ),
-            tuple(_reasons(of)),
+            tuple(reasons(of)),
         )
-        for profile, of in _groups(rows, "profile").items()
-    ]
-
-
-def answer_tables(rows: Sequence[Row]) -> list[PlainTable]:
-    """Accuracy of answers, a row a profile, data set and model."""
-    if not rows:
-        return []
-    return [
-        PlainTable(
-            "answers",
-            "Questions answered",
-            "Percent of answers that are the gold one, with intervals over images.",
-            ("profile", "data set", "model", "n", "accuracy"),
-            tuple(
-                (row["profile"], row["dataset"], row["model"], str(row["n"]), row["reason"] or _short(row))
-                for row in rows
-            ),
-        )
+        for profile, of in groups(rows, "profile").items()
     ]
 
 
 def probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """CV-Probes: a table a profile, a row a form and model, a column a condition."""
     tables = []
-    for profile, of in _groups(rows, "profile").items():
+    for profile, of in groups(rows, "profile").items():
         columns = list(dict.fromkeys((row["dataset"].partition(":")[2], row["metric"]) for row in of))
         cells = {(row["setting"], row["model"], row["dataset"].partition(":")[2], row["metric"]): row for row in of}
         tables.append(
@@ -110,10 +91,10 @@ def probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
                 " need none.",
                 ("form", "model", *(f"{name} {metric}" for name, metric in columns)),
                 tuple(
-                    (form, model, *(_short(cells.get((form, model, *column))) for column in columns))
+                    (form, model, *(short(cells.get((form, model, *column))) for column in columns))
                     for form, model in dict.fromkeys((row["setting"], row["model"]) for row in of)
                 ),
-                tuple(_reasons(of)),
+                tuple(reasons(of)),
             )
         )
     return tables
@@ -122,18 +103,20 @@ def probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
 def comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """Pairs of models that differ in acc_r beyond chance, a table a profile."""
     tables = []
-    for profile, of in _groups([row for row in rows if row["metric"] == "acc_r"], "profile").items():
+    for profile, of in groups([row for row in rows if row["metric"] == "acc_r"], "profile").items():
         told = [row for row in of if row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANT]
         tables.append(
             PlainTable(
                 f"comparisons-{profile}",
                 f"Models that differ in acc_r, profile {profile}",
                 f"{len(told)} of {len(of)} paired comparisons (McNemar's exact test on the items that both scored) have"
-                f" p ≤ {SIGNIFICANT} after Holm's correction over this table.",
-                ("data set", "model a", "model b", "a − b", "p, corrected", "n"),
+                f" p ≤ {SIGNIFICANT} after Holm's correction over all of one setting. {SINGLE}: what models make of"
+                f" each text; {PAIRWISE}: which of the two decoders choose.",
+                ("data set", "setting", "model a", "model b", "a − b", "p, corrected", "n"),
                 tuple(
                     (
                         row["dataset"],
+                        row["setting"],
                         row["model_a"],
                         row["model_b"],
                         f"{row['difference']:+.1f} [{row['ci_low']:+.1f}, {row['ci_high']:+.1f}]",
@@ -163,13 +146,13 @@ def share_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     row["model"],
                     row["role"],
                     str(row["n"]),
-                    _short(row),
-                    _number(row["sd"], 1),
-                    _number(row["standard_error"], 2),
+                    short(row),
+                    number(row["sd"], 1),
+                    number(row["standard_error"], 2),
                     row["mm_skew"] or "",
-                    _number(row["rho"], 2),
+                    number(row["rho"], 2),
                 )
-                for row in _in_turn(of)
+                for row in in_turn(of)
             ),
             tuple(
                 f"{row['dataset']}, {row['model']}, {row['role']}: {entry['count']} without a T-SHAP: {entry['reason']}"
@@ -177,7 +160,7 @@ def share_tables(rows: Sequence[Row]) -> list[PlainTable]:
                 for entry in row["missing"]
             ),
         )
-        for profile, of in _groups(rows, "profile").items()
+        for profile, of in groups(rows, "profile").items()
     ]
 
 
@@ -205,7 +188,7 @@ def companion_tables(rows: Sequence[Row]) -> list[PlainTable]:
             " among the items, in points.",
             ("data set", "model", *(names[column] for column in columns)),
             tuple(
-                (dataset, model, *(_short(cells.get((dataset, model, *column))) for column in columns))
+                (dataset, model, *(short(cells.get((dataset, model, *column))) for column in columns))
                 for dataset, model in dict.fromkeys((row["dataset"], row["model"]) for row in told)
             ),
         )
@@ -228,56 +211,11 @@ def verb_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     dataset.partition(":")[2],
                     said,
                     str(max(cell["n"] for cell in cells.values())),
-                    *(_short(cells.get(metric), 3 if metric == "verb_shap" else 1) for metric in metrics),
+                    *(short(cells.get(metric), 3 if metric == "verb_shap" else 1) for metric in metrics),
                 )
-                for (model, dataset, said), cells in _by(of, ("model", "dataset", "setting"), "metric").items()
+                for (model, dataset, said), cells in by(of, ("model", "dataset", "setting"), "metric").items()
                 if max(cell["n"] for cell in cells.values())
             ),
         )
-        for profile, of in _groups(rows, "profile").items()
+        for profile, of in groups(rows, "profile").items()
     ]
-
-
-def _in_turn(rows: Sequence[Row]) -> list[Row]:
-    """Rows data set by data set, so that models stand below each other."""
-    return [row for of in _groups(rows, "dataset").values() for row in of]
-
-
-def _groups(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row[key], []).append(row)
-    return groups
-
-
-def _by(rows: Sequence[Row], keys: Sequence[str], column: str) -> dict[tuple[str, ...], dict[str, Row]]:
-    found: dict[tuple[str, ...], dict[str, Row]] = {}
-    for row in rows:
-        found.setdefault(tuple(row[key] for key in keys), {})[row[column]] = row
-    return found
-
-
-def _reasons(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """Each reason for empty cells once, with the models that have it."""
-    models: dict[str, list[str]] = {}
-    for row in rows:
-        if row["reason"]:
-            known = models.setdefault(str(row["reason"]), [])
-            if row["model"] not in known:
-                known.append(str(row["model"]))
-    return [f"{', '.join(of)}: {reason}" for reason, of in models.items()]
-
-
-def _short(row: Row | None, places: int = 1) -> str:
-    """A cell with its interval; a dash where its reason stands below the table."""
-    if row is None:
-        return ""
-    if row["value"] is None:
-        return "–"
-    if places == 1:
-        return share_text(row) if row["ci_low"] is not None else f"{row['value']:.1f}"
-    return f"{row['value']:.{places}f} [{row['ci_low']:.{places}f}, {row['ci_high']:.{places}f}]"
-
-
-def _number(value: float | None, places: int) -> str:
-    return "" if value is None else f"{value:.{places}f}"

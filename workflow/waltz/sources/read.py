@@ -124,6 +124,12 @@ FORMATS = {
     ),
     "gqa": Format(QUESTIONS, _gqa),
     "e-snli": Format(TEXTS, _single(lambda path, split, source: esnli.read_pairs(path, source, split))),
+    "e-snli-lines": Format(
+        TEXTS,
+        lambda files, source: esnli.read_lines(files["premises"], files["hypotheses"], files["labels"], source, "test"),
+        ("premises", "hypotheses", "labels"),
+        splits=False,
+    ),
     "comve": Format(
         TEXTS,
         lambda files, source: comve.read_pairs(files["sentences"], files["answers"], source, "test"),

@@ -1,4 +1,4 @@
-"""Raw files read entry by entry: JSON, JSON lines and CSV, with errors that name file and position.
+"""Raw files read entry by entry: JSON, JSON lines, CSV and text, with errors that name file and position.
 
 JSON is parsed by `ijson` on its C backend, so memory holds one entry and not the file. A key is a dotted
 path from the root (`data.dialogs`); the empty key is the root itself.
@@ -152,6 +152,17 @@ def csv_records(
                 yield reader.line_num, dict(zip(header, cells, strict=True))
         except csv.Error as error:
             raise UserError(f"{path}: line {reader.line_num}: malformed CSV ({error}); get the file again") from None
+
+
+def text_lines(path: str | Path) -> Iterator[str]:
+    """Lines of a text file in UTF-8, without their ends.
+
+    Raises:
+        UserError: No such file, or bytes that are not UTF-8, with the line.
+    """
+    with _opened(path) as binary:
+        for number, line in enumerate(binary, 1):
+            yield _decoded(path, number, line).rstrip("\r\n")
 
 
 def _opened(path: str | Path) -> BinaryIO:

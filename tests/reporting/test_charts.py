@@ -1,0 +1,86 @@
+from pathlib import Path
+
+from matplotlib.colors import to_hex
+
+from waltz.reporting.chart_declarations import CHARTS, Chart
+from waltz.reporting.charts import BARE, MARKS, draw, shown
+from waltz.reporting.figures import save
+from waltz.reporting.published import read_published
+from waltz.reporting.tables import Cell
+
+PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
+
+CHART = Chart("f", "F", ("t",), "metric", "dataset", "model", keep={"metric": ("b", "a"), "setting": ("",)})
+
+
+def cell(metric, model, dataset, value, published=None, **other):
+    low, high = (None, None) if value is None else (value - 1, value + 2)
+    fields = {"table": "t", "profile": "published", "setting": "", **other}
+    return Cell(
+        **{key: fields[key] for key in ("table", "profile")},
+        metric=metric,
+        model=model,
+        dataset=dataset,
+        setting=fields["setting"],
+        value=value,
+        n=10,
+        ci_low=low,
+        ci_high=high,
+        published=published,
+        difference=None,
+        verdict="",
+        reason="",
+    )
+
+
+def test_a_chart_shows_its_own_cells_in_its_own_order():
+    kept = [cell("a", "m", "x", 1.0), cell("b", "m", "x", None, 2.0), cell("b", "m", "y", 3.0)]
+    others = [
+        cell("a", "m", "x", 1.0, table="u"),
+        cell("a", "m", "x", 1.0, profile="equations"),
+        cell("a", "m", "x", 1.0, setting="cot"),
+        cell("c", "m", "x", 1.0),
+        cell("a", BARE, "x", 1.0),
+        cell("a", "m", "z", None),
+    ]
+    found = shown(CHART, [*kept, *others], "published")
+    assert found == [kept[1], kept[2], kept[0]]
+
+
+def test_ours_are_filled_with_intervals_and_printed_ones_hollow():
+    cells = [cell("a", "m", "x", 50.0, 55.0), cell("a", "n", "x", None, 60.0), cell("a", "n", "y", 40.0)]
+    figure = draw(CHART, cells, "published", lambda field, name: f"<{name}>")
+    (panel,) = [axes for axes in figure.axes if axes.axison]
+    assert panel.get_title(loc="left") == "<a>"
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["<x>", "<y>"]
+    marks = [line for line in panel.lines if line.get_marker() in MARKS]
+    filled = {line.get_xdata()[0] for line in marks if line.get_markerfacecolor() != "none"}
+    hollow = {line.get_xdata()[0] for line in marks if line.get_markerfacecolor() == "none"}
+    assert (filled, hollow) == ({50.0, 40.0}, {55.0, 60.0})
+    assert {tuple(line.get_xdata()) for line in panel.lines if len(set(line.get_xdata())) == 2} >= {(49.0, 52.0)}
+    same_model = [line for line in marks if line.get_xdata()[0] in (50.0, 55.0)]
+    assert len({(line.get_marker(), to_hex(line.get_color()), line.get_ydata()[0]) for line in same_model}) == 1
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["<m>", "<n>", "hollow: printed"]
+
+
+def test_the_same_cells_give_the_same_bytes_and_no_cells_a_figure(tmp_path):
+    cells = [cell("a", f"m{place}", f"d{place % 3}", float(place)) for place in range(12)]
+    for name in ("one", "other"):
+        save(draw(CHART, cells, "published", lambda field, name: name), [tmp_path / f"{name}.svg"])
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "other.svg").read_bytes()
+    empty = draw(CHART, [], "published", lambda field, name: name)
+    assert any("no cell" in text.get_text() for text in empty.texts)
+
+
+def test_every_chart_has_printed_numbers_to_show():
+    for chart in CHARTS:
+        printed = [
+            Cell(table, "published", *key, None, 0, None, None, float(one.value), None, "", "")
+            for table in chart.tables
+            for key, one in read_published(PUBLISHED / f"{table}.csv").items()
+            if one.value.replace(".", "").replace("-", "").isdigit()
+        ]
+        found = shown(chart, printed, "published")
+        kept = {name: {getattr(cell, name) for cell in found} for name in chart.keep}
+        assert {cell.table for cell in found} == set(chart.tables), chart.id
+        assert all(len(kept[name]) > 1 or len(values) == 1 for name, values in chart.keep.items()), chart.id

@@ -1,0 +1,21 @@
+"""Draw the charts of a study's tables, in each profile."""
+
+from pathlib import Path
+
+from waltz.core.job import job
+from waltz.reporting.chart_declarations import CHARTS
+from waltz.reporting.charts import draw
+from waltz.reporting.declarations import TABLES
+from waltz.reporting.figures import save
+from waltz.reporting.tables import from_csv
+
+HEADINGS = {metric: heading for table in TABLES.values() for metric, heading in table.metrics.items()}
+
+with job(snakemake.log[0]):
+    cells = [cell for file in snakemake.input.tables for cell in from_csv(Path(file).read_text(encoding="utf-8"))]
+    charts = {chart.id: chart for chart in CHARTS}
+    for (name, profile), svg, png in zip(
+        snakemake.params.charts, snakemake.output.svg, snakemake.output.png, strict=True
+    ):
+        figure = draw(charts[name], cells, profile, lambda field, value: HEADINGS.get(value, value.replace("_", " ")))
+        save(figure, [svg, png])

@@ -1,0 +1,56 @@
+"""Ask one decoder the questions of every data set of a group."""
+
+import time
+from contextlib import nullcontext
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job, progress
+from waltz.core.model_schema import EVALUATION
+from waltz.core.record import write_record
+from waltz.evaluation.choice import tally
+from waltz.evaluation.decoders import Saying, sampling_of
+from waltz.evaluation.posed import left_out, posed, posed_rows, voice_of
+from waltz.evaluation.replies import Examinee
+from waltz.models.decoders import load_decoder
+from waltz.models.registry import ModelSpec
+from waltz.sources.images import load_image, open_images
+
+params, given, made = snakemake.params, snakemake.input, snakemake.output
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    which = {"scored": params.scored, "sample": params.sample, "seed": params.seed}
+    asked = [
+        [posed(file, name, entry, profile, **which) for profile in params.profiles]
+        for (name, entry), file in zip(params.posing.items(), given.rows, strict=True)
+    ]
+    decoder = load_decoder(ModelSpec(**params.model), device)
+    voices = [voice_of(decoder, profile) for profile in params.profiles]
+    sayings = [Saying(params.seed, sampling_of(decoder, profile), params.thought) for profile in params.profiles]
+    images = given.get("images") or [None] * len(asked)
+    for of, folder, scores, record in zip(asked, images, made.scores, made.runs, strict=True):
+        start = time.perf_counter()
+        prompts, label = sum(one.prompts(params.thought) for one in of), f"{decoder.spec.name} {of[0].dataset}"
+        with open_images(folder) if folder else nullcontext() as source, progress(prompts, "prompt", label) as bar:
+            examinee = Examinee(decoder, partial(load_image, source), Path(scores).parent / ".store", bar.update)
+            told = zip(of, voices, sayings, strict=True)
+            rows = [row for one, voice, saying in told for row in posed_rows(examinee, one, voice, saying)]
+        parquet.write(scores, parquet.to_table(rows, EVALUATION), EVALUATION)
+        write_record(
+            record,
+            rows_in=sum(map(len, of)),
+            rows_out=len(rows),
+            seconds=round(time.perf_counter() - start, 3),
+            model=params.model,
+            profiles=params.profiles,
+            device=device.name,
+            device_choice=device.why,
+            threads=device.threads,
+            seed=params.seed,
+            saying={profile: asdict(saying) for profile, saying in zip(params.profiles, sayings, strict=True)},
+            left_out=left_out(of),
+            **tally(rows),
+        )

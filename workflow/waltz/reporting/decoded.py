@@ -1,0 +1,61 @@
+"""What decoders say of captions, foils and questions, as plain tables."""
+
+from collections.abc import Sequence
+
+from waltz.evaluation.metrics import NOT_APPLICABLE
+from waltz.reporting.construction import PlainTable, Row
+from waltz.reporting.grouping import HEADINGS, by, groups, in_turn, reasons, short
+
+
+def decoder_tables(rows: Sequence[Row]) -> list[PlainTable]:
+    """What decoders say of captions and foils, a table a profile, a row a data set, model and way of asking."""
+    return [
+        PlainTable(
+            f"decoders-{profile}",
+            f"Captions and foils told apart by decoders, profile {profile}",
+            "Percent, with intervals over images. pairwise: asked which of the two describes the image (acc_r: it says"
+            " the caption); single: asked of each text whether it does (p_c: yes to captions, p_f: no to foils; acc is"
+            " their mean); -after-cot: after a chain of thought. The others ask nothing and rank the texts by a score.",
+            ("data set", "model", "asked", "n", *HEADINGS.values()),
+            tuple(
+                (
+                    dataset,
+                    model,
+                    setting,
+                    str(max(cell["n"] for cell in cells.values())),
+                    *(short(cells.get(metric)) for metric in HEADINGS),
+                )
+                for (dataset, model, setting), cells in by(
+                    in_turn(of), ("dataset", "model", "setting"), "metric"
+                ).items()
+            ),
+            tuple(reasons([row for row in of if row["reason"] != NOT_APPLICABLE])),
+        )
+        for profile, of in groups(rows, "profile").items()
+    ]
+
+
+def answer_tables(rows: Sequence[Row]) -> list[PlainTable]:
+    """Accuracy of answers and of labels, a row a profile, data set, model and way of asking."""
+    if not rows:
+        return []
+    return [
+        PlainTable(
+            "answers",
+            "Questions answered",
+            "Percent of answers that are the gold one, with intervals over images (over items of text tasks). choice: a"
+            " label is chosen; answering: the model answers in words; -after-cot: after a chain of thought.",
+            ("profile", "data set", "model", "asked", "n", "accuracy"),
+            tuple(
+                (
+                    row["profile"],
+                    row["dataset"],
+                    row["model"],
+                    row["setting"],
+                    str(row["n"]),
+                    row["reason"] or short(row),
+                )
+                for row in rows
+            ),
+        )
+    ]
