@@ -27,6 +27,7 @@ include: "rules/evaluation.smk"
 include: "rules/decoding.smk"
 include: "rules/attribution.smk"
 include: "rules/consistency.smk"
+include: "rules/cc_shap.smk"
 include: "rules/reporting.smk"
 include: "rules/figures.smk"
 
