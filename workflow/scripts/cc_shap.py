@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from waltz.consistency.cc_shap_rows import cc_shap_rows, tally
 from waltz.consistency.chosen import to_ask
-from waltz.consistency.contributions import cc_shap_rows, explaining, tally
+from waltz.consistency.contributions import explaining
 from waltz.core import parquet
 from waltz.core.devices import lease
 from waltz.core.job import job, progress

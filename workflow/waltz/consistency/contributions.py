@@ -1,6 +1,6 @@
-"""CC-SHAP of items one after the other, with all contributions, each item kept as soon as it is done."""
+"""What contributes to an item's answer and explanations, kept as soon as it is computed."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -11,14 +11,12 @@ import numpy as np
 from waltz.attribution.answers import fields
 from waltz.attribution.estimate import Estimate
 from waltz.consistency.cc_shap import CCShap, Contributions
-from waltz.consistency.chosen import setting
 from waltz.consistency.explained import Explained, Side, explained
 from waltz.consistency.played import Part, Rules
 from waltz.consistency.saying import KINDS, Speaking, Spoken, spoken
 from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.evaluation.answering import ROLE
 from waltz.evaluation.prompts import Voice, render
 from waltz.evaluation.questions import Question
 from waltz.evaluation.replies import Load
@@ -27,7 +25,6 @@ from waltz.models.decoders.outcomes import FIRST_STEP
 from waltz.models.registry import ModelSpec, decisive, fingerprint
 
 Row = dict[str, Any]
-SIDES = ("answer", "explanation")
 SLOW = ("llama2", "llama2-chat", "mistral", "mistral-chat", "gpt2")
 """Families whose tokenizers the released code loads without offsets, so that `shap` joins their tokens by blanks."""
 
@@ -99,51 +96,6 @@ def explaining(
     return Explaining(speaking, rules, kinds, stored)
 
 
-def cc_shap_rows(
-    how: Explaining, questions: Iterable[Question], load: Load, done: Callable[[int], object]
-) -> tuple[list[Row], list[Row]]:
-    """Rows of the layout `CC_SHAP`, and of the attribution layout with all contributions.
-
-    Args:
-        how: The decoder, profile and seed.
-        questions: Questions of one data set.
-        load: Opens images.
-        done: Told 1 after each question.
-    """
-    rows: list[Row] = []
-    contributions: list[Row] = []
-    for question in questions:
-        common = {
-            "item_id": question.item_id,
-            "profile": how.rules.profile,
-            "setting": setting(question),
-            "image": question.image,
-        }
-        kinds: Mapping[str, Mapping[str, Any]]
-        try:
-            kinds = contributions_of(how, question, load).kinds
-        except UserError as error:
-            kinds = {kind: {"row": {"error": str(error)}} for kind in how.kinds}
-        for kind, kept in kinds.items():
-            rows.append({**common, "kind": kind, "seed": how.rules.seed, **kept["row"]})
-            contributions += [
-                {
-                    **common,
-                    "role": "caption" if question.form == "pairwise" else ROLE,
-                    "setting": f"{kind}:{side}",
-                    "explained": how.value,
-                    **(
-                        kept[side]["columns"]
-                        if side in kept
-                        else {"text": "", "seed": how.rules.seed, "error": kept["row"]["error"]}
-                    ),
-                }
-                for side in SIDES
-            ]
-        done(1)
-    return rows, contributions
-
-
 def contributions_of(
     how: Explaining, question: Question, load: Load, words: str | None = None, grid: int | None = None
 ) -> Kept:
@@ -193,16 +145,6 @@ def side_of(kept: Mapping[str, Any]) -> Contributions:
     columns = kept["columns"]
     phi, base, value = (np.array(columns[name], dtype=np.float64) for name in ("phi", "base_value", "value"))
     return Contributions(Estimate(phi, base, value, columns["asked"]), np.array(kept["shared"], dtype=np.int64))
-
-
-def tally(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Rows with errors and without a value, for the run record."""
-    kept = list(rows)
-    return {
-        "rows_with_error": sum(row.get("error") is not None for row in kept),
-        "rows_without_value": sum(row.get("value") is None for row in kept),
-        "evaluations": sum(row.get("evaluated") or 0 for row in kept),
-    }
 
 
 def _explained(
