@@ -90,16 +90,16 @@ def test_the_shards_make_one_file_of_all_items_and_seeds(ran):
 
 
 def test_what_is_planned_next(ran):
-    assert ran.planned("cc_shap") == set()
+    assert ran.planned("--", "cc_shap") == set()
     answers = {"attribute_answers_pairs", "attribution_answers_pairs", "fetch", "items"}
-    assert ran.planned(ANSWERED) == answers
-    assert ran.planned("results/tiny/attribution/shares.parquet") == {*answers, "decode_pairs", "shares"}
+    assert ran.planned("--", ANSWERED) == answers
+    assert ran.planned("--", "results/tiny/attribution/shares.parquet") == {*answers, "decode_pairs", "shares"}
     ran.change("consistency.cc_shap.edits", True)
-    assert ran.planned("cc_shap") == {
+    assert ran.planned("--", "cc_shap") == {
         "consistency_texts",
         "consistency_whole_texts",
         "cc_shap_edits_texts_texts",
         "cc_shap_whole_edited_texts_texts",
     }
     ran.change("consistency.cc_shap.evaluations", 260)
-    assert {"cc_shap_texts_texts", "cc_shap_whole_cc_shap_texts_texts"} <= ran.planned("cc_shap")
+    assert {"cc_shap_texts_texts", "cc_shap_whole_cc_shap_texts_texts"} <= ran.planned("--", "cc_shap")
