@@ -96,6 +96,7 @@ def test_what_is_planned_next(ran):
     assert ran.planned("--", "results/tiny/attribution/shares.parquet") == {*answers, "decode_pairs", "shares"}
     ran.change("consistency.cc_shap.edits", True)
     assert ran.planned("--", "cc_shap") == {
+        "cc_shap",
         "consistency_texts",
         "consistency_whole_texts",
         "cc_shap_edits_texts_texts",
