@@ -161,7 +161,9 @@ for (GROUP, MODELS_OF), NAMES in {
 
     rule:
         name:
-            f"attribution_{GROUP}" if MODELS_OF == "encoder" else f"attribution_answers_{GROUP}"
+            f"attribution_{GROUP}"
+            if MODELS_OF == "encoder"
+            else f"attribution_answers_{GROUP}"
         input:
             rows=expand(
                 f"<results>/attribution/{{{{{MODELS_OF}}}}}/shards/{{dataset}}.{{shard}}.parquet",

@@ -22,14 +22,6 @@ CC_PARTS = {"cc-shap": "CC_SHAP", "contributions": "ATTRIBUTION"} | (
 )
 
 
-def cc_shards(part, names, ending="parquet"):
-    """Files of one part of a group's results, for one model and one shard."""
-    return [
-        f"<results>/consistency/{{decoder}}/{part}/shards/{name}.{{shard}}.{ending}"
-        for name in names
-    ]
-
-
 for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
     CALLED = GROUP if KIND == "vision" else f"texts_{GROUP}"
 
@@ -60,9 +52,7 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
             posing=posing(NAMES),
             profiles=study("profiles"),
             sample=study("consistency.sample"),
-            cc_shap={
-                key: value for key, value in CC_SETTINGS.items() if key != "edits"
-            },
+            cc_shap={key: value for key, value in CC_SETTINGS.items() if key != "edits"},
             tokens=study("consistency.tokens"),
             shards=CC_SHARDS,
             seed=study("seed"),

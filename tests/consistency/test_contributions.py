@@ -14,7 +14,8 @@ from waltz.consistency import contributions
 from waltz.consistency.cc_shap import cc_shap
 from waltz.consistency.cc_shap_rows import cc_shap_rows
 from waltz.consistency.contributions import contributions_of, explaining, side_of
-from waltz.consistency.edited_rows import claim_of, edited_rows
+from waltz.consistency.edited_contributions import claim_of
+from waltz.consistency.edited_rows import edited_rows
 from waltz.consistency.saying import spoken
 from waltz.core import parquet
 from waltz.core.errors import UserError

@@ -1,18 +1,15 @@
 """Contributions before and after the counterfactual edits that the tests found (thesis 5.3, 5.4, C.13 to C.22)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from waltz.consistency.chosen import setting
 from waltz.consistency.contributions import Explaining, Kept, contributions_of, side_of
 from waltz.consistency.counterfactual import NAME
-from waltz.consistency.edited_contributions import Claim, Explained, Moved, claim, moved
+from waltz.consistency.edited_contributions import Explained, moved
 from waltz.consistency.saying import POST_HOC
 from waltz.core.errors import UserError
-from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.questions import Question
 from waltz.evaluation.replies import Load
 
@@ -56,23 +53,6 @@ def edited_rows(
         rows.append(row)
         done(1)
     return rows
-
-
-def claim_of(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Claim:
-    """Whether items support the claim that edits move contributions to explanations more than those to answers.
-
-    Args:
-        rows: Rows of the layout `EDITED` of one model, data set, profile and seed, or of several seeds: those of one
-            image, or of one item of text, are drawn together.
-        label: Name of model and data set, which separates the bootstrap draws from others'.
-        how: Resamples, coverage, seed.
-    """
-    nowhere = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    items = [
-        Moved(row["answer"], row["explanation"], row["inserted_answer"], row["inserted_explanation"], nowhere)
-        for row in rows
-    ]
-    return claim(items, [row["image"] or row["item_id"] for row in rows], label, how)
 
 
 def _compared(how: Explaining, question: Question, found: Mapping[str, Any] | None, load: Load) -> Row:
