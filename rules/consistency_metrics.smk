@@ -1,21 +1,21 @@
 """What stage consistency says together."""
 
-
-def consistency_files(kind):
-    """The files of one kind, a model and data set each."""
-    return [
+CONSISTENCY_FILES = {
+    kind: [
         f"<results>/consistency/{model}/{kind}/{dataset}.parquet"
         for model, dataset in TESTED
     ]
+    for kind in ("tests", "cc-shap", "edited")
+}
 
 
 rule consistency_metrics:
     """Every number of the self-consistency tests and of CC-SHAP, and the correlations between them."""
     input:
-        tests=consistency_files("tests"),
-        cc_shap=consistency_files("cc-shap") if study("consistency.cc_shap") else [],
+        tests=CONSISTENCY_FILES["tests"],
+        cc_shap=CONSISTENCY_FILES["cc-shap"] if study("consistency.cc_shap") else [],
         edited=(
-            consistency_files("edited") if study("consistency.cc_shap.edits") else []
+            CONSISTENCY_FILES["edited"] if study("consistency.cc_shap.edits") else []
         ),
     output:
         metrics="<results>/consistency/metrics.parquet",

@@ -25,7 +25,9 @@ SHOWN_RUNS = {
         "cc_shap": TESTED if study("consistency.cc_shap") else [],
     }.items()
 }
-SHOWN_SETS = list(dict.fromkeys(name for runs in SHOWN_RUNS.values() for _, name in runs))
+SHOWN_SETS = list(
+    dict.fromkeys(name for runs in SHOWN_RUNS.values() for _, name in runs)
+)
 SHOWN_PAIRS = [name for name in SHOWN_SETS if name not in ASKED]
 SHOWN_ASKED = {name: ASKED[name] for name in SHOWN_SETS if name in ASKED}
 PICTURED = [name for name in SHOWN_SETS if has_images(name)]
