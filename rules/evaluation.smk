@@ -5,10 +5,18 @@ SCORABLE = {
     for group, names in SCORED.items()
     if scorable_among(names)
 }
+
+
+def takes(model, group):
+    """Whether a model is run on a group: on all, unless the study names its own."""
+    return group in study("evaluation.only").get(model, [group])
+
+
 WITH_SCORES = [
     (model, dataset)
-    for names in SCORABLE.values()
+    for group, names in SCORABLE.items()
     for model in [*READERS, *ENCODERS]
+    if takes(model, group)
     for dataset in (pairs_among(names) if model in READERS else names)
 ]
 
@@ -20,9 +28,10 @@ DECODERS = {
 }
 DECODED = [
     (model, dataset)
-    for names in SCORED.values()
+    for group, names in SCORED.items()
     for models in DECODERS.values()
     for model in models
+    if takes(model, group)
     for dataset in posed_among(model, names)
 ]
 

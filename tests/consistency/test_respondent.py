@@ -94,7 +94,7 @@ def test_labels_come_from_logits_texts_from_what_is_said_and_the_helper_has_its_
     assert replies[4] == " mi"
 
 
-def test_published_asks_the_helper_with_the_markers_of_the_tested_model_and_cuts_that_model_alone():
+def test_published_asks_the_helper_by_the_tested_model_s_markers_shows_it_nothing_and_cuts_nothing_of_it():
     speaks = scripted(lambda text: {}, says=lambda prompt, seed: "123456789", start=False)
     speaks.spec = replace(speaks.spec, kind="vision", family="bakllava")
     speaks.network.model = helped = scripted(lambda text: {}, says=lambda prompt, seed: prompt, start=False)
@@ -106,6 +106,8 @@ def test_published_asks_the_helper_with_the_markers_of_the_tested_model_and_cuts
     (prompt,) = respondent.replies([Request("paraphrase", shown(0), {"text": "so"}, 500, 0)])
     assert prompt.startswith("<<SYS>>")
     assert "[INST] Can you please paraphrase" in prompt
+    whole = Request("paraphrase", replace(shown(0), image="none"), {"text": "so"}, 20, 0)
+    assert respondent.replies([whole]) == [prompt[:20]]
 
 
 def test_what_cannot_be_asked_is_a_row_with_the_reason():

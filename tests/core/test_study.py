@@ -117,6 +117,12 @@ def test_a_misspelt_study_is_named_with_the_nearest():
         ("proposals.verbs", "bert", "proposals.verbs: nothing is called 'bert'"),
         ("benchmark.annotations", {"actions": "a.csv"}, "benchmark.annotations: nothing is called 'actions'"),
         ("attribution.estimator", "permutations", "'permutations' is not one of .*did you mean 'permutation'"),
+        (
+            "evaluation.only",
+            {"scenes-clipp": ["pairs"]},
+            r"evaluation.only: nothing is called 'scenes-clipp' \(did you",
+        ),
+        ("evaluation.only", {"scenes-clip": ["pair"]}, r"evaluation.only.scenes-clip: nothing is called 'pair' \(did"),
         ("instruments.relations.filters", ["fluency"], "'fluency' is not one of"),
         ("instruments.plurality.cap", "flat", "instruments.plurality.cap"),
         ("cv_probes.image", 5, r"cv_probes: unknown key 'image' \(did you mean 'images'\?\)"),
@@ -197,8 +203,8 @@ def test_every_key_is_read_somewhere():
         if path.suffix in (".py", ".smk", ".html")
     )
     for name in _declared():
-        last = name.rpartition(".")[2]
-        read = re.search(rf"""["'.]{re.escape(last)}["'\s),\]}}|]|\b{re.escape(last)}: str\b""", code)
+        last = re.escape(name.rpartition(".")[2])
+        read = re.search(rf"""["'.]{last}["'\s),\]}}|]|\b{last}: str\b|\bmost_{last}\b""", code)
         assert read, f"nothing reads {name}"
 
 

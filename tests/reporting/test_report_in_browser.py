@@ -69,6 +69,13 @@ def becomes(page, selector, text):
     expect(page.locator(selector)).to_have_text(text)
 
 
+def numbers(page, selector, count):
+    """Wait until there are so many elements."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(selector)).to_have_count(count)
+
+
 def loaded(page):
     """Wait until all figures have come."""
     page.wait_for_selector("[data-figure='0'][src^='data:']")
@@ -219,7 +226,7 @@ def test_tokens_and_patches_tell_their_values_by_mouse_and_keyboard(page):
     assert page.locator(".token small").all_inner_texts() == ["0", "−56", "+11", "+22", "0", "0", "+11"]
     assert "T-SHAP 25.0 % text, 75.0 % image" in page.inner_text("#sample")
     page.get_by_text("All values as a table").click()
-    assert page.locator("#sample details tbody tr").count() == 11
+    numbers(page, "#sample details tbody tr", 11)
 
 
 def test_a_decoder_shows_output_tokens_tests_and_explanations(page):

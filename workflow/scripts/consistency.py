@@ -41,9 +41,9 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 questions = chosen.questions[shard :: params.shards]
                 shared = profile == "published" and chosen.questions[0].form == "comve"
                 pair = left_over_pair(read, entry, params.sample) if shared else None
+                who = interviewed(examinee, helper, profile, judge, stored)
                 runs = settings_of(profile, params.seeds, params.tokens, params.edits, bool(params.meaning), pair)
-                respondent = interviewed(examinee, helper, profile, judge, stored)
-                rows += consistency_rows(questions, params.tests, runs, respondent)
+                rows += consistency_rows(questions, params.tests, runs, who)
                 asked[profile], left_out[profile] = len(questions), dict(chosen.left_out)
         parquet.write(snakemake.output.rows[number], parquet.to_table(rows, CONSISTENCY), CONSISTENCY)
         write_record(
@@ -53,8 +53,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             seconds=round(time.perf_counter() - start, 3),
             **{name: params[name] for name in ("model", "helper", "judge", "seed", "seeds", "tokens", "edits")},
             device=device.name,
-            device_choice=device.why,
-            threads=device.threads,
+            **{"device_choice": device.why, "threads": device.threads},
             shard=f"{shard + 1} of {params.shards}",
             left_out=left_out,
             **tally(rows),

@@ -12,6 +12,14 @@ from waltz.consistency.settings import Profile, Settings
 from waltz.consistency.tests import TESTS, of_item, row
 from waltz.evaluation.questions import Question
 
+LENGTHS = {
+    "explanation": "most_text",
+    "answer": "most_answer",
+    "mistake": "most_mistake",
+    "paraphrase": "most_paraphrase",
+}
+"""The study's keys of `consistency.tokens`, and what they set."""
+
 
 def settings_of(
     profile: Profile,
@@ -31,7 +39,7 @@ def settings_of(
         meaning: Whether open answers are compared by their meaning.
         pair: The sentences that all items of ComVE share in `published`.
     """
-    given = {f"most_{'text' if name == 'explanation' else name}": most for name, most in tokens.items()}
+    given = {LENGTHS[name]: most for name, most in tokens.items()}
     return [Settings(profile, seed, **given, **edits, meaning=meaning, pair=pair) for seed in seeds]
 
 

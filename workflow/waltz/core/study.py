@@ -91,6 +91,15 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
             for stage in ("evaluation", "attribution", "consistency")
             for key, there in (("models", models), ("groups", groups))
         ),
+        (
+            "evaluation.only",
+            config.get("evaluation", {}).get("only", {}),
+            config.get("evaluation", {}).get("models", []),
+        ),
+        *(
+            (f"evaluation.only.{name}", names, config["evaluation"]["groups"])
+            for name, names in config.get("evaluation", {}).get("only", {}).items()
+        ),
         ("consistency.helper", [name for name in [config.get("consistency", {}).get("helper")] if name], models),
         ("reporting.pronouns", config["reporting"].get("pronouns", []), known),
         ("benchmark.annotations", config.get("benchmark", {}).get("annotations", {}), instruments(config)),

@@ -13,9 +13,8 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from waltz.core.errors import UserError
-from waltz.models.decoders import KINDS
 from waltz.models.encoders.kind import kind_of
-from waltz.models.registry import ModelSpec, encoder_kinds, registered
+from waltz.models.registry import DECODER_KINDS, ModelSpec, encoder_kinds, registered
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
@@ -61,7 +60,7 @@ def decoder_named(name: str) -> ModelSpec | None:
     """
     known = registered()
     if name in known:
-        return known[name] if known[name].kind in KINDS else None
+        return known[name] if known[name].kind in DECODER_KINDS else None
     folder = Path(name).expanduser()
     if not folder.is_dir() and not HUB_ID.fullmatch(name):
         return None

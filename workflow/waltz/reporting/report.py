@@ -23,6 +23,7 @@ CLASSES = dict(zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"),
 """Class of each kind of cell in the style sheet."""
 MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
 NUMBER = r"[-+−–]?[\d,.]+(?![a-z])|–?$"
+DRAWN = "drawn by this package, sprites CC-BY 4.0"
 LISTED = 200
 """Most image faults that are named one by one."""
 
@@ -140,10 +141,11 @@ def _source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> 
     """A source, what was read of it, and its files, each with where it comes from and its checksum."""
     read = next((record.facts for record in records if record.name == f"sources/{name}"), {})
     entries = {**source["files"], **({"images": source["images"]} if "images" in source else {})}
+    unnamed = DRAWN if all("drawn" in file for file in entries.values()) else "not stated"
     return {
         "name": name,
         "format": source["format"],
-        "licence": source.get("licence", "not stated"),
+        "licence": source.get("licence", unnamed),
         "citation": source.get("citation", ""),
         "rows": read.get("rows_in"),
         "rejected": read.get("rejected"),
