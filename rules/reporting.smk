@@ -53,7 +53,6 @@ MEASURES = {
     ),
     "probes": ["<results>/benchmark/cv-probes.parquet"] if PROBES else [],
     "captions": ["<results>/benchmark/cv-probes/captions.parquet"] if PROBES else [],
-    "samples": [f"<results>/benchmark/{dataset}.parquet" for dataset in SETS],
 }
 """Files of numbers by the kinds that declarations name; those that the study has."""
 RECORDS = {
@@ -74,6 +73,40 @@ RECORDS = {
 """Run records of the models behind some kinds."""
 RUNS_OF = {"attribution": "shares", "correlations": "consistency"}
 """Kinds that the same runs are behind."""
+
+
+TABLE_FILES = {
+    table: {
+        kind: files
+        for kind in declaration.files
+        if (
+            files := (
+                [
+                    f"<results>/benchmark/{name}.parquet"
+                    for name in declaration.samples
+                    if name in SETS
+                ]
+                if kind == "samples"
+                else MEASURES[kind]
+            )
+        )
+    }
+    for table, declaration in DECLARED.items()
+}
+"""The files behind each table, by kind."""
+BEHIND = {
+    table: [
+        f"<results>/reporting/runs/{kind}.json"
+        for kind in sorted({RUNS_OF.get(kind, kind) for kind in kinds} & RECORDS.keys())
+    ]
+    for table, kinds in TABLE_FILES.items()
+}
+"""What was found out about the runs behind each table."""
+MODEL_KINDS = {
+    name: {"text": "language", "vision": "vision"}.get(MODELS[name].kind, "encoder")
+    for name in dict.fromkeys([*SCORING_MODELS, *EXPLAINING])
+}
+"""What each model of the study is to the tables."""
 
 
 rule runs:
@@ -101,8 +134,8 @@ for TABLE, DECLARATION in DECLARED.items():
         name:
             DECLARATION.target
         input:
-            **measured(TABLE, MEASURES),
-            runs=runs_behind(TABLE),
+            **TABLE_FILES[TABLE],
+            runs=BEHIND[TABLE],
             printed=[
                 f"resources/published/{number}.csv" for number in DECLARATION.published
             ],
@@ -123,11 +156,8 @@ for TABLE, DECLARATION in DECLARED.items():
         params:
             table=TABLE,
             title=DECLARATION.title,
-            kinds=list(measured(TABLE, MEASURES)),
-            models={
-                name: kind_of(name)
-                for name in dict.fromkeys([*SCORING_MODELS, *EXPLAINING])
-            },
+            kinds=list(TABLE_FILES[TABLE]),
+            models=MODEL_KINDS,
             compared=not any("drawn" in entry for entry in FILES.values()),
             built={
                 name: {
