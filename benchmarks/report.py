@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,17 +23,18 @@ from PIL import Image
 
 from waltz.core import parquet
 from waltz.core.measure import Measure
+from waltz.core.model_schema import ATTRIBUTION, EVALUATION
 from waltz.core.record import peak_memory_mb
-from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
+from waltz.core.schema import BENCHMARK
 from waltz.reporting.browsed import RunFiles, browsed, pictures
 from waltz.reporting.browser import browser_data
-from waltz.reporting.declarations import TABLES, Declaration
 from waltz.reporting.figures import save
 from waltz.reporting.heatmap import Sample, sample_figure
 from waltz.reporting.published import Printed, read_published
-from waltz.reporting.report import Drawing, Report, declared, write_report
+from waltz.reporting.report import Drawing, Report, write_report
 from waltz.reporting.run_facts import read_records
-from waltz.reporting.tables import Cell, from_csv, join, to_csv
+from waltz.reporting.tables import Cell, from_csv, to_csv
+from waltz.reporting.verdicts import compare
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 PROFILES = ("published", "equations")
@@ -52,16 +54,11 @@ def filled(generator: np.random.Generator) -> list[Cell]:
     for file in sorted(PUBLISHED.glob("*.csv")):
         printed = read_published(file)
         for profile in PROFILES:
-            measured = {key: near(one, generator) for key, one in printed.items()}
-            cells += join(declaration(file.stem, printed), profile, measured, printed, "not run", 0.95)
+            for key, one in printed.items():
+                ours = near(one, generator)
+                numbers = (ours.value, ours.n, ours.ci_low, ours.ci_high)
+                cells.append(Cell(file.stem, profile, *key, *numbers, *astuple(compare(ours, one, 0.95))[:4]))
     return cells
-
-
-def declaration(name: str, printed: dict[Any, Printed]) -> Declaration:
-    """The table's own declaration, or one that its cells are enough for."""
-    return TABLES.get(name) or declared(
-        name, [Cell(name, "", key[0], *key[1:], *[None] * 6, "", "") for key in printed]
-    )
 
 
 def near(printed: Printed, generator: np.random.Generator) -> Measure:
