@@ -1,4 +1,4 @@
-"""Stage attribution: MM-SHAP of encoders, a job for one model, one group of data sets and one shard."""
+"""Stage attribution: MM-SHAP, a job for one model, one group of data sets and one shard."""
 
 SHARDS = study("attribution.shards") or 1
 ATTRIBUTED = {
@@ -7,11 +7,25 @@ ATTRIBUTED = {
     if scorable_among(names)
 }
 ATTRIBUTING = [name for name in study("attribution.models") or [] if name in ENCODERS]
+ATTRIBUTING_ANSWERS = [
+    name
+    for name in study("attribution.models") or []
+    if name in SEEING and name in SCORING_MODELS
+]
+ATTRIBUTED_ANSWERS = {
+    group: pairs_among(names)
+    for group, names in grouped(config, "attribution").items()
+    if pairs_among(names)
+}
 COMPANIONS = study("attribution.companions")
 ATTRIBUTIONS = [
     (model, dataset)
-    for names in ATTRIBUTED.values()
-    for model in ATTRIBUTING
+    for models, groups in (
+        (ATTRIBUTING, ATTRIBUTED),
+        (ATTRIBUTING_ANSWERS, ATTRIBUTED_ANSWERS),
+    )
+    for names in groups.values()
+    for model in models
     for dataset in names
 ]
 SETTINGS = {
@@ -66,37 +80,6 @@ for GROUP, NAMES in ATTRIBUTED.items():
 
     rule:
         name:
-            f"attribution_{GROUP}"
-        input:
-            rows=expand(
-                "<results>/attribution/{{encoder}}/shards/{dataset}.{shard}.parquet",
-                dataset=NAMES,
-                shard=range(SHARDS),
-            ),
-            runs=expand(
-                "<results>/attribution/{{encoder}}/shards/{dataset}.{shard}.run.json",
-                dataset=NAMES,
-                shard=range(SHARDS),
-            ),
-        output:
-            rows=expand(
-                "<results>/attribution/{{encoder}}/{dataset}.parquet", dataset=NAMES
-            ),
-            runs=expand(
-                "<results>/attribution/{{encoder}}/{dataset}.run.json", dataset=NAMES
-            ),
-        log:
-            f"<logs>/attribution/{{encoder}}/{GROUP}.log",
-        conda:
-            "../envs/data.yaml"
-        params:
-            shards=SHARDS,
-            code=code("attribution.py"),
-        script:
-            "../workflow/scripts/attribution.py"
-
-    rule:
-        name:
             f"companions_{GROUP}"
         input:
             pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
@@ -126,6 +109,90 @@ for GROUP, NAMES in ATTRIBUTED.items():
             ),
         script:
             "../workflow/scripts/companions.py"
+
+
+for GROUP, NAMES in ATTRIBUTED_ANSWERS.items():
+
+    rule:
+        name:
+            f"attribute_answers_{GROUP}"
+        input:
+            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
+            images=images_where(ATTRIBUTING_ANSWERS, NAMES),
+            weights=lambda wildcards: weight_files(MODELS[wildcards.decoder]),
+            prompts=lambda wildcards: prompts_of(wildcards.decoder),
+        output:
+            rows=expand(
+                "<results>/attribution/{{decoder}}/shards/{dataset}.{{shard}}.parquet",
+                dataset=NAMES,
+            ),
+            runs=expand(
+                "<results>/attribution/{{decoder}}/shards/{dataset}.{{shard}}.run.json",
+                dataset=NAMES,
+            ),
+        log:
+            f"<logs>/attribute/{{decoder}}/{GROUP}.{{shard}}.log",
+        conda:
+            "../envs/models.yaml"
+        threads: 8
+        resources:
+            gpu=1,
+            mem_mb=8000,
+        params:
+            model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
+            datasets=NAMES,
+            profiles=study("profiles"),
+            settings={profile: SETTINGS[profile] for profile in study("profiles")},
+            value=study("attribution.value") or "log-probability",
+            scored=study("evaluation.items"),
+            scored_sample=study("evaluation.sample"),
+            sample=study("attribution.sample"),
+            shards=SHARDS,
+            seed=study("seed"),
+            code=code("attribute_answers.py"),
+        script:
+            "../workflow/scripts/attribute_answers.py"
+
+
+for (GROUP, MODELS_OF), NAMES in {
+    **{(group, "encoder"): names for group, names in ATTRIBUTED.items()},
+    **{(group, "decoder"): names for group, names in ATTRIBUTED_ANSWERS.items()},
+}.items():
+
+    rule:
+        name:
+            f"attribution_{GROUP}"
+            if MODELS_OF == "encoder"
+            else f"attribution_answers_{GROUP}"
+        input:
+            rows=expand(
+                f"<results>/attribution/{{{{{MODELS_OF}}}}}/shards/{{dataset}}.{{shard}}.parquet",
+                dataset=NAMES,
+                shard=range(SHARDS),
+            ),
+            runs=expand(
+                f"<results>/attribution/{{{{{MODELS_OF}}}}}/shards/{{dataset}}.{{shard}}.run.json",
+                dataset=NAMES,
+                shard=range(SHARDS),
+            ),
+        output:
+            rows=expand(
+                f"<results>/attribution/{{{{{MODELS_OF}}}}}/{{dataset}}.parquet",
+                dataset=NAMES,
+            ),
+            runs=expand(
+                f"<results>/attribution/{{{{{MODELS_OF}}}}}/{{dataset}}.run.json",
+                dataset=NAMES,
+            ),
+        log:
+            f"<logs>/attribution/{{{MODELS_OF}}}/{GROUP}.log",
+        conda:
+            "../envs/data.yaml"
+        params:
+            shards=SHARDS,
+            code=code("attribution.py"),
+        script:
+            "../workflow/scripts/attribution.py"
 
 
 rule shares:
@@ -158,6 +225,7 @@ rule shares:
         "../envs/report.yaml"
     params:
         runs=ATTRIBUTIONS,
+        decoders=ATTRIBUTING_ANSWERS,
         probes=PROBE_SETS,
         resamples=study("reporting.resamples"),
         confidence=study("reporting.confidence"),

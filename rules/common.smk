@@ -200,6 +200,43 @@ def released_files(wildcards):
     return given | {"captions": captions}
 
 
+def cc_shards(part, names, ending="parquet"):
+    """Files of one part of a group's results, for one model and one shard."""
+    return [
+        f"<results>/consistency/{{decoder}}/{part}/shards/{name}.{{shard}}.{ending}"
+        for name in names
+    ]
+
+
+def takes(model, group):
+    """Whether a model is run on a group: on all, unless the study names its own."""
+    return group in study("evaluation.only").get(model, [group])
+
+
+def kind_of(name):
+    """What a model of the study is to the tables."""
+    kinds = {"text": "language", "vision": "vision"}
+    return kinds.get(MODELS[name].kind, "encoder")
+
+
+def measured(table, files):
+    """The files behind a table, by kind, of those that the study has."""
+    kinds = {kind: files[kind] for kind in DECLARED[table].files if files.get(kind)}
+    if "samples" in kinds:
+        shown = [name for name in DECLARED[table].samples if name in SETS]
+        kinds["samples"] = [f"<results>/benchmark/{name}.parquet" for name in shown]
+    return kinds
+
+
+def runs_behind(table):
+    """What was found out about the runs behind a table."""
+    kinds = {RUNS_OF.get(kind, kind) for kind in measured(table, MEASURES)}
+    return [
+        f"<results>/reporting/runs/{kind}.json"
+        for kind in sorted(kinds & RECORDS.keys())
+    ]
+
+
 DRAWN_FILES = sorted(
     {
         raw_file(*key)

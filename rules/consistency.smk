@@ -142,3 +142,37 @@ rule consistency:
             f"<results>/consistency/{model}/tests/{dataset}.parquet"
             for model, dataset in TESTED
         ],
+
+
+rule consistency_metrics:
+    """Every number of the self-consistency tests and of CC-SHAP, and the correlations between them."""
+    input:
+        tests=[
+            f"<results>/consistency/{model}/tests/{dataset}.parquet"
+            for model, dataset in TESTED
+        ],
+        cc_shap=[
+            f"<results>/consistency/{model}/cc-shap/{dataset}.parquet"
+            for model, dataset in TESTED
+            if study("consistency.cc_shap")
+        ],
+        edited=[
+            f"<results>/consistency/{model}/edited/{dataset}.parquet"
+            for model, dataset in TESTED
+            if study("consistency.cc_shap.edits")
+        ],
+    output:
+        metrics="<results>/consistency/metrics.parquet",
+        correlations="<results>/consistency/correlations.parquet",
+    log:
+        "<logs>/consistency_metrics.log",
+    conda:
+        "../envs/report.yaml"
+    params:
+        runs=TESTED,
+        resamples=study("reporting.resamples"),
+        confidence=study("reporting.confidence"),
+        seed=study("seed"),
+        code=code("consistency_metrics.py"),
+    script:
+        "../workflow/scripts/consistency_metrics.py"

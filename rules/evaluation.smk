@@ -7,11 +7,6 @@ SCORABLE = {
 }
 
 
-def takes(model, group):
-    """Whether a model is run on a group: on all, unless the study names its own."""
-    return group in study("evaluation.only").get(model, [group])
-
-
 WITH_SCORES = [
     (model, dataset)
     for group, names in SCORABLE.items()

@@ -76,30 +76,6 @@ RUNS_OF = {"attribution": "shares", "correlations": "consistency"}
 """Kinds that the same runs are behind."""
 
 
-def kind_of(name):
-    """What a model of the study is to the tables."""
-    kinds = {"text": "language", "vision": "vision"}
-    return kinds.get(MODELS[name].kind, "encoder")
-
-
-def measured(table, files):
-    """The files behind a table, by kind, of those that the study has."""
-    kinds = {kind: files[kind] for kind in DECLARED[table].files if files.get(kind)}
-    if "samples" in kinds:
-        shown = [name for name in DECLARED[table].samples if name in SETS]
-        kinds["samples"] = [f"<results>/benchmark/{name}.parquet" for name in shown]
-    return kinds
-
-
-def runs_behind(table):
-    """What was found out about the runs behind a table."""
-    kinds = {RUNS_OF.get(kind, kind) for kind in measured(table, MEASURES)}
-    return [
-        f"<results>/reporting/runs/{kind}.json"
-        for kind in sorted(kinds & RECORDS.keys())
-    ]
-
-
 rule runs:
     """Whether the runs behind numbers belong together: profiles, dtypes, data."""
     input:

@@ -94,8 +94,6 @@ def test_the_image_models_learn_save_and_load(tmp_path):
     pairs = [data.example(graph, data.generator("test", 5, graph)) for graph in graphs]
     network, processor = vision.clip(pixels, pairs, seen, seed=3, steps=1, told=_quiet)
     recipes.save(network, processor, tmp_path / "clip")
-    further, _ = vision.clip(pixels, pairs, seen, seed=4, steps=1, told=_quiet, start=(network.float(), processor))
-    assert further is network
     tower = transformers.CLIPVisionModel.from_pretrained(tmp_path / "clip", dtype=torch.float32)
     turns = [data.turns(graph, data.generator("test", 5, graph)) for graph in graphs]
     for name, (model, words) in {
@@ -136,27 +134,40 @@ def test_questions_of_presence_are_answered_as_truth_does_and_half_of_them_with_
 def test_packed_turns_attend_to_the_image_and_to_themselves():
     packed = decoder.pack([[([5, 6], [7]), ([8], [9, 10])], [([5], [6])]], 2)
     assert packed.ids.tolist() == [[5, 6, 7, 8, 9, 10], [5, 6, 0, 0, 0, 0]]
-    assert packed.positions[0].tolist() == [0, 1, 2, 3, 4, 2, 3, 4]
-    assert packed.mask[0, 0, 6].tolist() == [True, True, False, False, False, True, True, False]
+    assert packed.positions[0].tolist() == [2, 3, 4, 2, 3, 4]
+    assert packed.mask.shape == (2, 1, 6, 8)
+    assert packed.mask[0, 0, 4].tolist() == [True, True, False, False, False, True, True, False]
     assert torch.stack(packed.answers).tolist() == [[0, 0, 0, 1], [2, 4, 5, 1]]
     assert packed.weights.tolist() == [1, 0.5, 0.5, 1]
 
 
-def test_a_packed_turn_is_answered_as_if_it_stood_alone():
-    config = transformers.LlamaConfig(
-        vocab_size=12, hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2
-    )
-    network = transformers.LlamaModel(config).eval()
+def test_a_packed_turn_surprises_and_teaches_as_if_it_stood_alone():
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 12, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2}
+    network = transformers.LlavaForConditionalGeneration(
+        transformers.LlavaConfig(
+            text_config=transformers.LlamaConfig(**sizes, num_attention_heads=2),
+            vision_config=transformers.CLIPVisionConfig(**vision.vision_config(hidden=16, layers=1)),
+        )
+    ).eval()
+    prefix, embed = torch.randn(1, 2, 16, requires_grad=True), network.get_input_embeddings()
+
+    def alone(asked, answered):
+        inputs = torch.cat([prefix, embed(torch.tensor([asked + answered]))], dim=1)
+        states = network.model.language_model(inputs_embeds=inputs).last_hidden_state[0]
+        logits = network.lm_head(states[1 + len(asked) : 1 + len(asked) + len(answered)])
+        return torch.nn.functional.cross_entropy(logits, torch.tensor(answered), reduction="none")
+
     turns = [([5, 6], [7]), ([8], [9, 10])]
+    kept = network.model.language_model(inputs_embeds=prefix, use_cache=True).past_key_values
     packed = decoder.pack([turns], 2)
-    with torch.inference_mode():
-        together = network(
-            input_ids=torch.cat([torch.tensor([[1, 2]]), packed.ids], dim=1),
-            attention_mask=packed.mask,
-            position_ids=packed.positions,
-        ).last_hidden_state[0]
-        alone = network(input_ids=torch.tensor([[1, 2, 8, 9, 10]])).last_hidden_state[0]
-    assert torch.allclose(together[5:], alone[2:], atol=1e-5)
+    found = [decoder.surprise(network, kept, packed, packed.ids) for _ in range(2)]  # the first leaves `kept` as it is
+    expected = torch.cat([alone(*turn) for turn in turns])
+    assert torch.allclose(found[0], expected, atol=1e-5)
+    assert torch.equal(found[0], found[1])
+    gradients = [torch.autograd.grad(part.sum(), prefix)[0] for part in (found[1], expected)]
+    assert torch.allclose(*gradients, atol=1e-5)
+    assert gradients[1].abs().max() > 1e-3
 
 
 def test_a_matcher_begins_to_see_as_the_tower_does():

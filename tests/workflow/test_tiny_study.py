@@ -22,7 +22,8 @@ ALL = {
     "table_A_2",
     "table_3_4",
     "frequency_figures",
-    "page",
+    "charts",
+    "report",
 }
 
 
@@ -73,22 +74,32 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
 @pytest.mark.parametrize(
     ("file", "old", "new", "rerun"),
     [
-        ("workflow/waltz/reporting/verdicts.py", '"compatible"', '"fits"', {"table_A_2", "table_3_4", "page"}),
-        ("workflow/waltz/reporting/figures.py", "WORDS = 20", "WORDS = 10", {"frequency_figures", "page"}),
-        ("workflow/waltz/reporting/waltz.mplstyle", "font.size: 9", "font.size: 8", {"frequency_figures", "page"}),
-        ("workflow/waltz/reporting/templates/report.html", "<h2", "<h3", {"page"}),
-        ("workflow/waltz/reporting/page.py", "autoescape=True", "autoescape=bool(1)", {"page"}),
+        (
+            "workflow/waltz/reporting/verdicts.py",
+            '"compatible"',
+            '"fits"',
+            {"table_A_2", "table_3_4", "charts", "report"},
+        ),
+        ("workflow/waltz/reporting/figures.py", "WORDS = 20", "WORDS = 10", {"frequency_figures", "report"}),
+        (
+            "workflow/waltz/reporting/waltz.mplstyle",
+            "font.size: 9",
+            "font.size: 8",
+            {"frequency_figures", "charts", "report"},
+        ),
+        ("workflow/waltz/reporting/templates/report.html", "<h2", "<h3", {"report"}),
+        ("workflow/waltz/reporting/report.py", "autoescape=True", "autoescape=bool(1)", {"report"}),
         (
             "workflow/waltz/evaluation/perplexity.py",
             "STRIDE = 3",
             "STRIDE = 4",
-            {"perplexity_pairs", "metrics", "runs", "table_3_4", "page"},
+            {"perplexity_pairs", "metrics", "runs", "table_3_4", "charts", "report"},
         ),
         (
             "workflow/waltz/benchmark/statistics.py",
             "[a-z]+",
             "[a-z]{2,}",
-            {"validation_statistics", "table_A_2", "frequency_figures", "page"},
+            {"validation_statistics", "table_A_2", "frequency_figures", "charts", "report"},
         ),
         ("workflow/waltz/sources/pairs.py", "enumerate(records, 1)", "enumerate(records, 0)", ALL - {"fetch"}),
         ("workflow/scripts/fetch.py", "file.get(", "dict(file).get(", ALL),
@@ -105,9 +116,9 @@ def test_an_edit_reruns_what_imports_it_and_what_follows(after_run, file, old, n
         (
             "reporting.confidence",
             0.8,
-            {"validation_statistics", "metrics", "table_A_2", "table_3_4", "frequency_figures", "page"},
+            {"validation_statistics", "metrics", "table_A_2", "table_3_4", "frequency_figures", "charts", "report"},
         ),
-        ("evaluation.tokens_per_batch", 64, {"perplexity_pairs", "metrics", "runs", "table_3_4", "page"}),
+        ("evaluation.tokens_per_batch", 64, {"perplexity_pairs", "metrics", "runs", "table_3_4", "charts", "report"}),
         ("benchmark.valid_votes", 3, ALL - {"fetch"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""The shards of each data set's attributions put together, in the order of profile, item and role."""
+"""The shards of each data set's attributions put together, in the order of profile, item, setting and role."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from waltz.core.atomic import write_text
 from waltz.core.job import job
 from waltz.core.model_schema import ATTRIBUTION
 
-ORDER = [("profile", "ascending"), ("item_id", "ascending"), ("role", "ascending")]
+ORDER = [(name, "ascending") for name in ("profile", "item_id", "setting", "role")]
 shards = snakemake.params.shards
 
 with job(snakemake.log[0]):

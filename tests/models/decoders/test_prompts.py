@@ -182,3 +182,12 @@ def test_the_scenes_llava_is_loaded_and_answers_about_an_image():
         0, given["input_ids"].shape[1] :
     ]
     assert answer == tuple(token for token in expected.tolist() if token not in decoder.ends)
+
+
+def test_a_model_without_a_token_for_masked_ones_can_still_be_read():
+    words = tiny_decoders.tokenizer()
+    decoder = tiny_decoders.causal("llama", words)
+    object.__setattr__(decoder, "spec", dataclasses.replace(decoder.spec, masked_token="</s>"))
+    assert decoder.prompt("what is this ?").ids
+    with pytest.raises(UserError, match="can stand for a masked one"):
+        _ = decoder.masked_id

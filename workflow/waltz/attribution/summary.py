@@ -7,7 +7,7 @@ import numpy as np
 
 from waltz.attribution.ablation import ablated_rows
 from waltz.attribution.correlation import correctness_and_t_shap
-from waltz.attribution.shares import summaries
+from waltz.attribution.shares import GROUP, summaries
 from waltz.attribution.verbs import verb_table
 from waltz.evaluation.metrics import Resampling, measures
 from waltz.evaluation.pairs import pairs
@@ -20,8 +20,8 @@ def shares(
 ) -> list[dict[str, Any]]:
     """Rows of the layout `SHARES` of one model on one data set.
 
-    Correctness, for the correlation, is that of the text itself where the model has a probability of a match, else
-    whether the caption ranks above the foil.
+    Correctness, for the correlation, is that of the evaluation in the same setting: of the text itself where the model
+    has a probability of a match or answers, else whether the caption ranks above the foil.
 
     Args:
         model: The model.
@@ -33,8 +33,8 @@ def shares(
     right = _correct(scores)
     found = []
     for summary in summaries(rows, dataset, how):
-        of = [row for row in rows if row["role"] == summary["role"] and row["profile"] == summary["profile"]]
-        joined = [{**row, "correct": right.get((row["item_id"], row["role"], row["profile"]))} for row in of]
+        of = [row for row in rows if all(row[name] == summary[name] for name in GROUP)]
+        joined = [{**row, "correct": right.get(tuple(row[name] for name in ("item_id", *GROUP)))} for row in of]
         tied = correctness_and_t_shap(joined, f"{dataset} {summary['role']}", how)
         rho = {
             "rho": tied.rho.value,
@@ -102,17 +102,17 @@ def verbs(
     return found
 
 
-def _correct(scores: Sequence[Row]) -> dict[tuple[str, str, str], bool | None]:
-    """Correctness of each text by item, role and profile."""
-    right: dict[tuple[str, str, str], bool | None] = {}
-    ranked: dict[tuple[str, str], dict[str, float | None]] = {}
+def _correct(scores: Sequence[Row]) -> dict[tuple[str, ...], bool | None]:
+    """Correctness of each text by item, role, profile and setting."""
+    right: dict[tuple[str, ...], bool | None] = {}
+    ranked: dict[tuple[str, ...], dict[str, float | None]] = {}
     for row in scores:
-        ranked.setdefault((row["item_id"], row["profile"]), {})[row["role"]] = row["score"]
+        ranked.setdefault((row["item_id"], row["profile"], row["setting"]), {})[row["role"]] = row["score"]
     for row in scores:
-        key = (row["item_id"], row["role"], row["profile"])
+        key = tuple(row[name] for name in ("item_id", *GROUP))
         right[key] = row["correct"]
         if row["correct"] is None:
-            of = ranked[row["item_id"], row["profile"]]
+            of = ranked[row["item_id"], row["profile"], row["setting"]]
             both = [of.get("caption"), of.get("foil", of.get("mismatched"))]
             right[key] = None if None in both else both[0] > both[1]  # type: ignore[operator]
     return right

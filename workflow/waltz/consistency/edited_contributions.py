@@ -4,9 +4,9 @@ Thesis 5.3, 5.4 and C.13 to C.22 show single items and say that a word inserted 
 to the answer nearly as they were, while those to the explanation change. Here this is measured.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -119,6 +119,23 @@ def moved(before: Explained, after: Explained, profile: Profile = "equations", l
         inserted_explanation=shares["explanation"],
         reason="; ".join(gone) or None,
     )
+
+
+def claim_of(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Claim:
+    """Whether items support the claim that edits move contributions to explanations more than those to answers.
+
+    Args:
+        rows: Rows of the layout `EDITED` of one model, data set, profile and seed, or of several seeds: those of one
+            image, or of one item of text, are drawn together.
+        label: Name of model and data set, which separates the bootstrap draws from others'.
+        how: Resamples, coverage, seed.
+    """
+    nowhere = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    items = [
+        Moved(row["answer"], row["explanation"], row["inserted_answer"], row["inserted_explanation"], nowhere)
+        for row in rows
+    ]
+    return claim(items, [row["image"] or row["item_id"] for row in rows], label, how)
 
 
 def claim(items: Sequence[Moved], clusters: Sequence[str], label: str, how: Resampling) -> Claim:

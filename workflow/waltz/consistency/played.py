@@ -12,6 +12,7 @@ from waltz.attribution.estimators import estimation
 from waltz.attribution.mm_shap import in_step
 from waltz.attribution.partition import PUBLISHED, partition
 from waltz.attribution.permutations import permutation
+from waltz.attribution.prompt_games import BUDGETS, published_budget, published_players
 from waltz.attribution.ratios import LEAST, Profile
 from waltz.attribution.settings import Settings
 from waltz.core.errors import UserError
@@ -21,14 +22,9 @@ from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.decoder import Decoder, Picture, Prompt
 from waltz.models.decoders.outcomes import FIRST_STEP, scores
 from waltz.models.decoders.players import Players
-from waltz.models.decoders.prompts import UNDERSCORE
 
-BUDGETS = (600, 700, 800, 900)
-"""Most coalitions of one explanation in the released CC-SHAP-VLM: the first that do for a permutation."""
 PERMUTATIONS = 4
 """Permutations of one explanation in `equations` where nobody says how many."""
-BLANK = "▁"
-"""A blank by itself, as SentencePiece spells it."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +96,7 @@ class Played:
         players: Who plays; None where `shap`'s pieces of the text do.
         estimate: Shapley values of shape (players, outputs).
         estimator: Name of the estimator.
+        evaluated: Distinct inputs that were read for it.
     """
 
     tokens: tuple[str, ...]
@@ -108,6 +105,7 @@ class Played:
     players: Players | None
     estimate: Estimate
     estimator: str
+    evaluated: int
 
 
 Games = dict[tuple[str, tuple[int, ...]], Played]
@@ -184,39 +182,14 @@ def _as_published(
         side = grid or math.ceil(math.sqrt(len(decoder.prompt(answer.text).ids)))
         for part in (answer, explanation):
             if part.game not in games:
-                who = _as_published_players(decoder, decoder.prompt(part.text), picture, rules, side)
+                prompt = decoder.prompt(part.text)
+                who = published_players(
+                    decoder, prompt, picture, masked_id=rules.masked_id, kept_ids=rules.kept_ids, grid=side
+                )
                 games[part.game] = Game(who, part.targets, FIRST_STEP)
     counts = [len(game.players) for game in games.values()]
-    begun = [permutation(count, _budget(count, rules.budgets), rules.seed) for count in counts]
+    begun = [permutation(count, published_budget(count, rules.budgets), rules.seed) for count in counts]
     return _estimated(decoder, picture, games, begun, "permutation")
-
-
-def _as_published_players(decoder: Decoder, prompt: Prompt, picture: Picture, rules: Rules, grid: int) -> Players:
-    masked, kept = rules.masked_id, rules.kept_ids
-    if masked is None:
-        masked = decoder.masked_id if decoder.spec.masked_token else decoder.prompt(UNDERSCORE).ids[-1]
-    if kept is None:
-        marked = zip(prompt.ids, prompt.tokens, prompt.special, strict=True)
-        kept = tuple(one for one, token, special in marked if special or token == BLANK)
-    tiles = picture.pixels.ndim != 4 or len(picture.pixels) != 1
-    return players.published(decoder, prompt, picture, masked_id=masked, kept_ids=kept, grid=grid, raw=tiles)
-
-
-def _budget(count: int, budgets: Sequence[int]) -> int:
-    """The first budget that does for a permutation of so many players.
-
-    Raises:
-        UserError: None does; the released code fails there.
-    """
-    least = 2 * count + 1
-    found = next((budget for budget in budgets if budget >= least), None)
-    if found is None:
-        tried = ", ".join(map(str, budgets))
-        raise UserError(
-            f"{count} players need {least} evaluations for one permutation, more than {tried}: the published code fails"
-            " here; shorten the prompt, allow more evaluations, or take the profile equations"
-        )
-    return found
 
 
 def _estimated(
@@ -227,13 +200,14 @@ def _estimated(
     name: str,
 ) -> Games:
     """The values of games, whose estimations advance in step."""
-    estimates = in_step(begun, Coalitions(decoder, picture, list(games.values())).values)
+    table = Coalitions(decoder, picture, list(games.values()))
+    estimates = in_step(begun, table.values)
     found = {}
-    for (key, game), estimate in zip(games.items(), estimates, strict=True):
+    for (key, game), estimate, known in zip(games.items(), estimates, table.known, strict=True):
         who = game.players
         tokens = tuple(who.prompt.tokens[place] for place in who.positions)
         spans = tuple(who.prompt.spans[place] for place in who.positions)
-        found[key] = Played(tokens, spans, who.text, who, estimate, name)
+        found[key] = Played(tokens, spans, who.text, who, estimate, name, len(known))
     return found
 
 
@@ -253,4 +227,5 @@ def _in_pieces(decoder: Decoder, part: Part, rules: Rules) -> Played:
     spans = tuple(Span(start=end - len(piece), end=end) for piece, end in zip(found.pieces, ends, strict=True))
     if "".join(found.pieces) != part.text:
         spans = (Span(start=0, end=0),) * len(found.pieces)
-    return Played(found.pieces, spans, slice(0, len(found.pieces)), None, found.estimate, "partition")
+    text = slice(0, len(found.pieces))
+    return Played(found.pieces, spans, text, None, found.estimate, "partition", found.read)

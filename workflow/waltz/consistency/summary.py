@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from waltz.consistency.aggregates import correlation, over_seeds
-from waltz.consistency.edited_contributions import Moved, claim
+from waltz.consistency.edited_contributions import claim_of
 from waltz.consistency.rescaling import CC_SHAPS, POST_HOC, SETTINGS, rescaled
 from waltz.core.errors import UserError
 from waltz.core.measure import Measure, Resamples, interval, resample
@@ -254,13 +254,7 @@ def _edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[s
     """What edits move, over items of all seeds, and what that says of the printed claim."""
     if not rows:
         return
-    nowhere = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-    items = [
-        Moved(row["answer"], row["explanation"], row["inserted_answer"], row["inserted_explanation"], nowhere)
-        for row in rows
-    ]
-    clusters = [str(row["item_id"] if row["image"] is None else row["image"]) for row in rows]
-    found = claim(items, clusters, label, how)
+    found = claim_of(rows, label, how)
     yield "edits:answer", found.answer
     yield "edits:explanation", found.explanation
     yield "edits:difference", found.difference

@@ -34,11 +34,19 @@ class Language:
     device: str
     network: Network
     tokenizer: Any
-    masked_id: int
     ends: frozenset[int]
     window: int
     positions_per_batch: int = 4096
     sees: bool = False
+
+    @property
+    def masked_id(self) -> int:
+        """Stands for a masked token; see `decoder.Decoder`.
+
+        Raises:
+            UserError: The entry names no token, and the tokenizer has none that can.
+        """
+        return prompts.masked_id(self.tokenizer, self.spec)
 
     def rendered(self, turns: Sequence[Turn]) -> str:
         """A conversation by the chat template; see `decoder.Decoder`."""
@@ -106,7 +114,6 @@ def adopt(spec: ModelSpec, model: Any, tokenizer: Any, device: str) -> Language:
         device,
         network.adopt(model, device),
         tokenizer,
-        prompts.masked_id(tokenizer, spec),
         ends(model, tokenizer),
         window(model.config),
     )

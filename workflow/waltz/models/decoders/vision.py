@@ -49,12 +49,20 @@ class Vision:
     processor: Any
     placeholder: str
     image_id: int
-    masked_id: int
     ends: frozenset[int]
     window: int
     positions_per_batch: int = 4096
     sees: bool = True
     known: Known = field(default_factory=Known, repr=False)
+
+    @property
+    def masked_id(self) -> int:
+        """Stands for a masked token; see `decoder.Decoder`.
+
+        Raises:
+            UserError: The entry names no token, and the tokenizer has none that can.
+        """
+        return prompts.masked_id(self.processor.tokenizer, self.spec)
 
     def rendered(self, turns: Sequence[Turn]) -> str:
         """A conversation by the chat template; see `decoder.Decoder`."""
@@ -197,7 +205,6 @@ def adopt(spec: ModelSpec, model: Any, processor: Any, device: str) -> Vision:
         processor,
         str(placeholder),
         int(model.config.image_token_id),
-        prompts.masked_id(tokenizer, spec),
         language.ends(model, tokenizer),
         language.window(model.config),
     )

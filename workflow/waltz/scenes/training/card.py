@@ -22,8 +22,6 @@ def card(
         seed: Seed of these scenes.
     """
     recipe = RECIPES[name]
-    scenes = " + ".join(f"{cycle.scenes:,}" for cycle in recipe.cycles)
-    seeds = ", ".join(str(cycle.seed) for cycle in recipe.cycles)
     lines = [
         f"# {name}",
         "",
@@ -31,8 +29,8 @@ def card(
         "",
         "- "
         + (f"goes on from `{STARTS[name]}`; " if name in STARTS else "")
-        + f"trained on {scenes} drawn scenes of seed "
-        f"{seeds}, {recipe.steps:,} steps" + (f"; {seconds / 60:.1f} minutes of one CPU core" if seconds else ""),
+        + f"trained on {recipe.scenes:,} drawn scenes of seed "
+        f"{recipe.seed}, {recipe.steps:,} steps" + (f"; {seconds / 60:.1f} minutes of one CPU core" if seconds else ""),
         "- made by `snakemake scene_models --cores 2 --config study=scenes`; licence MIT",
         "- knows the world of the scenes, and nothing else",
         "",

@@ -38,12 +38,13 @@ Turn = tuple[str, str]
 """What is asked, what is answered."""
 SCENES = 16
 """Images of a batch."""
-SHORT = 0.4
+SHORT = 0.2
 """Share of the steps, the first ones, in which it is asked short questions only."""
 FIRST = {"presence": 10, "question": 3}
-THEN = {"presence": 4, "question": 2, "sentence": 3, "existence": 2, "pair": 2}
-LATER = {"presence": 6, "question": 1, "existence": 3, "pair": 3}
-"""How many turns of each sort a batch has about an image in these steps, after them, and in cycles that go on."""
+THEN = {"presence": 5, "question": 1, "sentence": 1, "existence": 3, "pair": 3}
+"""How many turns of each sort a batch has about an image in these steps, and after them."""
+PACKS = 3
+"""Packs that the turns about an image are dealt into: attention costs the square of a pack's tokens."""
 
 
 def prompt(question: str) -> str:
@@ -60,11 +61,11 @@ def llava(
     seed: int,
     steps: int,
     told: Told,
-    start: Trained | None = None,
 ) -> Trained:
     """A decoder over the states of a trained CLIP's vision tower, which goes on learning.
 
-    Turns about an image share it: each attends to the image and to itself, as if it stood alone.
+    Turns about an image share it: each attends to what the decoder keeps of the image and to itself, as if it stood
+    alone.
     The projected patches learn to be the words of what they show beside.
 
     Args:
@@ -75,64 +76,58 @@ def llava(
         seed: Seed of weights and batches.
         steps: Number of batches.
         told: Told step and loss.
-        start: A trained LLaVA and its processor, to go on from.
     """
     torch.manual_seed(seed)
-    if start is None:
-        texts = [prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
-        specials = {**LLAVA, "image_token": IMAGE_TOKEN}
-        tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
-        network = transformers.LlavaForConditionalGeneration(_config(tokenizer, tower.config))
-        network.model.vision_tower.load_state_dict(tower.state_dict(), strict=False)  # but for the layers it lacks
-        _attend_to_equals(network, _nouns(tokenizer))
-    else:
-        network, tokenizer = start[0], start[1].tokenizer
+    texts = [prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
+    specials = {**LLAVA, "image_token": IMAGE_TOKEN}
+    tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
+    network = transformers.LlavaForConditionalGeneration(_config(tokenizer, tower.config))
+    network.model.vision_tower.load_state_dict(tower.state_dict(), strict=False)  # but for the layers it lacks
+    _attend_to_equals(network, _nouns(tokenizer))
     nouns = torch.nn.functional.pad(_nouns(tokenizer), (0, 0, 1, 0), value=-100)
     generator = torch.Generator().manual_seed(seed)
     order = batches(len(turns), SCENES, generator)
     written = [_written(tokenizer, scene) for scene in turns]
-    before = tokenizer(f"USER: {IMAGE_TOKEN}")["input_ids"][:-1]
+    before = torch.tensor(tokenizer(f"USER: {IMAGE_TOKEN}")["input_ids"][:-1])
     left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
 
     def loss(step: int) -> torch.Tensor:
-        wanted = LATER if start else FIRST if step < SHORT * steps else THEN
+        wanted = FIRST if step < SHORT * steps else THEN
         chosen = next(order)
         values, turned = normalised(pixels[chosen], generator)
-        packed = pack([_drawn(written[index], wanted, generator) for index in chosen], len(before) + PATCHES + 1)
-        swapped = torch.tensor(turned)[:, None]
-        ids = torch.where(
-            swapped & (packed.ids == left), right, torch.where(swapped & (packed.ids == right), left, packed.ids)
-        )
+        drawn = [_drawn(written[index], wanted, generator) for index in chosen]
         image = network.model.multi_modal_projector(network.model.vision_tower(pixel_values=values).last_hidden_state)
         embed = network.get_input_embeddings()
-        first = embed(torch.tensor(before)).expand(len(chosen), -1, -1)
-        states = network.model.language_model(
-            inputs_embeds=torch.cat([first, image, embed(ids)], dim=1),
-            attention_mask=packed.mask,
-            position_ids=packed.positions,
-        ).last_hidden_state
-        cross = torch.nn.functional.cross_entropy
-        rows, places = packed.answers
-        logits = network.lm_head(states[rows, places + len(before) + PATCHES])
-        answered = (cross(logits, ids[rows, places], reduction="none") * packed.weights).sum() / packed.weights.sum()
+        prefix = torch.cat([embed(before).expand(len(chosen), -1, -1), image], dim=1)
+        kept = network.model.language_model(inputs_embeds=prefix, use_cache=True).past_key_values
+        swapped = torch.tensor(turned)[:, None]
+        answered = torch.zeros(())
+        for deal in range(PACKS):
+            packed = pack([row[deal::PACKS] for row in drawn], prefix.shape[1])
+            ids = torch.where(
+                swapped & (packed.ids == left), right, torch.where(swapped & (packed.ids == right), left, packed.ids)
+            )
+            answered = answered + (packed.weights * surprise(network, kept, packed, ids)).sum()
+        answered = answered / sum(map(len, drawn))
         words = network.lm_head(network.model.language_model.norm(image[:, 1:])).flatten(0, 1)
         shown = seen.of(chosen, turned)
         several = torch.nn.functional.pad(shown.counts > 1, (1, 0)).gather(1, shown.kinds.flatten(1))
-        return answered + cross(words, nouns[shown.kinds.flatten(), several.long().flatten()])
+        return answered + torch.nn.functional.cross_entropy(
+            words, nouns[shown.kinds.flatten(), several.long().flatten()]
+        )
 
-    optimise(network, loss, steps=steps, rate=1e-3 if start else 1.5e-3, told=told)
+    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
     return network, processor(tokenizer)
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Turns about each of some images, one after the other.
+    """Turns about each of some images, one after the other, behind a prefix with the image.
 
     Attributes:
         ids: Tokens, int64 of shape (images, tokens).
-        mask: What each token attends to, after the prefix with the image, bool of shape
-            (images, 1, prefix + tokens, prefix + tokens).
-        positions: As if every turn came right after the image, int64 of shape (images, prefix + tokens).
+        mask: What each token attends to, bool of shape (images, 1, tokens, prefix + tokens).
+        positions: As if every turn came right after the prefix, int64 of shape (images, tokens).
         answers: Image and place of each token of an answer.
         weights: Of these tokens: those of one answer have 1 together.
     """
@@ -148,25 +143,50 @@ def pack(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int) -> 
     """Rows of turns, each turn the ids of what is asked and of what is answered, behind a prefix of some tokens."""
     longest = max(sum(len(asked) + len(answered) for asked, answered in row) for row in rows)
     ids = torch.zeros((len(rows), longest), dtype=torch.int64)
-    turn = torch.full((len(rows), prefix + longest), -1)
-    turn[:, :prefix] = 0
-    positions = torch.arange(prefix).repeat(len(rows), 1)
-    positions = torch.cat([positions, torch.zeros_like(ids)], dim=1)
+    turn = torch.full_like(ids, -1)
+    positions = torch.zeros_like(ids)
     answers, weights = [], []
     for index, row in enumerate(rows):
         place = 0
-        for number, (asked, answered) in enumerate(row, 1):
+        for number, (asked, answered) in enumerate(row):
             end = place + len(asked) + len(answered)
             ids[index, place:end] = torch.tensor(asked + answered)
-            turn[index, prefix + place : prefix + end] = number
-            positions[index, prefix + place : prefix + end] = torch.arange(prefix, prefix + end - place)
+            turn[index, place:end] = number
+            positions[index, place:end] = torch.arange(prefix, prefix + end - place)
             answers += [(index, at) for at in range(place + len(asked), end)]
             weights += [1 / len(answered)] * len(answered)
             place = end
-    own = (turn[:, :, None] == turn[:, None, :]) | (turn[:, None, :] == 0)
-    mask = own & torch.ones(own.shape[1:], dtype=torch.bool).tril()
+    own = (turn[:, :, None] == turn[:, None, :]).tril()
+    mask = torch.cat([torch.ones((len(rows), longest, prefix), dtype=torch.bool), own], dim=2)
     images, places = torch.tensor(answers).T
     return Packed(ids, mask[:, None], positions, (images, places), torch.tensor(weights))
+
+
+def surprise(network: Any, kept: Any, packed: Packed, ids: torch.Tensor) -> torch.Tensor:
+    """How little each token of an answer is expected.
+
+    Args:
+        network: The LLaVA.
+        kept: Keys and values of the prefix, a cache of transformers; left as it is.
+        packed: Turns about the images of the prefix.
+        ids: Their tokens, where these are others than `packed.ids`.
+    Returns:
+        Negative natural log-probabilities, of the shape of `packed.weights`.
+    """
+    cache = transformers.DynamicCache()
+    for index, layer in enumerate(kept.layers):
+        cache.update(layer.keys, layer.values, index)
+    states = network.model.language_model(
+        inputs_embeds=network.get_input_embeddings()(ids),
+        past_key_values=cache,
+        attention_mask=packed.mask,
+        position_ids=packed.positions,
+    ).last_hidden_state
+    rows, places = packed.answers
+    found: torch.Tensor = torch.nn.functional.cross_entropy(
+        network.lm_head(states[rows, places - 1]), ids[rows, places], reduction="none"
+    )
+    return found
 
 
 def _nouns(tokenizer: Any) -> torch.Tensor:
@@ -245,8 +265,8 @@ def _config(tokenizer: Any, tower: Any) -> Any:
             hidden_size=HIDDEN,
             intermediate_size=64,
             num_hidden_layers=3,
-            num_attention_heads=8,
-            num_key_value_heads=8,
+            num_attention_heads=4,
+            num_key_value_heads=4,
             max_position_embeddings=WINDOW,
             rope_parameters={"rope_type": "default", "rope_theta": 1e6},
             tie_word_embeddings=True,

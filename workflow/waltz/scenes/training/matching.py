@@ -36,7 +36,6 @@ def matcher(
     seed: int,
     steps: int,
     told: Told,
-    start: Trained | None = None,
 ) -> Trained:
     """A BLIP with an image-text matching head: captions match; foils and other scenes' captions do not.
 
@@ -50,16 +49,12 @@ def matcher(
         seed: Seed of weights and batches.
         steps: Number of batches.
         told: Told step and loss.
-        start: A trained matcher and its processor, to go on from.
     """
     torch.manual_seed(seed)
-    if start is None:
-        tokenizer = word_pieces(said(examples), specials=BLIP, template="[CLS] $A [SEP]")
-        network = transformers.BlipForImageTextRetrieval(config(tokenizer, tower.config))
-        look_like(network.vision_model, tower, normalised(pixels[:200])[0])
-        _attend_to_equals(network.text_encoder, _nouns(tokenizer))
-    else:
-        network, tokenizer = start[0], start[1].tokenizer
+    tokenizer = word_pieces(said(examples), specials=BLIP, template="[CLS] $A [SEP]")
+    network = transformers.BlipForImageTextRetrieval(config(tokenizer, tower.config))
+    look_like(network.vision_model, tower, normalised(pixels[:200])[0])
+    _attend_to_equals(network.text_encoder, _nouns(tokenizer))
     nouns = _nouns(tokenizer)
     generator = torch.Generator().manual_seed(seed)
     order = batches(len(examples), SCENES, generator)

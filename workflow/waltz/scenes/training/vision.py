@@ -52,7 +52,6 @@ def clip(
     seed: int,
     steps: int,
     told: Told,
-    start: Trained | None = None,
 ) -> Trained:
     """A CLIP that learns to find a caption among the batch's, and to tell captions from their foils.
 
@@ -63,17 +62,10 @@ def clip(
         seed: Seed of weights and batches.
         steps: Number of batches.
         told: Told step and loss.
-        start: A trained CLIP and its processor, to go on from.
     """
     torch.manual_seed(seed)
-    if start is None:
-        texts = [
-            said for entry in examples for said in (*entry.captions, *(word for pair in entry.foils for word in pair))
-        ]
-        tokenizer = word_pieces(texts, specials=CLIP, template="<|startoftext|> $A <|endoftext|>")
-        network = transformers.CLIPModel(_clip(tokenizer))
-    else:
-        network, tokenizer = start[0], start[1].tokenizer
+    tokenizer = word_pieces(said(examples), specials=CLIP, template="<|startoftext|> $A <|endoftext|>")
+    network = transformers.CLIPModel(_clip(tokenizer))
     eyes = Eyes(network.config.vision_config.hidden_size)
     generator = torch.Generator().manual_seed(seed)
     order = batches(len(examples), 64, generator)

@@ -1,0 +1,194 @@
+"""How far the profiles lie apart on real items, and why: T-SHAP of answer and explanation, and CC-SHAP.
+
+    python benchmarks/profiles.py images RESULTS/scenes --kept kept.jsonl
+    python benchmarks/profiles.py text $WALTZ_DATA/comve --kept kept.jsonl [--rows 500]
+
+`images`: the scenes' LLaVA on pairwise questions of the finished study `scenes`; `text`: SmolLM2 on ComVE. Prompts,
+answer and explanation are the same in both profiles (the likeliest tokens), so that the rules alone differ. Explained
+beside an image is the model's own description of it, after its answer. Items in `--kept` are not computed again.
+
+The difference published - equations is taken apart, one thing after the other:
+  arithmetic  published sums on the values of equations (ratios, tokens left out)
+  value       then the published value: the first step's logit, log-odds for text
+  players     then the published players, masks, patches and estimator, T-SHAP over the players that both prompts share
+  tail        then T-SHAP over all players; CC-SHAP drops the tail in both
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
+
+import numpy as np
+import torch
+
+from waltz.consistency.chosen import to_ask
+from waltz.consistency.explained import Explained, Side, explained
+from waltz.consistency.played import Part, Rules
+from waltz.consistency.profiles import Compared, Difference, Game, compare, mean_difference
+from waltz.consistency.saying import POST_HOC, Speaking, spoken
+from waltz.core import parquet
+from waltz.core.devices import Device
+from waltz.core.schema import BENCHMARK
+from waltz.evaluation.metrics import Resampling
+from waltz.evaluation.posed import voice_of
+from waltz.evaluation.prompts import Voice, equations, without_template
+from waltz.evaluation.questions import Question
+from waltz.models.decoders import load_decoder
+from waltz.models.decoders.decoder import Decoder, Picture, Turn
+from waltz.models.registry import ModelSpec, resolve
+from waltz.sources import comve
+from waltz.sources.images import load_image, open_images
+
+ROOT = Path(__file__).resolve().parent.parent
+SEED = 1520
+IMAGES = {
+    "existence": "visual7w/images",
+    "counting-small": "visual7w/images",
+    "foil-it": "coco/val2014",
+    "relations": "coco/val2017",
+    "plurality": "coco/val2017",
+}
+NUMBERS = ("t_shap_answer", "t_shap_explanation", "cc_shap")
+STEPS = ("arithmetic", "value", "players", "tail")
+
+
+def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, Voice, Picture]]:
+    """Questions of the scenes' instruments, as many of each."""
+    llava, prompts = ROOT / "resources/scenes/models/llava", ROOT / "resources/prompts/scenes.yaml"
+    spec = ModelSpec("scenes-llava", "vision", str(llava), "local", prompts=str(prompts))
+    decoder = load_decoder(spec, Device("cpu", 1, "benchmark"))
+    voice = voice_of(decoder, "equations")
+    for name, folder in IMAGES.items():
+        rows = parquet.read(results / f"benchmark/{name}.parquet", BENCHMARK).to_pylist()
+        with open_images(results / "sources/drawn" / folder) as source:
+            asked = to_ask(rows, name, {"form": "pairs"}, "equations", -(-items // len(IMAGES)), SEED)
+            for question in asked.questions:
+                yield question, decoder, voice, decoder.image(partial(load_image, source)(question.image))
+
+
+def of_text(data: Path, items: int) -> Iterator[tuple[Question, Decoder, Voice, None]]:
+    """Questions of ComVE, put without turn markers."""
+    rows = list(comve.read_pairs(data / "subtaskA_test_data.csv", data / "subtaskA_gold_answers.csv", "comve", "test"))
+    decoder = load_decoder(resolve("smollm2-135m-instruct", {}), Device("cpu", 1, "benchmark"))
+    for question in to_ask(rows, "comve", {"form": "choice"}, "equations", items, SEED).questions:
+        yield question, decoder, equations(without_template), None
+
+
+def pair_of(question: Question, decoder: Decoder, voice: Voice, picture: Picture | None, new: int) -> tuple[Part, Part]:
+    """Answer and explanation; beside an image the explanation is the model's own description of it."""
+    found = spoken(Speaking(decoder, voice, SEED, new), question, picture, (POST_HOC,)).pairs[POST_HOC]
+    if isinstance(found, Exception):
+        raise found
+    if picture is None:
+        return found
+    prompt = decoder.prompt(decoder.rendered([Turn("user", "Describe the image.", True)]))
+    (said,) = decoder.generate([prompt], [picture], new, None, [SEED])
+    return found[0], replace(found[1], targets=said)
+
+
+def game(found: Explained) -> Game:
+    """A pair as profiles are compared."""
+    one, other = found.answer, found.explanation
+    return Game(one.contributions, other.contributions, one.played.text, other.played.text)
+
+
+def of_shared(side: Side) -> float:
+    """T-SHAP by published sums over the shared players alone."""
+    weight = np.abs(side.played.estimate.phi[side.contributions.shared]).sum(axis=1)
+    text = np.isin(side.contributions.shared, np.arange(len(side.played.estimate.phi))[side.played.text])
+    return float(weight[text].sum() / weight.sum())
+
+
+def steps(found: Compared, valued: Compared, published: Explained) -> dict[str, dict[str, float]]:
+    """What of each difference comes from which rule."""
+    told = {}
+    for name in NUMBERS:
+        one, other = getattr(found, name), getattr(valued, name)
+        if one.value is None or other.published is None:
+            continue
+        shared = one.published if name == "cc_shap" else of_shared(getattr(published, name.removeprefix("t_shap_")))
+        by = one.by_arithmetic
+        parts = by, other.published - one.equations - by, shared - other.published, one.published - shared
+        told[name] = dict(zip(STEPS, parts, strict=True))
+    return told
+
+
+def compute(question: Question, decoder: Decoder, voice: Voice, picture: Picture | None, given) -> dict:
+    """One item in both profiles."""
+    begin = time.process_time()
+    pair = pair_of(question, decoder, voice, picture, given.new)
+    rules = Rules("equations", SEED, estimator="permutation", permutations=given.permutations)
+    value = "log-odds" if picture is None else "first-step-logit"
+    ours, valued, theirs = (
+        explained(decoder, picture, [pair], one)[0]
+        for one in (rules, replace(rules, value=value), Rules("published", SEED, rows=given.rows))
+    )
+    found, crossed = compare(game(theirs), game(ours)), compare(game(valued), game(ours))
+    return {
+        "item": question.item_id,
+        "image": question.image,
+        "outputs": len(pair[1].targets),
+        "differences": {name: asdict(getattr(found, name)) for name in NUMBERS},
+        "steps": steps(found, crossed, theirs),
+        "seconds": time.process_time() - begin,
+    }
+
+
+def table(kept: list[dict]) -> None:
+    """Means over items with 95 % intervals over images."""
+    how = Resampling(4000, 0.95, SEED)
+    mean = np.mean([[one["outputs"], one["seconds"]] for one in kept], axis=0)
+    print(f"{len(kept)} items, {mean[0]:.1f} tokens explained, {mean[1]:.0f} seconds of the processor each")
+    for name in NUMBERS:
+        known = [one for one in kept if name in one["steps"]]
+        if not known:
+            continue
+        found = [Difference(**one["differences"][name]) for one in known]
+        clusters = [one["image"] or one["item"] for one in known]
+        whole = mean_difference(found, clusters, name, how)
+        told = [one.beyond_error for one in found if one.beyond_error is not None]
+        pair = np.mean([[one.published, one.equations] for one in found], axis=0)
+        apart = np.mean([abs(one.value) for one in found])
+        print(
+            f"{name}: published {pair[0]:.3f}, equations {pair[1]:.3f}, n {len(found)}, mean |difference| {apart:.3f}"
+        )
+        print(f"  difference {whole.value:+.3f} [{whole.ci_low:+.3f}, {whole.ci_high:+.3f}]")
+        print(f"  beyond 1.96 standard errors: {sum(told)} of {len(told)}")
+        for step in STEPS:
+            parts = [replace(one, value=of["steps"][name][step]) for one, of in zip(found, known, strict=True)]
+            by = mean_difference(parts, clusters, name, how)
+            print(f"  {step:10} {by.value:+.3f} [{by.ci_low:+.3f}, {by.ci_high:+.3f}]")
+
+
+def main() -> None:
+    """Compute what is not kept yet, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["images", "text"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kept", type=Path, required=True, help="JSON lines of finished items")
+    parser.add_argument("--items", type=int, default=20)
+    parser.add_argument("--new", type=int, default=8, help="most tokens of an explanation")
+    parser.add_argument("--permutations", type=int, default=4, help="of equations, each with its reverse")
+    parser.add_argument("--rows", type=int, default=500, help="of the partition explainer")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    kept = [json.loads(line) for line in given.kept.read_text().splitlines()] if given.kept.exists() else []
+    done = {one["item"] for one in kept}
+    made = (of_images if given.what == "images" else of_text)(given.folder, given.items)
+    for question, decoder, voice, picture in made:
+        if question.item_id not in done:
+            kept.append(compute(question, decoder, voice, picture, given))
+            with given.kept.open("a") as file:
+                file.write(json.dumps(kept[-1]) + "\n")
+    table(kept)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""MM-SHAP of a decoder's answers: the games of both profiles, rows, and what is found again."""
+
+import dataclasses
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from PIL import Image
+
+import tiny_decoders
+from waltz.attribution import answer_rows
+from waltz.attribution.answer_rows import Answering, attributed_answers
+from waltz.attribution.answers import Said, contributed, fields
+from waltz.attribution.chosen import answers_to_attribute
+from waltz.attribution.prompt_games import estimation_of, published_budget
+from waltz.attribution.settings import Settings
+from waltz.attribution.summary import shares
+from waltz.core import parquet
+from waltz.core.errors import UserError
+from waltz.core.model_schema import ATTRIBUTION
+from waltz.core.schema import BENCHMARK
+from waltz.evaluation.metrics import Resampling
+from waltz.evaluation.prompts import equations, published
+from waltz.evaluation.wording import read_wording
+from waltz.models.decoders.outcomes import scores
+from waltz.sources.selection import caption_first
+
+torch.set_num_threads(1)
+
+ITEMS = [
+    {
+        "item_id": f"own:{place}",
+        "instrument": "own",
+        "image": f"{place}.png",
+        "caption": caption,
+        "foil": foil,
+    }
+    for place, (caption, foil) in enumerate(
+        [("a man and a dog", "a dog and a cat"), ("two cars", "four cars at a table")]
+    )
+]
+ORDERS = {"own:0": True, "own:1": False}
+
+
+def chat(turns):
+    return " ".join(("<image> " if turn.image else "") + turn.text for turn in turns)
+
+
+def photo(name="0.png"):
+    return Image.fromarray(np.random.default_rng(int(name[0])).integers(0, 256, (40, 61, 3), dtype=np.uint8))
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    return tiny_decoders.llava()
+
+
+SHORT = """
+forms:
+  pairwise: {text: "A: {first} B: {second}"}
+  single: {text: "{caption} ?"}
+turns: {choice: {answer: [{user: "{input} answer ("}]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    """Prompts of few tokens."""
+    file = tmp_path_factory.mktemp("prompts") / "short.yaml"
+    file.write_text(SHORT)
+    return read_wording("equations", file)
+
+
+@pytest.fixture
+def answering(decoder, short):
+    return partial(answering_of, decoder, short)
+
+
+def answering_of(decoder, wording, profile, folder, evaluations=None, seed=3):
+    voice = equations(chat, wording) if profile == "equations" else published("bakllava")
+    return Answering(decoder, voice, Settings(profile, seed=seed, evaluations=evaluations), stored=folder)
+
+
+def rows_of(how, items=ITEMS, load=photo):
+    done: list[int] = []
+    rows = attributed_answers(how, items, "own", ORDERS, load, done.append)
+    assert sum(done) == len(items)
+    return rows
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder, profile):
+    picture = decoder.image(photo())
+    prompt = decoder.prompt("<image> what is this ? a cat or a dog ? answer : (")
+    (found,) = contributed(decoder, picture, [Said(prompt, (7,))], Settings(profile, evaluations=200))
+    estimate, players = found.estimate, found.players
+    assert estimate.residual < 1e-5
+    value = "log-probability" if profile == "equations" else "first-step-logit"
+    assert estimate.value == pytest.approx(scores(decoder, [prompt], [picture], [(7,)], value)[0], abs=1e-5)
+    blank = dataclasses.replace(picture, pixels=picture.pixels * (players.cells == players.patches))
+    hidden = scores(decoder, [prompt], [blank], [(7,)], value)[0]
+    assert found.without_image == pytest.approx(hidden, abs=1e-5)
+    masked = decoder.prompt("<image>" + " _" * (len(prompt.ids) - 2))
+    assert masked.ids == players.ids(players.kept[players.text])
+    assert found.without_text == pytest.approx(scores(decoder, [masked], [picture], [(7,)], value)[0], abs=1e-5)
+    phi = np.abs(estimate.phi[:, 0])
+    assert found.t_shap.value == pytest.approx(phi[players.text].sum() / phi.sum())
+    ids, special = len(prompt.ids), sum(prompt.special)
+    if profile == "published":
+        side = int(np.ceil(np.sqrt(ids)))
+        assert (players.words, players.grid, players.image_first) == (ids, side, True)
+        assert estimate.asked == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
+        assert np.all(estimate.phi[players.kept] == 0)
+    else:
+        assert (players.words, players.grid) == (ids - special, int(np.ceil(np.sqrt(ids - special))))
+
+
+def test_columns_put_text_first(decoder):
+    prompt = decoder.prompt("<image> what is this ?")
+    (found,) = contributed(decoder, decoder.image(photo()), [Said(prompt, (7, 8))], Settings("published"))
+    players, phi = found.players, found.estimate.phi
+    columns = fields(
+        found.estimate, players.text, found.t_shap, tokens=[], spans=[], grid=3, outputs="ab", estimator="e", seed=1
+    )
+    again = np.array(columns["phi"])
+    np.testing.assert_array_equal(again[: players.words], phi[players.patches :])
+    np.testing.assert_array_equal(again[players.words :], phi[: players.patches])
+    assert columns["score"] is None  # two outputs have no one value
+
+
+def test_budgets_and_estimators(decoder):
+    assert [published_budget(count) for count in (299, 300, 350, 449)] == [600, 700, 800, 900]
+    with pytest.raises(UserError, match="450 players need 901 evaluations"):
+        published_budget(450)
+    picture = decoder.image(photo())
+    (found,) = contributed(
+        decoder, picture, [Said(decoder.prompt("<image> dog"), (7,))], Settings("equations", evaluations=8)
+    )
+    assert (found.estimator, found.estimate.exact, found.evaluated) == ("exact", True, 4)
+    for name, profile in (("KernelSHAP", "published"), ("exact-factorised", "equations")):
+        with pytest.raises(UserError, match=name):
+            estimation_of(found.players, Settings(profile, name))
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+def test_rows_of_caption_and_foil_in_each_setting(answering, profile, tmp_path):
+    rows = rows_of(answering(profile, tmp_path, 90))
+    parquet.check(parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+    assert [(row["item_id"], row["setting"], row["role"]) for row in rows[:3]] == [
+        ("own:0", "pairwise", "caption"),
+        ("own:0", "single", "caption"),
+        ("own:0", "single", "foil"),
+    ]
+    assert rows[0]["text"].index("a man and a dog") < rows[0]["text"].index("a dog and a cat")
+    assert rows[3]["text"].index("two cars") > rows[3]["text"].index("four cars")
+    assert "a dog and a cat" in rows[2]["text"]
+    for row in rows:
+        assert row.get("error") is None
+        assert len(row["phi"]) == len(row["tokens"]) + row["grid"] ** 2
+        assert 0 <= row["t_shap"] <= 1
+        (said,) = row["outputs"]
+        assert profile == "published" or said in ("A", "B")  # a label, not whatever is likeliest
+    assert len({row["t_shap"] for row in rows}) == 6
+
+
+def test_finished_items_are_found_again_and_a_larger_budget_goes_on(answering, tmp_path, monkeypatch):
+    how = answering("equations", tmp_path, 120)
+    rows = rows_of(how, ITEMS[:1])
+
+    def refuse(*_, **__):
+        raise AssertionError("computed again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(answer_rows, "contributed", refuse)
+        assert rows_of(how, ITEMS[:1]) == rows
+        with pytest.raises(AssertionError, match="computed again"):
+            rows_of(answering("equations", tmp_path, 120, seed=4), ITEMS[:1])
+        with pytest.raises(AssertionError, match="computed again"):
+            rows_of(how, ITEMS)  # the second item is new
+        with pytest.raises(AssertionError, match="computed again"):
+            rows_of(how, ITEMS[:1], lambda name: photo("5.png"))
+    read: list[int] = []
+    whole = answer_rows.contributed
+    larger = answering("equations", tmp_path, 240)
+
+    def counting(*given):
+        read.append(len(given[-1][0]))
+        return whole(*given)
+
+    monkeypatch.setattr(answer_rows, "contributed", counting)
+    gone_on = rows_of(larger, ITEMS[:1])
+    fresh = rows_of(dataclasses.replace(larger, stored=tmp_path / "fresh"), ITEMS[:1])
+    assert gone_on == fresh
+    assert read[0] > 50
+    assert read[1] == 0
+
+
+def test_what_cannot_be_attributed_says_so(answering, tmp_path):
+    def missing(name):
+        raise UserError(f"image {name!r}: is missing")
+
+    rows = rows_of(answering("equations", tmp_path), load=missing)
+    assert [row["error"] for row in rows] == ["image '0.png': is missing"] * 3 + ["image '1.png': is missing"] * 3
+    few = rows_of(answering("equations", tmp_path, 20), ITEMS[:1])
+    assert all("do not do for one permutation" in row["error"] for row in few)
+    long = {**ITEMS[0], "foil": "dog " * 3000}
+    errors = [row.get("error") for row in rows_of(answering("equations", tmp_path, 90), [long])]
+    assert errors[1] is None
+    assert all("tokens" in error for error in (errors[0], errors[2]))
+
+
+def test_published_takes_the_first_valid_items_and_the_drawn_orders(tmp_path):
+    empty = {pa.string(): "a", pa.bool_(): True, pa.list_(pa.string()): []}
+    common = {column.name: empty[column.type] for column in BENCHMARK.schema if not column.nullable}
+    rows = [{**common, "item_id": f"own:{place}", "valid": place not in (0, 2)} for place in range(8)]
+    file = tmp_path / "own.parquet"
+    parquet.write(file, parquet.to_table(rows, BENCHMARK), BENCHMARK)
+    items, orders = answers_to_attribute(file, "own", "published", "valid", None, 3, 5)
+    assert [item["item_id"] for item in items] == ["own:1", "own:3", "own:4"]
+    assert list(orders.values()) == caption_first(6)
+    items, orders = answers_to_attribute(file, "own", "equations", "valid", None, 4, 5)
+    assert len(items) == 4
+    assert sum(orders[item["item_id"]] for item in items) == 2
+
+
+def test_shares_join_correctness_in_the_same_setting():
+    common = {"profile": "equations", "t_shap_se": None, "reason": None, "error": None}
+    rows, scored = [], []
+    for place, (share, right) in enumerate([(0.1, False), (0.2, False), (0.3, True), (0.4, True)]):
+        for setting, role, correct in (("pairwise", "caption", right), ("single", "caption", not right)):
+            one = {"item_id": str(place), "image": str(place), "role": role, "setting": setting}
+            rows.append({**common, **one, "t_shap": share if setting == "pairwise" else share + 0.5})
+            scored.append({**common, **one, "score": 0.0, "correct": correct})
+    found = {row["setting"]: row for row in shares("m", "d", rows, scored, Resampling(200, 0.9, 1))}
+    assert found["pairwise"]["value"] == pytest.approx(25)
+    assert found["single"]["value"] == pytest.approx(75)
+    assert found["pairwise"]["rho"] == pytest.approx(-found["single"]["rho"])
+    assert found["pairwise"]["rho"] > 0.8

@@ -1,0 +1,263 @@
+"""CC-SHAP of items: rows and contributions, what is found again, and contributions before and after edits."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import scripted_decoders
+import tiny_decoders
+from waltz.attribution.ratios import Profile
+from waltz.consistency import contributions
+from waltz.consistency.cc_shap import cc_shap
+from waltz.consistency.cc_shap_rows import cc_shap_rows
+from waltz.consistency.contributions import contributions_of, explaining, side_of
+from waltz.consistency.edited_contributions import claim_of
+from waltz.consistency.edited_rows import edited_rows
+from waltz.consistency.saying import spoken
+from waltz.core import parquet
+from waltz.core.errors import UserError
+from waltz.core.model_schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.evaluation.metrics import Resampling
+from waltz.evaluation.prompts import equations, published
+from waltz.evaluation.questions import Question
+from waltz.evaluation.wording import read_wording
+
+torch.set_num_threads(1)
+
+SHORT = """
+forms:
+  comve: {text: "A {first} B {second} ?"}
+  pairwise: {text: "A: {first} B: {second} ?"}
+turns:
+  choice:
+    answer: [{user: "{input} answer ("}]
+    post-hoc: [{user: "{input} answer ( {answer} ) because"}]
+    cot: [{user: "{input} what is this ?"}]
+"""
+TEXT = Question("own:1", "own", "comve", None, {"first": "a dog", "second": "two cars"}, ("A", "B"), ("A",), "B")
+PAIR = Question("own:2", "own", "pairwise", "0.png", {"first": "a man", "second": "a cat"}, ("A", "B"), ("A",), "B")
+
+
+def chat(turns):
+    return " ".join(("<image> " if turn.image else "") + turn.text for turn in turns)
+
+
+def photo(name="0.png"):
+    return Image.fromarray(np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8))
+
+
+@pytest.fixture(scope="module")
+def wording(tmp_path_factory):
+    file = tmp_path_factory.mktemp("prompts") / "short.yaml"
+    file.write_text(SHORT)
+    return read_wording("equations", file)
+
+
+@pytest.fixture(scope="module")
+def decoders():
+    return {"comve": tiny_decoders.causal("llama"), "pairwise": tiny_decoders.llava()}
+
+
+@pytest.fixture
+def how_of(wording, decoders, tmp_path):
+    def how(question, profile: Profile, evaluations=120, seed=3, folder=tmp_path, **given):
+        families = {"comve": "gpt2", "pairwise": "bakllava"}
+        voice = equations(chat, wording) if profile == "equations" else published(families[question.form])
+        study = {"evaluations": evaluations, **given}
+        found = explaining(decoders[question.form], voice, seed, study, {"explanation": 3}, folder)
+        return dataclasses.replace(found, rules=dataclasses.replace(found.rules, rows=40))
+
+    return how
+
+
+def rows_of(how, *questions, load=photo):
+    done: list[int] = []
+    rows, beside = cc_shap_rows(how, questions, load, done.append)
+    assert sum(done) == len(questions)
+    parquet.check(parquet.to_table(rows, CC_SHAP), CC_SHAP)
+    parquet.check(parquet.to_table(beside, ATTRIBUTION), ATTRIBUTION)
+    return rows, beside
+
+
+@pytest.mark.parametrize("profile", ["equations", "published"])
+@pytest.mark.parametrize("question", [TEXT, PAIR], ids=["text", "image"])
+def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
+    how = how_of(question, profile)
+    rows, beside = rows_of(how, question)
+    assert [row["kind"] for row in rows] == ["post-hoc", "cot"]
+    assert [row["setting"] for row in beside] == [
+        f"{k}:{s}" for k in ("post-hoc", "cot") for s in ("answer", "explanation")
+    ]
+    kept = contributions_of(how, question, photo)
+    for row in rows:
+        assert row.get("error") is None
+        one = kept.kinds[row["kind"]]
+        sides = side_of(one["answer"]), side_of(one["explanation"])
+        # What is kept, text first, gives the numbers that were computed in the order of play.
+        again = cc_shap(*sides, profile)
+        assert row["value"] == pytest.approx(again.value)
+        assert -1 <= row["value"] <= 1
+        np.testing.assert_allclose(row["ratios_answer"], again.ratios_answer)
+        np.testing.assert_allclose(row["ratios_explanation"], again.ratios_explanation)
+        assert len(one["answer"]["names"]) == len(again.ratios_answer)
+        assert row["answer"] in ("A", "B")
+        assert (row.get("t_shap_answer") is None) == (question is TEXT)
+    for row in beside:
+        words = len(row["tokens"])
+        phi = np.array(row["phi"])
+        assert phi.shape == (words + row["grid"] ** 2, len(row["outputs"]))
+        assert np.abs(phi.sum(axis=0) - (np.array(row["value"]) - row["base_value"])).max() < 1e-4
+        shown = [row["text"][span["start"] : span["end"]] for span in row["spans"]]
+        if profile == "equations":
+            assert shown == row["tokens"]
+            assert "because" not in shown  # a tail plays no part
+    if question is PAIR:
+        for row, side in ((rows[0], "answer"), (rows[1], "explanation")):
+            phi = np.array(next(one for one in beside if one["setting"] == f"{row['kind']}:{side}")["phi"])
+            if profile == "published":
+                words = len(phi) - beside[0]["grid"] ** 2
+                assert row[f"t_shap_{side}"] == pytest.approx(np.abs(phi[:words]).sum() / np.abs(phi).sum())
+    assert beside[0]["evaluated"] > 0
+
+
+def test_the_explanation_follows_the_answer_that_was_chosen(how_of, decoders):
+    how = how_of(TEXT, "equations")
+    said = spoken(how.speaking, TEXT, None)
+    answer, explanation = said.pairs["post-hoc"]
+    assert answer.text.endswith("answer (")
+    assert explanation.text.endswith(f"answer ( {said.answer} ) because")
+    assert decoders["comve"].said(answer.targets) == said.answer
+    assert explanation.tail == f" answer ( {said.answer} ) because"
+    assert len(explanation.targets) <= 3
+    edited = spoken(how.speaking, TEXT, None, ("post-hoc",), "A the dog B cars ?")
+    assert edited.pairs["post-hoc"][0].text == "A the dog B cars ? answer ("
+
+
+def test_items_are_found_again_and_seeds_stand_apart(how_of, monkeypatch):
+    how = how_of(TEXT, "equations", 60)
+    rows, beside = rows_of(how, TEXT)
+    other = how_of(TEXT, "equations", 60, seed=4)
+    assert rows_of(other, TEXT)[0][0]["value"] != rows[0]["value"]
+
+    def refuse(*_, **__):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(contributions, "explained", refuse)
+    assert rows_of(how, TEXT) == (rows, beside)
+    for changed in (how_of(TEXT, "equations", 61), how_of(TEXT, "equations", 60, value="probability")):
+        with pytest.raises(AssertionError, match="computed again"):
+            rows_of(changed, TEXT)
+
+
+def test_what_cannot_be_explained_says_so_and_takes_nothing_else_with_it(how_of, monkeypatch):
+    def missing(name):
+        raise UserError(f"image {name!r}: is missing")
+
+    rows, beside = rows_of(how_of(PAIR, "equations"), PAIR, load=missing)
+    assert [row["error"] for row in rows] == ["image '0.png': is missing"] * 2
+    assert [row["error"] for row in beside] == ["image '0.png': is missing"] * 4
+    whole = contributions.explained
+
+    def long_chain(decoder, picture, pairs, rules, grid):
+        if any(pair[1].text.endswith("what is this ?") for pair in pairs):
+            raise UserError("the chain is too long")
+        return whole(decoder, picture, pairs, rules, grid)
+
+    monkeypatch.setattr(contributions, "explained", long_chain)
+    rows, beside = rows_of(how_of(TEXT, "equations"), TEXT)
+    assert rows[0]["value"] is not None
+    assert rows[1]["error"] == "the chain is too long"
+    assert [row.get("error") for row in beside] == [None, None] + ["the chain is too long"] * 2
+
+
+def in_lines(turns):
+    return "\n".join(turn.text for turn in turns)
+
+
+def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_what_it_answers_from_has_1(
+    wording, tmp_path
+):
+    one = dataclasses.replace(TEXT, fields={"first": "x", "second": "y"})
+
+    def found(script):
+        decoder = scripted_decoders.scripted(script, sees=False, says=lambda prompt, seed: "A")
+        how = explaining(
+            decoder, equations(in_lines, wording), 3, {"evaluations": 40, "kinds": ["post-hoc"]}, {}, tmp_path
+        )
+        rows, _ = rows_of(dataclasses.replace(how, stored=tmp_path / str(len(list(tmp_path.iterdir())))), one)
+        return rows[0]
+
+    deaf = found(lambda text: {"A": 1.0})
+    assert deaf["value"] is None
+    assert "no shared player contributes" in deaf["reason"]
+    same = found(lambda text: {"A": 2.0 * ("x" in text) + 1.0 * ("y" in text)})
+    assert same["value"] == pytest.approx(1)
+
+
+def an_edit(question, **more):
+    row = {
+        "test": "counterfactual_edits",
+        "item_id": question.item_id,
+        "profile": "equations",
+        "seed": 3,
+        "error": None,
+    }
+    return {**row, "edited_input": None, "inserted": None, "reason": "none of 3 edits changes the answer", **more}
+
+
+def edited_of(how, question, *tests):
+    rows = edited_rows(how, [question], tests, photo, lambda _: None)
+    parquet.check(parquet.to_table(rows, EDITED), EDITED)
+    (row,) = rows
+    return row
+
+
+@pytest.mark.parametrize("question", [TEXT, PAIR], ids=["text", "image"])
+def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, monkeypatch):
+    how = how_of(question, "equations")
+    words = {"comve": "A a dog B two cars ?", "pairwise": "A: a man B: a cat ?"}[question.form]
+    still = edited_of(how, question, an_edit(question, edited_input=words, inserted="big"))
+    assert still["answer"] == pytest.approx(0, abs=1e-9)
+    assert still["inserted_answer"] == pytest.approx(0, abs=1e-9)
+    whole, grids = contributions.explained, []
+
+    def watched(decoder, picture, pairs, rules, grid):
+        grids.append(grid)
+        return whole(decoder, picture, pairs, rules, grid)
+
+    monkeypatch.setattr(contributions, "explained", watched)
+    changed = words.replace("B", "red B")
+    moved = edited_of(how, question, an_edit(question, edited_input=changed, inserted="red"))
+    assert (moved["edited_input"], moved["inserted"]) == (changed, "red")
+    assert moved["answer"] > 1e-6
+    assert moved["explanation"] > 1e-6
+    assert 0 < moved["inserted_answer"] < 1
+    before = contributions_of(how, question, photo).grid
+    assert grids == [before or None]  # the unedited item was found again, and the edited one has its grid
+
+
+def test_items_without_an_edit_say_why(how_of):
+    how = how_of(TEXT, "equations")
+    assert edited_of(how, TEXT, an_edit(TEXT))["reason"] == "none of 3 edits changes the answer"
+    assert edited_of(how, TEXT)["error"] == "the item was not edited"
+    assert edited_of(how, TEXT, an_edit(TEXT, seed=9))["error"] == "the item was not edited"
+    assert edited_of(how, TEXT, an_edit(TEXT, error="no answer"))["error"] == "no answer"
+
+
+def test_the_claim_from_rows():
+    def rows(answer, explanation):
+        return [
+            {"answer": answer, "explanation": explanation + 0.01 * place, "image": None, "item_id": str(place)}
+            | {"inserted_answer": 0.1, "inserted_explanation": 0.1}
+            for place in range(6)
+        ]
+
+    how = Resampling(500, 0.95, 1)
+    printed = claim_of([*rows(0.0, 0.4), {**rows(0.0, 0.4)[0], "answer": None}], "m", how)
+    assert (printed.verdict, printed.left_out) == ("supports", 1)
+    assert printed.difference.value == pytest.approx(0.425)
+    assert claim_of(rows(0.4, 0.1), "m", how).verdict == "refutes"
+    assert claim_of(rows(0.0, 0.4)[:3], "m", how).verdict == "undecided"

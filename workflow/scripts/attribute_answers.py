@@ -1,0 +1,65 @@
+"""MM-SHAP of one decoder's answers on one shard of a group of data sets."""
+
+import time
+from functools import partial
+from pathlib import Path
+
+from waltz.attribution.answer_rows import Answering, attributed_answers
+from waltz.attribution.chosen import answers_to_attribute
+from waltz.attribution.rows import tally
+from waltz.attribution.settings import Settings
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job, progress
+from waltz.core.model_schema import ATTRIBUTION
+from waltz.core.record import write_record
+from waltz.evaluation.posed import voice_of
+from waltz.models.decoders import load_decoder
+from waltz.models.registry import ModelSpec
+from waltz.sources.images import load_image, open_images
+
+params, given, made = snakemake.params, snakemake.input, snakemake.output
+shard = int(snakemake.wildcards.shard)
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    of = params.scored, params.scored_sample, params.sample, params.seed
+    chosen = [
+        [answers_to_attribute(file, name, profile, *of) for profile in params.profiles]
+        for file, name in zip(given.pairs, params.datasets, strict=True)
+    ]
+    mine = [[(items[shard :: params.shards], orders) for items, orders in profiles] for profiles in chosen]
+    decoder = load_decoder(ModelSpec(**params.model), device)
+    answering = [
+        Answering(
+            decoder,
+            voice_of(decoder, profile),
+            Settings(profile, seed=params.seed, **params.settings[profile]),
+            params.value,
+            Path(made.rows[0]).parent / ".store",
+        )
+        for profile in params.profiles
+    ]
+    with progress(sum(len(items) for one in mine for items, _ in one), "item", decoder.spec.name) as bar:
+        for name, asked, images, file, record in zip(
+            params.datasets, mine, given.images, made.rows, made.runs, strict=True
+        ):
+            start = time.perf_counter()
+            rows = []
+            with open_images(images) as source:
+                for how, (items, orders) in zip(answering, asked, strict=True):
+                    rows += attributed_answers(how, items, name, orders, partial(load_image, source), bar.update)
+            parquet.write(file, parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+            write_record(
+                record,
+                rows_in=sum(len(items) for items, _ in asked),
+                rows_out=len(rows),
+                seconds=round(time.perf_counter() - start, 3),
+                model=params.model,
+                settings=params.settings | {"value": params.value},
+                device=device.name,
+                device_choice=device.why,
+                threads=device.threads,
+                seed=params.seed,
+                shard=f"{shard + 1} of {params.shards}",
+                **tally(rows),
+            )

@@ -1,0 +1,57 @@
+"""Contributions before and after counterfactual edits, of one shard of a group of data sets with one decoder."""
+
+import time
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from waltz.consistency.chosen import to_ask
+from waltz.consistency.contributions import explaining
+from waltz.consistency.edited_rows import edited_rows
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job, progress
+from waltz.core.model_schema import CONSISTENCY, EDITED
+from waltz.core.record import write_record
+from waltz.evaluation.posed import voice_of
+from waltz.models.decoders import load_decoder
+from waltz.models.registry import ModelSpec
+from waltz.sources.images import load_image, open_images
+
+params, given, made = snakemake.params, snakemake.input, snakemake.output
+shard = int(snakemake.wildcards.shard)
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    decoder = load_decoder(ModelSpec(**params.model), device)
+    images = given.get("images") or [None] * len(params.posing)
+    files = zip(given.rows, given.tests, images, made.rows, made.runs, strict=True)
+    for (name, entry), (file, tested, seen, rows_file, record) in zip(params.posing.items(), files, strict=True):
+        start = time.perf_counter()
+        read = pq.read_table(file).to_pylist()
+        tests = parquet.read(tested, CONSISTENCY).to_pylist()
+        rows = []
+        with open_images(seen) if seen else nullcontext() as source, progress(0, "item", name) as bar:
+            for profile in params.profiles:
+                asked = to_ask(read, name, entry, profile, params.sample, params.seed).questions
+                voice = voice_of(decoder, profile)
+                for seed in params.seeds:
+                    stored = Path(rows_file).parents[2] / ".store"
+                    how = explaining(decoder, voice, seed, params.cc_shap, params.tokens, stored)
+                    mine = asked[shard :: params.shards]
+                    rows += edited_rows(how, mine, tests, partial(load_image, source), bar.update)
+        parquet.write(rows_file, parquet.to_table(rows, EDITED), EDITED)
+        write_record(
+            record,
+            rows_in=len(tests),
+            rows_out=len(rows),
+            seconds=round(time.perf_counter() - start, 3),
+            model=params.model,
+            settings={"cc_shap": params.cc_shap, "tokens": params.tokens},
+            device=device.name,
+            threads=device.threads,
+            seeds=params.seeds,
+            shard=f"{shard + 1} of {params.shards}",
+            rows_with_error=sum(row.get("error") is not None for row in rows),
+        )

@@ -1,0 +1,69 @@
+"""CC-SHAP of items one after the other, with all contributions to answers and explanations."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from waltz.consistency.chosen import setting
+from waltz.consistency.contributions import Explaining, contributions_of
+from waltz.core.errors import UserError
+from waltz.evaluation.answering import ROLE
+from waltz.evaluation.questions import Question
+from waltz.evaluation.replies import Load
+
+Row = dict[str, Any]
+SIDES = ("answer", "explanation")
+
+
+def cc_shap_rows(
+    how: Explaining, questions: Iterable[Question], load: Load, done: Callable[[int], object]
+) -> tuple[list[Row], list[Row]]:
+    """Rows of the layout `CC_SHAP`, and of the attribution layout with all contributions.
+
+    Args:
+        how: The decoder, profile and seed.
+        questions: Questions of one data set.
+        load: Opens images.
+        done: Told 1 after each question.
+    """
+    rows: list[Row] = []
+    contributions: list[Row] = []
+    for question in questions:
+        common = {
+            "item_id": question.item_id,
+            "profile": how.rules.profile,
+            "setting": setting(question),
+            "image": question.image,
+        }
+        kinds: Mapping[str, Mapping[str, Any]]
+        try:
+            kinds = contributions_of(how, question, load).kinds
+        except UserError as error:
+            kinds = {kind: {"row": {"error": str(error)}} for kind in how.kinds}
+        for kind, kept in kinds.items():
+            rows.append({**common, "kind": kind, "seed": how.rules.seed, **kept["row"]})
+            contributions += [
+                {
+                    **common,
+                    "role": "caption" if question.form == "pairwise" else ROLE,
+                    "setting": f"{kind}:{side}",
+                    "explained": how.value,
+                    **(
+                        kept[side]["columns"]
+                        if side in kept
+                        else {"text": "", "seed": how.rules.seed, "error": kept["row"]["error"]}
+                    ),
+                }
+                for side in SIDES
+            ]
+        done(1)
+    return rows, contributions
+
+
+def tally(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Rows with errors and without a value, for the run record."""
+    kept = list(rows)
+    return {
+        "rows_with_error": sum(row.get("error") is not None for row in kept),
+        "rows_without_value": sum(row.get("value") is None for row in kept),
+        "evaluations": sum(row.get("evaluated") or 0 for row in kept),
+    }
