@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,17 +28,13 @@ from waltz.core.record import peak_memory_mb
 from waltz.core.schema import BENCHMARK
 from waltz.reporting.browsed import RunFiles, browsed, pictures
 from waltz.reporting.browser import browser_data
-from waltz.reporting.declaration import ENCODER
-from waltz.reporting.declarations import TABLES
 from waltz.reporting.figures import save
 from waltz.reporting.heatmap import Sample, sample_figure
-from waltz.reporting.joining import Study, join, places
-from waltz.reporting.making import printed_cells
-from waltz.reporting.numbers import Number
 from waltz.reporting.published import Printed, read_published
 from waltz.reporting.report import Drawing, Report, write_report
 from waltz.reporting.run_facts import read_records
 from waltz.reporting.tables import Cell, from_csv, to_csv
+from waltz.reporting.verdicts import compare
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 PROFILES = ("published", "equations")
@@ -54,18 +51,13 @@ def now() -> np.ndarray:
 def filled(generator: np.random.Generator) -> list[Cell]:
     """Every printed cell, with a number of ours near the printed one where it is a number."""
     cells: list[Cell] = []
-    for table in TABLES.values():
-        printed = printed_cells(table, [PUBLISHED / f"{name}.csv" for name in table.published])
-        names = {key[1]: table.aliases.get(key[1], (key[1],))[0] for key in printed}
-        kind = table.kinds[0] if table.kinds else ENCODER
-        study = Study(dict.fromkeys(filter(None, names.values()), kind), True, 0.95, {})
-        numbers = {
-            next(places(table, (key[0], *key[2:]), names[key[1]])): Number(near(one, generator))
-            for key, one in printed.items()
-            if key[0] in table.sources
-        }
+    for file in sorted(PUBLISHED.glob("*.csv")):
+        printed = read_published(file)
         for profile in PROFILES:
-            cells += join(table, profile, numbers, printed, study)
+            for key, one in printed.items():
+                ours = near(one, generator)
+                numbers = (ours.value, ours.n, ours.ci_low, ours.ci_high)
+                cells.append(Cell(file.stem, profile, *key, *numbers, *astuple(compare(ours, one, 0.95))[:4]))
     return cells
 
 

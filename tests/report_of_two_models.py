@@ -1,18 +1,19 @@
 """A small report with everything on it, some of it hostile, for tests of the page."""
 
+from dataclasses import astuple
+
 import numpy as np
 from PIL import Image
 
 from waltz.core.measure import Measure
 from waltz.reporting.browser import Run, browser_data
 from waltz.reporting.construction import PlainTable
-from waltz.reporting.declarations import PAIRWISE
 from waltz.reporting.inlined import image_uri
-from waltz.reporting.joining import Study, join
-from waltz.reporting.numbers import Number
 from waltz.reporting.published import Printed
 from waltz.reporting.report import Drawing, Report
 from waltz.reporting.run_facts import Record
+from waltz.reporting.tables import Cell
+from waltz.reporting.verdicts import compare
 
 HOSTILE = "<script>window.harmed = 1</script><img src=x onerror='window.harmed = 2'>&amp; 🐈 A cat."
 TEXT = "🐈 A cat sits."
@@ -32,17 +33,20 @@ OURS = {
 
 
 def cells():
-    """Cells of one table in both profiles: one equal to print, one that differs, two of ours, two absent."""
-    printed = {
-        (*key, ""): Printed((*key, ""), value, "percent", "" if value else "not reported")
-        for key, value in PRINTED.items()
-    }
-    ours = {
-        ("evaluation", *key, "alignment"): Number(Measure(value, 100, value - 1, value + 1))
-        for key, value in OURS.items()
-    }
-    study = Study(dict.fromkeys(("clip", "mine"), "encoder"), True, 0.95, {})
-    return [cell for profile in ("published", "equations") for cell in join(PAIRWISE, profile, ours, printed, study)]
+    """Cells of one table in both profiles: one equal to print, one that differs, two of ours, one not printed."""
+    printed = {(*key, ""): Printed((*key, ""), value, "percent", "") for key, value in PRINTED.items()}
+    shown = []
+    for profile in ("published", "equations"):
+        for key in dict.fromkeys([*PRINTED, *OURS]):
+            value = OURS.get(key)
+            reason = "" if value is not None else "not run in this study"
+            measure = (
+                Measure(value, 100, value - 1, value + 1) if value is not None else Measure(None, 0, reason=reason)
+            )
+            found = compare(measure, printed.get((*key, "")) if profile == "published" else None, 0.95)
+            ours = (measure.value, measure.n, measure.ci_low, measure.ci_high)
+            shown.append(Cell("thesis-3.4", profile, *key, "", *ours, *astuple(found)[:4]))
+    return shown
 
 
 def records():

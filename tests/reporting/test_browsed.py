@@ -9,8 +9,8 @@ from PIL import Image
 from report_of_two_models import attribution, score
 from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.model_schema import ATTRIBUTION, EVALUATION
 from waltz.core.sampling import sample
-from waltz.core.schema import ATTRIBUTION, EVALUATION
 from waltz.reporting.browsed import SIDE, RunFiles, browsed, pictures
 
 IDS = [f"existence:{number}" for number in range(40)]

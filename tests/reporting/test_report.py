@@ -90,14 +90,14 @@ def test_json_of_data_ends_no_script_and_comes_back():
 def test_cells_are_counted_by_verdict_table_and_model():
     of = joined(cells())
     total = counted("all", of)
-    assert (total.cells, total.compared) == (6, 2)
-    assert list(total.kinds.values()) == [1, 0, 1, 2, 2]
-    assert total.share("ours alone") == pytest.approx(1 / 3)
+    assert (total.cells, total.compared) == (5, 2)
+    assert list(total.kinds.values()) == [1, 0, 1, 2, 1]
+    assert total.share("no value") == 0.2
     assert {counts.name: counts.kinds["ours alone"] for counts in counted_by(of, lambda cell: cell.model)} == {
         "clip": 0,
         "mine": 2,
     }
-    assert absent_reasons(of) == [("not run in this study; not reported", 1), ("not run in this study", 1)]
+    assert absent_reasons(of) == [("not run in this study", 1)]
 
 
 def test_a_grid_gives_back_every_cell():
@@ -105,13 +105,24 @@ def test_a_grid_gives_back_every_cell():
     grid = grid_data(declared("thesis-3.4", of), of)
     names, fields = grid["names"], field_names()
     back = [dict(zip(fields, row, strict=True)) for row in grid["cells"]]
-    assert (grid["groups"], grid["rows"], grid["columns"]) == ("metric", ["model"], "dataset")
-    assert len(back) == len(of) == 12
+    assert (grid["groups"], grid["rows"], grid["columns"]) == ("metric", ["model"], ["dataset"])
+    assert len(back) == len(of) == 10
     assert {(names[row["profile"]], names[row["model"]], row["value"]) for row in back} == {
         (cell.profile, cell.model, cell.value) for cell in of
     }
     (equal,) = (row for row in back if names[row["verdict"]] == "equal to print")
     assert (equal["value"], equal["published"], equal["difference"]) == (66.9, 66.9, 0)
+
+
+def test_a_text_in_place_of_a_number_is_a_value_and_print_is_kept_as_it_stands():
+    from dataclasses import replace
+
+    absent = next(cell for cell in cells() if cell.value is None)
+    told = replace(absent, text="nan", published_text="nan", verdict="")
+    grid = grid_data(declared("thesis-3.4", [told]), [told])
+    row = dict(zip(field_names(), grid["cells"][0], strict=True))
+    assert [grid["names"][row[name]] for name in ("text", "published_text", "verdict")] == ["nan", "nan", "ours alone"]
+    assert absent_reasons([told]) == []
 
 
 def test_fields_that_tell_cells_apart_name_rows_even_where_the_declaration_forgets_them():

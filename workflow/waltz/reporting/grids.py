@@ -8,7 +8,7 @@ from waltz.reporting.layouts import PLACES
 from waltz.reporting.tables import Cell
 from waltz.reporting.verdict_counts import kind_of
 
-NAMES = ("profile", "metric", "model", "dataset", "setting", "verdict", "reason")
+NAMES = ("profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "published_text")
 NUMBERS = ("value", "n", "ci_low", "ci_high", "published", "difference")
 DIGITS = 7
 """Significant digits of a number on the page; the CSV has all."""
@@ -43,7 +43,7 @@ def grid_data(declaration: Declaration, cells: Sequence[Cell]) -> dict[str, Any]
         "id": declaration.id,
         "groups": groups,
         "rows": [field for field in rows if field != groups],
-        "columns": declaration.columns,
+        "columns": _column_fields(declaration),
         "headings": dict(declaration.metrics),
         "places": {cell.metric: PLACES.get(cell.metric, 1) for cell in cells},
         "profiles": list(dict.fromkeys(cell.profile for cell in cells)),
@@ -58,17 +58,23 @@ def field_names() -> list[str]:
 
 
 def _name(cell: Cell, field: str) -> str:
+    if field == "published_text" and cell.published is not None:
+        return ""
     return kind_of(cell) if field == "verdict" else str(getattr(cell, field))
+
+
+def _column_fields(declaration: Declaration) -> list[str]:
+    return [*declaration.over, declaration.columns]
 
 
 def _row_fields(declaration: Declaration, cells: Sequence[Cell]) -> list[str]:
     """The declared fields, and those without which two cells would share a place."""
-    fields = [*declaration.rows]
+    fields, columns = [*declaration.rows], _column_fields(declaration)
     for field in ("metric", "model", "dataset", "setting"):
-        if field in fields or field == declaration.columns:
+        if field in fields or field in columns:
             continue
-        shown = {_place(cell, [*fields, declaration.columns]) for cell in cells}
-        if len(shown) < len({_place(cell, [*fields, declaration.columns, field]) for cell in cells}):
+        shown = {_place(cell, [*fields, *columns]) for cell in cells}
+        if len(shown) < len({_place(cell, [*fields, *columns, field]) for cell in cells}):
             fields.append(field)
     return fields
 

@@ -44,7 +44,7 @@ def joined(cells: Sequence[Cell]) -> list[Cell]:
 
 def kind_of(cell: Cell) -> str:
     """The verdict, or what stands in its place."""
-    return cell.verdict or (ABSENT if cell.value is None else ALONE)
+    return cell.verdict or (ALONE if _known(cell) else ABSENT)
 
 
 def counted(name: str, cells: Sequence[Cell]) -> Counts:
@@ -69,4 +69,8 @@ def counted_by(cells: Sequence[Cell], name: Callable[[Cell], str]) -> list[Count
 
 def absent_reasons(cells: Sequence[Cell]) -> list[tuple[str, int]]:
     """Why cells have no value, the most frequent reason first."""
-    return Counter(cell.reason or "no reason given" for cell in cells if cell.value is None).most_common()
+    return Counter(cell.reason or "no reason given" for cell in cells if not _known(cell)).most_common()
+
+
+def _known(cell: Cell) -> bool:
+    return cell.value is not None or bool(cell.text)

@@ -126,12 +126,12 @@
         if (name("profile") !== profile) continue;
         const heading = field => field === "metric" ? grid.headings[name(field)] || name(field) : name(field);
         const group = grid.groups ? heading(grid.groups) : "", label = grid.rows.map(heading).filter(Boolean).join(" · ");
-        const column = heading(grid.columns) || "value";
+        const column = grid.columns.map(heading).filter(Boolean).join(" · ") || "value";
         columns.set(column, column);
         if (!groups.has(group)) groups.set(group, new Map());
         const rows = groups.get(group);
         if (!rows.has(label)) rows.set(label, {label, search: `${group} ${label} ${name("model")} ${name("metric")}`.toLowerCase(), cells: new Map()});
-        const cell = {places: grid.places[name("metric")] ?? 1, verdict: name("verdict"), reason: name("reason"),
+        const cell = {places: grid.places[name("metric")] ?? 1, verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("published_text"),
           where: [name("metric"), name("model"), name("dataset"), name("setting")].filter(Boolean).join(" · ")};
         for (const field of ["value", "n", "ci_low", "ci_high", "published", "difference"]) cell[field] = packed[at[field]];
         rows.get(label).cells.set(column, cell);
@@ -160,13 +160,13 @@
     function content(cell) {
       const mark = marks[cell.verdict], sign = mark ? el("span", {class: "mark"}, mark) : "";
       const dash = () => el("span", {class: "missing"}, "–");
-      const print = cell.published === null ? "" : el("span", {class: "print"}, fixed(cell.published, cell.places));
+      const print = cell.published === null ? (cell.print ? el("span", {class: "print"}, cell.print) : "") : el("span", {class: "print"}, fixed(cell.published, cell.places));
       if (state.view === "published") return [print || dash()];
       if (state.view === "difference") return cell.difference === null ? [dash()] : [signed(cell.difference, cell.places), sign];
-      const ours = cell.value === null ? dash() : fixed(cell.value, cell.places);
+      const ours = cell.value === null ? cell.text || dash() : fixed(cell.value, cell.places);
       if (state.view === "value" || !print) return [ours, sign];
       const alone = el("span", {class: "print"}, "(", print, ")");
-      return cell.value === null ? [alone] : mark ? [ours, sign, print] : [ours, " ", alone];
+      return cell.value === null && !cell.text ? [alone] : mark ? [ours, sign, print] : [ours, " ", alone];
     }
 
     function detailOf(cell) {
@@ -175,6 +175,8 @@
         const interval = cell.ci_low === null || cell.ci_high === null ? "" : ` [${fixed(cell.ci_low, cell.places)}, ${fixed(cell.ci_high, cell.places)}]`;
         parts.push(`ours ${fixed(cell.value, cell.places)}${interval}${cell.n === null ? "" : `, n = ${cell.n.toLocaleString("en")}`}`);
       }
+      if (cell.text) parts.push(`ours ${cell.text}`);
+      if (cell.print) parts.push(`print ${cell.print}`);
       if (cell.published !== null) parts.push(`print ${minus(String(cell.published))}`);
       if (cell.difference !== null) parts.push(`difference ${signed(cell.difference, cell.places)}`);
       parts.push(cell.verdict);
@@ -190,7 +192,7 @@
       }
       const {columns, groups} = picked(laidOut(grid, state.profile));
       const detail = el("p", {class: "detail", "aria-live": "polite"}, "Point at a cell, or move among cells with the arrow keys, for its interval, number of items and reason.");
-      const head = el("tr", {}, el("th", {scope: "col"}, grid.rows.map(row => row === "dataset" ? "data set" : row).join(" · ") || grid.columns),
+      const head = el("tr", {}, el("th", {scope: "col"}, grid.rows.map(row => row === "dataset" ? "data set" : row).join(" · ") || grid.columns.join(" · ")),
         columns.map(column => el("th", {scope: "col", class: "number"}, column)));
       const cellAt = new Map();
       const rowOf = row => el("tr", {}, el("th", {scope: "row"}, row.label || "all"), columns.map(column => {
@@ -239,7 +241,7 @@
 
     function download(grid) {
       const quoted = text => /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
-      const named = new Set(["profile", "metric", "model", "dataset", "setting", "verdict", "reason"]);
+      const named = new Set(["profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "published_text"]);
       const lines = grid.cells.map(packed => fields.map((field, place) => quoted(named.has(field) ? grid.names[packed[place]] : String(packed[place] ?? ""))).join(","));
       const url = URL.createObjectURL(new Blob([[fields.join(","), ...lines].join("\n") + "\n"], {type: "text/csv"}));
       el("a", {href: url, download: `${grid.id}.csv`}).click();
