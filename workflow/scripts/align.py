@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from waltz.core import parquet
-from waltz.core.devices import lease
+from waltz.core.devices import lease, ran_on
 from waltz.core.job import job, progress
 from waltz.core.model_schema import EVALUATION
-from waltz.core.record import write_record
+from waltz.core.record import digest_of, write_record
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.evaluation.alignment import score_pairs, score_probes, tally
 from waltz.evaluation.items import select
@@ -43,9 +43,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             seconds=round(time.perf_counter() - start, 3),
             model=params.model,
             profiles=params.profiles,
-            device=device.name,
-            device_choice=device.why,
-            threads=device.threads,
+            data=digest_of(file),
+            **ran_on(device),
             seed=params.seed,
             **tally(rows),
         )

@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from waltz.core import parquet
-from waltz.core.devices import lease
+from waltz.core.devices import lease, ran_on
 from waltz.core.job import job, progress
 from waltz.core.model_schema import EVALUATION
-from waltz.core.record import write_record
+from waltz.core.record import digest_of, write_record
 from waltz.evaluation.answering import answer_rows, answered
 from waltz.evaluation.answers import questions
 from waltz.models.encoders import load_encoder
@@ -36,9 +36,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         seconds=round(time.perf_counter() - start, 3),
         model=params.model,
         profiles=params.profiles,
-        device=device.name,
-        device_choice=device.why,
-        threads=device.threads,
+        data=digest_of(snakemake.input.rows),
+        **ran_on(device),
         seed=params.seed,
         unusable=dict(unusable),
         unscored_texts=sum(row["error"] is not None for row in found),

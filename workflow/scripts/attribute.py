@@ -7,10 +7,10 @@ from waltz.attribution.chosen import to_attribute
 from waltz.attribution.rows import attributed, tally
 from waltz.attribution.settings import Settings
 from waltz.core import parquet
-from waltz.core.devices import lease
+from waltz.core.devices import lease, ran_on
 from waltz.core.job import job, progress
 from waltz.core.model_schema import ATTRIBUTION
-from waltz.core.record import write_record
+from waltz.core.record import digest_of, write_record
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images
@@ -30,8 +30,13 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     ]
     encoder = load_encoder(ModelSpec(**params.model), device)
     with progress(sum(len(items) for of in chosen for items in of.values()), "item", encoder.spec.name) as bar:
-        for of, images, file, record in zip(
-            chosen, snakemake.input.images, snakemake.output.rows, snakemake.output.runs, strict=True
+        for of, pairs, images, file, record in zip(
+            chosen,
+            snakemake.input.pairs,
+            snakemake.input.images,
+            snakemake.output.rows,
+            snakemake.output.runs,
+            strict=True,
         ):
             start = time.perf_counter()
             stored = Path(file).parent / ".store"
@@ -48,9 +53,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 seconds=round(time.perf_counter() - start, 3),
                 model=params.model,
                 settings=params.settings,
-                device=device.name,
-                device_choice=device.why,
-                threads=device.threads,
+                data=digest_of(pairs),
+                **ran_on(device),
                 seed=params.seed,
                 shard=f"{shard + 1} of {params.shards}",
                 **tally(rows),

@@ -9,10 +9,10 @@ from waltz.attribution.chosen import answers_to_attribute
 from waltz.attribution.rows import tally
 from waltz.attribution.settings import Settings
 from waltz.core import parquet
-from waltz.core.devices import lease
+from waltz.core.devices import lease, ran_on
 from waltz.core.job import job, progress
 from waltz.core.model_schema import ATTRIBUTION
-from waltz.core.record import write_record
+from waltz.core.record import digest_of, write_record
 from waltz.evaluation.posed import voice_of
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
@@ -40,8 +40,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         for profile in params.profiles
     ]
     with progress(sum(len(items) for one in mine for items, _ in one), "item", decoder.spec.name) as bar:
-        for name, asked, images, file, record in zip(
-            params.datasets, mine, given.images, made.rows, made.runs, strict=True
+        for name, asked, pairs, images, file, record in zip(
+            params.datasets, mine, given.pairs, given.images, made.rows, made.runs, strict=True
         ):
             start = time.perf_counter()
             rows = []
@@ -56,9 +56,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 seconds=round(time.perf_counter() - start, 3),
                 model=params.model,
                 settings=params.settings | {"value": params.value},
-                device=device.name,
-                device_choice=device.why,
-                threads=device.threads,
+                data=digest_of(pairs),
+                **ran_on(device),
                 seed=params.seed,
                 shard=f"{shard + 1} of {params.shards}",
                 **tally(rows),

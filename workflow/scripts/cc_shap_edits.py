@@ -11,10 +11,10 @@ from waltz.consistency.chosen import to_ask
 from waltz.consistency.contributions import explaining
 from waltz.consistency.edited_rows import edited_rows
 from waltz.core import parquet
-from waltz.core.devices import lease
+from waltz.core.devices import lease, ran_on
 from waltz.core.job import job, progress
 from waltz.core.model_schema import CONSISTENCY, EDITED
-from waltz.core.record import write_record
+from waltz.core.record import digest_of, write_record
 from waltz.evaluation.posed import voice_of
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
@@ -49,8 +49,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             seconds=round(time.perf_counter() - start, 3),
             model=params.model,
             settings={"cc_shap": params.cc_shap, "tokens": params.tokens},
-            device=device.name,
-            threads=device.threads,
+            data=digest_of(file),
+            **ran_on(device),
             seeds=params.seeds,
             shard=f"{shard + 1} of {params.shards}",
             rows_with_error=sum(row.get("error") is not None for row in rows),

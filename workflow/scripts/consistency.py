@@ -11,10 +11,10 @@ from waltz.consistency.chosen import left_over_pair, to_ask
 from waltz.consistency.respondent import interviewed
 from waltz.consistency.rows import consistency_rows, settings_of, tally
 from waltz.core import parquet
-from waltz.core.devices import lease
+from waltz.core.devices import lease, ran_on
 from waltz.core.job import job, progress
 from waltz.core.model_schema import CONSISTENCY
-from waltz.core.record import write_record
+from waltz.core.record import digest_of, write_record
 from waltz.evaluation.replies import Examinee
 from waltz.models.classifier import load_classifier
 from waltz.models.decoders import load_decoder
@@ -52,8 +52,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             rows_out=len(rows),
             seconds=round(time.perf_counter() - start, 3),
             **{name: params[name] for name in ("model", "helper", "judge", "seed", "seeds", "tokens", "edits")},
-            device=device.name,
-            **{"device_choice": device.why, "threads": device.threads},
+            data=digest_of(snakemake.input.rows[number]),
+            **ran_on(device),
             shard=f"{shard + 1} of {params.shards}",
             left_out=left_out,
             **tally(rows),

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from waltz.core import parquet
-from waltz.core.devices import lease
+from waltz.core.devices import lease, ran_on
 from waltz.core.job import job, progress
 from waltz.core.model_schema import EVALUATION
-from waltz.core.record import write_record
+from waltz.core.record import digest_of, write_record
 from waltz.evaluation.choice import tally
 from waltz.evaluation.decoders import Saying, sampling_of
 from waltz.evaluation.posed import left_out, posed, posed_rows, voice_of
@@ -31,7 +31,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     voices = [voice_of(decoder, profile) for profile in params.profiles]
     sayings = [Saying(params.seed, sampling_of(decoder, profile), params.thought) for profile in params.profiles]
     images = given.get("images") or [None] * len(asked)
-    for of, folder, scores, record in zip(asked, images, made.scores, made.runs, strict=True):
+    for of, file, folder, scores, record in zip(asked, given.rows, images, made.scores, made.runs, strict=True):
         start = time.perf_counter()
         prompts, label = sum(one.prompts(params.thought) for one in of), f"{decoder.spec.name} {of[0].dataset}"
         with open_images(folder) if folder else nullcontext() as source, progress(prompts, "prompt", label) as bar:
@@ -46,9 +46,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             seconds=round(time.perf_counter() - start, 3),
             model=params.model,
             profiles=params.profiles,
-            device=device.name,
-            device_choice=device.why,
-            threads=device.threads,
+            data=digest_of(file),
+            **ran_on(device),
             seed=params.seed,
             saying={profile: asdict(saying) for profile, saying in zip(params.profiles, sayings, strict=True)},
             left_out=left_out(of),

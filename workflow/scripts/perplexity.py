@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 
 from waltz.core import parquet
-from waltz.core.devices import lease
+from waltz.core.devices import lease, ran_on
 from waltz.core.job import job, progress
 from waltz.core.model_schema import EVALUATION
-from waltz.core.record import write_record
+from waltz.core.record import digest_of, write_record
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select
 from waltz.evaluation.perplexity import score_rows, tally
@@ -22,7 +22,9 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     model = load_text_model(ModelSpec(**params.model), device)
     texts = sum(2 * len(items) for items in chosen) * len(params.profiles)
     with progress(texts, "text", model.spec.name) as bar:
-        for items, file, record in zip(chosen, snakemake.output.scores, snakemake.output.runs, strict=True):
+        for items, read, file, record in zip(
+            chosen, snakemake.input.pairs, snakemake.output.scores, snakemake.output.runs, strict=True
+        ):
             start = time.perf_counter()
             stored = Path(file).parent / ".store"
             rows = score_rows(items.to_pylist(), model, params.profiles, params.tokens_per_batch, stored, bar.update)
@@ -34,9 +36,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 seconds=round(time.perf_counter() - start, 3),
                 model=params.model,
                 profiles=params.profiles,
-                device=device.name,
-                device_choice=device.why,
-                threads=device.threads,
+                data=digest_of(read),
+                **ran_on(device),
                 seed=params.seed,
                 tokens_per_batch=params.tokens_per_batch,
                 shares_prefixes=model.reads_trees,

@@ -60,10 +60,11 @@ def cc_shap_rows(
 
 
 def tally(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Rows with errors and without a value, for the run record."""
+    """Rows with errors and without a value, and tokens that next to nothing contributes to, for the run record."""
     kept = list(rows)
     return {
         "rows_with_error": sum(row.get("error") is not None for row in kept),
         "rows_without_value": sum(row.get("value") is None for row in kept),
+        "small_contributions": sum((row.get("weak_answer") or 0) + (row.get("weak_explanation") or 0) for row in kept),
         "evaluations": sum(row.get("evaluated") or 0 for row in kept),
     }

@@ -29,6 +29,11 @@ class Device:
     why: str
 
 
+def ran_on(device: Device) -> dict[str, str | int]:
+    """What a run record says of where a job computed."""
+    return {"device": device.name, "device_choice": device.why, "threads": device.threads}
+
+
 @contextmanager
 def lease(gpus: int, threads: int) -> Iterator[Device]:
     """Hold one GPU, or the CPU where none is asked for or to be seen.

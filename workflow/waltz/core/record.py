@@ -1,5 +1,6 @@
 """Run records: what made a file, in JSON beside it."""
 
+import hashlib
 import importlib.metadata
 import json
 import platform
@@ -37,6 +38,12 @@ def write_record(path: str | Path, *, rows_in: int, rows_out: int, seconds: floa
         "commit": commit(),
     }
     write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
+def digest_of(path: str | Path) -> str:
+    """SHA-256 of a file that was read, by which tables see that runs belong together."""
+    with Path(path).open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def peak_memory_mb() -> int:
