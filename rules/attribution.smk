@@ -59,7 +59,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
             f"<logs>/attribute/{{encoder}}/{GROUP}.{{shard}}.log",
         conda:
             "../envs/models.yaml"
-        threads: 8
+        threads: THREADS
         resources:
             gpu=1,
             mem_mb=8000,
@@ -91,7 +91,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
             f"<logs>/companions/{{encoder}}/{GROUP}.log",
         conda:
             "../envs/models.yaml"
-        threads: 8
+        threads: THREADS
         resources:
             gpu=1,
             mem_mb=6000,
@@ -134,7 +134,7 @@ for GROUP, NAMES in ATTRIBUTED_ANSWERS.items():
             f"<logs>/attribute/{{decoder}}/{GROUP}.{{shard}}.log",
         conda:
             "../envs/models.yaml"
-        threads: 8
+        threads: THREADS
         resources:
             gpu=1,
             mem_mb=8000,

@@ -43,7 +43,7 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
             decoder="|".join(map(re.escape, NAMED)),
         conda:
             "../envs/models.yaml"
-        threads: 8
+        threads: THREADS
         resources:
             gpu=1,
             mem_mb=8000,
@@ -85,7 +85,7 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
                 decoder="|".join(map(re.escape, NAMED)),
             conda:
                 "../envs/models.yaml"
-            threads: 8
+            threads: THREADS
             resources:
                 gpu=1,
                 mem_mb=8000,

@@ -55,6 +55,7 @@ WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if "images" in en
 ALIGNED = config.get("alignment", {})
 ASKED = config.get("answering", {})
 TASKS = config.get("texts", {})
+THREADS = config.get("threads", 8)
 SCORED = grouped(config, "evaluation")
 EXPLAINED = grouped(config, "consistency")
 EXPLAINING = config.get("consistency", {}).get("models", [])

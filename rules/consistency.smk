@@ -69,7 +69,7 @@ for (GROUP, SEES), NAMES in TESTED_SETS.items():
             f"<logs>/consistency/{{decoder}}/{PART}.{{shard}}.log",
         conda:
             "../envs/consistency.yaml"
-        threads: 8
+        threads: THREADS
         resources:
             gpu=1,
             mem_mb=8000,

@@ -38,7 +38,7 @@ for (GROUP, KIND), NAMES in POSED.items():
             decoder="|".join(map(re.escape, DECODERS[KIND])),
         conda:
             "../envs/models.yaml"
-        threads: 8
+        threads: THREADS
         resources:
             gpu=1,
             mem_mb=8000,

@@ -74,7 +74,7 @@ for GROUP, NAMES in SCORABLE.items():
             f"<logs>/perplexity/{{reader}}/{GROUP}.log",
         conda:
             "../envs/models.yaml"
-        threads: 8
+        threads: THREADS
         resources:
             gpu=1,
             mem_mb=6000,
@@ -107,7 +107,7 @@ for GROUP, NAMES in SCORABLE.items():
             f"<logs>/align/{{encoder}}/{GROUP}.log",
         conda:
             "../envs/models.yaml"
-        threads: 8
+        threads: THREADS
         resources:
             gpu=1,
             mem_mb=6000,
@@ -137,7 +137,7 @@ rule answer:
         "<logs>/answer/{answerer}/{asked}.log",
     conda:
         "../envs/models.yaml"
-    threads: 8
+    threads: THREADS
     resources:
         gpu=1,
         mem_mb=6000,

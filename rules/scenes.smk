@@ -89,7 +89,7 @@ rule scene_model_scores:
         "<logs>/scene_model_scores.log",
     conda:
         "../envs/scenes.yaml"
-    threads: 8
+    threads: THREADS
     params:
         models=list(MEASURED),
         seed=study("scenes.seed"),
