@@ -145,7 +145,7 @@ for GROUP, NAMES in ATTRIBUTED_ANSWERS.items():
             settings={profile: SETTINGS[profile] for profile in study("profiles")},
             value=study("attribution.value") or "log-probability",
             scored=study("evaluation.items"),
-            scored_sample=study("evaluation.sample"),
+            scored_sample=study("evaluation.asked") or study("evaluation.sample"),
             sample=study("attribution.sample"),
             shards=SHARDS,
             seed=study("seed"),

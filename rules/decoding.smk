@@ -47,7 +47,7 @@ for (GROUP, KIND), NAMES in POSED.items():
             posing=posing(NAMES),
             profiles=study("profiles"),
             scored=study("evaluation.items"),
-            sample=study("evaluation.sample"),
+            sample=study("evaluation.asked") or study("evaluation.sample"),
             seed=study("seed"),
             thought=study("evaluation.thought") or 0,
             code=code("decode.py"),
