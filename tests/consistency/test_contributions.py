@@ -63,10 +63,10 @@ def decoders():
 
 @pytest.fixture
 def how_of(wording, decoders, tmp_path):
-    def how(question, profile: Profile, evaluations=120, seed=3, folder=tmp_path, **given):
+    def how(question, profile: Profile, permutations=2, seed=3, folder=tmp_path, **given):
         families = {"comve": "gpt2", "pairwise": "bakllava"}
         voice = equations(chat, wording) if profile == "equations" else published(families[question.form])
-        study = {"evaluations": evaluations, **given}
+        study = {"permutations": permutations, **given}
         found = explaining(decoders[question.form], voice, seed, study, {"explanation": 3}, folder)
         return dataclasses.replace(found, rules=dataclasses.replace(found.rules, rows=40))
 
@@ -137,9 +137,9 @@ def test_the_explanation_follows_the_answer_that_was_chosen(how_of, decoders):
 
 
 def test_items_are_found_again_and_seeds_stand_apart(how_of, monkeypatch):
-    how = how_of(TEXT, "equations", 60)
+    how = how_of(TEXT, "equations", 1)
     rows, beside = rows_of(how, TEXT)
-    other = how_of(TEXT, "equations", 60, seed=4)
+    other = how_of(TEXT, "equations", 1, seed=4)
     assert rows_of(other, TEXT)[0][0]["value"] != rows[0]["value"]
 
     def refuse(*_, **__):
@@ -147,7 +147,7 @@ def test_items_are_found_again_and_seeds_stand_apart(how_of, monkeypatch):
 
     monkeypatch.setattr(contributions, "explained", refuse)
     assert rows_of(how, TEXT) == (rows, beside)
-    for changed in (how_of(TEXT, "equations", 61), how_of(TEXT, "equations", 60, value="probability")):
+    for changed in (how_of(TEXT, "equations", 2), how_of(TEXT, "equations", 1, value="probability")):
         with pytest.raises(AssertionError, match="computed again"):
             rows_of(changed, TEXT)
 
@@ -185,7 +185,7 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_
     def found(script):
         decoder = scripted_decoders.scripted(script, sees=False, says=lambda prompt, seed: "A")
         how = explaining(
-            decoder, equations(in_lines, wording), 3, {"evaluations": 40, "kinds": ["post-hoc"]}, {}, tmp_path
+            decoder, equations(in_lines, wording), 3, {"permutations": 1, "kinds": ["post-hoc"]}, {}, tmp_path
         )
         rows, _ = rows_of(dataclasses.replace(how, stored=tmp_path / str(len(list(tmp_path.iterdir())))), one)
         return rows[0]

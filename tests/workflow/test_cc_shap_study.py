@@ -52,7 +52,7 @@ def study(model) -> dict[str, object]:
             "seeds": [1, 2],
             "shards": 2,
             "tokens": {"explanation": 3},
-            "cc_shap": {"kinds": ["cot"], "evaluations": 250},
+            "cc_shap": {"kinds": ["cot"], "permutations": 2},
         },
         "reporting": {"tables": [], "resamples": 100, "confidence": 0.9},
     }
@@ -102,5 +102,5 @@ def test_what_is_planned_next(ran):
         "cc_shap_edits_texts_texts",
         "cc_shap_whole_edited_texts_texts",
     }
-    ran.change("consistency.cc_shap.evaluations", 260)
+    ran.change("consistency.cc_shap.permutations", 3)
     assert {"cc_shap_texts_texts", "cc_shap_whole_cc_shap_texts_texts"} <= ran.planned("--", "cc_shap")

@@ -82,7 +82,7 @@ def explaining(
         decoder: A loaded decoder.
         voice: How it is spoken to; its profile decides the rules.
         seed: Seed of permutations and draws.
-        given: The study's `consistency.cc_shap`: evaluations, value, kinds.
+        given: The study's `consistency.cc_shap`: permutations, value, kinds.
         tokens: The study's `consistency.tokens`.
         stored: Folder of finished work.
     """
@@ -90,7 +90,9 @@ def explaining(
     speaking = Speaking(decoder, voice, seed, **most)
     kinds = tuple(kind for kind in KINDS if kind in given.get("kinds", KINDS))
     if speaking.profile == "equations":
-        rules = Rules("equations", seed, evaluations=given["evaluations"], value=given.get("value", "log-probability"))
+        rules = Rules(
+            "equations", seed, permutations=given["permutations"], value=given.get("value", "log-probability")
+        )
     else:
         rules = Rules("published", seed, tail=voice.tail, blanks=not decoder.sees and voice.family in SLOW)
     return Explaining(speaking, rules, kinds, stored)
