@@ -87,6 +87,9 @@ def test_shares_before_and_after_each_filter(shares, group, members, captions, f
     assert share("foils_in_grammar") == pytest.approx((in_grammar, members))
     for metric in ("captions_true", "foils_false", "foils_in_grammar"):
         entry = shares[group, metric]
+        if entry["n"] == 1:
+            assert (entry["ci_low"], entry["ci_high"]) == (None, None)
+            continue
         assert 0 <= entry["ci_low"] <= entry["value"] + 1e-9
         assert entry["value"] - 1e-9 <= entry["ci_high"] <= 100
 

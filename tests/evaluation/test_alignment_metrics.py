@@ -82,12 +82,13 @@ def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(
     assert average([found["acc"], found["acc"]], HOW).measure.reason == NOT_APPLICABLE
 
 
-def test_one_item_and_equal_scores_have_intervals_of_no_width():
-    for logits in ([(1.0, -1.0)], [(0.5, 0.5)] * 20):
-        found = measures(pairs(rows_of(logits), "equations"), "d", HOW)
-        for sampled in found.values():
-            measure = sampled.measure
-            assert measure.value == measure.ci_low == measure.ci_high
+def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
+    for sampled in measures(pairs(rows_of([(1.0, -1.0)]), "equations"), "d", HOW).values():
+        assert (sampled.measure.value, sampled.measure.ci_low, sampled.measure.ci_high) == (100, None, None)
+    found = measures(pairs(rows_of([(0.5, 0.5)] * 20), "equations"), "d", HOW)
+    for sampled in found.values():
+        measure = sampled.measure
+        assert measure.value == measure.ci_low == measure.ci_high
     assert found["auroc"].measure.value == 50
     assert found["acc_r"].measure.value == 0
 
@@ -145,6 +146,9 @@ def test_auroc_is_that_of_scikit_learn_and_of_the_definition(logits):
 def test_auroc_of_a_resample_is_that_of_its_items_written_out(logits, per_image, seed):
     scored = pairs(rows_of(logits, images=[f"m{place // per_image}" for place in range(len(logits))]), "equations")
     drawn = resample(scored.images, resamples=5, seed=seed, label="d")
+    if len(set(scored.images)) == 1:
+        assert np.isnan(auroc_draws(scored, drawn)).all()
+        return
     for draw, counts in zip(auroc_draws(scored, drawn), drawn.counts, strict=True):
         times = counts[drawn.cluster].astype(int)
         assert draw == pytest.approx(auroc(np.repeat(scored.caption, times), np.repeat(scored.foil, times)))

@@ -102,8 +102,8 @@ def _share(
 ) -> Measure:
     if not wins:
         return Measure(None, 0, reason=NO_SCORES)
-    low, high = interval(bootstrap(wins, images, resamples=resamples, seed=seed, label=label), confidence)
-    return Measure(100 * sum(wins) / len(wins), len(wins), 100 * low, 100 * high)
+    draws = 100 * bootstrap(wins, images, resamples=resamples, seed=seed, label=label)
+    return Measure(100 * sum(wins) / len(wins), len(wins), *interval(draws, confidence))
 
 
 def _warning(judge: str, value: float | None, threshold: float) -> str | None:

@@ -148,5 +148,5 @@ def _share(pairs: Sequence[tuple[bool, str]], label: str, resamples: int, confid
     if not pairs:
         return Measure(None, 0, reason="there is no such candidate")
     hits, images = [hit for hit, _ in pairs], [image for _, image in pairs]
-    low, high = interval(bootstrap(hits, images, resamples=resamples, seed=seed, label=label), confidence)
-    return Measure(100 * sum(hits) / len(hits), len(hits), 100 * low, 100 * high)
+    draws = 100 * bootstrap(hits, images, resamples=resamples, seed=seed, label=label)
+    return Measure(100 * sum(hits) / len(hits), len(hits), *interval(draws, confidence))

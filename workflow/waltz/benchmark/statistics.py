@@ -88,9 +88,10 @@ def validation_statistics(
             found[metric] = found[f"{metric}_percent"] = Measure(None, 0, reason=NO_VOTES)
             continue
         label = f"{dataset}:{metric}"
-        low, high = interval(bootstrap(chosen, images, resamples=resamples, seed=seed, label=label), confidence)
+        draws = 100 * bootstrap(chosen, images, resamples=resamples, seed=seed, label=label)
         found[metric] = Measure(sum(chosen), len(voted))
-        found[f"{metric}_percent"] = Measure(100 * sum(chosen) / len(voted), len(voted), 100 * low, 100 * high)
+        share = 100 * sum(chosen) / len(voted)
+        found[f"{metric}_percent"] = Measure(share, len(voted), *interval(draws, confidence))
     valid_ids = {item["item_id"] for item in valid}
     found["alpha"] = _alpha(annotations)
     found["alpha_valid"] = _alpha([row for row in annotations if row["item_id"] in valid_ids])

@@ -178,8 +178,10 @@ def claim(items: Sequence[Moved], clusters: Sequence[str], label: str, how: Resa
     )
 
 
-def _verdict(low: float, high: float) -> Verdict:
+def _verdict(low: float | None, high: float | None) -> Verdict:
     """What the interval of the difference says."""
+    if low is None or high is None:
+        return "undecided"
     if low > NOTICEABLE:
         return "supports"
     return "refutes" if high < NOTICEABLE else "undecided"

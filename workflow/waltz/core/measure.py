@@ -45,13 +45,16 @@ class Resamples:
             values: One number an item.
             where: Bool of shape (items,): the items that the mean is taken over; all of them where None.
         Returns:
-            float64 of shape (resamples,), in the unit of `values`; NaN where a resample holds none of the items.
+            float64 of shape (resamples,), in the unit of `values`; NaN where a resample holds none of the items, and
+            of a single cluster, which says nothing of how clusters differ.
         """
         index = self.cluster if where is None else self.cluster[where]
         numbers = np.asarray(values, dtype=np.float64)
         clusters = self.counts.shape[1]
         sums = np.bincount(index, weights=numbers if where is None else numbers[where], minlength=clusters)
         sizes = np.bincount(index, minlength=clusters).astype(np.float64)
+        if clusters == 1:
+            return np.full(len(self.counts), np.nan)
         with np.errstate(invalid="ignore"):
             means: np.ndarray = (self.counts @ sums) / (self.counts @ sizes)
         return means
@@ -95,13 +98,15 @@ def bootstrap(values: Sequence[float], clusters: Sequence[str], *, resamples: in
     return resample(clusters, resamples=resamples, seed=seed, label=label).means(values)
 
 
-def interval(draws: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Percentile interval of bootstrap draws.
+def interval(draws: np.ndarray, confidence: float) -> tuple[float | None, float | None]:
+    """Percentile interval of bootstrap draws; none without draws, or where one is NaN, as of a single cluster.
 
     Args:
         draws: float64 of shape (resamples,).
         confidence: Coverage, a share.
     """
+    if not draws.size or np.isnan(draws).any():
+        return None, None
     tail = (1 - confidence) / 2
     low, high = np.quantile(draws, [tail, 1 - tail])
     return float(low), float(high)

@@ -137,7 +137,9 @@ def auroc(captions: np.ndarray, foils: np.ndarray) -> float:
 
 
 def auroc_draws(scored: Pairs, drawn: Resamples) -> np.ndarray:
-    """AUROC of each resample, a share: float64 of shape (resamples,)."""
+    """AUROC of each resample, a share: float64 of shape (resamples,); NaN where there is one image only."""
+    if drawn.counts.shape[1] == 1:
+        return np.full(len(drawn.counts), np.nan)
     order = np.argsort(scored.foil, kind="stable")
     below, upto = (np.searchsorted(scored.foil[order], scored.caption, side) for side in ("left", "right"))
     step = max(1, NUMBERS // len(scored.items))

@@ -146,7 +146,8 @@ def filter_effects(instrument: str, found: Mapping[tuple[str, str, str], Row]) -
             continue
         change = f"{before['value']:.1f} to {after['value']:.1f} %"
         verb = "raises" if after["value"] > before["value"] else "does not raise"
-        apart = "" if after["ci_low"] > before["ci_high"] else " (the intervals overlap)"
+        ends = after["ci_low"], before["ci_high"]
+        apart = "" if None not in ends and ends[0] > ends[1] else " (the intervals overlap)"
         yield f"{instrument}: {what} {verb} {metric.replace('_', ' ')}: {change}{apart}"
 
 
@@ -177,7 +178,13 @@ def share_text(row: Row) -> str:
     """A share with its interval, or why there is none."""
     if row["value"] is None:
         return str(row["reason"])
-    return f"{row['value']:.1f} [{row['ci_low']:.1f}, {row['ci_high']:.1f}]"
+    return f"{row['value']:.1f}{interval_text(row)}"
+
+
+def interval_text(row: Row, form: str = ".1f") -> str:
+    """The interval behind a number; nothing where it has none."""
+    low, high = row["ci_low"], row["ci_high"]
+    return "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
 
 
 def _number(value: float | None) -> str:

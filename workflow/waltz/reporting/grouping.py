@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from waltz.reporting.construction import Row, share_text
+from waltz.reporting.construction import Row, interval_text
 
 HEADINGS = {
     "acc_r": "acc_r",
@@ -53,9 +53,7 @@ def short(row: Row | None, places: int = 1) -> str:
         return ""
     if row["value"] is None:
         return "–"
-    if places == 1:
-        return share_text(row) if row["ci_low"] is not None else f"{row['value']:.1f}"
-    return f"{row['value']:.{places}f} [{row['ci_low']:.{places}f}, {row['ci_high']:.{places}f}]"
+    return f"{row['value']:.{places}f}{interval_text(row, f'.{places}f')}"
 
 
 def number(value: float | None, places: int) -> str:

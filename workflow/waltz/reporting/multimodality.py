@@ -7,7 +7,7 @@ from waltz.core import parquet
 from waltz.core.model_schema import COMPARISONS, METRICS, SHARES
 from waltz.evaluation.metrics import METRICS as PAIRED
 from waltz.evaluation.pairs import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
-from waltz.reporting.construction import PlainTable, Row
+from waltz.reporting.construction import PlainTable, Row, interval_text
 from waltz.reporting.decoded import answer_tables, decoder_tables
 from waltz.reporting.grouping import HEADINGS, by, groups, in_turn, number, reasons, short
 
@@ -121,7 +121,7 @@ def comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
                         row["setting"],
                         row["model_a"],
                         row["model_b"],
-                        f"{row['difference']:+.1f} [{row['ci_low']:+.1f}, {row['ci_high']:+.1f}]",
+                        f"{row['difference']:+.1f}{interval_text(row, '+.1f')}",
                         f"{row['p_holm']:.2g}",
                         str(row["n"]),
                     )
