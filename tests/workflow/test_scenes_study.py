@@ -30,10 +30,11 @@ def drawn(tmp_path_factory, tiny_model_folder):
     study["instruments"] = {name: study["instruments"][name] for name in INSTRUMENTS}
     study["alignment"] = {"mscoco": {"source": "coco", "size": 10}}
     study["groups"] = {"pairs": ["existence", "mscoco", "cv-probes"]}
-    study["evaluation"] |= {"models": ["scenes-clip", "ruler-25"], "sample": 12}
+    study["evaluation"] |= {"models": ["scenes-clip", "ruler-25"], "groups": ["pairs"], "only": {}, "sample": 12}
     study["attribution"] |= {"models": ["scenes-clip", "ruler-25"], "sample": 3, "evaluations": 200, "shards": 2}
     study["profiles"] = ["equations", "published"]
-    study["reporting"]["resamples"] = 100
+    study["reporting"] |= {"resamples": 100, "tables": [], "samples": 0}
+    del study["consistency"]  # decoders have workflow tests of their own
     (done.folder / "tiny.yaml").write_text(yaml.safe_dump({**study, "study": "tiny"}, sort_keys=False))
     done.snakemake()
     return done
@@ -59,7 +60,7 @@ def test_every_source_is_read_back_and_every_image_opens(drawn, results):
 
 def test_the_page_shows_sheet_sources_scores_and_what_was_built(results):
     page = (results / "reporting/report.html").read_text()
-    shown = ("figures/scenes.png", "visual7w", "AUROC against corrupted sentences", "0 images cannot be used")
+    shown = ("24 drawn scenes", "visual7w", "AUROC against corrupted sentences", "every image can be used")
     built = ("Funnel", "Oracle", "Blind audit", *INSTRUMENTS)
     for text in (*shown, *built):
         assert text.lower() in page.lower(), text
@@ -128,7 +129,7 @@ def test_what_follows_an_edited_instrument_runs_again(drawn):
     path = drawn.folder / "workflow/waltz/foils/plurality.py"
     text = path.read_text()
     path.write_text(text.replace('"baggage"', '"baggages"'))
-    follow = {"filter_candidates", "choose", "vote", "funnel", "oracle", "audit", "validation_statistics", "page"}
+    follow = {"filter_candidates", "choose", "vote", "funnel", "oracle", "audit", "validation_statistics", "report"}
     try:
         jobs = drawn.jobs()
         assert set(jobs) == {"candidates", "frequency_figures", *follow}
@@ -156,14 +157,14 @@ def test_another_threshold_filters_again_and_makes_no_candidate(drawn):
 
 
 def test_another_limit_of_the_audit_audits_only(drawn):
-    assert set(changed(drawn, "benchmark.audit", 70)) == {"audit", "page"}
+    assert set(changed(drawn, "benchmark.audit", 70)) == {"audit", "report"}
 
 
 def test_an_edited_table_of_the_world_draws_it_anew(drawn):
     path = drawn.folder / "workflow/waltz/scenes/verbs.yaml"
     text = path.read_text()
     path.write_text(text + "\n# edited\n")
-    assert {"draw_scenes", "source", "scene_model_scores", "page"} <= drawn.planned()
+    assert {"draw_scenes", "source", "scene_model_scores", "report"} <= drawn.planned()
     path.write_text(text)
     assert drawn.planned() == set()
 
