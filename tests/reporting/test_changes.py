@@ -54,6 +54,7 @@ def written(folder, cells, commit):
     (folder / "reporting" / "tables" / "t-1.csv").write_text(to_csv(cells))
     (folder / "evaluation").mkdir()
     (folder / "evaluation" / "d.run.json").write_text(json.dumps({"commit": commit}))
+    (folder / "evaluation" / "shards.run.json").write_text(json.dumps([{"commit": commit}] * 2))
     return folder
 
 
@@ -62,7 +63,7 @@ def test_the_command_names_commits_and_lists_what_moved(tmp_path):
     out = tmp_path / "changes.csv"
     said = CliRunner().invoke(app, ["compare", str(one), "b", "--results", str(tmp_path), "--csv", str(out)])
     assert said.exit_code == 0, said.output
-    assert "commits 111111111111 (1 records)" in said.output
+    assert "commits 111111111111 (3 records)" in said.output
     assert "222222222222+changes" in said.output
     assert "moved: 2, intervals overlap: 1, only in the first: 1, only in the second: 1, same: 1" in said.output
     assert "same │" not in said.output

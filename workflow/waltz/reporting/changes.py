@@ -1,6 +1,5 @@
 """Two runs beside each other, cell by cell of their tables: two studies, or one study at two commits."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from waltz.core.errors import UserError
 from waltz.reporting.published import Key
+from waltz.reporting.run_facts import read_records
 from waltz.reporting.tables import Cell, from_csv
 
 SAME = "same"
@@ -71,8 +71,8 @@ def read_run(folder: str | Path) -> Run:
             f"{folder}: holds no tables (reporting/tables/*.csv); run the study, or name its results folder"
         )
     cells = [cell for file in files for cell in from_csv(file.read_text(encoding="utf-8"))]
-    records = (json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.rglob("*.run.json")))
-    return Run(tuple(cells), Counter(str(record.get("commit", "unknown")) for record in records))
+    records = read_records(sorted(folder.rglob("*.run.json")), folder)
+    return Run(tuple(cells), Counter(str(record.facts.get("commit", "unknown")) for record in records))
 
 
 def changes(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]:
