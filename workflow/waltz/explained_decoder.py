@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from waltz.consistency.contributions import SLOW
 from waltz.consistency.explained import explained
 from waltz.consistency.played import Part, Rules
 from waltz.consistency.targets import target_ids
@@ -35,8 +36,6 @@ OPEN_ANSWER = 10
 """Most tokens of an answer in words, as published."""
 KINDS = {"post-hoc": ("answer-attributed", "post-hoc"), "cot": ("answer-attributed-cot", "cot-attributed")}
 """Prompts for answer and explanation, by kind of explanation."""
-WITH_OFFSETS = ("falcon", "falcon-chat")
-"""Families whose tokenizer knew the characters of its tokens in the released code; those of others joined by blanks."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +216,7 @@ def _of_family(decoder: Decoder, rules: Rules, asked: Ready | Put) -> Rules:
     if bool(family.markers["begin_image"]) != decoder.sees:
         sees = "sees no images" if decoder.sees else "sees images"
         raise UserError(f"{decoder.spec.name}: the model family {asked.family!r} {sees}, unlike this model")
-    return replace(rules, tail=family.tail, blanks=asked.family not in WITH_OFFSETS)
+    return replace(rules, tail=family.tail, blanks=not decoder.sees and asked.family in SLOW)
 
 
 def _voice(decoder: Decoder, put: Put, rules: Rules) -> Voice:
