@@ -60,7 +60,7 @@ def fit(
     file: Path,
     name: str,
     ignored: Callable[[str], bool],
-    allow_missing: Mapping[str, str] = {},  # noqa: B006: is only read
+    allow_missing: Mapping[str, str] = {},
 ) -> None:
     """Load weights into a network, each of which must find its place and shape.
 
