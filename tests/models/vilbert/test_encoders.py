@@ -15,7 +15,6 @@ from waltz.evaluation.alignment import scored
 from waltz.models.alignment import align
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.encoders.kinds import vilbert
 from waltz.models.regions import picture, profile_of
 from waltz.models.registry import ModelSpec, encoder_kinds
 from waltz.models.vilbert.prepared import logits
@@ -195,48 +194,6 @@ def test_coalitions_have_the_values_of_single_passes(load, kind):
             logit = encoder.fuse(encoder.read(torch.tensor([ids])), encoder.see(features[None]))
         assert value == pytest.approx(float(logit.sigmoid()), abs=1e-6)
     assert found.std() > 1e-3
-
-
-class Looking:
-    """A detector that finds two regions in pixels: the means of the image's halves."""
-
-    hides = "pixels"
-
-    def image(self, picture):
-        return torch.from_numpy(np.array(picture.resize((WIDTH, 4)), dtype=np.float32).transpose(2, 0, 1))
-
-    def regions(self, images):
-        features = torch.stack([images[:, 0, :2].mean(dim=1), images[:, 0, 2:].mean(dim=1)], dim=1)
-        boxes = torch.tensor([[0.0, 0.0, 1.0, 0.5], [0.0, 0.5, 1.0, 1.0]]).expand(len(images), 2, 4)
-        return features / 255, boxes
-
-
-@torch.inference_mode()
-def test_behind_a_detector_the_whole_image_is_the_mean_of_what_it_finds(load, file, pictures):
-    stored = load("vilbert")
-    encoder = vilbert.Vilbert(
-        **{name: getattr(stored, name) for name in ("spec", "device", "network", "tokenizer", "longest")},
-        provider=Looking(),
-    )
-    image = encoder.image(pictures)
-    ids = ids_of(encoder, TEXTS[0])
-    logit = encoder.fuse(encoder.read(ids), encoder.see(image[None]))
-    features = Looking().regions(image[None])[0][0].numpy()
-    inputs = {
-        "input_ids": ids.numpy(),
-        "attention_mask": np.ones_like(ids),
-        "token_type_ids": np.zeros_like(ids),
-        "features": np.concatenate([features.mean(axis=0, keepdims=True), features])[None],
-        "boxes": np.array([[[0, 0, 1, 1, 1], [0, 0, 1, 0.5, 0.5], [0, 0.5, 1, 1, 0.5]]]),
-        "image_mask": np.ones((1, 3)),
-    }
-    match = logits(file(False), None, inputs, "vilbert")["match_logits"][0]
-    assert float(logit) == pytest.approx(float(match[0] - match[1]), abs=1e-5)
-
-
-@pytest.fixture
-def pictures():
-    return Image.fromarray(np.random.default_rng(5).integers(0, 255, (40, 60, 3), dtype=np.uint8))
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,6 @@ ELSEWHERE = {
     "unused": r"linguisic_logit\.(weight|bias)|bert\.encoder\.c_layer\.\d+\.biOutput\.q_dense[12]\.(weight|bias)",
 }
 """Keys that no score needs, by their role; the one network that has a retrieval head takes it all the same."""
-BESIDE = ("config.json", "bert_base_6layer_6conect.json")
-"""Names under which the release's JSON may lie beside a checkpoint; the checkpoint's own with `.json` comes first."""
 OLD = re.compile(r"(.*\bLayerNorm[12]?)\.(gamma|beta)")
 """What very old files call weight and bias of a layer norm."""
 
@@ -63,12 +61,12 @@ def load(
 
 
 def config_beside(file: Path) -> Mapping[str, Any] | None:
-    """The release's JSON beside a checkpoint; None where there is none.
+    """The release's JSON beside a checkpoint, of its name or `config.json`; None where there is none.
 
     Raises:
         UserError: It is no JSON mapping.
     """
-    for path in (file.with_suffix(".json"), *(file.with_name(name) for name in BESIDE)):
+    for path in (file.with_suffix(".json"), file.with_name("config.json")):
         if path.is_file():
             try:
                 found = json.loads(path.read_bytes())

@@ -28,17 +28,17 @@ IMAGE = (0.0, 0.0, 1.0, 1.0)
 class Vilbert(OnRegions):
     """A loaded ViLBERT; see `encoder.Encoder`.
 
-    Before the regions stands a row for the whole image, with the mean of their features. Where stored regions play, a
-    hidden one keeps its location and has the feature 0, which is the model's own notion of a missing region, and the
-    first row keeps the mean of all, as in training: it is no player, and what it adds is part of the base value. Where
-    a detector looks at hidden pixels, it is the mean of what the detector then finds.
+    Its regions are stored ones, since its detector is not built here. Before them stands a row for the whole image with
+    the mean of their features. Where regions play, a hidden one keeps its location and has the feature 0, which is the
+    model's own notion of a missing region, and the first row keeps the mean of all, as in training: it is no player,
+    and what it adds is part of the base value.
 
     Texts are read whole up to the last position; the release cuts them at 30 to 36 tokens.
 
     Attributes:
         task: Number of the task whose token is inserted after the first; None for a network without task tokens.
         detector: Which detector it expects.
-        whole_image: Whether row 0 of prepared stored regions is the whole image.
+        whole_image: Whether row 0 of prepared regions is the whole image.
     """
 
     late: bool = False
@@ -51,17 +51,15 @@ class Vilbert(OnRegions):
     whole_image: bool = True
 
     def image(self, image: Picture) -> torch.Tensor:
-        """The prepared image, or its regions behind a row for the whole image; see `regions.Provider`."""
-        prepared = super().image(image)
-        if self.provider.hides == "pixels":
-            return prepared
-        return torch.cat(_with_whole_image(*self.provider.regions(prepared[None])), dim=-1)
+        """Its regions behind a row for the whole image, of shape (1, 1 + regions, width + 4)."""
+        features, boxes = self.provider.regions(super().image(image)[None])
+        whole = torch.tensor(IMAGE, device=boxes.device).expand(1, 1, -1)
+        first = torch.cat([features.mean(dim=1, keepdim=True), whole], dim=-1)
+        return torch.cat([first, torch.cat([features, boxes], dim=-1)], dim=1)
 
     def see(self, images: torch.Tensor) -> States:
         """States of the regions after the image layers before the first co-attention; none in the released ones."""
         features, boxes = self.provider.regions(images)
-        if self.provider.hides == "pixels":
-            features, boxes = _with_whole_image(features, boxes)
         areas = (boxes[..., 2:] - boxes[..., :2]).prod(dim=-1, keepdim=True)
         parts = (features, torch.cat([boxes, areas], dim=-1))
         return (self.network.see(*(part.to(self.network.dtype) for part in parts)),)
@@ -114,12 +112,6 @@ def parts(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
         "provider": precomputed(spec, config.v_feature_size, device.name),
         "task": task,
     }
-
-
-def _with_whole_image(features: torch.Tensor, boxes: torch.Tensor) -> States:
-    """Features and boxes behind a row for the whole image: from (batch, n, .) to (batch, n + 1, .)."""
-    box = torch.tensor(IMAGE, dtype=boxes.dtype, device=boxes.device).expand(len(boxes), 1, -1)
-    return torch.cat([features.mean(dim=1, keepdim=True), features], dim=1), torch.cat([box, boxes], dim=1)
 
 
 def _tokenizer(folder: Path, name: str) -> Any:
