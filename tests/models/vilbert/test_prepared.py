@@ -310,7 +310,7 @@ def test_a_json_lies_beside_or_the_file_is_of_the_released_sizes(tmp_path, input
     with pytest.raises(UserError, match=r"tiny\.json: cannot be read as JSON"):
         load(path, None, False)
     (tmp_path / "tiny.json").unlink()
-    with pytest.raises(UserError, match=r"without a JSON, and the released hidden_size is 768, its weights say 24"):
+    with pytest.raises(UserError, match=r"without a JSON, and the released vocab_size is 30522, its weights say 17"):
         load(path, None, False)
 
 

@@ -134,8 +134,9 @@ def config_of(weights: Weights, said: Mapping[str, Any] | None, multitask: bool,
     meetings = {key: _ascending(given, key, name) for key in MEETINGS}
     chosen = {key: _choice(given, key, name) for key in CHOICES}
     _agree(sizes | heads, meetings, told["meetings"], name)
+    decided: dict[str, Any] = {**sizes, **heads, **meetings, "tasks": told["tasks"]}
     options = {key: chosen[key] for key in ("hidden_act", "v_hidden_act", "fusion_method")}
-    return VilbertConfig(**sizes, **heads, **meetings, **options, tasks=told["tasks"])
+    return VilbertConfig(**decided, **options)
 
 
 def _told(weights: Weights, multitask: bool, name: str) -> dict[str, int]:
@@ -168,10 +169,9 @@ def _whole(given: Mapping[str, Any], key: str, name: str) -> int:
 
 def _ascending(given: Mapping[str, Any], key: str, name: str) -> tuple[int, ...]:
     value = given.get(key)
-    whole = isinstance(value, list | tuple) and all(isinstance(one, int) for one in value)
-    if not whole or sorted(value) != [*value]:
-        raise UserError(f"{name}: its JSON's {key} is {value!r}, ascending whole numbers are needed; mend the JSON")
-    return tuple(value)
+    if isinstance(value, list | tuple) and all(isinstance(one, int) for one in value) and sorted(value) == [*value]:
+        return tuple(value)
+    raise UserError(f"{name}: its JSON's {key} is {value!r}, ascending whole numbers are needed; mend the JSON")
 
 
 def _choice(given: Mapping[str, Any], key: str, name: str) -> Any:

@@ -74,7 +74,7 @@ class TwoStreams(nn.Module):
             "v_layer": nn.ModuleList(StreamLayer(*image) for _ in range(config.v_num_hidden_layers)),
             "c_layer": nn.ModuleList(CoAttention(config) for _ in config.v_biattention_id),
         }
-        self.bert = nn.ModuleDict(
+        self.bert: Any = nn.ModuleDict(
             {
                 "embeddings": TextEmbeddings(config),
                 "v_embeddings": ImageEmbeddings(config),
@@ -83,14 +83,15 @@ class TwoStreams(nn.Module):
                 "v_pooler": Dense(config.v_hidden_size, inner, "relu"),
             }
         )
-        self.cls = nn.ModuleDict({"bi_seq_relationship": nn.Linear(inner, 2)})
+        self.cls: Any = nn.ModuleDict({"bi_seq_relationship": nn.Linear(inner, 2)})
         if config.tasks:
             self.vil_logit = nn.Linear(inner, 1)
 
     @property
     def dtype(self) -> torch.dtype:
         """Precision of the weights."""
-        return self.cls["bi_seq_relationship"].weight.dtype  # type: ignore[no-any-return, union-attr]
+        dtype: torch.dtype = self.cls["bi_seq_relationship"].weight.dtype
+        return dtype
 
     def read(
         self,
@@ -150,7 +151,7 @@ class TwoStreams(nn.Module):
         """States after the layers of one stream that lie behind so many meetings and before the next."""
         config = self.config
         places = config.t_biattention_id if stack == "layer" else config.v_biattention_id
-        layers: Any = self.bert["encoder"][stack]
+        layers = self.bert["encoder"][stack]
         first, last = [0, *places, len(layers)][meetings : meetings + 2]
         for layer in layers[first:last]:
             states = layer(states, mask)

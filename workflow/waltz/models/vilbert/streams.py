@@ -3,6 +3,9 @@
 Parameters bear the names of the released files. All layers are post-norm.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -11,7 +14,7 @@ from waltz.models.vilbert.config import VilbertConfig
 
 EPSILON = 1e-12
 """Of every layer norm, inside the square root."""
-ACTIVATIONS = {"gelu": functional.gelu, "relu": functional.relu}
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"gelu": functional.gelu, "relu": functional.relu}
 Mask = torch.Tensor | None
 """What is added to attention scores, of shape (batch, 1, 1, keys); None where every key is seen."""
 
@@ -53,7 +56,7 @@ class StreamLayer(nn.Module):
         super().__init__()
         self.heads = heads
         read = {name: nn.Linear(width, width) for name in ("query", "key", "value")}
-        self.attention = nn.ModuleDict({"self": nn.ModuleDict(read), "output": Residual(width, width)})
+        self.attention: Any = nn.ModuleDict({"self": nn.ModuleDict(read), "output": Residual(width, width)})
         self.intermediate = Dense(width, inner, act)
         self.output = Residual(inner, width)
 
@@ -61,7 +64,8 @@ class StreamLayer(nn.Module):
         """States of shape (batch, length, width)."""
         asked, keys, values = (self.attention["self"][name](states) for name in ("query", "key", "value"))
         states = self.attention["output"](attended(asked, keys, values, self.heads, mask), states)
-        return self.output(self.intermediate(states), states)
+        found: torch.Tensor = self.output(self.intermediate(states), states)
+        return found
 
 
 class CoAttention(nn.Module):
@@ -113,5 +117,8 @@ class CoAttention(nn.Module):
 
 def attended(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, heads: int, mask: Mask) -> torch.Tensor:
     """Values by softmax(q k / sqrt(size) + mask), head by head: of shape (batch, queries, width)."""
-    split = (states.unflatten(-1, (heads, -1)).transpose(1, 2) for states in (queries, keys, values))
-    return functional.scaled_dot_product_attention(*split, attn_mask=mask).transpose(1, 2).flatten(2)
+    asked, known, given = (
+        states.view(*states.shape[:2], heads, -1).transpose(1, 2) for states in (queries, keys, values)
+    )
+    context = functional.scaled_dot_product_attention(asked, known, given, attn_mask=mask)
+    return context.transpose(1, 2).flatten(2)
