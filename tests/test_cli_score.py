@@ -1,19 +1,15 @@
 """`waltz score` on a tiny ALBEF: numbers of the restatement, and one line for what is wrong."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+import restated_albef as restated
 import torch
 from typer.testing import CliRunner
 
 from tiny_albef import CONFIG, VOCABULARY, random_weights
 from waltz.cli import app
-
-sys.path.append(str(Path(__file__).parent / "models" / "albef"))
-import restated
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The decoder's weights of answers against transformers' BERT, one answer and question at a time."""
 
 import pytest
-import restated
+import restated_albef as restated
 import torch
 import transformers
 

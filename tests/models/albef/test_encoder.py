@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-import restated
+import restated_albef as restated
 import torch
 from PIL import Image
 

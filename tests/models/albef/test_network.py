@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-import restated
+import restated_albef as restated
 import safetensors.torch
 import torch
 
