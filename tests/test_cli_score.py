@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-import restated_albef as restated
 import torch
 from typer.testing import CliRunner
 
+import restated_albef as restated
 from tiny_albef import CONFIG, VOCABULARY, random_weights
 from waltz.cli import app
 

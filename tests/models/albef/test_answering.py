@@ -1,10 +1,10 @@
 """The decoder's weights of answers against transformers' BERT, one answer and question at a time."""
 
 import pytest
-import restated_albef as restated
 import torch
 import transformers
 
+import restated_albef as restated
 from tiny_albef import CONFIG, DECODER_DEPTH, POSITIONS, VOCABULARY, random_weights
 from waltz.models.albef.answering import planned
 from waltz.models.albef.network import answerer

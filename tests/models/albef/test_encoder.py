@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-import restated_albef as restated
 import torch
 from PIL import Image
 
+import restated_albef as restated
 from tiny_albef import CONFIG, random_weights
 from tiny_encoders import ANSWERS, TEXTS
 from waltz.core.devices import Device

@@ -3,10 +3,10 @@
 import copy
 
 import pytest
-import restated_albef as restated
 import safetensors.torch
 import torch
 
+import restated_albef as restated
 from tiny_albef import CONFIG, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
 from waltz.core.errors import UserError
 from waltz.models.albef.language import padding

@@ -20,6 +20,8 @@ DECODER_KINDS = ("text", "vision")
 ENCODERS = "waltz.models.encoders.kinds"
 """Package with one module for each kind of encoder."""
 
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
+"""Files by which a tokenizer is told to lie beside an original checkpoint file."""
 OPTIONS = (
     "labels",
     "masked_token",
@@ -147,10 +149,14 @@ def decisive(spec: ModelSpec) -> dict[str, Any]:
 
 
 def weight_files(spec: ModelSpec) -> list[str]:
-    """A model's checkpoint file, or the files in its local folder in order; none for a hub id or a package."""
+    """A model's local files: those of its folder in order, or its checkpoint file with what is read beside it.
+
+    There are none for a hub id or a package.
+    """
     path = Path(spec.weights)
     if path.is_file():
-        return [str(path)]
+        beside = (path.with_name(name) for name in (f"{path.stem}.json", "config.json", *TOKENIZER_FILES))
+        return [str(path), *(str(file) for file in beside if file.is_file())]
     return sorted(str(entry) for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
 
 

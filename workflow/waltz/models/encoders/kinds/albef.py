@@ -17,12 +17,10 @@ from waltz.models.encoders.encoder import States, Text, log_odds
 from waltz.models.encoders.inputs import Loaded, made_up
 from waltz.models.encoders.kinds.visual_bert import REVISION, TOKENIZER
 from waltz.models.encoders.packed import pack
-from waltz.models.registry import ModelSpec
+from waltz.models.registry import TOKENIZER_FILES, ModelSpec
 
 MATCH = 1
 """Index of a match in the head's output."""
-OF_A_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
-"""Files by which a folder of weights is told to have a tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def fields(spec: ModelSpec, device: Device, file: Path, network: Any) -> dict[st
 
 def _tokenizer(spec: ModelSpec, folder: Path) -> Any:
     """BERT's tokenizer: the one beside the weights, else the published one."""
-    own = any((folder / name).is_file() for name in OF_A_TOKENIZER)
+    own = any((folder / name).is_file() for name in TOKENIZER_FILES)
     source, options = (str(folder), {}) if own else (TOKENIZER, {"revision": REVISION})
     try:
         found = transformers.AutoTokenizer.from_pretrained(source, **options)
