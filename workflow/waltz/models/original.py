@@ -1,5 +1,6 @@
 """Checkpoint files as their authors saved them: read as tensors alone, and fitted to a network key by key."""
 
+import json
 import pickle
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -88,7 +89,7 @@ def fit(
         "has of another shape": [f"{key} {_shape(weights[key])} for {_shape(own[key])}" for key in misshapen],
     }
     if any(faults.values()):
-        where = f"models.{name}: {file}" if name else str(file)
+        where = named(name, file)
         said = "; ".join(f"{fault} {listed(keys)}" for fault, keys in faults.items() if keys)
         raise UserError(f"{where}: {said}; name a checkpoint of this very network, or say in allow_missing why not")
     fitted = {
@@ -124,9 +125,39 @@ def only_file(spec: ModelSpec) -> Path:
     except (OSError, ValueError) as error:
         first_line = str(error).strip().splitlines()[0]
         raise UserError(
-            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {first_line}; check the network,"
+            f"{named(spec.name, 'cannot load')} {spec.weights} at {spec.revision}: {first_line}; check the network,"
             " or name a file or folder"
         ) from error
+
+
+def settings_beside(file: Path) -> dict[str, Any]:
+    """The settings beside a checkpoint file, in a JSON file of its name or `config.json`; empty where there is none.
+
+    Raises:
+        UserError: The file there is no JSON mapping.
+    """
+    beside = (path for path in (file.with_suffix(".json"), file.with_name("config.json")) if path.is_file())
+    return next(map(read_settings, beside), {})
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """A model's settings from a JSON file.
+
+    Raises:
+        UserError: It cannot be read or is no mapping.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{file}: cannot be read as JSON ({str(error).splitlines()[0]}); mend it") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{file}: is no JSON mapping; write the model's settings by name")
+    return found
+
+
+def named(name: str, what: object) -> str:
+    """How an error begins: what it is about, after the model's name in a study where it has one."""
+    return f"models.{name}: {what}" if name else str(what)
 
 
 def allowed(key: str, allow_missing: Mapping[str, str]) -> bool:
@@ -188,7 +219,7 @@ def _one(spec: ModelSpec, names: Iterable[str]) -> str:
     stems = {Path(name).with_suffix("") for name in found}
     if len(stems) != 1:
         raise UserError(
-            f"models.{spec.name}: {spec.weights} holds {len(stems)} checkpoints ({listed(found) or 'none'}), one is"
+            f"{named(spec.name, spec.weights)} holds {len(stems)} checkpoints ({listed(found) or 'none'}), one is"
             f" expected ({', '.join(SUFFIXES)}); name the file itself"
         )
     return min(found, key=lambda name: SUFFIXES.index(Path(name).suffix))
