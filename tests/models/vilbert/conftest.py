@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tiny_encoders import REGIONS, VILBERT, VILBERT_TASKS, WIDTH, write_vilbert
+from tiny_encoders import REGIONS, WIDTH
+from tiny_vilbert import VILBERT, VILBERT_TASKS, write_vilbert
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,10 @@ import pytest
 import torch
 import transformers
 from scipy.special import erf
+from typer.testing import CliRunner
 
-from tiny_encoders import VILBERT, vilbert_layout, vilbert_weights
+from tiny_vilbert import VILBERT, vilbert_layout, vilbert_weights
+from waltz.cli import app
 from waltz.core.errors import UserError
 from waltz.models.vilbert.checkpoint import elsewhere, load
 from waltz.models.vilbert.config import RELEASED, VilbertConfig
@@ -180,6 +182,35 @@ def test_padding_changes_nothing(file, inputs):
         np.testing.assert_allclose(found, padded[name][3:4], rtol=0, atol=1e-5)
 
 
+def test_masks_and_types_that_are_not_given_are_ones_and_zeros(file, inputs):
+    plain = {name: inputs[name] for name in ("input_ids", "features", "boxes")}
+    ones = {"attention_mask": np.ones((5, 9), dtype=bool), "image_mask": np.ones((5, 6), dtype=np.float32)}
+    said = plain | ones | {"token_type_ids": np.zeros((5, 9), dtype=np.int32)}
+    assert np.array_equal(*(logits(file(False), None, given, "vilbert")["match_logits"] for given in (plain, said)))
+
+
+def test_the_command_writes_what_the_library_says(file, inputs, tmp_path):
+    np.savez(tmp_path / "in.npz", **inputs)
+    expected = logits(file(True), None, inputs, "vilbert-12in1")
+    words = [
+        "score",
+        "--kind",
+        "vilbert-12in1",
+        "--inputs",
+        str(tmp_path / "in.npz"),
+        "--out",
+        str(tmp_path / "out.npz"),
+    ]
+    for model in (file(True), file(True).parent):
+        done = CliRunner().invoke(
+            app, [*words, "--model", str(model), "--config", str(file(True).parent / "config.json")]
+        )
+        assert done.exit_code == 0, done.output
+        found = dict(np.load(tmp_path / "out.npz"))
+        assert found.keys() == expected.keys()
+        assert all((found[name] == expected[name]).all() for name in found)
+
+
 def test_a_task_is_inserted_for_12_in_1_alone(file, inputs):
     other = inputs | {"task_ids": (inputs["task_ids"] + 1) % 20}
     first, second = (logits(file(True), None, given, "vilbert-12in1") for given in (inputs, other))
@@ -317,8 +348,8 @@ def test_a_json_lies_beside_or_the_file_is_of_the_released_sizes(tmp_path, input
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"task_ids": None}, "task_ids missing; this model needs input_ids, .*task_ids"),
-        ({"features": None, "image_mask": None}, "features, image_mask missing"),
+        ({"task_ids": None}, "task_ids missing; this model needs input_ids, features, boxes, task_ids"),
+        ({"features": None, "boxes": None}, "features, boxes missing"),
         ({"input_ids": np.zeros(9, int)}, r"input_ids \(9,\) and features"),
         ({"features": np.zeros((5, 6, 11))}, r"features is of shape \(5, 6, 11\), \(5, 6, 12\) is needed"),
         ({"boxes": np.zeros((5, 6, 4))}, r"boxes is of shape \(5, 6, 4\), \(5, 6, 5\) is needed"),

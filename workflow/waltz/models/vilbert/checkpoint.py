@@ -1,6 +1,5 @@
 """A ViLBERT or 12-in-1 from its original file, every key of which has a known role."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,7 +48,7 @@ def load(
         UserError: The file is no such checkpoint, a key lacks or is unexpected, or the JSON does not fit.
     """
     weights = renamed(original.read(file))
-    where = f"models.{name}: {file}" if name else str(file)
+    where = original.named(name, file)
     if TASKS in weights and not multitask:
         raise UserError(f"{where}: it reads task tokens ({TASKS}); say that it is of kind vilbert-12in1")
     if said is None:
@@ -66,16 +65,8 @@ def config_beside(file: Path) -> Mapping[str, Any] | None:
     Raises:
         UserError: It is no JSON mapping.
     """
-    for path in (file.with_suffix(".json"), file.with_name("config.json")):
-        if path.is_file():
-            try:
-                found = json.loads(path.read_bytes())
-            except (ValueError, RecursionError) as error:
-                raise UserError(f"{path}: cannot be read as JSON ({str(error).splitlines()[0]}); mend it") from None
-            if not isinstance(found, dict):
-                raise UserError(f"{path}: is no JSON mapping; write the release's keys with their values")
-            return found
-    return None
+    paths = (file.with_suffix(".json"), file.with_name("config.json"))
+    return next((original.read_settings(path) for path in paths if path.is_file()), None)
 
 
 def elsewhere(key: str) -> bool:

@@ -28,7 +28,8 @@ def logits(
         config: The release's JSON; None for the one beside the file, and where there is none for the released sizes.
         inputs: `input_ids`, `attention_mask`, `token_type_ids` of shape (n, length); `features` (n, regions, width)
             and `boxes` (n, regions, 5), whose row 0 is the whole image, used as they are; `image_mask` (n, regions);
-            for `vilbert-12in1` also `task_ids`, (n,) or (n, 1), whose tokens `input_ids` do not hold. Others are left.
+            for `vilbert-12in1` also `task_ids`, (n,) or (n, 1), whose tokens `input_ids` do not hold. Masks that are
+            not given are 1 and types 0, as in the original; arrays of other names are left.
         kind: `vilbert` or `vilbert-12in1`.
     Returns:
         `match_logits` of the ITM head, float32 (n, 2), index 0 a match; for `vilbert-12in1` also `retrieval_logit`,
@@ -68,17 +69,20 @@ def _checked(config: VilbertConfig, inputs: Mapping[str, np.ndarray]) -> dict[st
         UserError: An array lacks, or has a wrong shape, type or value.
     """
     limits = {"input_ids": config.vocab_size, "token_type_ids": config.type_vocab_size}
-    names = [*limits, "attention_mask", "features", "boxes", "image_mask"]
+    needed = ["input_ids", "features", "boxes"]
     if config.tasks:
         limits["task_ids"] = config.tasks
-        names.append("task_ids")
-    if lacking := [name for name in names if name not in inputs]:
-        raise UserError(f"--inputs: {', '.join(lacking)} missing; this model needs {', '.join(names)}")
-    found = {name: np.asarray(inputs[name]) for name in names}
+        needed.append("task_ids")
+    if lacking := [name for name in needed if name not in inputs]:
+        raise UserError(f"--inputs: {', '.join(lacking)} missing; this model needs {', '.join(needed)}; add them")
+    found = {name: np.asarray(inputs[name]) for name in needed}
     if found["input_ids"].ndim != 2 or found["features"].ndim != 3:
         said = " and ".join(f"{name} {found[name].shape}" for name in ("input_ids", "features"))
         raise UserError(f"--inputs: {said}: shapes (n, length) and (n, regions, width) are needed; mend the file")
     (rows, length), regions = found["input_ids"].shape, found["features"].shape[1]
+    found["token_type_ids"] = np.asarray(inputs.get("token_type_ids", np.zeros((rows, length), dtype=np.int64)))
+    found["attention_mask"] = np.asarray(inputs.get("attention_mask", np.ones((rows, length))))
+    found["image_mask"] = np.asarray(inputs.get("image_mask", np.ones((rows, regions))))
     shapes = {
         **dict.fromkeys(("token_type_ids", "attention_mask"), (rows, length)),
         "features": (rows, regions, config.v_feature_size),
