@@ -1,10 +1,12 @@
 """ALBEF's numbers against a restatement, and the keys of its files."""
 
 import copy
+import re
 
 import pytest
 import safetensors.torch
 import torch
+import transformers
 
 import restated_albef as restated
 from tiny_albef import CONFIG, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
@@ -93,6 +95,51 @@ def test_positions_of_the_pretrained_file_are_resized(tmp_path):
     for row in range(3):
         expected = restated.match_logits(weights, larger, images[row], ids[row])
         torch.testing.assert_close(found[row].double(), expected, rtol=0, atol=1e-5)
+
+
+def by_library(weights):
+    """Weights of the image side under the names of transformers, which splits the matrix of attention."""
+    found = {}
+    for key, value in weights.items():
+        if key.startswith("visual_encoder."):
+            for name, theirs in LIBRARY.items():
+                key = re.sub(name, theirs, key)
+            parts = value.chunk(3) if "qkv" in key else (value,)
+            found |= {key.replace("qkv", f"{letter}_proj"): part for letter, part in zip("qkv", parts, strict=False)}
+    return found
+
+
+LIBRARY = {
+    r"^visual_encoder\.": "",
+    r"^(cls_token)": r"embeddings.\1",
+    r"^pos_embed": "embeddings.position_embeddings",
+    r"^patch_embed\.proj": "embeddings.patch_embeddings.projection",
+    r"^blocks": "layers",
+    r"norm1": "layernorm_before",
+    r"norm2": "layernorm_after",
+    r"^norm": "layernorm",
+    r"attn\.proj": "attention.o_proj",
+    r"attn\.qkv": "attention.qkv",
+}
+
+
+@torch.inference_mode()
+def test_images_are_seen_as_by_the_library(tmp_path):
+    weights = random_weights("retrieval")
+    vit = transformers.ViTConfig(
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=48,
+        image_size=24,
+        patch_size=8,
+        layer_norm_eps=1e-6,
+    )
+    library = transformers.ViTModel(vit, add_pooling_layer=False).eval()
+    library.load_state_dict(by_library(weights))
+    images, _ = pairs(CONFIG)
+    found = matcher(saved(tmp_path, weights), CONFIG).visual_encoder(images)
+    torch.testing.assert_close(found, library(pixel_values=images).last_hidden_state, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("old", "new"), [(16, 24), (5, 3), (1, 2)])
