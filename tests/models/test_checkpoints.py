@@ -118,7 +118,8 @@ def test_a_file_of_the_base_model_is_one_of_the_network():
 
 
 def test_buffers_that_older_versions_stored_are_none_of_the_networks_weights():
-    network = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2, vocab_size=9))
+    sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "vocab_size": 9}
+    network = transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(**sizes))
     assert not belongs(network, "transformer.h.0.attn.bias")
     assert not belongs(network, "h.0.attn.masked_bias")
     assert belongs(network, "transformer.h.0.attn.gate")

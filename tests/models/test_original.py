@@ -59,7 +59,7 @@ def test_a_truncated_file_is_refused_wherever_it_is_cut(tmp_path, form):
     cut = tmp_path / f"cut{whole.suffix}"
     for size in range(0, len(content) - 1, max(1, len(content) // 60)):
         cut.write_bytes(content[:size])
-        with pytest.raises(UserError, match=rf"{cut}: is truncated or no checkpoint") as raised:
+        with pytest.raises(UserError, match=rf"{cut}: is truncated") as raised:
             original.read(cut)
         assert "\n" not in str(raised.value)
 
@@ -74,11 +74,15 @@ class Hostile:
         return os.system, (f"touch {self.file}",)
 
 
-@pytest.mark.parametrize("save", [torch.save, lambda value, file: file.write_bytes(pickle.dumps(value))])
+def pickled(protocol):
+    return lambda value, file: file.write_bytes(pickle.dumps(value, protocol))
+
+
+@pytest.mark.parametrize("save", [torch.save, pickled(2), pickled(4)], ids=["torch", "protocol 2", "protocol 4"])
 def test_code_in_a_file_is_not_run(tmp_path, save):
     trace = tmp_path / "trace"
     save({"model": WEIGHTS, "args": Hostile(trace)}, tmp_path / "a.pth")
-    with pytest.raises(UserError, match=r"a\.pth: (holds an object of .*system|is truncated or no checkpoint)"):
+    with pytest.raises(UserError, match=r"a\.pth: is truncated(, or holds an object of [\w.]+| or no checkpoint)"):
         original.read(tmp_path / "a.pth")
     assert not trace.exists()
 

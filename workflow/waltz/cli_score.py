@@ -36,7 +36,7 @@ def score_command(
         arrays = _arrays(inputs)
         found = _logits(model, kind, config, arrays)
         with replacing(out) as temporary, temporary.open("wb") as file:
-            np.savez(file, **found)
+            np.savez(file, allow_pickle=False, **found)
     except UserError as error:
         raise refused(error) from None
     except OSError as error:

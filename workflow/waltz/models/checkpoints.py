@@ -20,8 +20,10 @@ log = logging.getLogger(__name__)
 
 CONSTANT = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
 """Keys of what older versions of transformers stored and newer ones compute, or never read."""
-TRUNCATED = (pickle.UnpicklingError, EOFError, safetensors.SafetensorError)
-"""What readers raise on files that are no whole checkpoints, beside what transformers itself does."""
+UNREADABLE = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
+"""What is raised where files cannot be had, or are no whole checkpoints."""
+ZIP_READER = "PytorchStreamReader"
+"""What says so in a RuntimeError."""
 
 
 def load(
@@ -55,7 +57,9 @@ def load(
                 ignore_mismatched_sizes=True,  # they are in the report then, and refused below
                 **options,
             )
-    except (OSError, ValueError, *TRUNCATED) as error:
+    except (*UNREADABLE, RuntimeError) as error:
+        if not isinstance(error, UNREADABLE) and ZIP_READER not in str(error):
+            raise
         first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise UserError(
             f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {first_line}; check the network,"

@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,6 +13,7 @@ import huggingface_hub
 import safetensors
 import safetensors.torch
 import torch
+from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from waltz.core.errors import UserError
 from waltz.models.registry import ModelSpec
@@ -26,7 +28,7 @@ NAMED = 8
 """Most keys that an error names of each sort."""
 
 ZIP = b"PK\x03\x04"
-FORBIDDEN = re.compile(r"GLOBAL (\S+)")
+FORBIDDEN = re.compile(r"GLOBAL (\w+(\.\w+)+)")
 
 
 def read(file: Path) -> dict[str, torch.Tensor]:
@@ -118,7 +120,7 @@ def only_file(spec: ModelSpec) -> Path:
     owner, _, rest = spec.weights.partition("/")
     repository, _, name = rest.partition("/")
     repository = f"{owner}/{repository}"
-    huggingface_hub.utils.disable_progress_bars()
+    disable_progress_bars()
     try:
         name = name or _one(spec, _on_hub(repository, spec.revision))
         return Path(huggingface_hub.hf_hub_download(repository, name, revision=spec.revision))
@@ -179,23 +181,24 @@ def _saved(file: Path) -> Any:
             return safetensors.torch.load_file(file)
         with file.open("rb") as opened:
             mapped = opened.read(len(ZIP)) == ZIP
-        return torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
+        with warnings.catch_warnings(action="ignore"):  # about pickles that are refused, or read, all the same
+            return torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None
     except pickle.UnpicklingError as error:
         if code := FORBIDDEN.search(str(error)):
             raise UserError(
-                f"{file}: holds an object of {code[1]} besides tensors, which is not loaded, since that runs code of"
-                " the file; save its tensors alone, as safetensors"
+                f"{file}: is truncated, or holds an object of {code[1]} besides tensors, which is not loaded since that"
+                " runs code of the file; fetch it again, or save its tensors alone as safetensors"
             ) from None
-        raise UserError(f"{file}: {_no_checkpoint(error)}") from None
+        raise UserError(f"{file}: {_no_checkpoint('its pickle cannot be read')}") from None
     except Exception as error:  # whatever a hostile or truncated file makes its readers raise
-        raise UserError(f"{file}: {_no_checkpoint(error)}") from None
+        first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise UserError(f"{file}: {_no_checkpoint(first_line[:100])}") from None
 
 
-def _no_checkpoint(error: Exception) -> str:
-    first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return f"is truncated or no checkpoint ({first_line[:100]}); fetch it again and compare its sha256"
+def _no_checkpoint(reason: str) -> str:
+    return f"is truncated or no checkpoint ({reason}); fetch it again and compare its sha256"
 
 
 def _on_hub(repository: str, revision: str) -> list[str]:

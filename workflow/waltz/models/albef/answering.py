@@ -140,4 +140,5 @@ class Predictions(nn.Module):
         """
         states = self.transform["LayerNorm"](nn.functional.gelu(self.transform["dense"](states)))
         logits = self.decoder(states).float()
-        return (logits[:, parents, steps] - logits.logsumexp(dim=-1)[:, parents]).double()
+        found: torch.Tensor = logits[:, parents, steps] - logits.logsumexp(dim=-1)[:, parents]
+        return found.double()

@@ -19,6 +19,5 @@ def prepared(image: Image.Image, side: int) -> torch.Tensor:
         float32 of shape (3, side, side).
     """
     square = image.convert("RGB").resize((side, side), Image.Resampling.BICUBIC)
-    pixels = np.asarray(square, dtype=np.float32) / 255
-    normalised = (pixels - np.float32(MEAN)) / np.float32(DEVIATION)
-    return torch.from_numpy(np.ascontiguousarray(normalised.transpose(2, 0, 1)))
+    pixels = torch.from_numpy(np.asarray(square, dtype=np.float32) / 255)
+    return ((pixels - torch.tensor(MEAN)) / torch.tensor(DEVIATION)).permute(2, 0, 1).contiguous()

@@ -3,6 +3,8 @@
 Layers before `fusion` depend on the text alone, so a text passes them once, whatever images it meets.
 """
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 
@@ -47,7 +49,8 @@ class Attention(nn.Module):
 
     def _by_head(self, states: torch.Tensor) -> torch.Tensor:
         """From (batch, positions, width) to (batch, heads, positions, width of a head)."""
-        return states.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        batch, positions, width = states.shape
+        return states.view(batch, positions, self.heads, width // self.heads).transpose(1, 2)
 
 
 class Layer(nn.Module):
@@ -87,13 +90,22 @@ class Layer(nn.Module):
         return found
 
 
+class Layers(nn.Module):
+    """Layers under the name that the release's files have for them."""
+
+    def __init__(self, layers: Iterable[Layer]) -> None:
+        """Keep the layers."""
+        super().__init__()
+        self.layer = nn.ModuleList(layers)
+
+
 class Language(nn.Module):
     """A text encoder, or the body of a decoder; its parameters have the names of the release's `text_encoder`."""
 
     def __init__(self, size: TextSize) -> None:
         """Lay out the weights."""
         super().__init__()
-        self.fusion = size.fusion
+        self.fusion, self.vocabulary, self.segments = size.fusion, size.vocabulary, size.segments
         self.embeddings = nn.ModuleDict(
             {
                 "word_embeddings": nn.Embedding(size.vocabulary, size.width),
@@ -102,8 +114,7 @@ class Language(nn.Module):
                 "LayerNorm": nn.LayerNorm(size.width, eps=size.epsilon),
             }
         )
-        layers = nn.ModuleList(Layer(size, number >= size.fusion) for number in range(size.depth))
-        self.encoder = nn.ModuleDict({"layer": layers})
+        self.encoder = Layers(Layer(size, number >= size.fusion) for number in range(size.depth))
 
     def embed(
         self, ids: torch.Tensor, positions: torch.Tensor | None = None, segments: torch.Tensor | None = None
@@ -129,7 +140,7 @@ class Language(nn.Module):
     ) -> torch.Tensor:
         """States of tokens after the layers that see the text alone, of shape (batch, tokens, width)."""
         states = self.embed(ids, segments=segments)
-        for layer in self.encoder["layer"][: self.fusion]:
+        for layer in self.encoder.layer[: self.fusion]:
             states = layer(states, states, bias=bias)
         return states
 
@@ -146,7 +157,7 @@ class Language(nn.Module):
         Returns:
             Of shape (batch, wanted, width).
         """
-        layers = self.encoder["layer"][self.fusion :]
+        layers = self.encoder.layer[self.fusion :]
         for number, layer in enumerate(layers, start=1):
             # no later layer reads the states of tokens that are not wanted
             asking = states[:, :wanted] if number == len(layers) else states

@@ -42,7 +42,8 @@ def logits(
     pixels, ids = torch.from_numpy(arrays["pixel_values"]).float(), torch.from_numpy(arrays["input_ids"]).long()
     mask, types = (torch.from_numpy(arrays[name]).long() if name in arrays else None for name in IDS[1:])
     found = []
-    for rows in torch.arange(len(ids)).split(BATCH):
+    for first in range(0, len(ids), BATCH):
+        rows = slice(first, first + BATCH)
         bias = None if mask is None else padding(mask[rows], torch.float32)
         states = network.text_encoder.read(ids[rows], bias, None if types is None else types[rows])
         found.append(network.logits(states, network.visual_encoder(pixels[rows]), bias))
@@ -58,7 +59,7 @@ def _checked(inputs: Mapping[str, np.ndarray], network: Matcher, side: int | Non
     ids, pixels = arrays["input_ids"], arrays["pixel_values"]
     if ids.ndim != 2 or 0 in ids.shape:
         raise UserError(f"inputs: input_ids has shape {ids.shape}; (pairs, tokens) is expected")
-    patch = network.visual_encoder.patch_embed["proj"].kernel_size[0]
+    patch = network.visual_encoder.patch
     side = side or (pixels.shape[-1] // patch * patch if pixels.ndim else 0) or patch
     wanted: dict[str, tuple[int, ...]] = dict.fromkeys(IDS, ids.shape) | {"pixel_values": (len(ids), 3, side, side)}
     for name, array in arrays.items():
@@ -66,10 +67,7 @@ def _checked(inputs: Mapping[str, np.ndarray], network: Matcher, side: int | Non
             raise UserError(f"inputs: {name} has shape {array.shape}; {wanted[name]} is expected")
         if array.dtype.kind not in ("biuf" if name in ("pixel_values", "attention_mask") else "biu"):
             raise UserError(f"inputs: {name} holds {array.dtype}; numbers of another sort are expected")
-    sizes = {
-        "input_ids": network.text_encoder.embeddings["word_embeddings"].num_embeddings,
-        "token_type_ids": network.text_encoder.embeddings["token_type_embeddings"].num_embeddings,
-    }
+    sizes = {"input_ids": network.text_encoder.vocabulary, "token_type_ids": network.text_encoder.segments}
     for name, size in sizes.items():
         if name in arrays and not (arrays[name].min() >= 0 and arrays[name].max() < size):
             raise UserError(f"inputs: {name} goes from {arrays[name].min()} to {arrays[name].max()}, not below {size}")

@@ -56,7 +56,7 @@ class Vision(nn.Module):
     def __init__(self, size: VisionSize) -> None:
         """Lay out the weights."""
         super().__init__()
-        self.grid = size.grid
+        self.grid, self.patch = size.grid, size.patch
         self.cls_token = nn.Parameter(torch.zeros(1, 1, size.width))
         self.pos_embed = nn.Parameter(torch.zeros(1, size.grid**2 + 1, size.width))
         projection = nn.Conv2d(3, size.width, kernel_size=size.patch, stride=size.patch)

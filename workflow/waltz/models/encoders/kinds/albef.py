@@ -39,7 +39,7 @@ class Albef(Loaded):
 
     def image(self, image: Image.Image) -> torch.Tensor:
         """The prepared image; see `images`."""
-        return images.prepared(image, self.network.side).to(self.device, self.network.itm_head.weight.dtype)
+        return images.prepared(image, self.network.side).to(self.device, self.network.visual_encoder.cls_token.dtype)
 
     def see(self, images: torch.Tensor) -> States:
         """States of the image as a whole and of its patches."""
@@ -86,8 +86,10 @@ def _tokenizer(spec: ModelSpec, folder: Path) -> Any:
     """BERT's tokenizer: the one beside the weights, else the published one."""
     own = any((folder / name).is_file() for name in TOKENIZER_FILES)
     source, options = (str(folder), {}) if own else (TOKENIZER, {"revision": REVISION})
+    bare = own and not any((folder / name).is_file() for name in TOKENIZER_FILES[:-1])
+    reader = transformers.BertTokenizer if bare else transformers.AutoTokenizer
     try:
-        found = transformers.AutoTokenizer.from_pretrained(source, **options)
+        found = reader.from_pretrained(source, **options)
     except (OSError, ValueError) as error:
         first_line = str(error).strip().splitlines()[0]
         raise UserError(
