@@ -165,7 +165,8 @@ def restated(weights: dict[str, torch.Tensor], pixels: torch.Tensor, config: dic
     candidates.sort(key=lambda candidate: -candidate[0])
     clipped = [(score, cut(box, height, width)) for score, box in candidates[: config["rpn"]["pre_nms_topk_test"]]]
     clipped = [(score, box) for score, box in clipped if box[2] > box[0] and box[3] > box[1]]
-    kept = restated_nms(np.array([box for _, box in clipped]), np.array([score for score, _ in clipped]), 0.7)
+    limit = config["rpn"].get("nms_thresh", 0.7)
+    kept = restated_nms(np.array([box for _, box in clipped]), np.array([score for score, _ in clipped]), limit)
     proposals = np.array([clipped[place][1] for place in kept[: config["rpn"]["post_nms_topk_test"]]])
     pooled = restated_pool(states[0].numpy(), proposals, config["roi_box_head"]["pooler_resolution"])
     patches = torch.from_numpy(pooled)

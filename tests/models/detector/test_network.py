@@ -42,22 +42,27 @@ def test_regions_are_those_of_the_plain_restatement(tmp_path, seed, height, widt
 
 
 def test_later_limits_are_tried_where_too_few_regions_are_left(tmp_path):
-    # the same image and weights: more regions are asked for until the first limit, and then the second, leave too few
-    weights, limits = tiny_weights(4), {}
-    image = picture(4, 88, 88)
-    for count in range(4, 31):
-        config = changed(min_detections=count, max_detections=count)
-        detector = load_detector(save_tiny(tmp_path / str(count), weights, config))
-        pixels = prepared(image, detector.settings)
+    weights, image = tiny_weights(4), picture(4, 88, 88)
+    crowded = {"pre_nms_topk_test": 150, "post_nms_topk_test": 60, "nms_thresh": 0.95}
+
+    def detecting(fewest, most, **settings):
+        config = changed(rpn=crowded, min_detections=fewest, max_detections=most, **settings)
+        detector = load_detector(save_tiny(tmp_path, weights, config))
+        return detector, prepared(image, detector.settings), config
+
+    left = []
+    for limit in (0.5, 0.6, 0.7):
+        detector, pixels, _ = detecting(1, 60, roi_heads={"nms_thresh_test": [limit]})
+        left.append(len(detector(pixels).boxes))
+    assert left[0] < left[1] < left[2] < 60
+    for count, limit in ((left[0], 0.5), (left[0] + 1, 0.6), (left[1] + 1, 0.7)):
+        detector, pixels, config = detecting(count, count)
         plain = restated(weights, pixels, config)
-        if len(plain["boxes"]) < count:
-            with pytest.raises(UserError, match=rf"finds {len(plain['boxes'])} regions .* at least {count} are wanted"):
-                detector(pixels)
-            limits[count] = None
-            break
+        assert plain["limit"] == limit
         np.testing.assert_allclose(detector(pixels).boxes.numpy(), plain["boxes"], atol=2e-3)
-        limits[count] = plain["limit"]
-    assert set(limits.values()) == {0.5, 0.6, 0.7, None}
+    detector, pixels, _ = detecting(left[2] + 1, 60)
+    with pytest.raises(UserError, match=rf"finds {left[2]} regions .* at least {left[2] + 1} are wanted"):
+        detector(pixels)
 
 
 def test_the_map_has_the_size_of_ceil_mode(weights_file):

@@ -56,7 +56,8 @@ def _as_bytes(text: str, encoding: str) -> bytes:
 
 def _makers() -> dict[tuple[str, str], Callable[..., Any]]:
     """What makes arrays again, by the names that pickles of old and new NumPy call it."""
-    array, number = np.zeros(1), np.float64(0)
+    array: Any = np.zeros(1)
+    number: Any = np.float64(0)
     found: dict[tuple[str, str], Callable[..., Any]] = {
         ("numpy", "ndarray"): np.ndarray,
         ("numpy", "dtype"): np.dtype,

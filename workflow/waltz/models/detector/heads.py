@@ -65,4 +65,5 @@ class RegionHeads(nn.Module):
         Returns:
             float32 of shape (proposals, width).
         """
-        return torch.cat([self.res5(part).mean(dim=(2, 3)) for part in pooled.split(BOXES)])
+        parts = (pooled[first : first + BOXES] for first in range(0, len(pooled), BOXES))
+        return torch.cat([self.res5(part).mean(dim=(2, 3)) for part in parts])

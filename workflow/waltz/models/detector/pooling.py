@@ -1,5 +1,7 @@
 """RoIPool: the highest state in each cell of a grid laid over each box."""
 
+from typing import Any
+
 import torch
 
 
@@ -25,7 +27,8 @@ def roi_pool(states: torch.Tensor, boxes: torch.Tensor, side: int, scale: float)
     corners = _rounded(boxes * scale)
     rows = _spans(corners[:, 1], corners[:, 3], side, states.shape[1])
     columns = _spans(corners[:, 0], corners[:, 2], side, states.shape[2])
-    distinct, numbers = rows.flatten(0, 1).unique(dim=0, return_inverse=True)
+    of_cells: Any = rows.flatten(0, 1)
+    distinct, numbers = of_cells.unique(dim=0, return_inverse=True)
     windows, of_rows = _windows(states.permute(1, 2, 0), 0, distinct)
     pooled = torch.maximum(windows[of_rows[0]], windows[of_rows[1]])
     windows, of_columns = _windows(pooled, 1, columns)
@@ -77,11 +80,11 @@ def _windows(states: torch.Tensor, axis: int, spans: torch.Tensor) -> tuple[torc
     lengths = (spans[..., 1] - spans[..., 0]).clamp(min=1)
     longest = int(lengths.max())
     levels = [states]
-    for level in range(longest.bit_length() - 1):
+    for doubled in range(longest.bit_length() - 1):
         shorter = levels[-1]
-        rest = shorter.shape[axis] - 2**level
-        levels.append(torch.maximum(shorter.narrow(axis, 0, rest), shorter.narrow(axis, 2**level, rest)))
-    starts = [sum(part.shape[axis] for part in levels[:level]) for level in range(len(levels))]
+        rest = shorter.shape[axis] - 2**doubled
+        levels.append(torch.maximum(shorter.narrow(axis, 0, rest), shorter.narrow(axis, 2**doubled, rest)))
+    starts = [sum(part.shape[axis] for part in levels[:number]) for number in range(len(levels))]
     of_length = [max(length, 1).bit_length() - 1 for length in range(longest + 1)]
     level_of, start_of = (torch.tensor(values, device=spans.device) for values in (of_length, starts))
     level = level_of[lengths]

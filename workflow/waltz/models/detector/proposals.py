@@ -27,7 +27,8 @@ class Anchors(nn.Module):
         )
         rows, columns = torch.meshgrid(down, right, indexing="ij")
         shifts = torch.stack([columns, rows, columns, rows], dim=-1)
-        return (shifts[:, :, None] + own).reshape(-1, 4)
+        placed: torch.Tensor = (shifts[:, :, None] + own).reshape(-1, 4)
+        return placed
 
 
 class ProposalHead(nn.Module):
