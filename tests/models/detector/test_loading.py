@@ -72,9 +72,11 @@ def test_weights_that_sizes_are_read_from_are_named(tmp_path):
         load_detector(save_tiny(tmp_path, weights))
 
 
-def test_safetensors_hold_the_same(tmp_path, weights_file):
+def test_safetensors_and_old_files_of_torch_hold_the_same(tmp_path, weights_file):
     save_file(tiny_weights(), tmp_path / "model.safetensors")
-    assert state(load_detector(tmp_path / "model.safetensors")) == state(load_detector(weights_file))
+    torch.save(tiny_weights(), tmp_path / "old.bin", _use_new_zipfile_serialization=False)
+    for name in ("model.safetensors", "old.bin"):
+        assert state(load_detector(tmp_path / name)) == state(load_detector(weights_file))
 
 
 @pytest.mark.parametrize("protocol", [2, 4, 5])
@@ -212,6 +214,21 @@ def test_an_entry_names_a_file_a_folder_or_a_revision_of_the_hub(weights_file):
         named("unc-nlp/frcnn")
     with pytest.raises(UserError, match=r"^models\.mine\.detector: cannot load unc-nlp/frcnn at abc: "):
         named("unc-nlp/frcnn", "abc")
+
+
+def test_a_repository_of_the_hub_holds_both_files(weights_file, tmp_path, monkeypatch):
+    revision, cached = "0" * 40, tmp_path / "models--unc-nlp--frcnn"
+    snapshot, absent = cached / "snapshots" / revision, cached / ".no_exist"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    spec = ModelSpec("mine", detector="unc-nlp/frcnn", detector_revision=revision)
+    save_tiny(snapshot)
+    assert named_detector(spec).name == load_detector(weights_file).name
+    (snapshot / "config.yaml").unlink()
+    with pytest.raises(UserError, match=r"models\.mine\.detector: cannot load config\.yaml of unc-nlp/frcnn: "):
+        named_detector(spec)
+    (absent / revision).mkdir(parents=True)
+    (absent / revision / "config.yaml").touch()
+    assert named_detector(spec).settings == Settings()
 
 
 def test_the_detector_is_part_of_a_models_identity(tmp_path):

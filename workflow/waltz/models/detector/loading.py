@@ -65,8 +65,14 @@ def named_detector(spec: ModelSpec) -> Detector:
 
 
 def _config_on_hub(spec: ModelSpec) -> Path | None:
-    """The configuration in a repository, or None where there is none; not being able to look is an error."""
+    """The configuration in a repository, or None where there is none; not being able to look is an error.
+
+    The hub's cache remembers what a repository has not, for machines without a network.
+    """
     repository = "/".join(spec.detector.split("/")[:2])
+    known = huggingface_hub.try_to_load_from_cache(repository, DETECTOR_CONFIG, revision=spec.detector_revision)
+    if known is not None:
+        return Path(known) if isinstance(known, str) else None
     try:
         return Path(huggingface_hub.hf_hub_download(repository, DETECTOR_CONFIG, revision=spec.detector_revision))
     except huggingface_hub.errors.LocalEntryNotFoundError as error:
