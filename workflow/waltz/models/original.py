@@ -1,7 +1,9 @@
 """Checkpoint files as their authors saved them: read as tensors alone, and fitted to a network key by key."""
 
+import json
 import pickle
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,6 +13,7 @@ import huggingface_hub
 import safetensors
 import safetensors.torch
 import torch
+from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from waltz.core.errors import UserError
 from waltz.models.registry import ModelSpec
@@ -25,7 +28,7 @@ NAMED = 8
 """Most keys that an error names of each sort."""
 
 ZIP = b"PK\x03\x04"
-FORBIDDEN = re.compile(r"GLOBAL (\S+)")
+FORBIDDEN = re.compile(r"GLOBAL (\w+(\.\w+)+)")
 
 
 def read(file: Path) -> dict[str, torch.Tensor]:
@@ -88,7 +91,7 @@ def fit(
         "has of another shape": [f"{key} {_shape(weights[key])} for {_shape(own[key])}" for key in misshapen],
     }
     if any(faults.values()):
-        where = f"models.{name}: {file}" if name else str(file)
+        where = named(name, file)
         said = "; ".join(f"{fault} {listed(keys)}" for fault, keys in faults.items() if keys)
         raise UserError(f"{where}: {said}; name a checkpoint of this very network, or say in allow_missing why not")
     fitted = {
@@ -117,16 +120,46 @@ def only_file(spec: ModelSpec) -> Path:
     owner, _, rest = spec.weights.partition("/")
     repository, _, name = rest.partition("/")
     repository = f"{owner}/{repository}"
-    huggingface_hub.utils.disable_progress_bars()
+    disable_progress_bars()
     try:
         name = name or _one(spec, _on_hub(repository, spec.revision))
         return Path(huggingface_hub.hf_hub_download(repository, name, revision=spec.revision))
     except (OSError, ValueError) as error:
         first_line = str(error).strip().splitlines()[0]
         raise UserError(
-            f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {first_line}; check the network,"
+            f"{named(spec.name, 'cannot load')} {spec.weights} at {spec.revision}: {first_line}; check the network,"
             " or name a file or folder"
         ) from error
+
+
+def settings_beside(file: Path) -> dict[str, Any]:
+    """The settings beside a checkpoint file, in a JSON file of its name or `config.json`; empty where there is none.
+
+    Raises:
+        UserError: The file there is no JSON mapping.
+    """
+    beside = (path for path in (file.with_suffix(".json"), file.with_name("config.json")) if path.is_file())
+    return next(map(read_settings, beside), {})
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """A model's settings from a JSON file.
+
+    Raises:
+        UserError: It cannot be read or is no mapping.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{file}: cannot be read as JSON ({str(error).splitlines()[0]}); mend it") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{file}: is no JSON mapping; write the model's settings by name")
+    return found
+
+
+def named(name: str, what: object) -> str:
+    """How an error begins: what it is about, after the model's name in a study where it has one."""
+    return f"models.{name}: {what}" if name else str(what)
 
 
 def allowed(key: str, allow_missing: Mapping[str, str]) -> bool:
@@ -148,23 +181,24 @@ def _saved(file: Path) -> Any:
             return safetensors.torch.load_file(file)
         with file.open("rb") as opened:
             mapped = opened.read(len(ZIP)) == ZIP
-        return torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
+        with warnings.catch_warnings(action="ignore"):  # about pickles that are refused, or read, all the same
+            return torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None
     except pickle.UnpicklingError as error:
         if code := FORBIDDEN.search(str(error)):
             raise UserError(
-                f"{file}: holds an object of {code[1]} besides tensors, which is not loaded, since that runs code of"
-                " the file; save its tensors alone, as safetensors"
+                f"{file}: is truncated, or holds an object of {code[1]} besides tensors, which is not loaded since that"
+                " runs code of the file; fetch it again, or save its tensors alone as safetensors"
             ) from None
-        raise UserError(f"{file}: {_no_checkpoint(error)}") from None
+        raise UserError(f"{file}: {_no_checkpoint('its pickle cannot be read')}") from None
     except Exception as error:  # whatever a hostile or truncated file makes its readers raise
-        raise UserError(f"{file}: {_no_checkpoint(error)}") from None
+        first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise UserError(f"{file}: {_no_checkpoint(first_line[:100])}") from None
 
 
-def _no_checkpoint(error: Exception) -> str:
-    first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return f"is truncated or no checkpoint ({first_line[:100]}); fetch it again and compare its sha256"
+def _no_checkpoint(reason: str) -> str:
+    return f"is truncated or no checkpoint ({reason}); fetch it again and compare its sha256"
 
 
 def _on_hub(repository: str, revision: str) -> list[str]:
@@ -188,7 +222,7 @@ def _one(spec: ModelSpec, names: Iterable[str]) -> str:
     stems = {Path(name).with_suffix("") for name in found}
     if len(stems) != 1:
         raise UserError(
-            f"models.{spec.name}: {spec.weights} holds {len(stems)} checkpoints ({listed(found) or 'none'}), one is"
+            f"{named(spec.name, spec.weights)} holds {len(stems)} checkpoints ({listed(found) or 'none'}), one is"
             f" expected ({', '.join(SUFFIXES)}); name the file itself"
         )
     return min(found, key=lambda name: SUFFIXES.index(Path(name).suffix))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import huggingface_hub
 import torch
+from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from waltz.core.errors import UserError
 from waltz.models.detector.arrays import read_arrays
@@ -75,10 +76,10 @@ def _config_on_hub(spec: ModelSpec) -> Path | None:
         return Path(known) if isinstance(known, str) else None
     try:
         return Path(huggingface_hub.hf_hub_download(repository, DETECTOR_CONFIG, revision=spec.detector_revision))
-    except huggingface_hub.errors.LocalEntryNotFoundError as error:
+    except LocalEntryNotFoundError as error:
         first_line = str(error).strip().splitlines()[0]
         raise UserError(f"cannot load {DETECTOR_CONFIG} of {repository}: {first_line}; check the network") from None
-    except huggingface_hub.errors.EntryNotFoundError:
+    except EntryNotFoundError:
         return None
 
 
