@@ -53,6 +53,14 @@ def test_what_is_missing_unexpected_or_misshapen_is_listed(tmp_path):
         assert said in str(fault.value)
 
 
+def test_an_entry_excuses_keys_with_a_reason(tmp_path):
+    file = save_tiny(tmp_path, {**tiny_weights(), "roi_heads.mask.weight": torch.zeros(3)})
+    excused = {"roi_heads.mask.*": "a head of another task"}
+    assert named_detector(ModelSpec("mine", detector=str(file), allow_missing=excused)).sizes.width == 12
+    with pytest.raises(UserError, match=r"^models\.mine\.detector: .*unexpected roi_heads\.mask\.weight"):
+        named_detector(ModelSpec("mine", detector=str(file)))
+
+
 @pytest.mark.parametrize("counter", [None, torch.tensor([7]), torch.tensor(7)])
 def test_counters_of_training_do_not_matter(tmp_path, weights_file, counter):
     weights = tiny_weights(counters=False)

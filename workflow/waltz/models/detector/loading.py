@@ -1,6 +1,7 @@
 """Detectors from their released files, at any size."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,12 +24,13 @@ COUNTERS = "num_batches_tracked"
 DIGITS = 16
 
 
-def load_detector(file: Path, config: Path | None = None) -> Detector:
+def load_detector(file: Path, config: Path | None = None, allow_missing: Mapping[str, str] = {}) -> Detector:
     """A detector by its weights and configuration.
 
     Args:
         file: Weights in the layout of `pytorch_model.bin` of the released detector, or its pickle of NumPy arrays.
         config: Its configuration; None takes the `config.yaml` beside the weights, else the released values.
+        allow_missing: Patterns of keys that may lack or be left over, with reasons; see `original.fit`.
     Raises:
         UserError: A file cannot be read, they are of different networks, or a weight is missing or unexpected.
     """
@@ -41,7 +43,7 @@ def load_detector(file: Path, config: Path | None = None) -> Detector:
         agree(sizes, read_in.said, file, chosen)
     with torch.device("meta"):
         network = Detector(_name(file, read_in.settings), sizes, read_in.settings)
-    fit(network, weights, file, "", lambda key: key.endswith(COUNTERS))
+    fit(network, weights, file, "", lambda key: key.endswith(COUNTERS), allow_missing)
     return network.eval().requires_grad_(False)
 
 
@@ -59,7 +61,7 @@ def named_detector(spec: ModelSpec) -> Detector:
         )
     try:
         file = only_file(replace(spec, weights=spec.detector, revision=spec.detector_revision))
-        return load_detector(file, None if local else _config_on_hub(spec))
+        return load_detector(file, None if local else _config_on_hub(spec), spec.allow_missing)
     except UserError as error:
         before = f"models.{spec.name}"
         raise UserError(f"{before}.detector: {str(error).removeprefix(f'{before}: ')}") from None
