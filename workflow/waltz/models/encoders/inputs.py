@@ -142,8 +142,8 @@ def on_regions(
     features = getattr(network.config, width)
     if not (spec.detector or spec.regions):
         raise UserError(
-            f"{where}.regions: missing: this model sees regions of {features} features; name the .npz or folder that"
-            " holds them, or a `detector`"
+            f"{where}.regions: missing: this model sees regions of {features} features; name the .npz, .tsv or"
+            " folder that holds them, or a `detector`"
         )
     common = _common(spec, device, network, tokenizer)
     if spec.detector:
