@@ -247,3 +247,8 @@ def test_a_12_in_1_without_the_retrieval_task_is_refused(tmp_path, regions):
 def test_missing_regions_are_asked_for(load):
     with pytest.raises(UserError, match=r"models\.mine\.regions: missing: this model sees regions of 12 features"):
         load("vilbert", regions="")
+
+
+def test_a_detector_is_refused(load):
+    with pytest.raises(UserError, match=r"models\.mine\.detector: ViLBERT's own detector is not built here"):
+        load("vilbert", detector="faster_rcnn.pkl")

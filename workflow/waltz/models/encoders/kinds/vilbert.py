@@ -93,6 +93,10 @@ def parts(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
     Raises:
         UserError: As `load` does, or there is no such task.
     """
+    if spec.detector:
+        raise UserError(
+            f"models.{spec.name}.detector: ViLBERT's own detector is not built here; name `regions` that it found"
+        )
     file = original.only_file(spec)
     dtype = getattr(torch, spec.dtype)
     network = load_network(file, None, task is not None, spec.name, dtype, spec.allow_missing)
