@@ -24,7 +24,7 @@ def files(tmp_path):
         "pixel_values": draw.normal(size=(20, 3, 24, 24)).astype(np.float32),
         "input_ids": draw.integers(0, VOCABULARY, (20, 6)),
         "attention_mask": mask,
-        "token_type_ids": np.zeros((20, 6), dtype=np.int64),
+        "token_type_ids": draw.integers(0, 2, (20, 6)),
     }
     return tmp_path, arrays
 
@@ -47,7 +47,7 @@ def test_scores_are_those_of_the_restatement(files):
     assert (logits.shape, logits.dtype) == ((20, 2), np.float32)
     weights = random_weights("pretrained")
     for row in (0, 1, 19):
-        given = (torch.from_numpy(arrays[name][row]) for name in ("pixel_values", "input_ids", "attention_mask"))
+        given = (torch.from_numpy(array[row]) for array in arrays.values())
         expected = restated.match_logits(weights, CONFIG, *given)
         assert logits[row] == pytest.approx(expected.numpy(), abs=1e-5)
 
@@ -55,6 +55,7 @@ def test_scores_are_those_of_the_restatement(files):
 def test_a_mask_of_ones_and_types_of_zero_need_not_be_given(files):
     folder, arrays = files
     arrays["attention_mask"][:] = 1
+    arrays["token_type_ids"][:] = 0
     assert score(folder, arrays).exit_code == 0
     whole = np.load(folder / "out.npz")["match_logits"]
     arrays = {name: arrays[name] for name in ("pixel_values", "input_ids")}
