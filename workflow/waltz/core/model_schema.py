@@ -159,6 +159,7 @@ CONSISTENCY = Layout(
             pa.field("edited_input", pa.string()),
             pa.field("edited_explanation", pa.string()),
             pa.field("inserted", pa.string()),
+            pa.field("flipped", pa.bool_()),
             pa.field(
                 "exchanges",
                 pa.list_(
@@ -179,7 +180,8 @@ CONSISTENCY = Layout(
 )
 """One row an item, test and seed. `setting` is how the item is asked: `pairwise`, `open` or `choice`. `verdict` is 1
 where the model is consistent; `reason` says why there is none or what decided it, `error` why the item could not be
-asked. `exchanges` are all requests and replies, what a prompt needed beside the question as JSON in `given`."""
+asked. `flipped` says whether the counterfactual edit told of changed the answer; where none did, it is the first that
+was tried. `exchanges` are all requests and replies, what a prompt needed beside the question as JSON in `given`."""
 
 CC_SHAP = Layout(
     "CC-SHAP",
@@ -235,11 +237,12 @@ EDITED = Layout(
             pa.field("inserted_explanation", pa.float64()),
             pa.field("edited_input", pa.string()),
             pa.field("inserted", pa.string()),
+            pa.field("flipped", pa.bool_()),
             pa.field("reason", pa.string()),
             pa.field("error", pa.string()),
         ]
     ),
     key=("item_id", "profile", "setting", "seed"),
 )
-"""One row an item with a counterfactual edit: how far contributions to the answer and to the explanation moved
-(cosine distance), and what share of them the inserted players carry."""
+"""One row an item with a counterfactual edit, which changed the answer (`flipped`) or not: how far contributions to the
+answer and to the explanation moved (cosine distance), and what share of them the inserted players carry."""
