@@ -63,11 +63,12 @@ ATTRIBUTION = Layout(
     key=("item_id", "role", "profile", "setting"),
 )
 """One row an item, role, profile and setting. `explained` is the value of the game, such as `probability` or `logit`;
-`outputs` are the tokens of a decoder that it is of, null for the one output of an encoder. `tokens` and `spans` are the
-text players', which come first in `phi` (players x outputs); grid x grid patches follow, row by row. `without_text` is
-the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of them is null,
-`error` why there is nothing at all. Settings of decoders: `pairwise` and `single` for answers; in stage consistency
-`post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and `cot:explanation`."""
+`outputs` are the tokens of a decoder that it is of, or the one answer of an encoder that answers. `tokens` and `spans`
+are the text players', which come first in `phi` (players x outputs); grid x grid patches follow, row by row.
+`without_text` is the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of
+them is null, `error` why there is nothing at all. Settings of encoders: `alignment`, and `answering` for questions,
+with `:regions` behind it where regions found before play in the place of patches. Of decoders: `pairwise` and `single`
+for answers; in stage consistency `post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and `cot:explanation`."""
 
 METRICS = Layout(
     "metrics",

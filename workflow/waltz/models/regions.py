@@ -19,6 +19,8 @@ BOX = 4
 """Numbers of a box: left, top, right, bottom."""
 ARRAYS = ("features", "boxes", "size")
 """What is stored of an image."""
+OF_REGIONS = ":regions"
+"""Ends the setting of an attribution whose image players are regions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +185,17 @@ def profile_of(encoder: Encoder, profile: str) -> Callable[[Encoder, Text, torch
             " detector looks; only scores can be had, or say `masks: regions` for another, labelled measure"
         )
     return lambda encoder, text, image: region_players(PROFILES[profile](encoder, text, image), image)
+
+
+def labelled(encoder: Encoder, setting: str) -> str:
+    """The setting of an attribution: another one where regions play, so that it enters no published table.
+
+    Args:
+        encoder: The encoder.
+        setting: The setting where patches play.
+    """
+    provider: Provider | None = getattr(encoder, "provider", None)
+    return setting if provider is None or provider.hides == "pixels" else setting + OF_REGIONS
 
 
 def region_players(players: Players, image: torch.Tensor) -> RegionPlayers:
