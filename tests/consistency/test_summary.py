@@ -191,7 +191,7 @@ def test_edits_that_change_the_answer_are_told_apart_from_those_that_keep_it():
     untried = edited_row("14", None, None, reason="no verb", inserted_answer=None, inserted_explanation=None)
     metrics, _ = one(edits=[*kept, *changed, untried])
     rows = {metric: row for (_, _, metric), row in metrics.items()}
-    assert [rows[f"edits{name}:claim"]["value"] for name in (":keeping", ":flipping", "")] == [1, 0, 0]
+    assert [rows[f"edits{name}:claim"]["value"] for name in (":keeping", ":flipping", "")] == [1, 0, None]
     assert [rows[f"edits{name}:difference"]["n"] for name in (":keeping", ":flipping", "")] == [6, 8, 14]
     keeping = rows["edits:keeping:difference"]
     assert keeping["value"] == pytest.approx(0.325)
@@ -203,6 +203,17 @@ def test_edits_that_change_the_answer_are_told_apart_from_those_that_keep_it():
     row = only["d", "post-hoc", "edits:flipping:inserted_answer"]
     assert (row["value"], row["n"]) == (None, 0)
     assert row["reason"]
+
+
+def test_edits_of_all_data_sets_are_pooled():
+    items = {name: [edited_row(f"{name}{i}", 0.1, 0.4, flipped=False) for i in range(4)] for name in "de"}
+    runs = {("m", name): Run([], [], rows) for name, rows in items.items()}
+    metrics = found(metric_rows(runs, HOW))
+    assert metrics["d", "post-hoc", "edits:claim"]["value"] is None  # four items are too few
+    row = metrics["all", "post-hoc", "edits:keeping:claim"]
+    assert (row["value"], row["n"]) == (1, 8)
+    alone = found(metric_rows({("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW))
+    assert not [key for key in alone if key[0] == "all"]
 
 
 def test_a_data_set_asked_in_two_ways_is_refused():

@@ -19,6 +19,8 @@ Row = Mapping[str, Any]
 COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
 """Columns beside CC-SHAP's value that are averaged as `cc_shap_posthoc:kl` and the like."""
 AVERAGE, RESCALED = "average", "rescaled_average"
+POOLED = "all"
+"""Data set of what edits move over the items of all data sets together."""
 EDITS = {"edits": None, "edits:flipping": True, "edits:keeping": False}
 """Begins the metrics of counterfactual edits: all, those that change the answer, those that keep it."""
 DEVIATION = "sd"
@@ -60,12 +62,14 @@ def metric_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
         runs: What was tested.
         how: Resamples, coverage, seed.
     Returns:
-        Rows of the layout `METRICS`; data set `average` holds a model's `rescaled_average` over its data sets (C.1).
+        Rows of the layout `METRICS`; data set `average` holds a model's `rescaled_average` over its data sets (C.1),
+        `all` what edits move over the items of all its data sets, where there are several.
     Raises:
         UserError: A data set was asked in two ways.
     """
     found = []
     parts: dict[tuple[str, str], dict[tuple[str, str], Sampled]] = {}
+    edited: dict[tuple[str, str], dict[str, Sequence[Row]]] = {}
     for (model, dataset), run in runs.items():
         for profile, of in _by_profile(run, f"{model} on {dataset}").items():
             names = {"model": model, "dataset": dataset, "profile": profile}
@@ -75,10 +79,16 @@ def metric_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
                 found += [{**here, "metric": metric + ending, **vars(measure)} for ending, measure in told]
                 if metric in SETTINGS or metric in CC_SHAPS.values():
                     parts.setdefault((model, profile), {})[dataset, metric] = whole
+            edited.setdefault((model, profile), {})[dataset] = of.edited
             found += [
                 {**names, "setting": POST_HOC, "metric": metric, **vars(measure)}
                 for metric, measure in _edits(of.edited, dataset, how)
             ]
+    for (model, profile), by_dataset in edited.items():
+        if sum(map(bool, by_dataset.values())) > 1:
+            names = {"model": model, "dataset": POOLED, "profile": profile, "setting": POST_HOC}
+            pooled = [row for rows in by_dataset.values() for row in rows]
+            found += [{**names, "metric": metric, **vars(measure)} for metric, measure in _edits(pooled, POOLED, how)]
     for (model, profile), cells in parts.items():
         names = {"model": model, "dataset": AVERAGE, "profile": profile, "setting": "", "metric": RESCALED}
         found.append({**names, **vars(_rescaled(cells, how))})
