@@ -135,6 +135,8 @@
         row.search += ` ${name("model")} ${name("metric")}`.toLowerCase();
         row.cells.set(packed[at.column], cell);
       }
+      const wordy = cell => Boolean(cell?.text) && cell.text !== "nan";
+      columns.forEach(column => { column.words = rows.some(row => wordy(row.cells.get(column.place))); });
       const groups = new Map();
       rows.forEach(row => groups.set(row.group, [...groups.get(row.group) || [], row]));
       const model = {corner: joined(grouped ? corner.slice(1) : corner), columns, groups: [...groups].map(([name, members]) => ({name, rows: members}))};
@@ -201,11 +203,12 @@
       const detail = el("p", {class: "detail", "aria-live": "polite"}, "Point at a cell, or move among cells with the arrow keys, for its interval, number of items and reason.");
       const levels = columns[0]?.levels || [], last = levels.length - 1;
       const above = levels.slice(0, -1).map((_, level) => el("tr", {class: "above"}, el("td"), spans(columns, level).map(([name, width]) => el("th", {scope: "colgroup", colspan: width}, name))));
-      const head = el("tr", {}, el("th", {scope: "col"}, corner), columns.map(column => el("th", {scope: "col", class: "number"}, column.levels[last] || (last ? "" : "value"))));
+      const head = el("tr", {}, el("th", {scope: "col"}, corner), columns.map(column => el("th", {scope: "col", class: column.words ? "words" : "number"}, column.levels[last] || (last ? "" : "value"))));
       const cellAt = new Map();
       const rowOf = row => el("tr", {}, el("th", {scope: "row"}, row.label || "all"), columns.map(column => {
         const cell = row.cells.get(column.place);
-        const node = el("td", {class: cell ? classes[cell.verdict] || "other" : null, tabindex: -1}, cell ? content(cell) : "");
+        const kind = cell ? classes[cell.verdict] || "other" : "";
+        const node = el("td", {class: `${kind}${column.words ? " words" : ""}`.trim() || null, tabindex: -1}, cell ? content(cell) : "");
         if (cell) cellAt.set(node, cell);
         return node;
       }));
