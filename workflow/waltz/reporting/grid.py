@@ -138,11 +138,13 @@ def _in_order(
 
 
 def _named(fields: Sequence[str], names: Sequence[str], chance: float | None = None) -> tuple[str, ...]:
+    """Headings: of metrics and tests their own, a test standing where others have data sets."""
     guess = "" if chance is None else f" (chance {chance:g})"
-    return tuple(
-        f"{heading(name)}{guess}" if field == "metric" else name.removeprefix(PROBES)
-        for field, name in zip(fields, names, strict=True)
-    )
+    shown = []
+    for field, name in zip(fields, names, strict=True):
+        told = heading(name.removeprefix(PROBES)) if field in ("metric", "dataset") else name
+        shown.append(told + guess if field == "metric" else told)
+    return tuple(shown)
 
 
 def _best(cells: Sequence[Cell]) -> set[Cell]:
