@@ -132,9 +132,9 @@ def test_what_edits_move_is_told_by_kind_of_edit_with_what_it_says_of_the_claim(
     (table,) = edit_tables(rows)
     assert [(row[2:5], row[-1]) for row in table.rows] == [
         (("vqa", "all", "3"), "undecided"),
-        (("vqa", "keep it", "3"), "undecided"),
+        (("vqa", "that keep it", "3"), "undecided"),
         (("all", "all", "20"), "supported"),
-        (("all", "change the answer", "9"), "refuted"),
+        (("all", "that change the answer", "9"), "refuted"),
     ]
     assert table.rows[0][5] == "0.25 [40.00, 60.00]"
     assert edit_tables([cell("cc_shap_posthoc")]) == []

@@ -6,7 +6,7 @@ from waltz.evaluation.metrics import NOT_APPLICABLE
 from waltz.reporting.construction import PlainTable, Row
 from waltz.reporting.grouping import HEADINGS, by, groups, in_turn, reasons, short
 
-EDITED = {"edits": "all", "edits:flipping": "change the answer", "edits:keeping": "keep it"}
+EDITED = {"edits": "all", "edits:flipping": "that change the answer", "edits:keeping": "that keep it"}
 """What counterfactual edits do, by what begins their metrics."""
 CLAIMED = {1.0: "supported", 0.0: "refuted", None: "undecided"}
 
@@ -89,7 +89,7 @@ def edit_tables(rows: Sequence[Row]) -> list[PlainTable]:
             " the explanation of it, with intervals over images or items; the difference is explanation less answer."
             " The printed claim, that answers' contributions stay and explanations' change, is supported where the"
             " interval of the difference lies above 0.05, refuted where it lies below.",
-            ("profile", "model", "data set", "edits that", "n", "answer", "explanation", "difference", "claim"),
+            ("profile", "model", "data set", "edits", "n", "answer", "explanation", "difference", "claim"),
             tuple(
                 (
                     profile,

@@ -25,6 +25,7 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 1rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .5rem; text-align: left; white-space: nowrap; }
+th { font-weight: normal; }
 thead th, .group > * { border-top: 1px solid; }
 tbody { border-block: 1px solid; }
 """
