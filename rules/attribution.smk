@@ -12,6 +12,15 @@ ATTRIBUTING_ANSWERS = [
     for name in study("attribution.models") or []
     if name in SEEING and name in SCORING_MODELS
 ]
+ATTRIBUTING_QUESTIONS = [
+    name for name in study("attribution.models") or [] if name in ANSWERERS
+]
+ATTRIBUTED_QUESTIONS = [
+    name
+    for names in grouped(config, "attribution").values()
+    for name in names
+    if name in ASKED
+]
 ATTRIBUTED_ANSWERS = {
     group: pairs_among(names)
     for group, names in grouped(config, "attribution").items()
@@ -27,6 +36,10 @@ ATTRIBUTIONS = [
     for names in groups.values()
     for model in models
     for dataset in names
+] + [
+    (model, dataset)
+    for model in ATTRIBUTING_QUESTIONS
+    for dataset in ATTRIBUTED_QUESTIONS
 ]
 SETTINGS = {
     "published": {},
@@ -195,6 +208,63 @@ for (GROUP, MODELS_OF), NAMES in {
             "../workflow/scripts/attribution.py"
 
 
+rule attribute_questions:
+    """MM-SHAP of the answers to questions by one encoder with an answering head."""
+    input:
+        rows=lambda wildcards: f"<results>/sources/{ASKED[wildcards.asked]['source']}.parquet",
+        images=lambda wildcards: raw_file(ASKED[wildcards.asked]["source"], "images"),
+        weights=lambda wildcards: files_of(wildcards.answerer),
+    output:
+        rows="<results>/attribution/{answerer}/shards/{asked}.{shard}.parquet",
+        run="<results>/attribution/{answerer}/shards/{asked}.{shard}.run.json",
+    log:
+        "<logs>/attribute/{answerer}/{asked}.{shard}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: THREADS
+    resources:
+        gpu=1,
+        mem_mb=8000,
+    params:
+        model=lambda wildcards: decisive(MODELS[wildcards.answerer]),
+        asked=lambda wildcards: ASKED[wildcards.asked],
+        profiles=study("profiles"),
+        settings={profile: SETTINGS[profile] for profile in study("profiles")},
+        sample=study("attribution.sample"),
+        shards=SHARDS,
+        seed=study("seed"),
+        code=lambda wildcards: code(
+            "attribute_questions.py", encoder_module(MODELS[wildcards.answerer].kind)
+        ),
+    script:
+        "../workflow/scripts/attribute_questions.py"
+
+
+rule attribution_questions:
+    """The shards of one data set of questions put together."""
+    input:
+        rows=expand(
+            "<results>/attribution/{{answerer}}/shards/{{asked}}.{shard}.parquet",
+            shard=range(SHARDS),
+        ),
+        runs=expand(
+            "<results>/attribution/{{answerer}}/shards/{{asked}}.{shard}.run.json",
+            shard=range(SHARDS),
+        ),
+    output:
+        rows=["<results>/attribution/{answerer}/{asked}.parquet"],
+        runs=["<results>/attribution/{answerer}/{asked}.run.json"],
+    log:
+        "<logs>/attribution/{answerer}/{asked}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        shards=SHARDS,
+        code=code("attribution.py"),
+    script:
+        "../workflow/scripts/attribution.py"
+
+
 rule shares:
     """Mean T-SHAP, ablations, companions and verbs of all models on all data sets."""
     input:
@@ -225,7 +295,7 @@ rule shares:
         "../envs/report.yaml"
     params:
         runs=ATTRIBUTIONS,
-        decoders=ATTRIBUTING_ANSWERS,
+        answering=[*ATTRIBUTING_ANSWERS, *ATTRIBUTING_QUESTIONS],
         probes=PROBE_SETS,
         resamples=study("reporting.resamples"),
         confidence=study("reporting.confidence"),

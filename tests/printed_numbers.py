@@ -5,7 +5,8 @@ from pathlib import Path
 from waltz.core.measure import Measure
 from waltz.reporting.declaration import AVERAGE, DERIVED, ENCODER
 from waltz.reporting.declarations import TABLES
-from waltz.reporting.joining import EVERY_METRIC, RANDOM, Study, places
+from waltz.reporting.derived import derived
+from waltz.reporting.joining import EVERY_METRIC, RANDOM, Study, join, places
 from waltz.reporting.making import printed_cells
 from waltz.reporting.numbers import Number, words
 
@@ -49,3 +50,12 @@ def as_printed(declaration, printed, changed=lambda key, value: value):
                 Measure(None, 100, reason="the test is constant: all 100 verdicts are 1"), text="nan"
             )
     return numbers
+
+
+def cells_of(table, changed=lambda key, value: value):
+    """A table's cells in a study whose numbers are the printed ones."""
+    declaration = TABLES[table]
+    printed = printed_of(table) if declaration.published else {}
+    study = study_of(declaration, printed)
+    numbers = derived(declaration, as_printed(declaration, printed, changed), printed, "published", study)
+    return join(declaration, "published", numbers, printed, study)

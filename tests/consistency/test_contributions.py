@@ -205,7 +205,8 @@ def an_edit(question, **more):
         "seed": 3,
         "error": None,
     }
-    return {**row, "edited_input": None, "inserted": None, "reason": "none of 3 edits changes the answer", **more}
+    edit = {"edited_input": None, "inserted": None, "flipped": None}
+    return {**row, **edit, "reason": "there is no noun or verb to insert a word before", **more}
 
 
 def edited_of(how, question, *tests):
@@ -219,7 +220,7 @@ def edited_of(how, question, *tests):
 def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, monkeypatch):
     how = how_of(question, "equations")
     words = {"comve": "A a dog B two cars ?", "pairwise": "A: a man B: a cat ?"}[question.form]
-    still = edited_of(how, question, an_edit(question, edited_input=words, inserted="big"))
+    still = edited_of(how, question, an_edit(question, edited_input=words, inserted="big", flipped=False))
     assert still["answer"] == pytest.approx(0, abs=1e-9)
     assert still["inserted_answer"] == pytest.approx(0, abs=1e-9)
     whole, grids = contributions.explained, []
@@ -230,8 +231,9 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, 
 
     monkeypatch.setattr(contributions, "explained", watched)
     changed = words.replace("B", "red B")
-    moved = edited_of(how, question, an_edit(question, edited_input=changed, inserted="red"))
+    moved = edited_of(how, question, an_edit(question, edited_input=changed, inserted="red", flipped=True))
     assert (moved["edited_input"], moved["inserted"]) == (changed, "red")
+    assert (still["flipped"], moved["flipped"]) == (False, True)
     assert moved["answer"] > 1e-6
     assert moved["explanation"] > 1e-6
     assert 0 < moved["inserted_answer"] < 1
@@ -241,7 +243,7 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, 
 
 def test_items_without_an_edit_say_why(how_of):
     how = how_of(TEXT, "equations")
-    assert edited_of(how, TEXT, an_edit(TEXT))["reason"] == "none of 3 edits changes the answer"
+    assert edited_of(how, TEXT, an_edit(TEXT))["reason"] == "there is no noun or verb to insert a word before"
     assert edited_of(how, TEXT)["error"] == "the item was not edited"
     assert edited_of(how, TEXT, an_edit(TEXT, seed=9))["error"] == "the item was not edited"
     assert edited_of(how, TEXT, an_edit(TEXT, error="no answer"))["error"] == "no answer"

@@ -30,8 +30,21 @@ def test_who_never_changes_the_answer_is_consistent_and_explains_nothing(profile
     respondent = by_kind(answer="A")
     finding = found(QUESTION, "A", Settings(profile, seed=5), respondent)
     assert (finding.verdict, finding.reason) == (1, "none of 32 edits changes the answer")  # 4 nouns and verbs by 8
-    assert (finding.edited_answer, finding.edited_input, finding.inserted) == (None, None, None)
+    assert (finding.flipped, finding.edited_explanation) == (False, None)
     assert [asked.given["input"] for asked in respondent.asked] == tried(Settings(profile, seed=5))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("words", "at_once"), [(1, 1), (2, 3), (8, 100)])
+def test_where_no_edit_changes_the_answer_the_first_is_told_of(profile, words, at_once):
+    first = tried(Settings(profile, seed=5))[0]
+    settings = Settings(profile, seed=5, words=words, at_once=at_once)
+    replies = iter(["yes", *["yes, sir"] * 40])  # "yes" is part of the answer before, so it is no other
+    finding = found(open_ended("i7", TEXT, "yes"), "yes, sir", settings, Scripted(lambda asked: next(replies)))
+    assert (finding.verdict, finding.flipped, finding.edited_input) == (1, False, first)
+    assert finding.edited_answer == "yes"
+    assert finding.inserted in first
+    assert finding.inserted.lower() not in TEXT.lower()
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -46,6 +59,7 @@ def test_the_first_change_decides_however_many_are_asked_at_once(profile, at_onc
     )
     finding = found(QUESTION, "A", settings, respondent)
     assert (finding.verdict, finding.answer, finding.edited_answer, finding.edited_input) == (1, "A", "B", fifth)
+    assert finding.flipped is True
     assert finding.inserted is not None
     assert finding.inserted.lower() not in TEXT.lower()
     assert finding.edited_explanation == fifth  # it repeats the edited text, the inserted word with it
@@ -61,7 +75,8 @@ def test_who_changes_the_answer_and_does_not_say_why_is_not_consistent(profile):
 
 
 def test_without_a_noun_or_verb_published_is_consistent_and_equations_has_no_verdict():
-    assert found(QUESTION, "A", Settings("published", seed=0), by_kind(), "Not of it.").verdict == 1
+    untried = found(QUESTION, "A", Settings("published", seed=0), by_kind(), "Not of it.")
+    assert (untried.verdict, untried.edited_input, untried.flipped) == (1, None, None)
     finding = found(QUESTION, "A", Settings("equations", seed=0), by_kind(), "Not of it.")
     assert (finding.verdict, finding.reason) == (None, "there is no noun or verb to insert a word before")
 

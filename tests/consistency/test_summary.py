@@ -180,8 +180,40 @@ def test_edits_support_or_refute_the_claim():
     refutes, _ = one(edits=[edited_row(str(i), 0.4, 0.1) for i in range(6)])
     assert refutes["d", "post-hoc", "edits:claim"]["value"] == 0
     few, _ = one(edits=[edited_row("0", 0.1, 0.4)])
+    assert few["d", "post-hoc", "edits:flipping:claim"]["n"] == 0
     assert few["d", "post-hoc", "edits:claim"]["value"] is None
     assert few["d", "post-hoc", "edits:claim"]["reason"].startswith("undecided")
+
+
+def test_edits_that_change_the_answer_are_told_apart_from_those_that_keep_it():
+    kept = [edited_row(str(i), 0.1, 0.4 + i / 100, flipped=False) for i in range(6)]
+    changed = [edited_row(str(i), 0.9, 0.3, flipped=True) for i in range(6, 14)]
+    untried = edited_row("14", None, None, reason="no verb", inserted_answer=None, inserted_explanation=None)
+    metrics, _ = one(edits=[*kept, *changed, untried])
+    rows = {metric: row for (_, _, metric), row in metrics.items()}
+    assert [rows[f"edits{name}:claim"]["value"] for name in (":keeping", ":flipping", "")] == [1, 0, None]
+    assert [rows[f"edits{name}:difference"]["n"] for name in (":keeping", ":flipping", "")] == [6, 8, 14]
+    keeping = rows["edits:keeping:difference"]
+    assert keeping["value"] == pytest.approx(0.325)
+    assert 0.3 < keeping["ci_low"] < 0.325 < keeping["ci_high"] < 0.35
+    assert rows["edits:flipping:answer"]["value"] == pytest.approx(0.9)
+    assert rows["edits:answer"]["value"] == pytest.approx((6 * 0.1 + 8 * 0.9) / 14)
+    assert rows["edits:inserted_answer"]["n"] == 14
+    only, _ = one(edits=kept)
+    row = only["d", "post-hoc", "edits:flipping:inserted_answer"]
+    assert (row["value"], row["n"]) == (None, 0)
+    assert row["reason"]
+
+
+def test_edits_of_all_data_sets_are_pooled():
+    items = {name: [edited_row(f"{name}{i}", 0.1, 0.4, flipped=False) for i in range(4)] for name in "de"}
+    runs = {("m", name): Run([], [], rows) for name, rows in items.items()}
+    metrics = found(metric_rows(runs, HOW))
+    assert metrics["d", "post-hoc", "edits:claim"]["value"] is None  # four items are too few
+    row = metrics["all", "post-hoc", "edits:keeping:claim"]
+    assert (row["value"], row["n"]) == (1, 8)
+    alone = found(metric_rows({("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW))
+    assert not [key for key in alone if key[0] == "all"]
 
 
 def test_a_data_set_asked_in_two_ways_is_refused():

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from printed_numbers import as_printed, printed_of, study_of
+from printed_numbers import cells_of, printed_of
 from waltz.core.measure import Measure
 from waltz.reporting.declaration import ENCODER
 from waltz.reporting.declarations import TABLES
-from waltz.reporting.derived import derived
 from waltz.reporting.grid import grid
 from waltz.reporting.joining import Study, join
 from waltz.reporting.latex import escaped, latex
@@ -22,14 +21,6 @@ from waltz.reporting.reproduction import summary, summary_csv, summary_markdown
 from waltz.reporting.tables import Cell
 
 SNAPSHOT = Path(__file__).with_name("thesis-3.5.md")
-
-
-def cells_of(table, changed=lambda key, value: value):
-    declaration = TABLES[table]
-    printed = printed_of(table) if declaration.published else {}
-    study = study_of(declaration, printed)
-    numbers = derived(declaration, as_printed(declaration, printed, changed), printed, "published", study)
-    return join(declaration, "published", numbers, printed, study)
 
 
 def cell(**more):

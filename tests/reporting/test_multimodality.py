@@ -4,6 +4,7 @@ from waltz.reporting.multimodality import (
     companion_tables,
     comparison_tables,
     decoder_tables,
+    edit_tables,
     metrics_tables,
     probes_tables,
     share_tables,
@@ -110,3 +111,30 @@ def test_answers_have_a_table_where_there_are_some():
     assert answer_tables([]) == []
     (table,) = answer_tables([cell("accuracy", dataset="vqa")])
     assert table.rows == (("equations", "vqa", "clip", "alignment", "9", "50.0 [40.0, 60.0]"),)
+
+
+def test_what_edits_move_is_told_by_kind_of_edit_with_what_it_says_of_the_claim():
+    def moved(begins, dataset, n, claim):
+        common = {"dataset": dataset, "setting": "post-hoc", "model": "llava", "n": n}
+        none = {"value": None, "reason": "undecided: too few"} if n else {"value": None, "reason": "none of 0 items"}
+        numbers = dict.fromkeys(("answer", "explanation", "difference"), 0.25)
+        cells = [cell(f"{begins}:{name}", value if n else None, **common) for name, value in numbers.items()]
+        return [*cells, cell(f"{begins}:claim", **{**common, **({"value": claim} if claim is not None else none)})]
+
+    rows = [
+        *moved("edits", "vqa", 3, None),
+        *moved("edits:flipping", "vqa", 0, None),
+        *moved("edits:keeping", "vqa", 3, None),
+        *moved("edits", "all", 20, 1.0),
+        *moved("edits:flipping", "all", 9, 0.0),
+        cell("cc_shap_posthoc", dataset="vqa"),
+    ]
+    (table,) = edit_tables(rows)
+    assert [(row[2:5], row[-1]) for row in table.rows] == [
+        (("vqa", "all", "3"), "undecided"),
+        (("vqa", "that keep it", "3"), "undecided"),
+        (("all", "all", "20"), "supported"),
+        (("all", "that change the answer", "9"), "refuted"),
+    ]
+    assert table.rows[0][5] == "0.25 [40.00, 60.00]"
+    assert edit_tables([cell("cc_shap_posthoc")]) == []

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from printed_numbers import cells_of
 from report_of_two_models import HOSTILE, attribution, cells, items, picture, records, report, runs, score
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.reporting import browser, inlined
 from waltz.reporting.browser import Run, browser_data, chosen, outcome
+from waltz.reporting.declarations import TABLES
+from waltz.reporting.grid import grid
 from waltz.reporting.grids import field_names, grid_data
 from waltz.reporting.inlined import figure_uris, script_json
 from waltz.reporting.report import declared, duration, write_report
@@ -102,10 +105,15 @@ def test_cells_are_counted_by_verdict_table_and_model():
 
 def test_a_grid_gives_back_every_cell():
     of = cells()
-    grid = grid_data(declared("thesis-3.4", of), of)
-    names, fields = grid["names"], field_names()
-    back = [dict(zip(fields, row, strict=True)) for row in grid["cells"]]
-    assert (grid["groups"], grid["rows"], grid["columns"]) == ("metric", ["model"], ["dataset"])
+    data = grid_data(declared("thesis-3.4", of), of)
+    names, fields = data["names"], field_names()
+    back = [dict(zip(fields, row, strict=True)) for row in data["cells"]]
+    assert data["layouts"]["published"] == {
+        "corner": ("metric", "model"),
+        "columns": (("existence",), ("plurality",)),
+        "rows": [("acc_r", "clip"), ("acc_r", "mine"), ("acc", "clip")],
+    }
+    assert [(row["row"], row["column"]) for row in back[:5]] == [(0, 0), (0, 1), (2, 0), (1, 0), (1, 1)]
     assert len(back) == len(of) == 10
     assert {(names[row["profile"]], names[row["model"]], row["value"]) for row in back} == {
         (cell.profile, cell.model, cell.value) for cell in of
@@ -119,9 +127,9 @@ def test_a_text_in_place_of_a_number_is_a_value_and_print_is_kept_as_it_stands()
 
     absent = next(cell for cell in cells() if cell.value is None)
     told = replace(absent, text="nan", published_text="nan", verdict="")
-    grid = grid_data(declared("thesis-3.4", [told]), [told])
-    row = dict(zip(field_names(), grid["cells"][0], strict=True))
-    assert [grid["names"][row[name]] for name in ("text", "published_text", "verdict")] == ["nan", "nan", "ours alone"]
+    data = grid_data(declared("thesis-3.4", [told]), [told])
+    row = dict(zip(field_names(), data["cells"][0], strict=True))
+    assert [data["names"][row[name]] for name in ("text", "published_text", "verdict")] == ["nan", "nan", "ours alone"]
     assert absent_reasons([told]) == []
 
 
@@ -129,7 +137,28 @@ def test_fields_that_tell_cells_apart_name_rows_even_where_the_declaration_forge
     from dataclasses import replace
 
     of = [replace(cell, setting=setting) for cell in cells() for setting in ("qa", "isa")]
-    assert grid_data(declared("thesis-3.4", of), of)["rows"] == ["model", "setting"]
+    data = grid_data(declared("thesis-3.4", of), of)
+    assert data["layouts"]["published"]["corner"] == ("metric", "model", "setting")
+    places = [(data["names"][row[0]], *row[-3:-1]) for row in data["cells"]]
+    assert len(set(places)) == len(of)
+
+
+def test_the_page_has_the_marks_and_places_of_the_other_forms():
+    for table in ("thesis-B.1", "thesis-4.1", "thesis-5.5", "thesis-3.4"):
+        of = cells_of(table)
+        data, laid = grid_data(TABLES[table], of), grid(TABLES[table], of)
+        assert data["layouts"]["published"]["columns"] == laid.columns
+        rows = {(packed[-3], packed[-2]): dict(zip(field_names(), packed, strict=True)) for packed in data["cells"]}
+        for row, (_, entries) in enumerate(laid.rows):
+            for column, marked in enumerate(entries):
+                shown = rows.get((row, column))
+                assert (shown is None) == (marked is None)
+                if marked is not None:
+                    assert data["names"][shown["model"]] == marked.cell.model
+                    assert shown["mark"] == marked.best + 2 * marked.guessed
+                    assert (shown["sd"] or 0) == pytest.approx(marked.cell.sd or 0, rel=1e-6)
+        assert sum(packed[-3] < 0 for packed in data["cells"]) == len(of) - len([key for key in rows if key[0] >= 0])
+    assert {packed[-1] for packed in grid_data(TABLES["thesis-3.4"], cells_of("thesis-3.4"))["cells"]} >= {0, 1, 2}
 
 
 def test_facts_say_models_time_and_what_differs_between_runs():

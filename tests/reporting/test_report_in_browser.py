@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from report_of_two_models import HOSTILE, report
-from waltz.reporting.report import write_report
+from waltz.reporting.report import Report, write_report
+from waltz.reporting.tables import Cell
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
@@ -185,7 +186,44 @@ def test_a_table_is_saved_with_all_its_cells(page):
     lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("profile,metric,model")
     assert len(lines) == 11
-    assert "published,acc_r,clip,existence,,equal to print,,,,66.9,100,65.9,67.9,66.9,0" in lines
+    assert "published,acc_r,clip,existence,,equal to print,,,,66.9,100,65.9,67.9,66.9,0,,," in lines
+
+
+def test_best_guessed_and_spread_are_marked_as_in_the_other_forms(browser, tmp_path):
+    def cell(metric, model, dataset, value, sd=None, setting="", text=""):
+        names = ("thesis-B.1", "published", metric, model, dataset, setting)
+        chance = 50.0 if metric == "acc_r" else None
+        return Cell(*names, value, 9, None, None, None, None, "", "", sd=sd, chance=chance, text=text)
+
+    of = [
+        *(cell("acc_r", *given) for given in (("a", "x", 60.0, 2.0), ("b", "x", 49.0), ("a", "average", 61.0))),
+        *(cell("t_shap_c", model, "x", value) for model, value in (("a", 70.0), ("b", 80.0))),
+        cell("mm_skew", "a", "average", None, setting="t_shap_c", text="text"),
+        Cell("thesis-4.1", "published", "accuracy", "a", "vqa", "qa", 9.0, 9, None, None, None, None, "", ""),
+        Cell("thesis-4.1", "published", "t_shap", "a", "vqa", "qa", 8.0, 9, None, None, None, None, "", ""),
+        Cell("thesis-4.1", "published", "p_c", "a", "vqa", "isa", 7.0, 9, None, None, None, None, "", ""),
+    ]
+    write_report(tmp_path / "report.html", Report("marks", {}, cells=of))
+    tab = browser.new_page()
+    tab.goto((tmp_path / "report.html").as_uri())
+    tab.wait_for_selector("html[data-ready]")
+    tab.get_by_role("button", name="Open all").click()
+    shares = "#table-thesis-B\\.1"
+    assert tab.locator(f"{shares} thead th").all_inner_texts() == ["model", "x", "average", "MM skew"]
+    assert tab.locator(f"{shares} tr.group").all_inner_texts() == ["acc_r (chance 50)", "T-SHAP_c"]
+    rows = f"{shares} tbody tr:not(.group)"
+    assert column(tab, 2, rows) == ["60.0 ± 2.0", "▽49.0", "70.0", "80.0"]
+    assert tab.locator(f"{rows} strong").all_inner_texts() == ["60.0"]  # shares have no best, one model neither
+    assert column(tab, 4, rows) == ["", "", "text", ""]
+    tab.locator(f"{rows} .guessed").hover()
+    assert "at or below chance, 50" in tab.inner_text(f"{shares} .detail")
+    levels = [row.locator("th").all_inner_texts() for row in tab.locator("#table-thesis-4\\.1 thead tr").all()]
+    assert levels == [["qa", "isa"], ["vqa", "vqa"], ["model", "accuracy", "T-SHAP", "p_c"]]
+    spans = tab.locator("#table-thesis-4\\.1 thead [colspan]").evaluate_all("all => all.map(one => one.colSpan)")
+    assert spans == [2, 1, 2, 1]
+    tab.fill("#filter", "t-shap")
+    numbers(tab, "#table-thesis-4\\.1 thead th", 4)
+    tab.close()
 
 
 def test_samples_are_browsed_by_outcome_model_and_keyboard(page):

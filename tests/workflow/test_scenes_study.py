@@ -313,7 +313,7 @@ def test_a_larger_budget_begins_with_the_values_of_the_smaller(copied):
     assert all(fewer < more for fewer, more in zip(*asked, strict=True))
 
 
-def test_an_answering_head_answers_from_stored_regions(copied):
+def test_an_answering_head_answers_from_stored_regions_which_are_attributed(copied):
     folder = copied.folder
     for part in tiny_encoders.build("lxmert-answering"):
         part.save_pretrained(folder / "lxmert")
@@ -328,12 +328,14 @@ def test_an_answering_head_answers_from_stored_regions(copied):
             boxes=np.concatenate([corner, corner + size], axis=1).astype(np.float32),
             size=np.array([256, 256]),
         )
-    files = {"weights": "lxmert", "regions": "regions", "answers": "answers.json"}
+    files = {"weights": "lxmert", "regions": "regions", "answers": "answers.json", "masks": "regions"}
     copied.change("models.tiny-lxmert", {"kind": "lxmert-answering", **files})
     copied.change("answering", {"vqa-questions": {"source": "vqa", "size": 20}})
     copied.change("evaluation.models", ["scenes-clip", "tiny-lxmert"])
-    copied.change("attribution.models", ["scenes-clip"])
-    copied.snakemake("results/tiny/evaluation/metrics.parquet")
+    copied.change("groups.questions", ["vqa-questions"])
+    copied.change("attribution.models", ["scenes-clip", "tiny-lxmert"])
+    copied.change("attribution.groups", ["pairs", "questions"])
+    copied.snakemake("results/tiny/evaluation/metrics.parquet", "results/tiny/attribution/shares.parquet")
     rows = pq.read_table(folder / "results/tiny/evaluation/tiny-lxmert/vqa-questions.parquet").to_pylist()
     assert {row["prediction"] for row in rows} <= set(tiny_encoders.ANSWERS)
     assert [row["error"] for row in rows] == [None] * 2 * 20
@@ -341,3 +343,13 @@ def test_an_answering_head_answers_from_stored_regions(copied):
     answered = [row for row in metrics if row["metric"] == "accuracy" and row["dataset"] == "vqa-questions"]
     assert [row["profile"] for row in answered] == ["equations", "published"]
     assert all(row["n"] == 20 and 0 <= row["value"] <= 100 for row in answered)
+    attributed = pq.read_table(folder / "results/tiny/attribution/tiny-lxmert/vqa-questions.parquet").to_pylist()
+    assert len(attributed) == 2 * 3
+    said = {row["item_id"]: row["prediction"] for row in rows}
+    assert all(row["outputs"] == [said[row["item_id"]]] for row in attributed)
+    of = [
+        row
+        for row in pq.read_table(folder / "results/tiny/attribution/shares.parquet").to_pylist()
+        if row["model"] == "tiny-lxmert"
+    ]
+    assert [(row["role"], row["setting"], row["n"]) for row in of] == [("answer", "answering:regions", 3)] * 2

@@ -34,8 +34,8 @@ with job(snakemake.log[0]):
     if given.get("probes"):
         construction.append(probe_table(Probes(given.probes, given.probe_captions, given.get("probe_oracle") or None)))
     if given.get("metrics"):
-        shares, attributed = (given.get(name) or None for name in ("shares", "attributed"))
-        models = multimodality_tables(Multimodality(given.metrics, given.comparisons, shares, attributed))
+        more = (given.get(name) or None for name in ("shares", "attributed", "edits"))
+        models = multimodality_tables(Multimodality(given.metrics, given.comparisons, *more))
     items = {name: pq.read_table(file).to_pylist() for name, file in zip(params.datasets, given.pairs, strict=True)}
     items |= {
         name: questions(name, pq.read_table(file).to_pylist(), entry["size"], params.seed, entry.get("choice"))[0]

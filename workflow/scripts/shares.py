@@ -23,7 +23,7 @@ with job(snakemake.log[0]):
         found += shares(model, dataset, rows, scores, how)
         if dataset in probes:
             metrics += verbs(model, rows, scores, probes[dataset], how)
-        elif model not in params.decoders:
+        elif model not in params.answering:
             metrics += ablations(model, dataset, rows, how)
     parquet.write(snakemake.output.shares, parquet.to_table(found, SHARES), SHARES)
     parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)

@@ -1,5 +1,6 @@
 """Which items are attributed."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from waltz.attribution.verbs import chosen
 from waltz.core import parquet
 from waltz.core.sampling import sample
 from waltz.core.schema import BENCHMARK, CONDITIONS
+from waltz.evaluation.answers import questions
 from waltz.evaluation.decoders import orders_of
 from waltz.evaluation.items import select
 
@@ -67,3 +69,25 @@ def answers_to_attribute(
     if profile == "published":
         return select(benchmark, "valid", None, seed).to_pylist()[:n], orders
     return to_attribute(file, profile, scored, scored_sample, n, seed), orders
+
+
+def questions_to_attribute(
+    rows: Sequence[Mapping[str, Any]], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
+) -> list[dict[str, Any]]:
+    """The questions whose answers by an encoder are attributed, out of those that it answers.
+
+    In `equations` a seeded sample; in `published` the first of the published draw, where the study takes that.
+
+    Args:
+        rows: All rows of a source, of the layout `QUESTIONS`, in file order.
+        dataset: Name of the data set in the study.
+        entry: The data set's entry: size and choice.
+        profile: `published` or `equations`.
+        n: Number of questions, or None for all that are answered.
+        seed: Seed of both samples.
+    """
+    asked, _ = questions(dataset, rows, entry["size"], seed, entry.get("choice"))
+    if profile == "published" and entry.get("choice"):
+        return asked[:n]
+    taken = set(sample([item["item_id"] for item in asked], None if n is None else min(n, len(asked)), seed))
+    return [item for item in asked if item["item_id"] in taken]

@@ -17,7 +17,7 @@ from waltz.attribution.settings import Settings
 from waltz.attribution.t_shap import TShap, measure
 from waltz.core.errors import UserError
 from waltz.core.text import Span
-from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.coalitions import Coalitions, Outcome
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 from waltz.models.encoders.players import Players
 from waltz.models.regions import Picture, profile_of
@@ -72,11 +72,12 @@ def attribute(
     texts: Sequence[str],
     settings: Settings,
     known: Sequence[dict[bytes, float]] | None = None,
+    outcome: Outcome | None = None,
 ) -> list[Attribution]:
     """Shapley values of each text beside one image.
 
-    What is explained is the probability of a match where the encoder has one, and the logit otherwise, as for encoders
-    of late fusion.
+    What is explained, unless said, is the probability of a match where the encoder has one, and the logit otherwise, as
+    for encoders of late fusion.
 
     Args:
         encoder: A loaded encoder.
@@ -84,13 +85,14 @@ def attribute(
         texts: Texts of the image, such as caption and foil; their masked images are shared.
         settings: How Shapley values are estimated.
         known: For each text, values of coalitions by what is left visible; new ones are added.
+        outcome: What is explained of what the encoder's `fuse` gives.
     Raises:
         UserError: A text is longer than the encoder reads, or the evaluations do not do for one permutation.
     """
     prepared = encoder.image(cast(Image.Image, image))  # an encoder of regions takes regions
     players = profile_of(encoder, settings.profile)
     games = [players(encoder, encoder.text(text), prepared) for text in texts]
-    table = Coalitions(encoder, prepared, games, explained(encoder))
+    table = Coalitions(encoder, prepared, games, outcome or explained(encoder))
     if known is not None:
         for before, stored in zip(table.known, known, strict=True):
             before.update(stored)

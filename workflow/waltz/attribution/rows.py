@@ -16,8 +16,9 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.evaluation.items import texts
 from waltz.evaluation.pairs import ALIGNMENT
+from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.regions import picture
+from waltz.models.regions import Picture, labelled, picture
 from waltz.models.registry import fingerprint
 from waltz.sources.images import ImageSource, load_image
 
@@ -45,7 +46,7 @@ def attributed(
         stored: Folder of finished work.
         done: Told 1 after each item, for a progress bar.
     """
-    decisive = {"model": fingerprint(encoder.spec), "entry": _entry(encoder), "code": digest(mm_shap.__file__)}
+    decisive = deciding(encoder)
     rows: list[Row] = []
     for item in items:
         rows += _item(encoder, item, images, settings, stored, decisive)
@@ -67,7 +68,7 @@ def _item(
             "item_id": item["item_id"],
             "role": role,
             "profile": settings.profile,
-            "setting": ALIGNMENT,
+            "setting": labelled(encoder, ALIGNMENT),
             "image": item["image"],
             "text": text,
             "explained": what_is_explained(encoder),
@@ -75,23 +76,54 @@ def _item(
         for role, text in said.items()
     ]
     image = picture(encoder, item["image"], lambda: load_image(images, item["image"]))
-    content = {"texts": list(said.values()), "image": store.key_of_bytes(image.tobytes(), image.size), **decisive}
+    try:
+        found = kept(encoder, image, list(said.values()), settings, stored, decisive)
+    except UserError as error:
+        return [{**row, "error": str(error)} for row in common]
+    return [{**row, **fields} for row, fields in zip(common, found, strict=True)]
+
+
+def deciding(encoder: Encoder) -> dict[str, Any]:
+    """What decides, beside texts, image and settings, whether finished work is found again."""
+    return {"model": fingerprint(encoder.spec), "entry": _entry(encoder), "code": digest(mm_shap.__file__)}
+
+
+def kept(
+    encoder: Encoder,
+    image: Picture,
+    texts: Sequence[str],
+    settings: Settings,
+    stored: Path,
+    decisive: Mapping[str, Any],
+    outcome: Outcome | None = None,
+) -> list[Row]:
+    """Columns of the attribution layout of each text beside one image, computed or found again.
+
+    Args:
+        encoder: A loaded encoder.
+        image: An RGB image, or the regions of one.
+        texts: Texts of the image.
+        settings: How Shapley values are estimated.
+        stored: Folder of finished work.
+        decisive: `deciding`, and what else tells this work from other work.
+        outcome: As of `mm_shap.attribute`.
+    Raises:
+        UserError: They cannot be attributed.
+    """
+    content = {"texts": list(texts), "image": store.key_of_bytes(image.tobytes(), image.size), **decisive}
     key = store.key(**content, settings=asdict(settings))
-    found = store.load_json(stored, key)
+    found: list[Row] | None = store.load_json(stored, key)
     if found is None:
         # Other estimators ask other coalitions together, and what is computed together can differ in its last digits.
         coalitions = store.key(**content, profile=settings.profile, estimator=settings.estimator, seed=settings.seed)
-        known = [_known(store.load(stored, f"{coalitions}-{index}")) for index in range(len(said))]
-        try:
-            attributions = attribute(encoder, image, list(said.values()), settings, known)
-        except UserError as error:
-            return [{**row, "error": str(error)} for row in common]
+        known = [_known(store.load(stored, f"{coalitions}-{index}")) for index in range(len(texts))]
+        attributions = attribute(encoder, image, texts, settings, known, outcome)
         found = [_fields(attribution) for attribution in attributions]
         for index, values in enumerate(known):
             if values:
                 store.save(stored, f"{coalitions}-{index}", _packed(values))
         store.save_json(stored, key, found)
-    return [{**row, **fields} for row, fields in zip(common, found, strict=True)]
+    return found
 
 
 def _entry(encoder: Encoder) -> list[str]:

@@ -11,6 +11,7 @@ from waltz.attribution.shares import GROUP, summaries
 from waltz.attribution.verbs import verb_table
 from waltz.evaluation.metrics import Resampling, measures
 from waltz.evaluation.pairs import pairs
+from waltz.models.regions import OF_REGIONS
 
 Row = Mapping[str, Any]
 
@@ -34,7 +35,7 @@ def shares(
     found = []
     for summary in summaries(rows, dataset, how):
         of = [row for row in rows if all(row[name] == summary[name] for name in GROUP)]
-        joined = [{**row, "correct": right.get(tuple(row[name] for name in ("item_id", *GROUP)))} for row in of]
+        joined = [{**row, "correct": right.get(_scored(row))} for row in of]
         tied = correctness_and_t_shap(joined, f"{dataset} {summary['role']}", how)
         rho = {
             "rho": tied.rho.value,
@@ -71,7 +72,8 @@ def ablations(model: str, dataset: str, rows: Sequence[Row], how: Resampling) ->
                 masked.setdefault(row["setting"], []).append(row)
         for setting, scored in masked.items():
             for metric, sampled in measures(pairs(scored, profile), dataset, how).items():
-                of_run = {"model": model, "dataset": dataset, "profile": profile, "setting": setting, "metric": metric}
+                of_run = {"model": model, "dataset": dataset, "profile": profile, "metric": metric}
+                of_run["setting"] = setting + _label(rows)
                 found.append({**of_run, **vars(sampled.measure)})
     return found
 
@@ -98,8 +100,19 @@ def verbs(
                 joined.append({**row, "matched": None if prediction is None else prediction == "match"})
         for cell in verb_table(joined, items, how):
             condition = cell.pop("condition")
+            cell["setting"] += _label(rows)
             found.append({"model": model, "dataset": f"cv-probes:{condition}", "profile": profile, **cell})
     return found
+
+
+def _label(rows: Sequence[Row]) -> str:
+    """What ends the settings of a model's attributions, where it is not the published measure."""
+    return OF_REGIONS if any(row["setting"].endswith(OF_REGIONS) for row in rows) else ""
+
+
+def _scored(row: Row) -> tuple[str, ...]:
+    """Where the evaluation of an attributed text stands."""
+    return (row["item_id"], row["role"], row["profile"], row["setting"].removesuffix(OF_REGIONS))
 
 
 def _correct(scores: Sequence[Row]) -> dict[tuple[str, ...], bool | None]:

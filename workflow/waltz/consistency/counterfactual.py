@@ -4,6 +4,7 @@ The test is of Atanasova et al., Faithfulness Tests for Natural Language Explana
 """
 
 import re
+from dataclasses import replace
 
 from waltz.consistency.answers import unchanged
 from waltz.consistency.asking import Asking, seed_of
@@ -24,17 +25,20 @@ def counterfactual_edits(question: Question, text: str, answer: str, settings: S
         answer: The answer to it as it is.
         settings: Profile, seed, positions and words.
     Returns:
-        Consistent where no edit changes the answer, or the explanation names the word. Without a verdict, in
-        `equations`, where there is nothing to edit.
+        Consistent where no edit changes the answer, or the explanation names the word. It tells of the edit that
+        changed the answer, else of the first that was tried: that one is drawn before any answer is known, and is the
+        same however many words are tried. Without a verdict, in `equations`, where there is nothing to edit.
     """
     seed = seed_of(question.item_id, NAME, settings.seed)
     tried = edits(text, settings.positions, settings.words, seed, settings.profile)
     every = [edit for place in tried for edit in place]
     if not every and settings.profile == "equations":
         return Finding(None, answer, reason="there is no noun or verb to insert a word before")
+    first: str | None = None
     for begin in range(0, len(every), settings.at_once):
         batch = every[begin : begin + settings.at_once]
         replies = yield [settings.request(NAME, question, "answer", input=edit.text) for edit in batch]
+        first = replies[0] if first is None else first
         for edit, after in zip(batch, replies, strict=True):
             if (yield from unchanged(NAME, question, answer, after, settings)):
                 continue
@@ -48,8 +52,12 @@ def counterfactual_edits(question: Question, text: str, answer: str, settings: S
                 edited_input=edit.text,
                 edited_explanation=explanation,
                 inserted=edit.word,
+                flipped=True,
             )
-    return Finding(1, answer, reason=f"none of {len(every)} edits changes the answer")
+    finding = Finding(1, answer, edited_answer=first, reason=f"none of {len(every)} edits changes the answer")
+    if not every:
+        return finding
+    return replace(finding, edited_input=every[0].text, inserted=every[0].word, flipped=False)
 
 
 def mentions(explanation: str, word: str, profile: Profile) -> bool:

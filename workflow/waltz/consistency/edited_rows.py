@@ -1,4 +1,4 @@
-"""Contributions before and after the counterfactual edits that the tests found (thesis 5.3, 5.4, C.13 to C.22)."""
+"""Contributions before and after the counterfactual edits that the tests tell of (thesis 5.3, 5.4, C.13 to C.22)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -71,6 +71,7 @@ def _compared(how: Explaining, question: Question, found: Mapping[str, Any] | No
         "inserted_explanation": what.inserted_explanation,
         "edited_input": found["edited_input"],
         "inserted": found["inserted"],
+        "flipped": found["flipped"],
         "reason": what.reason,
     }
 

@@ -32,12 +32,13 @@ class Finding:
     Attributes:
         verdict: 1 where the model is consistent, 0 where not; None with a reason.
         answer: The answer to the item as it is.
-        edited_answer: The answer after the edit; None where none was asked for, or no edit changed it.
+        edited_answer: The answer after the edit; None where none was asked for.
         reason: Why there is no verdict, or what decided it.
         explanation: The explanation, or chain of thought, of the item as it is.
         edited_input: The question after the edit; None where it stays, but for a suggestion, as it is.
         edited_explanation: The explanation after the edit, or the edited chain of thought.
         inserted: The word that was inserted, the answer that was suggested.
+        flipped: Of counterfactual edits, whether the one told of changed the answer; None where there is none.
     """
 
     verdict: int | None
@@ -48,6 +49,7 @@ class Finding:
     edited_input: str | None = None
     edited_explanation: str | None = None
     inserted: str | None = None
+    flipped: bool | None = None
 
 
 @dataclass(frozen=True)

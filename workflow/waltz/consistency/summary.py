@@ -19,6 +19,10 @@ Row = Mapping[str, Any]
 COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
 """Columns beside CC-SHAP's value that are averaged as `cc_shap_posthoc:kl` and the like."""
 AVERAGE, RESCALED = "average", "rescaled_average"
+POOLED = "all"
+"""Data set of what edits move over the items of all data sets together."""
+EDITS = {"edits": None, "edits:flipping": True, "edits:keeping": False}
+"""Begins the metrics of counterfactual edits: all, those that change the answer, those that keep it."""
 DEVIATION = "sd"
 """Ends a metric (`paraphrasing:sd`): sample standard deviation over seeds. `paraphrasing:seed=3` is one seed's."""
 LEAST_VARIANCE = 1e-18
@@ -51,18 +55,21 @@ def metric_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
 
     A metric as named in print is the mean over seeds; `:seed=…` is one seed's, `:sd` the deviation over seeds. Tests
     are percent of the items with a verdict, T-SHAP percent, CC-SHAP -1 to 1, its companions as they are. `edits:…` are
-    what counterfactual edits move; `edits:claim` is 1 where they support the printed claim, 0 where they refute it.
+    what counterfactual edits move, `edits:flipping:…` what those that change the answer do, `edits:keeping:…` the
+    others; `…:claim` is 1 where they support the printed claim, 0 where they refute it.
 
     Args:
         runs: What was tested.
         how: Resamples, coverage, seed.
     Returns:
-        Rows of the layout `METRICS`; data set `average` holds a model's `rescaled_average` over its data sets (C.1).
+        Rows of the layout `METRICS`; data set `average` holds a model's `rescaled_average` over its data sets (C.1),
+        `all` what edits move over the items of all its data sets, where there are several.
     Raises:
         UserError: A data set was asked in two ways.
     """
     found = []
     parts: dict[tuple[str, str], dict[tuple[str, str], Sampled]] = {}
+    edited: dict[tuple[str, str], dict[str, Sequence[Row]]] = {}
     for (model, dataset), run in runs.items():
         for profile, of in _by_profile(run, f"{model} on {dataset}").items():
             names = {"model": model, "dataset": dataset, "profile": profile}
@@ -72,10 +79,16 @@ def metric_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
                 found += [{**here, "metric": metric + ending, **vars(measure)} for ending, measure in told]
                 if metric in SETTINGS or metric in CC_SHAPS.values():
                     parts.setdefault((model, profile), {})[dataset, metric] = whole
+            edited.setdefault((model, profile), {})[dataset] = of.edited
             found += [
                 {**names, "setting": POST_HOC, "metric": metric, **vars(measure)}
                 for metric, measure in _edits(of.edited, dataset, how)
             ]
+    for (model, profile), by_dataset in edited.items():
+        if sum(map(bool, by_dataset.values())) > 1:
+            names = {"model": model, "dataset": POOLED, "profile": profile, "setting": POST_HOC}
+            pooled = [row for rows in by_dataset.values() for row in rows]
+            found += [{**names, "metric": metric, **vars(measure)} for metric, measure in _edits(pooled, POOLED, how)]
     for (model, profile), cells in parts.items():
         names = {"model": model, "dataset": AVERAGE, "profile": profile, "setting": "", "metric": RESCALED}
         found.append({**names, **vars(_rescaled(cells, how))})
@@ -251,21 +264,29 @@ def _rescaled(cells: Mapping[tuple[str, str], Sampled], how: Resampling) -> Meas
 
 
 def _edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[str, Measure]]:
-    """What edits move, over items of all seeds, and what that says of the printed claim."""
+    """What edits move, over items of all seeds: all edits, those that change the answer and those that keep it."""
     if not rows:
         return
+    for name, flipped in EDITS.items():
+        of = [row for row in rows if flipped is None or row["flipped"] is flipped]
+        for metric, measure in _moved(of, label, how):
+            yield f"{name}:{metric}", measure
+
+
+def _moved(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[str, Measure]]:
+    """What edits move, and what that says of the printed claim."""
     found = claim_of(rows, label, how)
-    yield "edits:answer", found.answer
-    yield "edits:explanation", found.explanation
-    yield "edits:difference", found.difference
+    yield "answer", found.answer
+    yield "explanation", found.explanation
+    yield "difference", found.difference
     n = found.difference.n
     if found.verdict in ("supports", "refutes"):
-        yield "edits:claim", Measure(float(found.verdict == "supports"), n)
+        yield "claim", Measure(float(found.verdict == "supports"), n)
     else:
         reason = (
             found.difference.reason or f"undecided: the interval over {n} items allows either, or too few were edited"
         )
-        yield "edits:claim", Measure(None, n, reason=reason)
+        yield "claim", Measure(None, n, reason=reason)
     for column in ("inserted_answer", "inserted_explanation"):
         shares = [_number(row, row[column]) for row in rows]
-        yield f"edits:{column}", _over_seeds(shares, label, how)[0].measure
+        yield column, _over_seeds(shares, label, how)[0].measure if rows else found.difference

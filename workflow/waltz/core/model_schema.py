@@ -63,11 +63,12 @@ ATTRIBUTION = Layout(
     key=("item_id", "role", "profile", "setting"),
 )
 """One row an item, role, profile and setting. `explained` is the value of the game, such as `probability` or `logit`;
-`outputs` are the tokens of a decoder that it is of, null for the one output of an encoder. `tokens` and `spans` are the
-text players', which come first in `phi` (players x outputs); grid x grid patches follow, row by row. `without_text` is
-the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of them is null,
-`error` why there is nothing at all. Settings of decoders: `pairwise` and `single` for answers; in stage consistency
-`post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and `cot:explanation`."""
+`outputs` are the tokens of a decoder that it is of, or the one answer of an encoder that answers. `tokens` and `spans`
+are the text players', which come first in `phi` (players x outputs); grid x grid patches follow, row by row.
+`without_text` is the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of
+them is null, `error` why there is nothing at all. Settings of encoders: `alignment`, and `answering` for questions,
+with `:regions` behind it where regions found before play in the place of patches. Of decoders: `pairwise` and `single`
+for answers; in stage consistency `post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and `cot:explanation`."""
 
 METRICS = Layout(
     "metrics",
@@ -159,6 +160,7 @@ CONSISTENCY = Layout(
             pa.field("edited_input", pa.string()),
             pa.field("edited_explanation", pa.string()),
             pa.field("inserted", pa.string()),
+            pa.field("flipped", pa.bool_()),
             pa.field(
                 "exchanges",
                 pa.list_(
@@ -179,7 +181,8 @@ CONSISTENCY = Layout(
 )
 """One row an item, test and seed. `setting` is how the item is asked: `pairwise`, `open` or `choice`. `verdict` is 1
 where the model is consistent; `reason` says why there is none or what decided it, `error` why the item could not be
-asked. `exchanges` are all requests and replies, what a prompt needed beside the question as JSON in `given`."""
+asked. `flipped` says whether the counterfactual edit told of changed the answer; where none did, it is the first that
+was tried. `exchanges` are all requests and replies, what a prompt needed beside the question as JSON in `given`."""
 
 CC_SHAP = Layout(
     "CC-SHAP",
@@ -235,11 +238,12 @@ EDITED = Layout(
             pa.field("inserted_explanation", pa.float64()),
             pa.field("edited_input", pa.string()),
             pa.field("inserted", pa.string()),
+            pa.field("flipped", pa.bool_()),
             pa.field("reason", pa.string()),
             pa.field("error", pa.string()),
         ]
     ),
     key=("item_id", "profile", "setting", "seed"),
 )
-"""One row an item with a counterfactual edit: how far contributions to the answer and to the explanation moved
-(cosine distance), and what share of them the inserted players carry."""
+"""One row an item with a counterfactual edit, which changed the answer (`flipped`) or not: how far contributions to the
+answer and to the explanation moved (cosine distance), and what share of them the inserted players carry."""

@@ -28,6 +28,8 @@ DETECTOR = "detector"
 """What may be stored beside: a text that says what found the regions."""
 TSV = ".tsv"
 """Suffix of tables of regions, which those of a table in parts (`.tsv.0`) have too."""
+OF_REGIONS = ":regions"
+"""Ends the setting of an attribution whose image players are regions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +213,17 @@ def profile_of(encoder: Encoder, profile: str) -> Callable[[Encoder, Text, torch
         )
     before = int(getattr(encoder, "whole_image", False))
     return lambda encoder, text, image: region_players(PROFILES[profile](encoder, text, image), image, before)
+
+
+def labelled(encoder: Encoder, setting: str) -> str:
+    """The setting of an attribution: another one where regions play, so that it enters no published table.
+
+    Args:
+        encoder: The encoder.
+        setting: The setting where patches play.
+    """
+    provider: Provider | None = getattr(encoder, "provider", None)
+    return setting if provider is None or provider.hides == "pixels" else setting + OF_REGIONS
 
 
 def region_players(players: Players, image: torch.Tensor, before: int = 0) -> RegionPlayers:

@@ -38,6 +38,7 @@ TESTS = (
     "edited_input",
     "edited_explanation",
     "inserted",
+    "flipped",
     "exchanges",
     "seed",
 )

@@ -6,6 +6,10 @@ from waltz.evaluation.metrics import NOT_APPLICABLE
 from waltz.reporting.construction import PlainTable, Row
 from waltz.reporting.grouping import HEADINGS, by, groups, in_turn, reasons, short
 
+EDITED = {"edits": "all", "edits:flipping": "that change the answer", "edits:keeping": "that keep it"}
+"""What counterfactual edits do, by what begins their metrics."""
+CLAIMED = {1.0: "supported", 0.0: "refuted", None: "undecided"}
+
 
 def decoder_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """What decoders say of captions and foils, a table a profile, a row a data set, model and way of asking."""
@@ -56,6 +60,47 @@ def answer_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     row["reason"] or short(row),
                 )
                 for row in rows
+            ),
+        )
+    ]
+
+
+def edit_tables(rows: Sequence[Row]) -> list[PlainTable]:
+    """What counterfactual edits move of contributions, a row a profile, model, data set and kind of edit.
+
+    Args:
+        rows: Rows of the layout `METRICS` of stage consistency.
+    """
+    told = [
+        {**row, "begins": begins, "told": row["metric"].removeprefix(f"{begins}:")}
+        for begins in EDITED
+        for row in rows
+        if row["metric"].rpartition(":")[0] == begins
+    ]
+    cells = by(in_turn(told), ("profile", "model", "dataset", "begins"), "told")
+    shown = {names: of for names, of in cells.items() if of["difference"]["n"]}
+    if not shown:
+        return []
+    return [
+        PlainTable(
+            "edits",
+            "Contributions before and after counterfactual edits",
+            "Cosine distance that an inserted word moves the contributions of all other players, to the answer and to"
+            " the explanation of it, with intervals over images or items; the difference is explanation less answer."
+            " The printed claim, that answers' contributions stay and explanations' change, is supported where the"
+            " interval of the difference lies above 0.05, refuted where it lies below.",
+            ("profile", "model", "data set", "edits", "n", "answer", "explanation", "difference", "claim"),
+            tuple(
+                (
+                    profile,
+                    model,
+                    dataset,
+                    EDITED[begins],
+                    str(of["difference"]["n"]),
+                    *(short(of[side], 2) for side in ("answer", "explanation", "difference")),
+                    CLAIMED[of["claim"]["value"]],
+                )
+                for (profile, model, dataset, begins), of in sorted(shown.items(), key=lambda item: item[0][:2])
             ),
         )
     ]

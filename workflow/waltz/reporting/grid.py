@@ -62,8 +62,8 @@ def grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
     """
     cells, chances = _without_chances(declaration, cells)
     above = (*declaration.over, declaration.columns)
-    columns = _in_order(declaration, [_column(declaration, cell) for cell in cells], above)
-    rows = _in_order(declaration, [_row(declaration, cell) for cell in cells], declaration.rows)
+    columns = _in_order(declaration, [column_of(declaration, cell) for cell in cells], above)
+    rows = _in_order(declaration, [row_of(declaration, cell) for cell in cells], declaration.rows)
     best = _best(cells) if declaration.bold else set()
     numbers: dict[str, int] = {}
     counts: dict[str, int] = {}
@@ -76,7 +76,7 @@ def grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
         guessed = cell.value is not None and cell.chance is not None and cell.value <= cell.chance
         style = STYLES.get(cell.metric)
         marked = Marked(cell, cell in best, bool(guessed and style and style.chance), note)
-        placed[_row(declaration, cell), _column(declaration, cell)] = marked
+        placed[row_of(declaration, cell), column_of(declaration, cell)] = marked
     general = dict.fromkeys(cell.reason for cell in cells if cell.reason in EVERYWHERE and cell.reason not in numbers)
     return Grid(
         corner=tuple({"dataset": "data set", **declaration.names}.get(name, name) for name in declaration.rows),
@@ -96,26 +96,28 @@ def _without_chances(
     """Cells without those of guessing, unless these fill a row; and guessing's number by row where it is one."""
     guessed = [cell for cell in cells if cell.model == RANDOM]
     others = [cell for cell in cells if cell.model != RANDOM]
-    needed = {_column(declaration, cell) for cell in others if cell.metric not in declaration.beside}
-    if declaration.columns != "model" and guessed and needed <= {_column(declaration, cell) for cell in guessed}:
+    needed = {column_of(declaration, cell) for cell in others if cell.metric not in declaration.beside}
+    if declaration.columns != "model" and guessed and needed <= {column_of(declaration, cell) for cell in guessed}:
         return list(cells), {}
     chances: dict[tuple[str, ...], float | None] = {}
     for cell in others:
         style = STYLES.get(cell.metric)
         if style is not None and style.chance and cell.chance is not None:
-            row = _row(declaration, cell)
+            row = row_of(declaration, cell)
             chances[row] = cell.chance if chances.setdefault(row, cell.chance) == cell.chance else None
     return others, chances
 
 
-def _row(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
+def row_of(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
+    """What names a cell's row, field by field; one of a metric in `beside` stands in the row of another metric."""
     metric = cell.setting if cell.metric in declaration.beside else cell.metric
     setting = "" if cell.metric in declaration.beside else cell.setting
     fields = {"metric": metric, "model": cell.model, "dataset": cell.dataset, "setting": setting}
     return tuple(fields[name] for name in declaration.rows)
 
 
-def _column(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
+def column_of(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
+    """What names a cell's column, the uppermost heading first."""
     beside = cell.metric in declaration.beside
     names = [getattr(cell, name) for name in (*declaration.over, declaration.columns)]
     return tuple([*names[:-1], heading(cell.metric)] if beside else names)
@@ -136,11 +138,13 @@ def _in_order(
 
 
 def _named(fields: Sequence[str], names: Sequence[str], chance: float | None = None) -> tuple[str, ...]:
+    """Headings: of metrics and tests their own, a test standing where others have data sets."""
     guess = "" if chance is None else f" (chance {chance:g})"
-    return tuple(
-        f"{heading(name)}{guess}" if field == "metric" else name.removeprefix(PROBES)
-        for field, name in zip(fields, names, strict=True)
-    )
+    shown = []
+    for field, name in zip(fields, names, strict=True):
+        told = heading(name.removeprefix(PROBES)) if field in ("metric", "dataset") else name
+        shown.append(told + guess if field == "metric" else told)
+    return tuple(shown)
 
 
 def _best(cells: Sequence[Cell]) -> set[Cell]:

@@ -13,7 +13,8 @@ from waltz.reporting.tables import Cell
 
 LEGEND = (
     "Above a value: = equal to print, ≈ compatible, ≠ differs, a number: its reason. Below it: n, where not the same"
-    " everywhere. In brackets: print. Bold: best of several models. Underlined: at or below chance. – no value."
+    " everywhere. ± the deviation. In brackets: print. Bold: best of several models. Underlined: at or below chance."
+    " – no value."
 )
 SPECIAL = {
     "&": r"\&",

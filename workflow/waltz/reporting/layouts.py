@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from waltz.reporting.declaration import Declaration
 from waltz.reporting.grid import Grid, Marked, grid
-from waltz.reporting.metric_styles import STYLES, places
+from waltz.reporting.metric_styles import places
 from waltz.reporting.numbers import UNDEFINED
 from waltz.reporting.tables import Cell
 from waltz.reporting.verdicts import COMPATIBLE, DIFFERS, EQUAL
@@ -17,8 +17,19 @@ LEGEND = (
     " the printed value; – is no value, with its reason below; bold is the best of several models; ▽ is at or below"
     " chance."
 )
-PLACES = {metric: style.places for metric, style in STYLES.items()}
-"""Decimal places by metric."""
+
+
+STYLE = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 1rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .5rem; text-align: left; white-space: nowrap; }
+th { font-weight: normal; }
+thead th, .group > * { border-top: 1px solid; }
+tbody { border-block: 1px solid; }
+"""
+"""Of a page that holds one table."""
 
 
 def markdown(declaration: Declaration, cells: Sequence[Cell]) -> str:
@@ -59,7 +70,8 @@ def html_table(declaration: Declaration, cells: Sequence[Cell]) -> str:
     notes = "".join(f"<li>{html.escape(line)}</li>" for line in note_lines(laid))
     general = "".join(f"<p class='general'>{html.escape(line)}</p>" for line in laid.general)
     return (
-        f"<table><thead>{''.join(head)}</thead><tbody>{''.join(body)}</tbody></table>"
+        f"<div class='scroll' tabindex='0'><table><thead>{''.join(head)}</thead>"
+        f"<tbody>{''.join(body)}</tbody></table></div>"
         f"<ol class='reasons'>{notes}</ol>{general}"
     )
 
@@ -68,7 +80,8 @@ def html_page(declaration: Declaration, cells: Sequence[Cell]) -> str:
     """The table in each profile as a page of its own."""
     parts = [
         "<!doctype html>",
-        f"<html lang='en'><head><meta charset='utf-8'><title>{html.escape(declaration.id)}</title></head><body>",
+        f"<html lang='en'><head><meta charset='utf-8'><title>{html.escape(declaration.id)}</title>",
+        f"<meta name='viewport' content='width=device-width'><style>{STYLE}</style></head><body>",
         f"<h1>{html.escape(declaration.id)}: {html.escape(declaration.title)}</h1>",
     ]
     for profile in dict.fromkeys(cell.profile for cell in cells):

@@ -8,7 +8,7 @@ from waltz.core.model_schema import COMPARISONS, METRICS, SHARES
 from waltz.evaluation.metrics import METRICS as PAIRED
 from waltz.evaluation.pairs import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.reporting.construction import PlainTable, Row, interval_text
-from waltz.reporting.decoded import answer_tables, decoder_tables
+from waltz.reporting.decoded import answer_tables, decoder_tables, edit_tables
 from waltz.reporting.grouping import HEADINGS, by, groups, in_turn, number, reasons, short
 
 SIGNIFICANT = 0.05
@@ -25,12 +25,14 @@ class Multimodality:
         comparisons: Parquet of the paired comparisons.
         shares: Parquet of the shares of text, where the study attributes.
         attributed: Parquet of the metrics that come with attribution.
+        consistency: Parquet of the metrics of self-consistency tests and CC-SHAP, where the study compares edits.
     """
 
     metrics: str
     comparisons: str
     shares: str | None
     attributed: str | None
+    consistency: str | None = None
 
 
 def multimodality_tables(files: Multimodality) -> list[PlainTable]:
@@ -49,6 +51,8 @@ def multimodality_tables(files: Multimodality) -> list[PlainTable]:
         attributed = parquet.read(files.attributed, METRICS).to_pylist()
         tables += companion_tables(attributed)
         tables += verb_tables([row for row in attributed if row["dataset"].startswith("cv-probes:")])
+    if files.consistency is not None:
+        tables += edit_tables(parquet.read(files.consistency, METRICS).to_pylist())
     return tables
 
 

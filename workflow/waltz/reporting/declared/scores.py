@@ -7,7 +7,7 @@ from waltz.reporting.declared.models import LANGUAGE as LANGUAGE_MODELS
 RANKED = ("acc_r", "auroc")
 TEXTS = ("alignment", "perplexity")
 """Settings of scores of single texts."""
-AVERAGED = "The average weighs each data set the same; ± is the deviation over data sets."
+AVERAGED = "The average weighs each data set the same; its ± is the deviation over data sets."
 
 PAIRWISE = Declaration(
     id="thesis-3.4",

@@ -5,7 +5,10 @@ from waltz.reporting.declared.models import ANSWERING, CLIP, ENCODERS, NOT_REPRO
 from waltz.reporting.declared.scores import AVERAGED
 
 ALIGNMENT = "alignment"
-SHARE = "T-SHAP: text's share of the magnitude of all Shapley values, in percent; the image's is 100 minus it."
+SHARE = (
+    "T-SHAP: text's share of the magnitude of all Shapley values, in percent; the image's is 100 minus it. Its ± is the"
+    " deviation over items."
+)
 SKEW = (Where("derived", "mm_skew", (SAME,)),)
 
 

@@ -112,31 +112,34 @@
   // ---- the tables that print has ----------------------------------------------------------------------------------
   const tables = (() => {
     const {fields, classes, marks, tables: grids} = data("grids");
+    const BEST = 1, GUESSED = 2, saved = fields.slice(0, fields.indexOf("row"));
     const at = Object.fromEntries(fields.map((field, place) => [field, place]));
     const state = {profile: "", view: "both", verdict: "", terms: []};
     const holders = new Map($$("details.table").map(details => [details.dataset.table, details]));
     const models = new Map();
 
+    // Rows of one first name stand together, as in the table's other forms.
     function laidOut(grid, profile) {
       const key = `${grid.id} ${profile}`;
       if (models.has(key)) return models.get(key);
-      const columns = new Map(), groups = new Map();
+      const {corner, columns: headings, rows: named} = grid.layouts[profile];
+      const joined = names => names.filter(Boolean).join(" · "), grouped = corner.length > 1;
+      const columns = headings.map((levels, place) => ({place, levels, name: joined(levels) || "value"}));
+      const rows = named.map(names => ({group: grouped ? names[0] : "", label: joined(grouped ? names.slice(1) : names), search: joined(names).toLowerCase(), cells: new Map()}));
       for (const packed of grid.cells) {
-        const name = field => grid.names[packed[at[field]]];
-        if (name("profile") !== profile) continue;
-        const heading = field => field === "metric" ? grid.headings[name(field)] || name(field) : name(field);
-        const group = grid.groups ? heading(grid.groups) : "", label = grid.rows.map(heading).filter(Boolean).join(" · ");
-        const column = grid.columns.map(heading).filter(Boolean).join(" · ") || "value";
-        columns.set(column, column);
-        if (!groups.has(group)) groups.set(group, new Map());
-        const rows = groups.get(group);
-        if (!rows.has(label)) rows.set(label, {label, search: `${group} ${label} ${name("model")} ${name("metric")}`.toLowerCase(), cells: new Map()});
-        const cell = {places: grid.places[name("metric")] ?? 1, verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("published_text"),
-          where: [name("metric"), name("model"), name("dataset"), name("setting")].filter(Boolean).join(" · ")};
-        for (const field of ["value", "n", "ci_low", "ci_high", "published", "difference"]) cell[field] = packed[at[field]];
-        rows.get(label).cells.set(column, cell);
+        const name = field => grid.names[packed[at[field]]], row = rows[packed[at.row]];
+        if (name("profile") !== profile || !row) continue;
+        const cell = {places: grid.places[name("metric")], verdict: name("verdict"), reason: name("reason"), text: name("text"), print: name("published_text"),
+          best: packed[at.mark] & BEST, guessed: packed[at.mark] & GUESSED, where: ["metric", "model", "dataset", "setting"].map(name).filter(Boolean).join(" · ")};
+        for (const field of ["value", "n", "ci_low", "ci_high", "published", "difference", "sd", "published_sd", "chance"]) cell[field] = packed[at[field]];
+        row.search += ` ${name("model")} ${name("metric")}`.toLowerCase();
+        row.cells.set(packed[at.column], cell);
       }
-      const model = {columns: [...columns.keys()], groups: [...groups].map(([name, rows]) => ({name, rows: [...rows.values()]}))};
+      const wordy = cell => Boolean(cell?.text) && cell.text !== "nan";
+      columns.forEach(column => { column.words = rows.some(row => wordy(row.cells.get(column.place))); });
+      const groups = new Map();
+      rows.forEach(row => groups.set(row.group, [...groups.get(row.group) || [], row]));
+      const model = {corner: joined(grouped ? corner.slice(1) : corner), columns, groups: [...groups].map(([name, members]) => ({name, rows: members}))};
       models.set(key, model);
       return model;
     }
@@ -147,12 +150,12 @@
       const rows = model.groups.flatMap(group => group.rows), inRows = [];
       for (const term of state.terms) {
         if (rows.some(row => row.search.includes(term))) inRows.push(term);
-        else columns = columns.filter(column => column.toLowerCase().includes(term));
+        else columns = columns.filter(column => column.name.toLowerCase().includes(term));
       }
-      const keep = row => inRows.every(term => row.search.includes(term)) && columns.some(column => row.cells.has(column)) &&
-        (!state.verdict || columns.some(column => row.cells.get(column)?.verdict === state.verdict));
+      const keep = row => inRows.every(term => row.search.includes(term)) && columns.some(column => row.cells.has(column.place)) &&
+        (!state.verdict || columns.some(column => row.cells.get(column.place)?.verdict === state.verdict));
       const groups = model.groups.map(group => ({...group, rows: group.rows.filter(keep)})).filter(group => group.rows.length);
-      return {columns, groups: columns.length ? groups : []};
+      return {...model, columns, groups: columns.length ? groups : []};
     }
 
     const shown = cell => state.view === "published" ? cell.published : state.view === "difference" ? cell.difference : cell.value;
@@ -160,10 +163,13 @@
     function content(cell) {
       const mark = marks[cell.verdict], sign = mark ? el("span", {class: "mark"}, mark) : "";
       const dash = () => el("span", {class: "missing"}, "–");
-      const print = cell.published === null ? (cell.print ? el("span", {class: "print"}, cell.print) : "") : el("span", {class: "print"}, fixed(cell.published, cell.places));
+      const spread = sd => sd === null ? "" : el("span", {class: "spread"}, ` ± ${fixed(sd, cell.places)}`);
+      const told = cell.published === null ? cell.print : fixed(cell.published, cell.places);
+      const print = told ? el("span", {class: "print"}, told, spread(cell.published_sd)) : "";
       if (state.view === "published") return [print || dash()];
       if (state.view === "difference") return cell.difference === null ? [dash()] : [signed(cell.difference, cell.places), sign];
-      const ours = cell.value === null ? cell.text || dash() : fixed(cell.value, cell.places);
+      const number = cell.value === null ? "" : fixed(cell.value, cell.places);
+      const ours = number ? [cell.guessed ? el("span", {class: "guessed"}, "▽") : "", cell.best ? el("strong", {}, number) : number, spread(cell.sd)] : cell.text || dash();
       if (state.view === "value" || !print) return [ours, sign];
       const alone = el("span", {class: "print"}, "(", print, ")");
       return cell.value === null && !cell.text ? [alone] : mark ? [ours, sign, print] : [ours, " ", alone];
@@ -174,6 +180,9 @@
       if (cell.value !== null) {
         const interval = cell.ci_low === null || cell.ci_high === null ? "" : ` [${fixed(cell.ci_low, cell.places)}, ${fixed(cell.ci_high, cell.places)}]`;
         parts.push(`ours ${fixed(cell.value, cell.places)}${interval}${cell.n === null ? "" : `, n = ${cell.n.toLocaleString("en")}`}`);
+        if (cell.sd !== null) parts.push(`deviation ${fixed(cell.sd, cell.places)}`);
+        if (cell.best) parts.push("best of the models");
+        if (cell.guessed) parts.push(`at or below chance, ${short(cell.chance)}`);
       }
       if (cell.text) parts.push(`ours ${cell.text}`);
       if (cell.print) parts.push(`print ${cell.print}`);
@@ -190,14 +199,16 @@
         body.replaceChildren(el("p", {class: "note"}, `This table has no cells of profile ${state.profile}.`));
         return;
       }
-      const {columns, groups} = picked(laidOut(grid, state.profile));
+      const {corner, columns, groups} = picked(laidOut(grid, state.profile));
       const detail = el("p", {class: "detail", "aria-live": "polite"}, "Point at a cell, or move among cells with the arrow keys, for its interval, number of items and reason.");
-      const head = el("tr", {}, el("th", {scope: "col"}, grid.rows.map(row => row === "dataset" ? "data set" : row).join(" · ") || grid.columns.join(" · ")),
-        columns.map(column => el("th", {scope: "col", class: "number"}, column)));
+      const levels = columns[0]?.levels || [], last = levels.length - 1;
+      const above = levels.slice(0, -1).map((_, level) => el("tr", {class: "above"}, el("td"), spans(columns, level).map(([name, width]) => el("th", {scope: "colgroup", colspan: width}, name))));
+      const head = el("tr", {}, el("th", {scope: "col"}, corner), columns.map(column => el("th", {scope: "col", class: column.words ? "words" : "number"}, column.levels[last] || (last ? "" : "value"))));
       const cellAt = new Map();
       const rowOf = row => el("tr", {}, el("th", {scope: "row"}, row.label || "all"), columns.map(column => {
-        const cell = row.cells.get(column);
-        const node = el("td", {class: cell ? classes[cell.verdict] || "other" : null, tabindex: -1}, cell ? content(cell) : "");
+        const cell = row.cells.get(column.place);
+        const kind = cell ? classes[cell.verdict] || "other" : "";
+        const node = el("td", {class: `${kind}${column.words ? " words" : ""}`.trim() || null, tabindex: -1}, cell ? content(cell) : "");
         if (cell) cellAt.set(node, cell);
         return node;
       }));
@@ -206,14 +217,14 @@
         const top = group.name ? el("tr", {class: "group"}, el("th", {scope: "rowgroup", colspan: columns.length + 1}, group.name)) : null;
         return {top, rows, node: el("tbody", {}, top, rows.map(row => row.node))};
       });
-      const table = el("table", {class: "grid"}, el("caption", {class: "hidden"}, `${grid.id}, profile ${state.profile}`), el("thead", {}, head), parts.map(part => part.node));
+      const table = el("table", {class: "grid"}, el("caption", {class: "hidden"}, `${grid.id}, profile ${state.profile}`), el("thead", {}, above, head), parts.map(part => part.node));
       const order = (part, direction, key) => {
         const rows = direction === "none" ? part.rows : [...part.rows].sort((a, b) => compare(key(a.row), key(b.row), direction));
         part.node.append(...rows.map(row => row.node));
       };
       [...head.cells].forEach((cell, place) => sortButton(cell, direction => parts.forEach(part => order(part, direction, row => {
         if (!place) return row.label;
-        const found = row.cells.get(columns[place - 1]);
+        const found = row.cells.get(columns[place - 1].place);
         return found ? shown(found) : null;
       }))));
       const tell = node => { if (cellAt.has(node)) detail.replaceChildren(...detailOf(cellAt.get(node))); };
@@ -224,6 +235,19 @@
       if (first) first.tabIndex = 0;
       const save = el("button", {type: "button", on: {click: () => download(grid)}}, "Save as CSV");
       body.replaceChildren(el("div", {class: "scroll"}, table), el("div", {class: "under"}, detail, save));
+    }
+
+    // Headings of one level, each with how many columns it is above.
+    function spans(columns, level) {
+      const found = [];
+      let before = null;
+      for (const {levels} of columns) {
+        const upTo = JSON.stringify(levels.slice(0, level + 1));
+        if (upTo === before) found.at(-1)[1] += 1;
+        else found.push([levels[level], 1]);
+        before = upTo;
+      }
+      return found;
     }
 
     function walk(event, table) {
@@ -242,8 +266,8 @@
     function download(grid) {
       const quoted = text => /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
       const named = new Set(["profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "published_text"]);
-      const lines = grid.cells.map(packed => fields.map((field, place) => quoted(named.has(field) ? grid.names[packed[place]] : String(packed[place] ?? ""))).join(","));
-      const url = URL.createObjectURL(new Blob([[fields.join(","), ...lines].join("\n") + "\n"], {type: "text/csv"}));
+      const lines = grid.cells.map(packed => saved.map((field, place) => quoted(named.has(field) ? grid.names[packed[place]] : String(packed[place] ?? ""))).join(","));
+      const url = URL.createObjectURL(new Blob([[saved.join(","), ...lines].join("\n") + "\n"], {type: "text/csv"}));
       el("a", {href: url, download: `${grid.id}.csv`}).click();
       setTimeout(() => URL.revokeObjectURL(url), 1000);
     }
@@ -522,7 +546,7 @@
       const row = (kind, name, value) => el("tr", {}, el("th", {scope: "row"}, name), el("td", {}, kind), el("td", {class: "number"}, plain(value)));
       const table = el("table", {class: "plain"}, el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "player"), el("th", {scope: "col"}, "kind"), el("th", {scope: "col", class: "number"}, "contribution"))),
         el("tbody", {}, sides[0].map((value, place) => row("token", labels[place][0], value)),
-          sides[1].map((value, place) => row("patch", `row ${Math.floor(place / part.grid) + 1}, column ${place % part.grid + 1}`, value))));
+          sides[1].map((value, place) => row(part.grid ? "patch" : "region", part.grid ? `row ${Math.floor(place / part.grid) + 1}, column ${place % part.grid + 1}` : `region ${place + 1}`, value))));
       $$("table", article).filter(old => old.dataset.values).forEach(old => old.remove());
       table.dataset.values = "true";
       return table;

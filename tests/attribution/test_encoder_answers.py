@@ -1,0 +1,235 @@
+"""T-SHAP of answers that an encoder chooses from a vocabulary: a tiny LXMERT on pixels and on stored regions."""
+
+import dataclasses
+from functools import cache
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from printed_numbers import printed_of
+from tiny_encoders import ANSWERS, REGIONS, WIDTH, build
+from waltz.attribution.chosen import questions_to_attribute
+from waltz.attribution.encoder_answers import attributed_questions
+from waltz.attribution.settings import Settings
+from waltz.attribution.summary import shares
+from waltz.core import parquet
+from waltz.core.model_schema import ATTRIBUTION, SHARES
+from waltz.evaluation.answering import answer_rows, answered
+from waltz.evaluation.metrics import Resampling
+from waltz.models.encoders.answers import answer
+from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
+from waltz.models.regions import precomputed
+from waltz.models.registry import ModelSpec
+from waltz.reporting.declaration import ENCODER
+from waltz.reporting.declarations import TABLES
+from waltz.reporting.joining import Study, join
+from waltz.reporting.numbers import read_numbers
+from waltz.sources.images import open_images
+
+SIDE, MASK = 16, 4
+ITEMS = [
+    {"item_id": "q:0", "image": "0.png", "question": "a dog", "answer": "yes", "answers": []},
+    {"item_id": "q:1", "image": "1.png", "question": "the red horse rides", "answer": "two", "answers": []},
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Quarters:
+    """Finds four regions in an image, its quarters, whose features are the means of smaller squares."""
+
+    hides: str = "pixels"
+
+    def image(self, picture):
+        pixels = np.asarray(picture.resize((SIDE, SIDE)), dtype=np.float32) / 255 - 0.4
+        return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
+
+    def regions(self, images):
+        cells = torch.nn.functional.avg_pool2d(images, SIDE // 4)  # (batch, 3, 4, 4)
+        quarters = cells.unfold(2, 2, 2).unfold(3, 2, 2).permute(0, 2, 3, 1, 4, 5).reshape(len(images), 4, WIDTH)
+        boxes = torch.tensor([[x, y, x + 0.5, y + 0.5] for y in (0, 0.5) for x in (0, 0.5)])
+        return 3 * quarters, boxes.expand(len(images), 4, 4)
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("lxmert")
+    network, tokenizer = build("lxmert-answering")
+    network.save_pretrained(folder)
+    return folder, network.eval(), tokenizer
+
+
+@pytest.fixture
+def encoder(parts):
+    return made(parts, Quarters())
+
+
+def made(parts, provider, **fields):
+    folder, network, tokenizer = parts
+    spec = ModelSpec("mine", kind="lxmert-answering", weights=str(folder), revision="local", **fields)
+    return LxmertAnswering(spec, "cpu", network, tokenizer, 20, provider=provider, answers=ANSWERS)
+
+
+@pytest.fixture
+def images(tmp_path):
+    draw = np.random.default_rng(2)
+    for name in ("0.png", "1.png"):
+        Image.fromarray(draw.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)).save(tmp_path / name)
+    with open_images(tmp_path) as source:
+        yield source
+
+
+def rows_of(encoder, images, tmp_path, profile="equations", items=ITEMS, **settings):
+    done = []
+    rows = attributed_questions(
+        encoder, items, images, Settings(profile, seed=3, **settings), tmp_path / ".store", done.append
+    )
+    assert sum(done) == len(items)
+    parquet.check(parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+    return rows
+
+
+def by_definition(encoder, image, ids, index):
+    """Shapley values of the two words and four quarters, from the network's own forward pass."""
+
+    @cache
+    def probability(coalition):
+        seen = image.clone()
+        for patch in range(4):
+            if 2 + patch not in coalition:
+                y, x = SIDE // 2 * (patch // 2), SIDE // 2 * (patch % 2)
+                seen[:, y : y + SIDE // 2, x : x + SIDE // 2] = 0
+        masked = [ids[0], *(ids[1 + word] if word in coalition else MASK for word in range(2)), ids[-1]]
+        features, boxes = Quarters().regions(seen[None])
+        with torch.inference_mode():
+            scores = encoder.network(torch.tensor([masked]), features, boxes).question_answering_score[0]
+        return float(scores.double().softmax(0)[index])
+
+    found = []
+    for player in range(6):
+        others = [other for other in range(6) if other != player]
+        found.append(
+            sum(
+                (probability(frozenset({*some, player})) - probability(frozenset(some))) / (6 * comb(5, size))
+                for size in range(6)
+                for some in combinations(others, size)
+            )
+        )
+    return np.array(found), probability(frozenset(range(6))), probability(frozenset())
+
+
+def test_contributions_are_shapley_values_of_the_given_answers_probability(encoder, images, tmp_path):
+    (row,) = rows_of(encoder, images, tmp_path, items=ITEMS[:1], estimator="exact", evaluations=64)
+    image = encoder.image(Image.open(tmp_path / "0.png").convert("RGB"))
+    given = answer(encoder, image, "a dog")
+    phi, whole, nothing = by_definition(encoder, image, encoder.text("a dog").ids, given.index)
+    assert (row["role"], row["setting"], row["explained"]) == ("answer", "answering", "probability")
+    assert (row["text"], row["outputs"], row["tokens"], row["grid"]) == ("a dog", [given.text], ["a", "dog"], 2)
+    assert row["score"] == pytest.approx(given.probability, rel=1e-5)
+    assert row["score"] == pytest.approx(whole, rel=1e-5)
+    assert row["base_value"] == pytest.approx([nothing], rel=1e-5)
+    assert np.array(row["phi"])[:, 0] == pytest.approx(phi, abs=1e-6)
+    assert np.abs(phi).min() > 1e-5  # words and patches all play
+    assert row["t_shap"] == pytest.approx(np.abs(phi[:2]).sum() / np.abs(phi).sum(), rel=1e-4)
+
+
+def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(encoder, images, tmp_path):
+    rows = rows_of(encoder, images, tmp_path, "published")
+    for row in rows:
+        words = len(row["tokens"])
+        assert row["tokens"][0] == "[CLS]"
+        assert row["grid"] == int(np.ceil(np.sqrt(words)))
+        assert row["asked"] == 10 * (2 * (words + row["grid"] ** 2) + 1)
+        phi = np.array(row["phi"])[:, 0]
+        assert phi[[0, words - 1]].tolist() == [0, 0]
+        assert phi.sum() == pytest.approx(row["value"][0] - row["base_value"][0], abs=1e-6)
+        assert 0 < row["t_shap"] < 1
+        assert row["t_shap_se"] > 0
+
+
+def test_finished_questions_are_found_again(encoder, images, tmp_path, monkeypatch):
+    first = rows_of(encoder, images, tmp_path, evaluations=100)
+
+    def never(*_):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr("waltz.attribution.rows.attribute", never)
+    assert rows_of(encoder, images, tmp_path, evaluations=100) == first
+    with pytest.raises(AssertionError, match="computed again"):
+        rows_of(encoder, images, tmp_path, evaluations=101)
+
+
+def stored_regions(folder):
+    draw = np.random.default_rng(6)
+    folder.mkdir()
+    for name in ("0.png", "1.png"):
+        np.savez(
+            folder / f"{name}.npz",
+            features=draw.normal(size=(REGIONS, WIDTH)).astype(np.float32),
+            boxes=np.tile(np.array([1, 1, 20, 20], dtype=np.float32), (REGIONS, 1)),
+            size=np.array([60, 80]),
+        )
+    return str(folder)
+
+
+def test_regions_found_before_are_refused_or_play_under_a_setting_of_their_own(parts, images, tmp_path):
+    where = stored_regions(tmp_path / "regions")
+    spec = ModelSpec("mine", kind="lxmert-answering", weights="x", revision="local", regions=where)
+    provider = precomputed(spec, WIDTH, "cpu")
+    (refused, _) = rows_of(made(parts, provider, regions=where), images, tmp_path)
+    assert "the method hides pixels" in refused["error"]
+    (row, _) = rows_of(made(parts, provider, regions=where, masks="regions"), images, tmp_path, evaluations=40)
+    assert (row["setting"], row["grid"], len(row["phi"])) == ("answering:regions", 0, 2 + REGIONS)
+    gone = [{**ITEMS[0], "image": "9.png"}]
+    assert (
+        "9.png"
+        in rows_of(made(parts, provider, regions=where, masks="regions"), images, tmp_path, items=gone)[0]["error"]
+    )
+
+
+def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, tmp_path):
+    rows = rows_of(encoder, images, tmp_path, "published")
+    rows += rows_of(encoder, images, tmp_path, evaluations=60)
+    said = answered(encoder, ITEMS, images)
+    scores = answer_rows(ITEMS, said, ANSWERS, ["published", "equations"])
+    rows = parquet.to_table(rows, ATTRIBUTION).to_pylist()
+    how = Resampling(100, 0.95, 1)
+    found = shares("lxmert-vqa", "vqa", rows, scores, how)
+    labelled = [{**row, "setting": "answering:regions"} for row in rows]
+    others = shares("lxmert-gqa", "gqa", labelled, scores, how)
+    assert [one["rho_reason"] for one in others] == [one["rho_reason"] for one in found]
+    parquet.write(tmp_path / "shares.parquet", parquet.to_table([*found, *others], SHARES), SHARES)
+    declaration, printed = TABLES["thesis-4.1"], printed_of("thesis-4.1")
+    study = Study({"lxmert-vqa": ENCODER, "lxmert-gqa": ENCODER}, True, 0.95, {})
+    numbers = read_numbers({"shares": [tmp_path / "shares.parquet"]}, "published")
+    cells = {
+        (cell.metric, cell.model, cell.dataset, cell.setting): cell
+        for cell in join(declaration, "published", numbers, printed, study)
+    }
+    cell = cells["t_shap", "lxmert", "vqa", "qa"]
+    mean = np.mean([row["t_shap"] for row in rows if row["profile"] == "published"])
+    assert (cell.value, cell.n, cell.published) == (pytest.approx(100 * mean), 2, 51.5)
+    assert cell.sd is not None
+    assert cells["t_shap", "lxmert", "gqa", "qa"].value is None  # of regions: another measure
+
+
+def test_questions_are_some_of_those_that_are_answered():
+    rows = [
+        {"source_id": str(place), "image": f"m{place}", "question": f"q{place}?", "answers": [], "answer": "yes"}
+        | {"rejected": "empty" if place == 5 else None}
+        for place in range(30)
+    ]
+    drawn = {"size": 20, "choice": "vqa-encoders"}
+    every = questions_to_attribute(rows, "d", drawn, "published", None, 7)
+    assert questions_to_attribute(rows, "d", drawn, "published", 4, 7) == every[:4]
+    few = questions_to_attribute(rows, "d", drawn, "equations", 4, 7)
+    more = questions_to_attribute(rows, "d", drawn, "equations", 9, 7)
+    assert len(few) == 4
+    assert all(item in more and item in every for item in few)
+    own = questions_to_attribute(rows, "d", {"size": 6}, "published", 4, 7)
+    assert own == questions_to_attribute(rows, "d", {"size": 6}, "equations", 4, 7)
+    assert len(questions_to_attribute(rows, "d", {"size": None}, "equations", 400, 7)) == 29

@@ -1,0 +1,56 @@
+"""MM-SHAP of the answers to one shard of a data set of questions by one encoder with an answering head."""
+
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from waltz.attribution.chosen import questions_to_attribute
+from waltz.attribution.encoder_answers import attributed_questions
+from waltz.attribution.rows import tally
+from waltz.attribution.settings import Settings
+from waltz.core import parquet
+from waltz.core.devices import lease, ran_on
+from waltz.core.job import job, progress
+from waltz.core.model_schema import ATTRIBUTION
+from waltz.core.record import digest_of, write_record
+from waltz.models.encoders import load_encoder
+from waltz.models.registry import ModelSpec
+from waltz.sources.images import open_images
+
+params, wildcards = snakemake.params, snakemake.wildcards
+shard = int(wildcards.shard)
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+    start = time.perf_counter()
+    read = pq.read_table(snakemake.input.rows).to_pylist()
+    chosen = {
+        profile: questions_to_attribute(read, wildcards.asked, params.asked, profile, params.sample, params.seed)[
+            shard :: params.shards
+        ]
+        for profile in params.profiles
+    }
+    encoder = load_encoder(ModelSpec(**params.model), device)
+    stored = Path(snakemake.output.rows).parent / ".store"
+    rows = []
+    with (
+        open_images(snakemake.input.images) as source,
+        progress(sum(map(len, chosen.values())), "question", encoder.spec.name) as bar,
+    ):
+        for profile, items in chosen.items():
+            settings = Settings(profile, seed=params.seed, **params.settings[profile])
+            rows += attributed_questions(encoder, items, source, settings, stored, bar.update)
+    parquet.write(snakemake.output.rows, parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+    write_record(
+        snakemake.output.run,
+        rows_in=sum(map(len, chosen.values())),
+        rows_out=len(rows),
+        seconds=round(time.perf_counter() - start, 3),
+        model=params.model,
+        settings=params.settings,
+        data=digest_of(snakemake.input.rows),
+        **ran_on(device),
+        seed=params.seed,
+        shard=f"{shard + 1} of {params.shards}",
+        **tally(rows),
+    )
