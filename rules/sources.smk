@@ -159,12 +159,22 @@ rule source:
 
 
 rule check_images:
-    """Open every image that a source needs; those missing or broken are named with the fault."""
+    """Open every image that a source needs: a manifest of all of them, and those missing or broken with the fault."""
     input:
-        rows="<results>/sources/{source}.parquet",
+        rows=lambda wildcards: (
+            f"<results>/sources/{wildcards.source}.parquet"
+            if wildcards.source in RAW_SOURCES
+            else [
+                f"<results>/benchmark/{name}.parquet"
+                for name, entry in DATASETS.items()
+                if entry["source"] == wildcards.source
+            ]
+        ),
         images=lambda wildcards: raw_file(wildcards.source, IMAGES),
     output:
         faults="<results>/sources/images/{source}.parquet",
+        manifest="<results>/sources/images/{source}.csv",
+        run="<results>/sources/images/{source}.run.json",
     log:
         "<logs>/check_images/{source}.log",
     conda:

@@ -226,11 +226,11 @@ def gpu_memory(spec: ModelSpec) -> int:
 
 
 def weight_files(spec: ModelSpec) -> list[str]:
-    """Files of a model that lie here, in order: those of its folder, or its checkpoint; none for a hub id or a package."""
+    """A model's checkpoint file, or the files in its local folder in order; none for a hub id or a package."""
     path = Path(spec.weights)
-    if path.is_dir():
-        return sorted(str(file) for file in path.iterdir() if file.is_file())
-    return [str(path)] if path.is_file() else []
+    if path.is_file():
+        return [str(path)]
+    return sorted(str(entry) for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
 
 
 def fingerprint(spec: ModelSpec) -> str:
