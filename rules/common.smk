@@ -61,31 +61,31 @@ def chosen_study():
         raise WorkflowError(str(error)) from None
 
 
-DATASETS, NAMED, LEFT_OUT = chosen_study()
+DATASETS, RESOLVED, LEFT_OUT = chosen_study()
 WEIGHTS = config.get("weights", "resources/weights")
 LOCK_FILE = config.get("lock", f"config/locks/{config['study']}.yaml")
 DETECTORS = {
     name: placed(spec, WEIGHTS, {}).weights
-    for name, spec in NAMED.items()
+    for name, spec in RESOLVED.items()
     if spec.kind == DETECTOR
 }
-MODELS = {name: placed(spec, WEIGHTS, DETECTORS) for name, spec in NAMED.items()}
+MODELS = {name: placed(spec, WEIGHTS, DETECTORS) for name, spec in RESOLVED.items()}
 """Models with the places where what is fetched for them lies."""
 WEB = {
     place: (url, spec.sha256 if url == spec.weights else "lock")
-    for spec in NAMED.values()
+    for spec in RESOLVED.values()
     for url, place in downloads(spec, WEIGHTS).items()
 }
 """Url and checksum of each file of weights that is fetched, by its place."""
 SNAPSHOTS = {
-    MODELS[name].weights: spec.weights for name, spec in NAMED.items() if on_hub(spec)
+    MODELS[name].weights: spec.weights for name, spec in RESOLVED.items() if on_hub(spec)
 }
 """Repositories of the hub that are fetched as a whole, by their place."""
-UNPACKED = {MODELS[name].weights: spec for name, spec in NAMED.items() if spec.unpack}
+UNPACKED = {MODELS[name].weights: spec for name, spec in RESOLVED.items() if spec.unpack}
 """Models whose weights come in archives, by their place."""
 MEMBERS = {
     MODELS[name].answers: spec.answers
-    for name, spec in NAMED.items()
+    for name, spec in RESOLVED.items()
     if member_of(spec.answers)
 }
 """Urls of answers that lie in archives, by their place."""
@@ -301,6 +301,36 @@ def taken_by(model, groups):
     return [
         name for group, names in groups.items() if takes(model, group) for name in names
     ]
+
+
+def asked_in(runs):
+    """The data sets of questions among some runs, with their entries."""
+    return {name: ASKED[name] for _, name in runs if name in ASKED}
+
+
+def kind_of(model):
+    """What a model is to the tables: language, vision or encoder."""
+    return {"text": "language", "vision": "vision"}.get(MODELS[model].kind, "encoder")
+
+
+def part_of(model, dataset):
+    """The part of a stage's numbers that those of a model on a data set are in, so that a table waits for few.
+
+    All groups with data sets of captions and foils are one part, and so are all text tasks: averages are over them.
+    """
+    if dataset in TASKS:
+        return f"{kind_of(model)}.tasks"
+    group = GROUP_OF.get(dataset, dataset)
+    averaged = {*DATASETS, *INSTRUMENTS}.intersection(config["groups"].get(group, []))
+    return f"{kind_of(model)}.{'benchmark' if averaged else group}"
+
+
+def parted(runs):
+    """Pairs of model and data set by their parts, in order."""
+    parts = {}
+    for model, dataset in runs:
+        parts.setdefault(part_of(model, dataset), []).append((model, dataset))
+    return parts
 
 
 def built_file(instrument):
