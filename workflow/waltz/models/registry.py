@@ -194,8 +194,8 @@ def on_hub(spec: ModelSpec) -> bool:
 def placed(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:
     """An entry with the places where what it names is, or will be, in the stead of urls and names.
 
-    Two entries that name one url share its file, and its place says where it is from. Stored regions stand in the place of
-    a detector.
+    Two entries that name one url share its file, and its place says where it is from. Stored regions stand in the place
+    of a detector.
 
     Args:
         spec: A resolved entry.
