@@ -199,17 +199,6 @@ for (GROUP, MODELS_OF), NAMES in {
 ATTRIBUTED_PARTS = parted(ATTRIBUTIONS)
 
 
-def companions_of(part):
-    """Files of the companions of a part's encoders."""
-    return [
-        f"<results>/attribution/{model}/companions/{group}.parquet"
-        for model, group in dict.fromkeys(
-            (model, GROUP_OF[dataset]) for model, dataset in ATTRIBUTED_PARTS[part]
-        )
-        if COMPANIONS and model in ATTRIBUTING and group in ATTRIBUTED
-    ]
-
-
 rule shares_part:
     """Mean T-SHAP, ablations, companions and verbs of the models of one kind on one group of data sets."""
     input:

@@ -28,6 +28,7 @@ from waltz.core.urls import file_of, is_url, member_of
 from waltz.foils.instruments import MAKERS
 from waltz.reporting.chart_declarations import CHARTS
 from waltz.models import registry
+from waltz.reporting.published import read_published
 from waltz.models.registry import (
     DECODER_KINDS,
     DETECTOR,
@@ -334,6 +335,54 @@ def parted(runs):
     for model, dataset in runs:
         parts.setdefault(part_of(model, dataset), []).append((model, dataset))
     return parts
+
+
+def companions_of(part):
+    """Files of the companions of a part's encoders."""
+    return [
+        f"<results>/attribution/{model}/companions/{group}.parquet"
+        for model, group in dict.fromkeys(
+            (model, GROUP_OF[dataset]) for model, dataset in ATTRIBUTED_PARTS[part]
+        )
+        if COMPANIONS and model in ATTRIBUTING and group in ATTRIBUTED
+    ]
+
+
+def shown_in(declaration, kind):
+    """Names of the parts whose numbers a table shows: of its kinds of models, on data sets that it has."""
+    shown = set()
+    for number in declaration.published:
+        for _, _, dataset, setting in read_published(
+            HERE / f"resources/published/{number}.csv"
+        ):
+            own = declaration.datasets.get(
+                (dataset, setting), declaration.datasets.get(dataset, ())
+            )
+            shown |= {dataset.partition(":")[0], *own}
+    kinds = declaration.kinds or ("encoder", "language", "vision")
+    return [
+        part
+        for part, runs in PARTS[kind][1].items()
+        if part.partition(".")[0] in kinds
+        and (
+            declaration.own
+            and part.endswith(".benchmark")
+            or shown & {dataset for _, dataset in runs}
+            or "" in shown
+        )
+    ]
+
+
+def records_of(kind, runs):
+    """Run records of the models behind one kind of numbers."""
+    if kind == "consistency":
+        return [
+            f"<results>/consistency/{model}/{part}/{dataset}.run.json"
+            for part in ("tests", *(["cc-shap"] if study("consistency.cc_shap") else []))
+            for model, dataset in runs
+        ]
+    folder = {"evaluation": "evaluation", "shares": "attribution"}[kind]
+    return [f"<results>/{folder}/{model}/{dataset}.run.json" for model, dataset in runs]
 
 
 def built_file(instrument):

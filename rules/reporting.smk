@@ -1,7 +1,6 @@
 """Stage reporting: tables and figures, ours beside the published ones."""
 
 from waltz.reporting.declarations import TABLES as DECLARED
-from waltz.reporting.published import read_published
 
 ASKED_TABLES = study("reporting.tables")
 ASKED_TABLES = list(DECLARED) if ASKED_TABLES == "all" else list(ASKED_TABLES)
@@ -63,31 +62,6 @@ RUNS_OF = {"attribution": "shares", "correlations": "consistency"}
 """Kinds that the same runs are behind."""
 
 
-def shown_in(declaration, kind):
-    """Names of the parts whose numbers a table shows: of its kinds of models, on data sets that it has."""
-    shown = set()
-    for number in declaration.published:
-        for _, _, dataset, setting in read_published(
-            HERE / f"resources/published/{number}.csv"
-        ):
-            own = declaration.datasets.get(
-                (dataset, setting), declaration.datasets.get(dataset, ())
-            )
-            shown |= {dataset.partition(":")[0], *own}
-    kinds = declaration.kinds or ("encoder", "language", "vision")
-    return [
-        part
-        for part, runs in PARTS[kind][1].items()
-        if part.partition(".")[0] in kinds
-        and (
-            declaration.own
-            and part.endswith(".benchmark")
-            or shown & {dataset for _, dataset in runs}
-            or "" in shown
-        )
-    ]
-
-
 TABLE_PARTS = {
     table: {
         kind: shown_in(declaration, kind)
@@ -130,18 +104,6 @@ BEHIND = {
     for table, kinds in TABLE_PARTS.items()
 }
 """What was found out about the runs behind each table."""
-
-
-def records_of(kind, runs):
-    """Run records of the models behind one kind of numbers."""
-    if kind == "consistency":
-        return [
-            f"<results>/consistency/{model}/{part}/{dataset}.run.json"
-            for part in ("tests", *(["cc-shap"] if study("consistency.cc_shap") else []))
-            for model, dataset in runs
-        ]
-    folder = {"evaluation": "evaluation", "shares": "attribution"}[kind]
-    return [f"<results>/{folder}/{model}/{dataset}.run.json" for model, dataset in runs]
 
 
 RECORDS = {
