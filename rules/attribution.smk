@@ -49,6 +49,7 @@ SETTINGS = {
         "standard_error": study("attribution.standard_error") or None,
     },
 }
+ATTRIBUTIONS = taken(ATTRIBUTIONS)
 
 for GROUP, NAMES in ATTRIBUTED.items():
 
@@ -159,7 +160,7 @@ for GROUP, NAMES in ATTRIBUTED_ANSWERS.items():
             value=study("attribution.value") or "log-probability",
             scored=study("evaluation.items"),
             scored_sample=study("evaluation.asked") or study("evaluation.sample"),
-            sample=study("attribution.sample"),
+            sample=study("attribution.asked") or study("attribution.sample"),
             shards=SHARDS,
             seed=study("seed"),
             code=code("attribute_answers.py"),
@@ -212,7 +213,7 @@ rule attribute_questions:
     """MM-SHAP of the answers to questions by one encoder with an answering head."""
     input:
         rows=lambda wildcards: f"<results>/sources/{ASKED[wildcards.asked]['source']}.parquet",
-        images=lambda wildcards: raw_file(ASKED[wildcards.asked]["source"], "images"),
+        images=lambda wildcards: raw_file(ASKED[wildcards.asked]["source"], IMAGES),
         weights=lambda wildcards: files_of(wildcards.answerer),
     output:
         rows="<results>/attribution/{answerer}/shards/{asked}.{shard}.parquet",
@@ -265,26 +266,62 @@ rule attribution_questions:
         "../workflow/scripts/attribution.py"
 
 
-rule shares:
-    """Mean T-SHAP, ablations, companions and verbs of all models on all data sets."""
+ATTRIBUTED_PARTS = parted(ATTRIBUTIONS)
+
+
+rule shares_part:
+    """Mean T-SHAP, ablations, companions and verbs of the models of one kind on one group of data sets."""
     input:
-        rows=[
+        rows=lambda wildcards: [
             f"<results>/attribution/{model}/{dataset}.parquet"
-            for model, dataset in ATTRIBUTIONS
+            for model, dataset in ATTRIBUTED_PARTS[wildcards.part]
         ],
-        scores=[
+        scores=lambda wildcards: [
             f"<results>/evaluation/{model}/{dataset}.parquet"
-            for model, dataset in ATTRIBUTIONS
+            for model, dataset in ATTRIBUTED_PARTS[wildcards.part]
         ],
-        probes=expand("<results>/benchmark/{dataset}.parquet", dataset=PROBE_SETS),
-        companions=(
-            expand(
-                "<results>/attribution/{model}/companions/{group}.parquet",
-                model=ATTRIBUTING,
-                group=ATTRIBUTED,
-            )
-            if COMPANIONS
-            else []
+        probes=lambda wildcards: expand(
+            "<results>/benchmark/{dataset}.parquet",
+            dataset=[
+                name
+                for name in PROBE_SETS
+                if name in dict(map(reversed, ATTRIBUTED_PARTS[wildcards.part]))
+            ],
+        ),
+        companions=lambda wildcards: companions_of(wildcards.part),
+    output:
+        shares="<results>/attribution/shares/{part}.parquet",
+        metrics="<results>/attribution/metrics/{part}.parquet",
+    log:
+        "<logs>/shares/{part}.log",
+    wildcard_constraints:
+        part="|".join(map(re.escape, ATTRIBUTED_PARTS)) or "none",
+    conda:
+        "../envs/report.yaml"
+    params:
+        runs=lambda wildcards: ATTRIBUTED_PARTS[wildcards.part],
+        answering=[*ATTRIBUTING_ANSWERS, *ATTRIBUTING_QUESTIONS],
+        probes=lambda wildcards: [
+            name
+            for name in PROBE_SETS
+            if name in dict(map(reversed, ATTRIBUTED_PARTS[wildcards.part]))
+        ],
+        resamples=study("reporting.resamples"),
+        confidence=study("reporting.confidence"),
+        seed=study("seed"),
+        code=code("shares.py"),
+    script:
+        "../workflow/scripts/shares.py"
+
+
+rule shares:
+    """What all attributions say together."""
+    input:
+        shares=expand(
+            "<results>/attribution/shares/{part}.parquet", part=ATTRIBUTED_PARTS
+        ),
+        metrics=expand(
+            "<results>/attribution/metrics/{part}.parquet", part=ATTRIBUTED_PARTS
         ),
     output:
         shares="<results>/attribution/shares.parquet",
@@ -294,12 +331,7 @@ rule shares:
     conda:
         "../envs/report.yaml"
     params:
-        runs=ATTRIBUTIONS,
-        answering=[*ATTRIBUTING_ANSWERS, *ATTRIBUTING_QUESTIONS],
-        probes=PROBE_SETS,
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
-        code=code("shares.py"),
+        layouts={"shares": "SHARES", "metrics": "METRICS"},
+        code=code("together.py"),
     script:
-        "../workflow/scripts/shares.py"
+        "../workflow/scripts/together.py"

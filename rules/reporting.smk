@@ -44,39 +44,34 @@ if TESTED and study("consistency.cc_shap.edits"):
 SCORED_RUNS = [*WITH_SCORES, *ANSWERED, *DECODED]
 
 
+PARTS = {
+    "evaluation": ("<results>/evaluation/metrics", SCORED_PARTS),
+    "attribution": ("<results>/attribution/metrics", ATTRIBUTED_PARTS),
+    "shares": ("<results>/attribution/shares", ATTRIBUTED_PARTS),
+    "consistency": ("<results>/consistency/metrics", TESTED_PARTS),
+    "correlations": ("<results>/consistency/correlations", TESTED_PARTS),
+}
+"""Kinds of files of numbers that come in parts: their folder, and the runs of each part."""
 MEASURES = {
-    "evaluation": ["<results>/evaluation/metrics.parquet"] if SCORING_MODELS else [],
-    "attribution": (["<results>/attribution/metrics.parquet"] if ATTRIBUTIONS else []),
-    "shares": ["<results>/attribution/shares.parquet"] if ATTRIBUTIONS else [],
-    "consistency": ["<results>/consistency/metrics.parquet"] if TESTED else [],
-    "correlations": ["<results>/consistency/correlations.parquet"] if TESTED else [],
     "validation": (
         ["<results>/benchmark/validation/statistics.parquet"] if SETS else []
     ),
     "probes": ["<results>/benchmark/cv-probes.parquet"] if PROBES else [],
     "captions": ["<results>/benchmark/cv-probes/captions.parquet"] if PROBES else [],
 }
-"""Files of numbers by the kinds that declarations name; those that the study has."""
-RECORDS = {
-    "evaluation": [
-        f"<results>/evaluation/{model}/{dataset}.run.json"
-        for model, dataset in SCORED_RUNS
-    ],
-    "shares": [
-        f"<results>/attribution/{model}/{dataset}.run.json"
-        for model, dataset in ATTRIBUTIONS
-    ],
-    "consistency": [
-        f"<results>/consistency/{model}/{kind}/{dataset}.run.json"
-        for kind in ("tests", *(["cc-shap"] if study("consistency.cc_shap") else []))
-        for model, dataset in TESTED
-    ],
-}
-"""Run records of the models behind some kinds."""
+"""Other files of numbers by kind; those that the study has."""
 RUNS_OF = {"attribution": "shares", "correlations": "consistency"}
 """Kinds that the same runs are behind."""
 
 
+TABLE_PARTS = {
+    table: {
+        kind: shown_in(declaration, kind)
+        for kind in declaration.files
+        if kind in PARTS
+    }
+    for table, declaration in DECLARED.items()
+}
 TABLE_FILES = {
     table: {
         kind: files
@@ -89,7 +84,11 @@ TABLE_FILES = {
                     if name in SETS
                 ]
                 if kind == "samples"
-                else MEASURES[kind]
+                else (
+                    [f"{PARTS[kind][0]}/{part}.parquet" for part in TABLE_PARTS[table][kind]]
+                    if kind in PARTS
+                    else MEASURES[kind]
+                )
             )
         )
     }
@@ -97,13 +96,24 @@ TABLE_FILES = {
 }
 """The files behind each table, by kind."""
 BEHIND = {
-    table: [
-        f"<results>/reporting/runs/{kind}.json"
-        for kind in sorted({RUNS_OF.get(kind, kind) for kind in kinds} & RECORDS.keys())
-    ]
-    for table, kinds in TABLE_FILES.items()
+    table: sorted(
+        {
+            f"<results>/reporting/runs/{RUNS_OF.get(kind, kind)}/{part}.json"
+            for kind, parts in kinds.items()
+            for part in parts
+        }
+    )
+    for table, kinds in TABLE_PARTS.items()
 }
 """What was found out about the runs behind each table."""
+
+
+RECORDS = {
+    "evaluation": records_of("evaluation", SCORED_RUNS),
+    "shares": records_of("shares", ATTRIBUTIONS),
+    "consistency": records_of("consistency", TESTED),
+}
+"""Run records of all models behind some kinds."""
 MODEL_KINDS = {
     name: {"text": "language", "vision": "vision"}.get(MODELS[name].kind, "encoder")
     for name in dict.fromkeys([*SCORING_MODELS, *EXPLAINING])
@@ -114,13 +124,16 @@ MODEL_KINDS = {
 rule runs:
     """Whether the runs behind numbers belong together: profiles, dtypes, data."""
     input:
-        records=lambda wildcards: RECORDS[wildcards.behind],
+        records=lambda wildcards: records_of(
+            wildcards.behind, PARTS[wildcards.behind][1][wildcards.part]
+        ),
     output:
-        runs="<results>/reporting/runs/{behind}.json",
+        runs="<results>/reporting/runs/{behind}/{part}.json",
     log:
-        "<logs>/runs/{behind}.log",
+        "<logs>/runs/{behind}/{part}.log",
     wildcard_constraints:
         behind="|".join(RECORDS),
+        part="[^/]+",
     conda:
         "../envs/report.yaml"
     params:
@@ -169,6 +182,7 @@ for TABLE, DECLARATION in DECLARED.items():
                 for name, entry in INSTRUMENTS.items()
             },
             datasets=SETS,
+            left_out=LEFT_OUT,
             profiles=study("profiles"),
             confidence=study("reporting.confidence"),
             code=code("table.py"),

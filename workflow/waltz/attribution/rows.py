@@ -33,7 +33,7 @@ def attributed(
     stored: Path,
     done: Callable[[int], object],
 ) -> list[Row]:
-    """Rows of the attribution layout: every text of every item.
+    """Rows of the attribution layout: every text of every item; those whose image cannot be had have an error.
 
     A finished item is found again by its content, the model and the settings; the values of its coalitions are found
     again whatever the number of evaluations, so that a larger one begins where a smaller one ended.
@@ -75,8 +75,8 @@ def _item(
         }
         for role, text in said.items()
     ]
-    image = picture(encoder, item["image"], lambda: load_image(images, item["image"]))
     try:
+        image = picture(encoder, item["image"], lambda: load_image(images, item["image"]))
         found = kept(encoder, image, list(said.values()), settings, stored, decisive)
     except UserError as error:
         return [{**row, "error": str(error)} for row in common]
