@@ -10,7 +10,7 @@ from waltz.reporting.tables import Cell
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
 
-CHART = Chart("f", "F", ("t",), "metric", "dataset", "model", keep={"metric": ("b", "a"), "setting": ("",)})
+CHART = Chart("f", "F", ("t",), ("metric",), "dataset", "model", keep={"metric": ("b", "a"), "setting": ("",)})
 
 
 def cell(metric, model, dataset, value, published=None, **other):
