@@ -1,9 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.colors import to_hex
 
 from waltz.reporting.chart_declarations import CHARTS, Chart
 from waltz.reporting.charts import BARE, MARKS, draw, shown
+from waltz.reporting.declarations import TABLES
 from waltz.reporting.figures import save
 from waltz.reporting.published import read_published
 from waltz.reporting.tables import Cell
@@ -72,8 +74,38 @@ def test_the_same_cells_give_the_same_bytes_and_no_cells_a_figure(tmp_path):
     assert any("no cell" in text.get_text() for text in empty.texts)
 
 
+def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
+    chart = Chart(
+        "thesis-X.1", "F", ("t",), ("metric",), "dataset", "model", units={"b": "other unit"}, over_seeds=True,
+        also=("decoders-paper-figure-7",),
+    )  # fmt: skip
+    cells = [
+        replace(cell("a", "m", "x", 50.0, setting="cot"), sd=4.0),
+        cell("a", "m", "x", 4.0, setting="cot, deviation"),
+        *(cell("a", "m", "x", value, setting=f"cot, seed {seed}") for seed, value in ((1, 46.0), (2, 54.0))),
+        cell("b", "m", "x", 0.5, setting="cot"),
+    ]
+    figure = draw(chart, cells, "published", lambda field, name: name)
+    first, second = (axes for axes in figure.axes if axes.axison)
+    assert (first.get_xlabel(), second.get_xlabel()) == ("percent", "other unit")
+    assert first.get_xlim()[1] > 50 > 2 > second.get_xlim()[1]
+    drawn = {(line.get_marker(), *line.get_xdata()) for line in first.lines}
+    assert {("|", 46.0), ("|", 54.0), ("o", 50.0), ("None", 46.0, 54.0)} <= drawn
+    assert not any(4.0 in points[1:] for points in drawn)
+    assert {len(line.get_xdata()) for line in second.lines} == {1}  # one seed has no bar
+    texts = [text.get_text() for text in figure.texts]
+    assert "thesis X.1, decoders paper figure 7" in figure.get_suptitle()
+    assert any("one standard deviation" in text for text in texts)
+    alone = draw(chart, [cells[-1]], "published", lambda field, name: name)
+    assert any("no deviation" in text.get_text() for text in alone.texts)
+
+
 def test_every_chart_has_printed_numbers_to_show():
     for chart in CHARTS:
+        assert set(chart.tables) <= set(TABLES), chart.id
+        assert set(chart.keep.get("metric", ())) <= {name for table in chart.tables for name in TABLES[table].metrics}
+        if not all((PUBLISHED / f"{table}.csv").is_file() for table in chart.tables):
+            continue  # print shows these without numbers
         printed = [
             Cell(table, "published", *key, None, 0, None, None, float(one.value), None, "", "")
             for table in chart.tables

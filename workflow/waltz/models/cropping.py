@@ -8,8 +8,8 @@ from PIL import Image
 from waltz.core.errors import UserError
 
 LONG, SHORT, MARGIN = 240, 80, 12
-"""Pixels of the images that are tried, and how far around the square they do not differ, so that resizing carries nothing
-into it."""
+"""Pixels of the images that are tried, and of the rim around the square that they share, so that resizing carries
+nothing into it."""
 
 
 def sees_middle_square(prepare: Callable[[Image.Image], torch.Tensor]) -> bool:

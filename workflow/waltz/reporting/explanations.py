@@ -163,7 +163,7 @@ def _cc_shap(row: Row) -> str:
     if row["value"] is None:
         return f"CC-SHAP not defined ({row['reason']})"
     error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.3f}"
-    return f"CC-SHAP {row['value']:.3f}{error}".replace("-0", "−0")
+    return f"CC-SHAP {_short(row['value'])}{error}"
 
 
 def _short(value: float | None) -> str:
