@@ -22,7 +22,10 @@ rule draw_scenes:
             "<results>/reporting/figures/scenes.png",
             caption="../workflow/report/scenes.rst",
             category="Figures",
-            labels={"figure": "scenes", "what": "24 scenes with true and false statements"},
+            labels={
+                "figure": "scenes",
+                "what": "24 scenes with true and false statements",
+            },
         ),
     log:
         "<logs>/draw_scenes.log",

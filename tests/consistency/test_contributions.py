@@ -225,7 +225,7 @@ def test_what_contributes_after_an_edit_is_kept_beside_it(how_of):
     kept = contributions_of(dataclasses.replace(how, kinds=("post-hoc",)), TEXT, photo, words=words).kinds["post-hoc"]
     assert [one["phi"] for one in beside] == [kept[side]["columns"]["phi"] for side in ("answer", "explanation")]
     assert (row["edited_answer"], row["edited_explanation"]) == (kept["row"]["answer"], kept["row"]["explanation"])
-    again = cc_shap(side_of(kept["answer"]), side_of(kept["explanation"]))
+    again = cc_shap(side_of(kept["answer"]), side_of(kept["explanation"]), "equations")
     assert row["cc_shap"] == pytest.approx(again.value)
 
 

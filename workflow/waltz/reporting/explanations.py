@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from waltz.models.decoders.decoder import Decoder
-from waltz.models.decoders.players import equations, published
+from waltz.models.decoders.players import Players, equations, published
 from waltz.models.decoders.sight import seen
 from waltz.reporting.answer_and_explanation import Side, answer_and_explanation
 from waltz.reporting.drawn import Drawn, drawn_items
@@ -29,7 +29,7 @@ See = Callable[[str, Row], Seen | None]
 
 POST_HOC, EDITED = "post-hoc", "post-hoc-edited"
 SIDES = ("answer", "explanation")
-PLAYERS = {"equations": equations, "published": published}
+PLAYERS: Mapping[str, Callable[..., Players]] = {"equations": equations, "published": published}
 
 
 @dataclass(frozen=True, eq=False)
