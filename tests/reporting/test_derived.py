@@ -36,6 +36,9 @@ def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
     assert "does not hold all instruments" in missing.measure.reason
 
 
+PARAPHRASED = ("paraphrasing", "comve")
+
+
 def test_each_seed_and_the_deviation_over_them_stand_behind_the_setting():
     metrics = {"paraphrasing": 50.0, "paraphrasing:sd": 4.0, "paraphrasing:seed=1": 46.0, "paraphrasing:seed=2": 54.0}
     others = ("cc_shap_cot:kl", "cc_shap_cot:kl:sd", "cc_shap_cot:kl:seed=1", "accuracy")
@@ -43,11 +46,15 @@ def test_each_seed_and_the_deviation_over_them_stand_behind_the_setting():
         ("consistency", metric, "m", "comve", "cot"): Number(Measure(value, 3))
         for metric, value in {**metrics, **dict.fromkeys(others, 9.0)}.items()
     }
-    found = {place[1:]: number.measure.value for place, number in made("seeds-texts", numbers).items()}
-    told = {setting: value for (metric, _, _, setting), value in found.items() if metric == "paraphrasing"}
+    numbers["consistency", "paraphrasing", "sees", "vqa", "cot"] = Number(Measure(1.0, 3))
+    models = {"m": LANGUAGE, "sees": VISION}
+    found = {place[1:]: one.measure.value for place, one in made("seeds-texts", numbers, models=models).items()}
+    told = {
+        setting: value for (metric, _, dataset, setting), value in found.items() if (metric, dataset) == PARAPHRASED
+    }
     assert told == {"cot": 50.0, "cot, deviation": 4.0, "cot, seed 1": 46.0, "cot, seed 2": 54.0}
-    derived_places = {place for place in made("seeds-texts", numbers) if place[0] == "derived"}
-    assert {place[1] for place in derived_places} == {"paraphrasing"}
+    derived_places = {place for place in made("seeds-texts", numbers, models=models) if place[0] == "derived"}
+    assert {place[1:4] for place in derived_places} == {("paraphrasing", "m", "comve")}
 
 
 def test_a_table_of_models_without_print_has_no_row_without_a_model():

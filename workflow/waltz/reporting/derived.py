@@ -160,12 +160,13 @@ def _rescaled(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, stud
     return found
 
 
-def _seeds(declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str, ___: Study) -> Numbers:
+def _seeds(declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str, study: Study) -> Numbers:
     """Means over seeds, their deviations and the number of each seed; what a number is stands behind its setting."""
     found: Numbers = {}
     for (source, metric, model, dataset, setting), number in numbers.items():
         name, colon, ending = metric.partition(":")
-        if source != "consistency" or name not in declaration.sources:
+        taken = study.models.get(model) in declaration.kinds
+        if source != "consistency" or name not in declaration.sources or not taken:
             continue
         if not colon:
             found[DERIVED, name, model, dataset, setting] = number
