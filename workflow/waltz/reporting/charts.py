@@ -24,7 +24,9 @@ PANEL_WIDTH, LINE, HEAD = 3.1, 0.15, 1.1
 """Inches: width of a panel, height of one series' mark, height of headings and axis."""
 COLUMNS = 4
 """Most panels side by side."""
-SEVERAL_SEEDS = "Strokes: single seeds. Bars: one standard deviation over seeds to either side of the mean."
+SINGLE = "#222222"
+"""Dots of single seeds."""
+SEVERAL_SEEDS = "Dots: single seeds. Bars: one standard deviation over seeds to either side of the mean."
 ONE_SEED = "One seed was run, so there is no deviation."
 BARE = "random"
 """Printed rows that name chance, which is no system."""
@@ -89,12 +91,11 @@ def draw(chart: Chart, cells: Sequence[Cell], profile: str, label: Callable[[str
             panel.set_ylim(len(lines) - 0.5, -0.5)
         for panel in axes[len(panels) :]:
             panel.set_axis_off()
-        if note := _note(chart, found):
-            figure.supxlabel(note, x=0.01, ha="left", fontsize=8)
         if not panels:
             figure.text(0.5, 0.4, "no cell of its tables has a number", ha="center")
         elif handles := _legend(found, chart, series, label):
-            figure.legend(handles=handles, loc="outside lower left", ncols=min(4, len(handles)))
+            look = {"loc": "outside lower left", "ncols": min(4, len(handles)), "alignment": "left"}
+            figure.legend(handles=handles, title=_note(chart, found) or None, title_fontsize=8, **look)
     return figure
 
 
@@ -126,7 +127,7 @@ def _panel(
     lines: Sequence[str],
     series: Sequence[str],
 ) -> None:
-    """Draw the cells of one panel, each series a little below the one before, numbers of single seeds as strokes."""
+    """Draw the cells of one panel, each series a little below the one before, numbers of single seeds as dots."""
     step = 0.8 / (len(series) + 1)
 
     def where(cell: Cell) -> tuple[float, str, str]:
@@ -136,8 +137,7 @@ def _panel(
     for line in range(1, len(lines)):
         panel.axhline(line - 0.5, color="#dddddd", linewidth=0.6, zorder=0)
     for cell in single:
-        place, _, colour = where(cell)
-        panel.plot([cell.value], [place], "|", color=colour, markersize=8, zorder=2)
+        panel.plot([cell.value], [where(cell)[0]], ".", color=SINGLE, markersize=3, zorder=4)
     for cell in cells:
         place, mark, colour = where(cell)
         if cell.value is not None:
