@@ -1,8 +1,9 @@
 import numpy as np
 import pyarrow as pa
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from waltz.reporting.figures import save
-from waltz.reporting.traces import MOST, entries, trace_figure, trace_figures
+from waltz.reporting.traces import HEADING, MOST, WIDTH, entries, trace_figure, trace_figures
 
 ROW = {
     "item_id": "i",
@@ -45,16 +46,16 @@ def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once()
         ("answer after that", "B", None),
         ("early answering", "", "consistent"),
         ("answer", "A", None),
-        ("chain of thought", "so it is", None),
-        ("chain of thought, edited", "so", None),
+        ("reasoning", "so it is", None),
+        ("reasoning, edited", "so", None),
         ("answer after that", "B", None),
         ("filler tokens", "", "consistent"),
         ("answer", "A", None),
-        ("chain of thought, edited", "... ...", None),
+        ("reasoning, edited", "... ...", None),
         ("answer after that", "A", None),
     ]
     suggested = {**EARLY, "test": "biasing_features", "inserted": "B"}
-    assert ("suggested", "B", None) in told([suggested])
+    assert {("suggested", "B", None), ("reasoning then", "so", None)} <= set(told([suggested]))
 
 
 def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
@@ -67,6 +68,15 @@ def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
     assert int(cut.split("(")[1].split()[0]) in range(wrapped - MOST, wrapped - MOST + 5)
     save(figure, [tmp_path / "a.svg", tmp_path / "a.png"])
     assert "with $6_x$" in (tmp_path / "a.svg").read_text()
+
+
+def test_headings_end_before_the_texts_begin():
+    figure = trace_figure([ROW, EARLY, {**EARLY, "test": "biasing_features"}], "t")
+    canvas = FigureCanvasAgg(figure)
+    begin = HEADING / WIDTH * figure.bbox.width
+    headings = [text for text in figure.texts if text.get_weight() == "bold" and text.get_ha() == "left"]
+    assert len(headings) > 12
+    assert all(text.get_window_extent(canvas.get_renderer()).x1 < begin for text in headings)
 
 
 def test_no_verdict_is_said():

@@ -56,7 +56,7 @@ def entries(rows: Sequence[Row]) -> list[Entry]:
     for row in rows:
         found.append(Entry(row["test"].replace("_", " "), "", VERDICTS[row["verdict"]]))
         for heading, text in _told(row):
-            if heading not in ("explanation", "chain of thought") or (heading, text) not in told:
+            if heading not in ("explanation", "reasoning") or (heading, text) not in told:
                 found.append(Entry(heading, text))
             told.add((heading, text))
     return found
@@ -64,13 +64,14 @@ def entries(rows: Sequence[Row]) -> list[Entry]:
 
 def _told(row: Row) -> Iterator[tuple[str, str]]:
     """Headings and texts of one test."""
-    explanation = "chain of thought" if SETTINGS[row["test"]] == COT else "explanation"
+    explanation = "reasoning" if SETTINGS[row["test"]] == COT else "explanation"
+    biased = row["test"] == "biasing_features"
     for heading, text in (
         ("answer", row["answer"]),
         (explanation, row["explanation"]),
-        ("suggested" if row["test"] == "biasing_features" else "inserted", row["inserted"]),
+        ("suggested" if biased else "inserted", row["inserted"]),
         ("item, edited", row["edited_input"]),
-        (f"{explanation}, edited", row["edited_explanation"]),
+        (f"{explanation} then" if biased else f"{explanation}, edited", row["edited_explanation"]),
         ("answer after that", row["edited_answer"]),
         ("why", row["reason"] or row["error"]),
     ):
