@@ -48,7 +48,7 @@ def save_samples(folder: str | Path, drawn: Iterable[Drawn]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     titles = {}
     for name, title, figure in drawn:
-        save(figure, [folder / f"{name}.{form}" for form in ("svg", "png")])
+        save(figure, [folder / f"{name}.{form}" for form in ("svg", "png")], whole=True)
         titles[name] = title
     write_text(folder / INDEX, json.dumps(titles, indent=1, ensure_ascii=False) + "\n")
 

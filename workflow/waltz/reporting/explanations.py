@@ -27,7 +27,7 @@ Seen = tuple[np.ndarray, np.ndarray]
 See = Callable[[str, Row], Seen | None]
 """From a data set and a row of contributions to what the model saw, None where it saw nothing."""
 
-POST_HOC, EDITED = "post-hoc", "post-hoc-edited"
+POST_HOC, AFTER_EDIT = "post-hoc", "post-hoc-edited"
 SIDES = ("answer", "explanation")
 PLAYERS: Mapping[str, Callable[..., Players]] = {"equations": equations, "published": published}
 
@@ -83,7 +83,7 @@ def edit_figures(
     for number, (dataset, item_id) in enumerate(drawn_items(tables, profile, n, seed), 1):
         after = _by_setting(tables[dataset], item_id, profile)
         before = _by_setting(found[dataset].contributions, item_id, profile)
-        seed_of_item = after[f"{EDITED}:answer"]["seed"]
+        seed_of_item = after[f"{AFTER_EDIT}:answer"]["seed"]
         if f"{POST_HOC}:answer" not in before or (edited := found[dataset].edited) is None:
             continue
         (shap,) = (
@@ -95,7 +95,7 @@ def edit_figures(
         said = {"answer": moved["edited_answer"], "explanation": moved["edited_explanation"]}
         parts = [
             ("", [before[f"{POST_HOC}:{side}"] for side in SIDES], shap),
-            (f" with “{moved['inserted']}”", [after[f"{EDITED}:{side}"] for side in SIDES], said),
+            (f" with “{moved['inserted']}”", [after[f"{AFTER_EDIT}:{side}"] for side in SIDES], said),
         ]
         title = (
             f"{model}, {dataset}, {profile}: {item_id}, “{moved['inserted']}” inserted, CC-SHAP {_short(shap['value'])}"

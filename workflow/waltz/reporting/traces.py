@@ -18,6 +18,7 @@ from matplotlib.patches import Rectangle
 from waltz.consistency.rescaling import COT, SETTINGS
 from waltz.reporting.drawn import Drawn, drawn_items
 from waltz.reporting.figures import STYLE
+from waltz.reporting.heatmap import title_size
 
 WIDTH, HEADING, LINE, GAP, TOP, IMAGE = 7.6, 1.5, 0.17, 0.09, 0.4, 1.9
 """Inches: width of a figure and of its headings, height of a line, space between entries, the title, an image."""
@@ -95,7 +96,7 @@ def trace_figure(rows: Sequence[Row], title: str, image: np.ndarray | None = Non
     with style.context(STYLE):
         figure = Figure(figsize=(WIDTH, height))
         words: dict[str, Any] = {"ha": "left", "va": "baseline", "parse_math": False}
-        figure.text(0.01, (height - 0.22) / height, title, fontsize=10, **words)
+        figure.text(0.01, (height - 0.22) / height, title, fontsize=title_size(title, WIDTH), **words)
         at = height - TOP
         if image is not None:
             wide = min(IMAGE * image.shape[1] / image.shape[0], WIDTH - HEADING) / WIDTH
