@@ -72,6 +72,9 @@ def test_the_same_cells_give_the_same_bytes_and_no_cells_a_figure(tmp_path):
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "other.svg").read_bytes()
     empty = draw(CHART, [], "published", lambda field, name: name)
     assert any("no cell" in text.get_text() for text in empty.texts)
+    absent = replace(cell("a", "m", "x", None), reason="too few items")
+    told = draw(CHART, [absent], "published", lambda field, name: name)
+    assert any(text.get_text().endswith(":\ntoo few items") for text in told.texts)
 
 
 def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():

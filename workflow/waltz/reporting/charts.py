@@ -4,6 +4,7 @@ A chart shows nothing that is not in a table's CSV. Series are told apart by sha
 colours and colour-blind readers keep them apart.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -92,7 +93,7 @@ def draw(chart: Chart, cells: Sequence[Cell], profile: str, label: Callable[[str
         for panel in axes[len(panels) :]:
             panel.set_axis_off()
         if not panels:
-            figure.text(0.5, 0.4, "no cell of its tables has a number", ha="center")
+            figure.text(0.5, 0.4, _missing(chart, cells, profile), ha="center", fontsize=8, wrap=True)
         elif handles := _legend(found, chart, series, label):
             look = {"loc": "outside lower left", "ncols": min(4, len(handles)), "alignment": "left"}
             figure.legend(handles=handles, title=_note(chart, found) or None, title_fontsize=8, **look)
@@ -100,15 +101,23 @@ def draw(chart: Chart, cells: Sequence[Cell], profile: str, label: Callable[[str
 
 
 def _by_seed(cells: Sequence[Cell]) -> tuple[list[Cell], list[Cell]]:
-    """Means over seeds, and the numbers of single seeds under the settings of their means."""
-    single = [
-        replace(cell, setting=cell.setting.partition(BEHIND)[0]) for cell in cells if f"{BEHIND}seed " in cell.setting
-    ]
-    return [cell for cell in cells if BEHIND not in cell.setting], single
+    """Means over seeds, and the numbers of single seeds, where there are several, under the settings of their means."""
+    single = [cell for cell in cells if f"{BEHIND}seed " in cell.setting]
+    several = len({cell.setting.partition(BEHIND)[2] for cell in single}) > 1
+    named = [replace(cell, setting=cell.setting.partition(BEHIND)[0]) for cell in single if several]
+    return [cell for cell in cells if BEHIND not in cell.setting], named
 
 
 def _panel_of(chart: Chart, cell: Cell) -> tuple[str, ...]:
     return tuple(getattr(cell, field) for field in chart.panels)
+
+
+def _missing(chart: Chart, cells: Sequence[Cell], profile: str) -> str:
+    """Why there is nothing to draw."""
+    of = [cell for cell in cells if cell.profile == profile and cell.table in chart.tables and cell.value is None]
+    reasons = Counter(cell.reason for cell in of if cell.reason)
+    why = f":\n{reasons.most_common(1)[0][0]}" if reasons else ""
+    return f"no cell of its tables has a number{why}"
 
 
 def _note(chart: Chart, cells: Sequence[Cell]) -> str:

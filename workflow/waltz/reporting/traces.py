@@ -152,8 +152,8 @@ def trace_figures(
 
 
 def _lines(text: str) -> list[str]:
-    """A text as lines that fit, line ends kept; an empty text is named, a long one cut with a mark."""
-    lines = [piece for line in text.splitlines() for piece in textwrap.wrap(line, LETTERS) or [""]]
+    """A text as lines that fit, line ends inside it kept; an empty text is named, a long one cut with a mark."""
+    lines = [piece for line in text.strip("\n").splitlines() for piece in textwrap.wrap(line, LETTERS) or [""]]
     shown: Sequence[str] = lines or ["(nothing)"]
     return [*shown[: MOST - 1], f"… ({len(shown) - MOST + 1} more lines)"] if len(shown) > MOST else list(shown)
 
