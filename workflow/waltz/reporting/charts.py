@@ -95,7 +95,7 @@ def draw(chart: Chart, cells: Sequence[Cell], profile: str, label: Callable[[str
         if not panels:
             figure.text(0.5, 0.4, _missing(chart, cells, profile), ha="center", fontsize=8, wrap=True)
         elif handles := _legend(found, chart, series, label):
-            look = {"loc": "outside lower left", "ncols": min(4, len(handles)), "alignment": "left"}
+            look: dict[str, Any] = {"loc": "outside lower left", "ncols": min(4, len(handles)), "alignment": "left"}
             figure.legend(handles=handles, title=_note(chart, found) or None, title_fontsize=8, **look)
     return figure
 
