@@ -60,4 +60,4 @@ rule figures:
         FIGURES["png"],
         CHART_FILES["svg"],
         CHART_FILES["png"],
-        SAMPLES,
+        SAMPLE_FOLDERS,

@@ -19,8 +19,10 @@ CC_SHAPS = [
     if takes(model, GROUP_OF[dataset])
 ]
 CC_PARTS = {"cc-shap": "CC_SHAP", "contributions": "ATTRIBUTION"} | (
-    {"edited": "EDITED"} if CC_EDITS else {}
+    {"edited": "EDITED", "edited-contributions": "ATTRIBUTION"} if CC_EDITS else {}
 )
+CC_RECORDS = {"contributions": "cc-shap", "edited-contributions": "edited"}
+"""Parts whose records are those of the part that the same job writes."""
 
 
 for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
@@ -79,6 +81,7 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
                 prompts=lambda wildcards: prompts_of(wildcards.decoder),
             output:
                 rows=cc_shards("edited", NAMES),
+                contributions=cc_shards("edited-contributions", NAMES),
                 runs=cc_shards("edited", NAMES, "run.json"),
             log:
                 f"<logs>/cc_shap_edits/{{decoder}}/{CALLED}.{{shard}}.log",
@@ -107,7 +110,7 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
                 "../workflow/scripts/cc_shap_edits.py"
 
     for PART, LAYOUT in CC_PARTS.items():
-        RECORDED = "cc-shap" if PART == "contributions" else PART
+        RECORDED = CC_RECORDS.get(PART, PART)
 
         rule:
             name:

@@ -1,5 +1,6 @@
 """Stage reporting: figures, each drawn from the numbers of tables or from rows that a stage left."""
 
+PRINTED_FIGURES = {chart.id: chart for chart in CHARTS}
 CHARTED = [
     (chart.id, profile)
     for chart in CHARTS
@@ -18,9 +19,48 @@ DRAWN_ENCODERS = (
     if study("reporting.samples")
     else []
 )
-SAMPLES = expand(
-    "<results>/reporting/figures/samples/{encoder}", encoder=DRAWN_ENCODERS
-)
+DRAWN_DECODERS = {
+    kind: models
+    for kind in ("text", "vision")
+    if study("reporting.explained")
+    and (models := [name for name in EXPLAINING if MODELS[name].kind == kind])
+    and posed_among(models[0], sum(EXPLAINED.values(), []))
+}
+DRAWN_SETS = {
+    kind: posed_among(models[0], list(dict.fromkeys(sum(EXPLAINED.values(), []))))
+    for kind, models in DRAWN_DECODERS.items()
+}
+SHOWS = {
+    "samples": "contributions to scores of captions and foils",
+    "explanations": "contributions to answers and explanations",
+    "edits": "contributions before and after an edit",
+    "traces": "traces of self-consistency tests",
+}
+"""What the folders of sample figures show."""
+PRINTED_SAMPLES = {
+    ("samples", "encoder"): "thesis 4.1, B.1 to B.10",
+    ("explanations", "text"): "thesis C.5, C.6, C.9, C.10",
+    ("explanations", "vision"): "thesis 5.6, C.26, C.28, C.30, C.32",
+    ("edits", "text"): "thesis 5.3, 5.4, C.13 to C.22",
+    ("edits", "vision"): "as thesis 5.3 and 5.4",
+    ("traces", "text"): "thesis C.7, C.8, C.11, C.12, C.23, C.24",
+    ("traces", "vision"): "thesis C.27, C.29, C.31, C.33",
+}
+"""Printed figures and tables of single samples, by folder and kind of model."""
+CC_SHAP_FOLDERS = ["explanations", "edits"] if CC_EDITS else ["explanations"]
+SAMPLE_FOLDERS = {
+    f"<results>/reporting/figures/{shows}/{model}": (shows, kind)
+    for shows, kind, models in [
+        ("samples", "encoder", DRAWN_ENCODERS),
+        *(
+            (shows, kind, models)
+            for shows in [*(CC_SHAP_FOLDERS if CC_SETTINGS else []), "traces"]
+            for kind, models in DRAWN_DECODERS.items()
+        ),
+    ]
+    for model in models
+}
+"""Folders of sample figures, each with what it shows of which kind of model."""
 
 
 rule charts:
@@ -32,8 +72,13 @@ rule charts:
         svg=[
             report(
                 file,
+                caption="../workflow/report/chart.rst",
                 category="Figures",
-                labels={"figure": name, "profile": profile},
+                labels={
+                    "figure": PRINTED_FIGURES[name].figures,
+                    "profile": profile,
+                    "what": PRINTED_FIGURES[name].title,
+                },
             )
             for file, (name, profile) in zip(CHART_FILES["svg"], CHARTED)
         ],
@@ -65,8 +110,14 @@ rule sample_figures:
         figures=report(
             directory("<results>/reporting/figures/samples/{encoder}"),
             patterns=["{name}.svg"],
+            caption="../workflow/report/sample.rst",
             category="Samples",
-            labels={"figure": "thesis 4.1, B.1-B.10", "sample": "{name}"},
+            subcategory="{encoder}",
+            labels={
+                "figure": PRINTED_SAMPLES["samples", "encoder"],
+                "what": SHOWS["samples"],
+                "sample": "{name}",
+            },
         ),
     log:
         "<logs>/sample_figures/{encoder}.log",
@@ -82,3 +133,100 @@ rule sample_figures:
         ),
     script:
         "../workflow/scripts/samples.py"
+
+
+for KIND, NAMED in DRAWN_DECODERS.items():
+    NAMES = DRAWN_SETS[KIND]
+    CALLED = "images" if KIND == "vision" else "texts"
+    SEEN_IMAGES = images_where(KIND == "vision", NAMES)
+
+    if CC_SETTINGS:
+
+        rule:
+            name:
+                f"explanation_figures_{CALLED}"
+            input:
+                **{
+                    part.replace("-", "_"): expand(
+                        f"<results>/consistency/{{{{decoder}}}}/{part}/{{dataset}}.parquet",
+                        dataset=NAMES,
+                    )
+                    for part in CC_PARTS
+                },
+                images=SEEN_IMAGES,
+                weights=lambda wildcards: weight_files(MODELS[wildcards.decoder]),
+                style="workflow/waltz/reporting/waltz.mplstyle",
+            output:
+                **{
+                    shows: report(
+                        directory(f"<results>/reporting/figures/{shows}/{{decoder}}"),
+                        patterns=["{name}.svg"],
+                        caption="../workflow/report/sample.rst",
+                        category="Samples",
+                        subcategory="{decoder}",
+                        labels={
+                            "figure": PRINTED_SAMPLES[shows, KIND],
+                            "what": SHOWS[shows],
+                            "sample": "{name}",
+                        },
+                    )
+                    for shows in CC_SHAP_FOLDERS
+                },
+            log:
+                f"<logs>/explanation_figures/{{decoder}}.{CALLED}.log",
+            wildcard_constraints:
+                decoder="|".join(map(re.escape, NAMED)),
+            conda:
+                "../envs/models.yaml"
+            threads: THREADS
+            resources:
+                gpu=int(KIND == "vision"),
+                mem_mb=8000,
+            params:
+                model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
+                datasets=NAMES,
+                profiles=study("profiles"),
+                most=study("reporting.explained"),
+                seed=study("seed"),
+                code=code("explanation_figures.py"),
+            script:
+                "../workflow/scripts/explanation_figures.py"
+
+    rule:
+        name:
+            f"trace_figures_{CALLED}"
+        input:
+            tests=expand(
+                "<results>/consistency/{{decoder}}/tests/{dataset}.parquet",
+                dataset=NAMES,
+            ),
+            images=SEEN_IMAGES,
+            style="workflow/waltz/reporting/waltz.mplstyle",
+        output:
+            traces=report(
+                directory("<results>/reporting/figures/traces/{decoder}"),
+                patterns=["{name}.svg"],
+                caption="../workflow/report/sample.rst",
+                category="Samples",
+                subcategory="{decoder}",
+                labels={
+                    "figure": PRINTED_SAMPLES["traces", KIND],
+                    "what": SHOWS["traces"],
+                    "sample": "{name}",
+                },
+            ),
+        log:
+            f"<logs>/trace_figures/{{decoder}}.{CALLED}.log",
+        wildcard_constraints:
+            decoder="|".join(map(re.escape, NAMED)),
+        conda:
+            "../envs/report.yaml"
+        params:
+            model="{decoder}",
+            datasets=NAMES,
+            profiles=study("profiles"),
+            most=study("reporting.explained"),
+            seed=study("seed"),
+            code=code("trace_figures.py"),
+        script:
+            "../workflow/scripts/trace_figures.py"

@@ -58,8 +58,12 @@ rule reproduce:
         misses="<results>/foils/fidelity/misses.parquet",
         table=report(
             "<results>/reporting/construction_fidelity.md",
+            caption="../workflow/report/fidelity.rst",
             category="Tables",
-            labels={"table": "construction fidelity"},
+            labels={
+                "table": "construction fidelity",
+                "what": "released items made again by the foiling functions",
+            },
         ),
     log:
         "<logs>/reproduce.log",

@@ -4,11 +4,16 @@ FIGURE_TITLES = {
     f"{kind}-{dataset}": (
         f"{dataset}: {title} in captions and in foils, before and after validation",
         "Words exchanged in captions and foils",
+        FREQUENCIES,
     )
     for dataset, kind, title in DRAWN
 }
 FIGURE_TITLES |= {
-    f"{chart.id}-{profile}": (f"{chart.title}, profile {profile}", "Charts of tables")
+    f"{chart.id}-{profile}": (
+        f"{chart.title}, profile {profile}",
+        "Charts of tables",
+        chart.figures,
+    )
     for chart in CHARTS
     for profile in study("profiles")
 }
@@ -44,7 +49,7 @@ rule report:
         cells=TABLES,
         figures=[*FIGURES["svg"], *CHART_FILES["svg"], *SHEET],
         pngs=[*FIGURES["png"], *CHART_FILES["png"]],
-        samples=SAMPLES,
+        samples=list(SAMPLE_FOLDERS),
         records=[
             *expand("<results>/sources/{source}.run.json", source=RAW_SOURCES),
             *sum(RECORDS.values(), []),
@@ -80,6 +85,10 @@ rule report:
         study=study("study"),
         sources=study("sources"),
         figures=FIGURE_TITLES,
+        sample_figures=[
+            (f"Samples: {SHOWS[shows]}", PRINTED_SAMPLES[shows, kind])
+            for shows, kind in SAMPLE_FOLDERS.values()
+        ],
         datasets=SHOWN_PAIRS,
         asked=SHOWN_ASKED,
         pictured=PICTURED,

@@ -7,6 +7,8 @@ ASKED_TABLES = list(DECLARED) if ASKED_TABLES == "all" else list(ASKED_TABLES)
 TABLES = expand("<results>/reporting/tables/{table}.csv", table=ASKED_TABLES)
 DRAWN = [(dataset, "lexical", "words exchanged") for dataset in SETS]
 DRAWN += [(dataset, "pronoun", "pronouns") for dataset in study("reporting.pronouns")]
+FREQUENCIES = "thesis 3.1, A.1, A.3, A.4"
+"""Printed figures of word frequencies; no text says which of them shows which instrument."""
 FIGURES = {
     form: [
         f"<results>/reporting/figures/{kind}-{dataset}.{form}"
@@ -219,11 +221,15 @@ rule frequency_figures:
         frequencies=rules.validation_statistics.output.frequencies,
         style="workflow/waltz/reporting/waltz.mplstyle",
     output:
-        svg=report(
-            FIGURES["svg"],
-            category="Figures",
-            labels={"figure": "thesis 3.1, A.1, A.3, A.4"},
-        ),
+        svg=[
+            report(
+                file,
+                caption="../workflow/report/frequencies.rst",
+                category="Figures",
+                labels={"figure": FREQUENCIES, "data set": dataset, "what": title},
+            )
+            for file, (dataset, _, title) in zip(FIGURES["svg"], DRAWN)
+        ],
         png=FIGURES["png"],
     log:
         "<logs>/frequency_figures.log",

@@ -20,8 +20,12 @@ rule draw_scenes:
         images=[directory(path) for path in DRAWN_IMAGES],
         sheet=report(
             "<results>/reporting/figures/scenes.png",
+            caption="../workflow/report/scenes.rst",
             category="Figures",
-            labels={"figure": "24 scenes with true and false statements"},
+            labels={
+                "figure": "scenes",
+                "what": "24 scenes with true and false statements",
+            },
         ),
     log:
         "<logs>/draw_scenes.log",

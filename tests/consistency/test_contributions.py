@@ -210,10 +210,24 @@ def an_edit(question, **more):
 
 
 def edited_of(how, question, *tests):
-    rows = edited_rows(how, [question], tests, photo, lambda _: None)
+    rows, beside = edited_rows(how, [question], tests, photo, lambda _: None)
     parquet.check(parquet.to_table(rows, EDITED), EDITED)
+    parquet.check(parquet.to_table(beside, ATTRIBUTION), ATTRIBUTION)
     (row,) = rows
+    assert bool(beside) == (row.get("edited_input") is not None)
     return row
+
+
+def test_what_contributes_after_an_edit_is_kept_beside_it(how_of):
+    how, words = how_of(TEXT, "equations"), "A a red dog B two cars ?"
+    (row,), beside = edited_rows(how, [TEXT], [an_edit(TEXT, edited_input=words, inserted="red")], photo, lambda _: 0)
+    assert [one["setting"] for one in beside] == ["post-hoc-edited:answer", "post-hoc-edited:explanation"]
+    assert all(one["text"].startswith(words) for one in beside)
+    kept = contributions_of(dataclasses.replace(how, kinds=("post-hoc",)), TEXT, photo, words=words).kinds["post-hoc"]
+    assert [one["phi"] for one in beside] == [kept[side]["columns"]["phi"] for side in ("answer", "explanation")]
+    assert (row["edited_answer"], row["edited_explanation"]) == (kept["row"]["answer"], kept["row"]["explanation"])
+    again = cc_shap(side_of(kept["answer"]), side_of(kept["explanation"]), "equations")
+    assert row["cc_shap"] == pytest.approx(again.value)
 
 
 @pytest.mark.parametrize("question", [TEXT, PAIR], ids=["text", "image"])

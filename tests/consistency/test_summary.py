@@ -233,7 +233,7 @@ def test_rows_go_from_files_to_files(tmp_path):
     rng = np.random.default_rng(0)
     items = [str(i) for i in range(12)]
     tests = [
-        {**dict.fromkeys(CONSISTENCY.schema.names), **verdict_row(i, t, int(rng.random() < 0.5))}
+        {**dict.fromkeys(CONSISTENCY.schema.names), **verdict_row(i, t, int(rng.random() < 0.5)), "text": "?"}
         for i in items
         for t in TESTS
     ]

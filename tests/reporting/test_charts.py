@@ -1,16 +1,18 @@
+from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.colors import to_hex
 
 from waltz.reporting.chart_declarations import CHARTS, Chart
 from waltz.reporting.charts import BARE, MARKS, draw, shown
+from waltz.reporting.declarations import TABLES
 from waltz.reporting.figures import save
 from waltz.reporting.published import read_published
 from waltz.reporting.tables import Cell
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
 
-CHART = Chart("f", "F", ("t",), "metric", "dataset", "model", keep={"metric": ("b", "a"), "setting": ("",)})
+CHART = Chart("f", "F", ("t",), ("metric",), "dataset", "model", keep={"metric": ("b", "a"), "setting": ("",)})
 
 
 def cell(metric, model, dataset, value, published=None, **other):
@@ -70,10 +72,43 @@ def test_the_same_cells_give_the_same_bytes_and_no_cells_a_figure(tmp_path):
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "other.svg").read_bytes()
     empty = draw(CHART, [], "published", lambda field, name: name)
     assert any("no cell" in text.get_text() for text in empty.texts)
+    absent = replace(cell("a", "m", "x", None), reason="too few items")
+    told = draw(CHART, [absent], "published", lambda field, name: name)
+    assert any(text.get_text().endswith(":\ntoo few items") for text in told.texts)
+
+
+def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
+    chart = Chart(
+        "thesis-X.1", "F", ("t",), ("metric",), "dataset", "model", units={"b": "other unit"}, over_seeds=True,
+        also=("decoders-paper-figure-7",),
+    )  # fmt: skip
+    cells = [
+        replace(cell("a", "m", "x", 50.0, setting="cot"), sd=4.0),
+        cell("a", "m", "x", 4.0, setting="cot, deviation"),
+        *(cell("a", "m", "x", value, setting=f"cot, seed {seed}") for seed, value in ((1, 46.0), (2, 54.0))),
+        cell("b", "m", "x", 0.5, setting="cot"),
+    ]
+    figure = draw(chart, cells, "published", lambda field, name: name)
+    first, second = (axes for axes in figure.axes if axes.axison)
+    assert (first.get_xlabel(), second.get_xlabel()) == ("percent", "other unit")
+    assert first.get_xlim()[1] > 50 > 2 > second.get_xlim()[1]
+    drawn = {(line.get_marker(), *line.get_xdata()) for line in first.lines}
+    assert {(".", 46.0), (".", 54.0), ("o", 50.0), ("None", 46.0, 54.0)} <= drawn
+    assert not any(4.0 in points[1:] for points in drawn)
+    assert {len(line.get_xdata()) for line in second.lines} == {1}  # one seed has no bar
+    assert "thesis X.1, decoders paper figure 7" in figure.get_suptitle()
+    assert "one standard deviation" in figure.legends[0].get_title().get_text()
+    alone = draw(chart, [cells[-1]], "published", lambda field, name: name)
+    assert "no deviation" in alone.legends[0].get_title().get_text()
 
 
 def test_every_chart_has_printed_numbers_to_show():
     for chart in CHARTS:
+        assert set(chart.tables) <= set(TABLES), chart.id
+        known = {name for table in chart.tables for name in TABLES[table].metrics}
+        assert len(known & set(chart.keep.get("metric", known))) > 0, chart.id
+        if not all((PUBLISHED / f"{table}.csv").is_file() for table in chart.tables):
+            continue  # print shows these without numbers
         printed = [
             Cell(table, "published", *key, None, 0, None, None, float(one.value), None, "", "")
             for table in chart.tables

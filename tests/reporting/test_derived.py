@@ -8,7 +8,7 @@ from waltz.core.measure import Measure
 from waltz.reporting.declaration import ENCODER, LANGUAGE, VISION
 from waltz.reporting.declarations import TABLES
 from waltz.reporting.derived import TEXT_TASKS, derived
-from waltz.reporting.joining import Study
+from waltz.reporting.joining import Study, join
 from waltz.reporting.numbers import Number, words
 
 INSTRUMENTS = list(dict.fromkeys(key[2] for key in printed_of("thesis-A.2") if key[2] != "overall"))
@@ -34,6 +34,35 @@ def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
     numbers.pop(("validation", "valid", "", "foil-it", ""))
     missing = made("thesis-A.2", numbers)["validation", "valid", "", "overall", ""]
     assert "does not hold all instruments" in missing.measure.reason
+
+
+PARAPHRASED = ("paraphrasing", "comve")
+
+
+def test_each_seed_and_the_deviation_over_them_stand_behind_the_setting():
+    metrics = {"paraphrasing": 50.0, "paraphrasing:sd": 4.0, "paraphrasing:seed=1": 46.0, "paraphrasing:seed=2": 54.0}
+    others = ("cc_shap_cot:kl", "cc_shap_cot:kl:sd", "cc_shap_cot:kl:seed=1", "accuracy")
+    numbers = {
+        ("consistency", metric, "m", "comve", "cot"): Number(Measure(value, 3))
+        for metric, value in {**metrics, **dict.fromkeys(others, 9.0)}.items()
+    }
+    numbers["consistency", "paraphrasing", "sees", "vqa", "cot"] = Number(Measure(1.0, 3))
+    models = {"m": LANGUAGE, "sees": VISION}
+    found = {place[1:]: one.measure.value for place, one in made("seeds-texts", numbers, models=models).items()}
+    told = {
+        setting: value for (metric, _, dataset, setting), value in found.items() if (metric, dataset) == PARAPHRASED
+    }
+    assert told == {"cot": 50.0, "cot, deviation": 4.0, "cot, seed 1": 46.0, "cot, seed 2": 54.0}
+    derived_places = {place for place in made("seeds-texts", numbers, models=models) if place[0] == "derived"}
+    assert {place[1:4] for place in derived_places} == {("paraphrasing", "m", "comve")}
+
+
+def test_a_table_of_models_without_print_has_no_row_without_a_model():
+    numbers = {("consistency", "paraphrasing", "m", "comve", "cot"): Number(Measure(50.0, 3), sd=4.0)}
+    study = Study({"m": LANGUAGE, "sees": VISION, "other": LANGUAGE}, False, 0.95, {})
+    declaration = TABLES["seeds-texts"]
+    cells = join(declaration, "equations", derived(declaration, numbers, {}, "equations", study), {}, study)
+    assert [(cell.model, cell.setting, cell.value, cell.sd) for cell in cells] == [("m", "cot", 50.0, 4.0)]
 
 
 def test_pieces_sum_their_instruments_and_tell_their_filters():

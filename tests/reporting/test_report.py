@@ -2,10 +2,12 @@ import base64
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from printed_numbers import cells_of
@@ -15,11 +17,12 @@ from waltz.core.sampling import sample
 from waltz.reporting import browser, inlined
 from waltz.reporting.browser import Run, browser_data, chosen, outcome
 from waltz.reporting.declarations import TABLES
+from waltz.reporting.drawn import save_samples
 from waltz.reporting.grid import grid
 from waltz.reporting.grids import field_names, grid_data
 from waltz.reporting.inlined import figure_uris, script_json
-from waltz.reporting.report import declared, duration, write_report
-from waltz.reporting.run_facts import Record, read_records, run_facts, warnings_of
+from waltz.reporting.report import declared, duration, sample_drawings, write_report
+from waltz.reporting.run_facts import Record, cropping_models, read_records, run_facts, warnings_of
 from waltz.reporting.verdict_counts import absent_reasons, counted, counted_by, joined
 
 
@@ -70,6 +73,24 @@ def test_the_page_holds_all_it_shows_and_loads_nothing(page):
 def test_the_page_is_the_same_bytes_again(page, tmp_path):
     write_report(tmp_path / "report.html", report(tmp_path))
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
+
+
+def test_samples_stand_in_folders_and_figures_say_which_printed_ones_they_are(tmp_path):
+    folder = tmp_path / "edits" / "clip"
+    save_samples(folder, [("one", "One <edit>", Figure(figsize=(1, 1)))])
+    (drawing,) = sample_drawings([folder], [("Samples: edits", "thesis 5.3, C.13 to C.22")])
+    assert (drawing.name, drawing.title) == ("edits-clip-one", "One <edit>")
+    write_report(tmp_path / "report.html", replace(report(tmp_path), figures=[drawing]))
+    text = (tmp_path / "report.html").read_text()
+    assert "<h2>Samples: edits</h2>" in text
+    assert "<figcaption><b>Thesis 5.3, C.13 to C.22:</b> One &lt;edit&gt; <code>one.svg</code>" in text
+
+
+def test_models_that_crop_are_known_by_their_records():
+    first, second = records()
+    cropping = replace(first, facts={**first.facts, "middle_square": True})
+    whole = replace(second, facts={**second.facts, "middle_square": False})
+    assert cropping_models([cropping, whole, cropping]) == ["clip"]
 
 
 def test_a_study_without_tables_or_models_has_a_page(tmp_path):
@@ -123,8 +144,6 @@ def test_a_grid_gives_back_every_cell():
 
 
 def test_a_text_in_place_of_a_number_is_a_value_and_print_is_kept_as_it_stands():
-    from dataclasses import replace
-
     absent = next(cell for cell in cells() if cell.value is None)
     told = replace(absent, text="nan", published_text="nan", verdict="")
     data = grid_data(declared("thesis-3.4", [told]), [told])
@@ -134,8 +153,6 @@ def test_a_text_in_place_of_a_number_is_a_value_and_print_is_kept_as_it_stands()
 
 
 def test_fields_that_tell_cells_apart_name_rows_even_where_the_declaration_forgets_them():
-    from dataclasses import replace
-
     of = [replace(cell, setting=setting) for cell in cells() for setting in ("qa", "isa")]
     data = grid_data(declared("thesis-3.4", of), of)
     assert data["layouts"]["published"]["corner"] == ("metric", "model", "setting")

@@ -1,8 +1,17 @@
+import numpy as np
+import pyarrow as pa
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
 from waltz.reporting.figures import save
-from waltz.reporting.traces import MOST, entries, trace_figure
+from waltz.reporting.traces import HEADING, MOST, WIDTH, entries, trace_figure, trace_figures
 
 ROW = {
+    "item_id": "i",
+    "profile": "equations",
     "test": "counterfactual_edits",
+    "seed": 3,
+    "image": None,
+    "text": "A $5 dog.",
     "verdict": 0,
     "answer": "A",
     "edited_answer": "B",
@@ -13,25 +22,45 @@ ROW = {
     "inserted": "brown",
     "error": None,
 }
+THOUGHT = {**ROW, "verdict": 1, "edited_input": None, "inserted": None, "explanation": "so it is"}
+EARLY = {**THOUGHT, "test": "early_answering", "edited_explanation": "so"}
+FILLERS = {**THOUGHT, "test": "filler_tokens", "edited_explanation": "... ...", "edited_answer": "A"}
 
 
 def texts(figure):
     return [text.get_text() for text in figure.texts]
 
 
-def test_a_trace_tells_what_the_test_has_in_order():
-    assert entries(ROW, "A $5 dog.") == [
-        ("item", "A $5 dog."),
-        ("answer", "A"),
-        ("inserted", "brown"),
-        ("item, edited", "A $5 brown dog."),
-        ("explanation, edited", ""),
-        ("answer after that", "B"),
+def told(rows):
+    return [(entry.heading, entry.text, entry.verdict and entry.verdict[0]) for entry in entries(rows)]
+
+
+def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once():
+    assert told([ROW, EARLY, FILLERS]) == [
+        ("item", "A $5 dog.", None),
+        ("counterfactual edits", "", "not consistent"),
+        ("answer", "A", None),
+        ("inserted", "brown", None),
+        ("item, edited", "A $5 brown dog.", None),
+        ("explanation, edited", "", None),
+        ("answer after that", "B", None),
+        ("early answering", "", "consistent"),
+        ("answer", "A", None),
+        ("reasoning", "so it is", None),
+        ("reasoning, edited", "so", None),
+        ("answer after that", "B", None),
+        ("filler tokens", "", "consistent"),
+        ("answer", "A", None),
+        ("reasoning, edited", "... ...", None),
+        ("answer after that", "A", None),
     ]
+    suggested = {**EARLY, "test": "biasing_features", "inserted": "B"}
+    assert {("suggested", "B", None), ("reasoning then", "so", None)} <= set(told([suggested]))
 
 
 def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
-    figure = trace_figure(ROW, "A $5 dog with $6_x$.\n" + "one two three " * 300, "model, data")
+    asked = "A $5 dog with $6_x$.\n" + "one two three " * 300
+    figure = trace_figure([{**ROW, "text": asked}], "model, data")
     found = texts(figure)
     assert {"A $5 dog with $6_x$.", "(nothing)", "not consistent", "brown"} <= set(found)
     cut = next(text for text in found if text.startswith("…"))
@@ -41,6 +70,47 @@ def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
     assert "with $6_x$" in (tmp_path / "a.svg").read_text()
 
 
+def test_headings_end_before_the_texts_begin():
+    figure = trace_figure([ROW, EARLY, {**EARLY, "test": "biasing_features"}], "t")
+    canvas = FigureCanvasAgg(figure)
+    begin = HEADING / WIDTH * figure.bbox.width
+    headings = [text for text in figure.texts if text.get_weight() == "bold" and text.get_ha() == "left"]
+    assert len(headings) > 12
+    assert all(text.get_window_extent(canvas.get_renderer()).x1 < begin for text in headings)
+
+
 def test_no_verdict_is_said():
     row = {**ROW, "verdict": None, "reason": "no word could be inserted"}
-    assert {"no verdict", "no word could be inserted"} <= set(texts(trace_figure(row, "x", "t")))
+    assert {"no verdict", "no word could be inserted"} <= set(texts(trace_figure([row], "t")))
+
+
+def test_an_image_stands_above_all_and_covers_no_text():
+    pixels = np.zeros((30, 90, 3), dtype=np.uint8)
+    figure = trace_figure([ROW], "t", pixels)
+    (panel,) = figure.axes
+    assert panel.images[0].get_array().shape == pixels.shape
+    bottom, top = panel.get_position().y0, panel.get_position().y1
+    places = {text.get_text(): text.get_position()[1] for text in figure.texts}
+    assert places["item"] < bottom < top < places["t"]
+    assert min(places.values()) > 0
+
+
+def test_figures_of_a_table_take_one_seed_and_the_order_of_print():
+    rows = [{**FILLERS, "seed": seed} for seed in (3, 4)] + [{**ROW, "seed": seed} for seed in (3, 4)]
+    failed = [{**ROW, "item_id": "j", "error": "too long"}, {**ROW, "item_id": "j", "test": "paraphrasing"}]
+    pictured = [{**ROW, "item_id": "k", "image": "k.png", "profile": "published"}]
+    loaded = []
+
+    def load(dataset, name):
+        loaded.append((dataset, name))
+        return np.zeros((4, 4, 3), dtype=np.uint8)
+
+    tables = {"d": pa.Table.from_pylist([*rows, *failed, *pictured])}
+    ((name, title, figure),) = trace_figures(tables, "m", "equations", 5, 0, load)
+    assert (name, title) == ("d-equations-1", "m, d, equations: i, tests of self-consistency")
+    found = texts(figure)
+    assert found.count("counterfactual edits") == found.count("filler tokens") == 1
+    assert found.index("counterfactual edits") < found.index("filler tokens")
+    assert loaded == []
+    assert len(list(trace_figures(tables, "m", "published", 5, 0, load))) == 1
+    assert loaded == [("d", "k.png")]

@@ -12,6 +12,7 @@ from workflow_checkout import Checkout, checkout
 
 SENTENCES = "id,sent0,sent1\n" + "".join(f"{place},a man rides {place},a table throws {place}\n" for place in range(4))
 ANSWERS = "".join(f"{place},{place % 2}\n" for place in range(4))
+DRAWN = "results/tiny/reporting/figures/explanations/tiny"
 ANSWERED = "results/tiny/attribution/llava/own.parquet"
 
 
@@ -54,7 +55,7 @@ def study(model) -> dict[str, object]:
             "tokens": {"explanation": 3},
             "cc_shap": {"kinds": ["cot"], "permutations": 2},
         },
-        "reporting": {"tables": [], "resamples": 100, "confidence": 0.9},
+        "reporting": {"tables": [], "explained": 2, "resamples": 100, "confidence": 0.9},
     }
 
 
@@ -71,7 +72,7 @@ def ran(tmp_path_factory) -> Checkout:
     pair = {"image": "0.png", "caption": "There is a dog.", "foil": "There is no dog."}
     (made.folder / "data/pair.json").write_text(json.dumps([pair]))
     (made.folder / "images").mkdir()
-    made.snakemake("cc_shap")
+    made.snakemake("--", "cc_shap", DRAWN)
     return made
 
 
@@ -87,6 +88,13 @@ def test_the_shards_make_one_file_of_all_items_and_seeds(ran):
     assert len(contributions) == 6
     records = json.loads((folder / "cc-shap/nonsense.run.json").read_text())
     assert [(record["shard"], record["rows_out"]) for record in records] == [("1 of 2", 4), ("2 of 2", 2)]
+
+
+def test_two_answers_are_drawn_above_their_explanations(ran):
+    titles = json.loads((ran.folder / DRAWN / "index.json").read_text())
+    assert list(titles) == ["nonsense-equations-1-cot", "nonsense-equations-2-cot"]
+    assert len(set(titles.values())) == 2
+    assert all((ran.folder / DRAWN / f"{name}.svg").stat().st_size > 5000 for name in titles)
 
 
 def test_what_is_planned_next(ran):
@@ -106,6 +114,7 @@ def test_what_is_planned_next(ran):
         "consistency_whole_texts",
         "cc_shap_edits_texts_texts",
         "cc_shap_whole_edited_texts_texts",
+        "cc_shap_whole_edited_contributions_texts_texts",
     }
     ran.change("consistency.cc_shap.permutations", 3)
     assert {"cc_shap_texts_texts", "cc_shap_whole_cc_shap_texts_texts"} <= ran.planned("--", "cc_shap")

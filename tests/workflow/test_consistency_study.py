@@ -14,6 +14,9 @@ SENTENCES = "id,sent0,sent1\n" + "".join(f"{place},a man rides {place},a table t
 ANSWERS = "".join(f"{place},{place % 2}\n" for place in range(4))
 
 
+TRACES = "results/tiny/reporting/figures/traces/tiny"
+
+
 def study(model) -> dict[str, object]:
     files = {name: {"path": f"data/{name}.csv"} for name in ("sentences", "answers")}
     return {
@@ -33,7 +36,7 @@ def study(model) -> dict[str, object]:
             "tokens": {"explanation": 4, "mistake": 4, "paraphrase": 3},
             "edits": {"positions": 1, "words": 2},
         },
-        "reporting": {"tables": [], "resamples": 100, "confidence": 0.9},
+        "reporting": {"tables": [], "explained": 2, "resamples": 100, "confidence": 0.9},
     }
 
 
@@ -48,7 +51,7 @@ def ran(tmp_path_factory) -> Checkout:
     (made.folder / "data/sentences.csv").write_text(SENTENCES)
     (made.folder / "data/answers.csv").write_text(ANSWERS)
     assert made.planned("--", "consistency") >= {"consistency_texts", "consistency_whole_texts"}
-    made.snakemake("--set-threads", "consistency_texts=1", "--", "consistency")
+    made.snakemake("--set-threads", "consistency_texts=1", "--", "consistency", TRACES)
     return made
 
 
@@ -64,10 +67,18 @@ def test_the_shards_make_one_file_of_all_items_tests_seeds_and_profiles(ran):
     assert {row["error"] for row in rows} == {None}
     assert {row["verdict"] for row in rows} >= {0, 1}
     assert {(row["setting"], row["image"]) for row in rows} == {("choice", None)}
+    assert all(f"a man rides {row['item_id'].rpartition(':')[2]}" in row["text"] for row in rows)
     records = json.loads(path.with_suffix(".run.json").read_text())
     assert [record["shard"] for record in records] == ["1 of 2", "2 of 2"]
     assert [record["rows_in"] for record in records] == [8, 4]
     assert sum(record["rows_out"] for record in records) == len(rows)
+
+
+def test_two_items_of_each_profile_are_traced(ran):
+    names = json.loads((ran.folder / TRACES / "index.json").read_text())
+    assert list(names) == [f"nonsense-{profile}-{number}" for profile in study("")["profiles"] for number in (1, 2)]
+    text = (ran.folder / TRACES / "nonsense-published-1.svg").read_text()
+    assert all(test in text for test in ("counterfactual edits", "input from explanation", "paraphrasing"))
 
 
 def test_a_second_run_has_nothing_to_do(ran):

@@ -11,6 +11,7 @@ from waltz.core.devices import lease, ran_on
 from waltz.core.job import job, progress
 from waltz.core.model_schema import ATTRIBUTION
 from waltz.core.record import digest_of, write_record
+from waltz.models.cropping import sees_middle_square
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images
@@ -29,6 +30,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         for file in snakemake.input.pairs
     ]
     encoder = load_encoder(ModelSpec(**params.model), device)
+    cropped = sees_middle_square(encoder.image)
     with progress(sum(len(items) for of in chosen for items in of.values()), "item", encoder.spec.name) as bar:
         for of, pairs, images, file, record in zip(
             chosen,
@@ -52,6 +54,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 rows_out=len(rows),
                 seconds=round(time.perf_counter() - start, 3),
                 model=params.model,
+                middle_square=cropped,
                 settings=params.settings,
                 data=digest_of(pairs),
                 **ran_on(device),

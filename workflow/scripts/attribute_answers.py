@@ -14,6 +14,7 @@ from waltz.core.job import job, progress
 from waltz.core.model_schema import ATTRIBUTION
 from waltz.core.record import digest_of, write_record
 from waltz.evaluation.posed import voice_of
+from waltz.models.cropping import sees_middle_square
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import load_image, open_images
@@ -29,6 +30,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     ]
     mine = [[(items[shard :: params.shards], orders) for items, orders in profiles] for profiles in chosen]
     decoder = load_decoder(ModelSpec(**params.model), device)
+    cropped = sees_middle_square(lambda image: decoder.image(image).pixels)
     answering = [
         Answering(
             decoder,
@@ -55,6 +57,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 rows_out=len(rows),
                 seconds=round(time.perf_counter() - start, 3),
                 model=params.model,
+                middle_square=cropped,
                 settings=params.settings | {"value": params.value},
                 data=digest_of(pairs),
                 **ran_on(device),

@@ -13,7 +13,7 @@ from waltz.consistency.edited_rows import edited_rows
 from waltz.core import parquet
 from waltz.core.devices import lease, ran_on
 from waltz.core.job import job, progress
-from waltz.core.model_schema import CONSISTENCY, EDITED
+from waltz.core.model_schema import ATTRIBUTION, CONSISTENCY, EDITED
 from waltz.core.record import digest_of, write_record
 from waltz.evaluation.posed import voice_of
 from waltz.models.decoders import load_decoder
@@ -26,12 +26,14 @@ shard = int(snakemake.wildcards.shard)
 with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     decoder = load_decoder(ModelSpec(**params.model), device)
     images = given.get("images") or [None] * len(params.posing)
-    files = zip(given.rows, given.tests, images, made.rows, made.runs, strict=True)
-    for (name, entry), (file, tested, seen, rows_file, record) in zip(params.posing.items(), files, strict=True):
+    files = zip(given.rows, given.tests, images, made.rows, made.contributions, made.runs, strict=True)
+    for (name, entry), (file, tested, seen, rows_file, contributions_file, record) in zip(
+        params.posing.items(), files, strict=True
+    ):
         start = time.perf_counter()
         read = pq.read_table(file).to_pylist()
         tests = parquet.read(tested, CONSISTENCY).to_pylist()
-        rows = []
+        rows, contributions = [], []
         with open_images(seen) if seen else nullcontext() as source, progress(0, "item", name) as bar:
             for profile in params.profiles:
                 asked = to_ask(read, name, entry, profile, params.sample, params.seed).questions
@@ -40,8 +42,11 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                     stored = Path(rows_file).parents[2] / ".store"
                     how = explaining(decoder, voice, seed, params.cc_shap, params.tokens, stored)
                     mine = asked[shard :: params.shards]
-                    rows += edited_rows(how, mine, tests, partial(load_image, source), bar.update)
+                    found, beside = edited_rows(how, mine, tests, partial(load_image, source), bar.update)
+                    rows += found
+                    contributions += beside if seed == params.seeds[0] else []
         parquet.write(rows_file, parquet.to_table(rows, EDITED), EDITED)
+        parquet.write(contributions_file, parquet.to_table(contributions, ATTRIBUTION), ATTRIBUTION)
         write_record(
             record,
             rows_in=len(tests),

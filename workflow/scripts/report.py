@@ -13,8 +13,8 @@ from waltz.reporting.browser import browser_data
 from waltz.reporting.construction import Construction, construction_tables
 from waltz.reporting.multimodality import Multimodality, multimodality_tables
 from waltz.reporting.probes import Probes, probe_table
-from waltz.reporting.report import Drawing, Report, write_report
-from waltz.reporting.run_facts import image_faults, read_records
+from waltz.reporting.report import Drawing, Report, sample_drawings, write_report
+from waltz.reporting.run_facts import cropping_models, image_faults, read_records
 from waltz.reporting.tables import from_csv
 
 given, params = snakemake.input, snakemake.params
@@ -43,14 +43,20 @@ with job(snakemake.log[0]):
     }
     runs = RunFiles(*map(by_run, ("evaluation", "attribution", "consistency", "cc_shap")))
     shown, made = browsed(items, runs, params.samples, params.seed)
+    records = read_records(given.records, page.parent.parent)
     with pictures(dict(zip(params.pictured, given.images, strict=True))) as picture:
-        browser = browser_data(shown, made, picture, {name: len(rows) for name, rows in items.items()})
+        browser = browser_data(
+            shown, made, picture, {name: len(rows) for name, rows in items.items()}, cropping_models(records)
+        )
     report = Report(
         params.study,
         params.sources,
-        read_records(given.records, page.parent.parent),
+        records,
         [cell for file in given.cells for cell in from_csv(Path(file).read_text(encoding="utf-8"))],
-        [Drawing(Path(file).stem, file, *params.figures[Path(file).stem]) for file in given.figures],
+        [
+            *(Drawing(Path(file).stem, file, *params.figures[Path(file).stem]) for file in given.figures),
+            *sample_drawings(given.get("samples") or [], params.sample_figures),
+        ],
         models,
         construction,
         [row for file in given.scores for row in parquet.read(file, SCENE_SCORES).to_pylist()],

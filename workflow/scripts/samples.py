@@ -8,16 +8,15 @@ from waltz.core.job import job
 from waltz.core.model_schema import ATTRIBUTION
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
-from waltz.reporting.figures import save
+from waltz.reporting.drawn import save_samples
 from waltz.reporting.samples import encoder_figure, shown_items
 from waltz.sources.images import load_image, open_images
 
 params = snakemake.params
-folder = Path(snakemake.output.figures)
 
-with job(snakemake.log[0]), lease(0, snakemake.threads) as device:
-    encoder = load_encoder(ModelSpec(**params.model), device)
-    folder.mkdir(parents=True)
+
+def figures(encoder):
+    """Name, title and figure of each sample."""
     for file, images in zip(snakemake.input.rows, snakemake.input.images, strict=True):
         dataset, rows = Path(file).stem, parquet.read(file, ATTRIBUTION).to_pylist()
         with open_images(images) as source:
@@ -27,4 +26,8 @@ with job(snakemake.log[0]), lease(0, snakemake.threads) as device:
                     texts = [row for row in of if row["item_id"] == item_id]
                     title = f"{encoder.spec.name}, {dataset}, {profile}: {item_id}"
                     figure = encoder_figure(encoder, texts, load_image(source, texts[0]["image"]), title)
-                    save(figure, [folder / f"{dataset}-{profile}-{number}.{form}" for form in ("svg", "png")])
+                    yield f"{dataset}-{profile}-{number}", title, figure
+
+
+with job(snakemake.log[0]), lease(0, snakemake.threads) as device:
+    save_samples(snakemake.output.figures, figures(load_encoder(ModelSpec(**params.model), device)))

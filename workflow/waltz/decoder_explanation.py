@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
-from PIL import Image
 
 from waltz.attribution.ratios import contributed, ratios
 from waltz.consistency.explained import Explained, Side
 from waltz.consistency.played import Rules
-from waltz.models.decoders.decoder import Decoder, Picture
-from waltz.models.decoders.players import Players
 from waltz.models.registry import ModelSpec
 from waltz.reporting import answer_and_explanation
 from waltz.reporting.answer_and_explanation import answer_and_explanation as drawn
@@ -23,8 +19,6 @@ from waltz.reporting.answer_and_explanation import answer_and_explanation as dra
 NAMES = ("answer", "explanation")
 START = "(start)"
 """A start token among the pieces of a text, which has no characters."""
-RAW = 255
-"""White in an image file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,25 +118,6 @@ class DecoderExplanation:
             return f"CC-SHAP not defined ({both.reason})"
         error = "" if both.standard_error is None else f" ± {both.standard_error:.3f}"
         return f"CC-SHAP {both.value:.3f}{error}"
-
-
-def seen(decoder: Decoder, picture: Picture, who: Players) -> tuple[np.ndarray, np.ndarray]:
-    """What a decoder sees of an image, RGB in [0, 1] of shape (height, width, 3), and the patch of each pixel.
-
-    An image that is one tile is shown as prepared, before its normalisation; else the whole image is shown.
-    """
-    pixels, image = picture.pixels, picture.image
-    if who.raw or pixels.ndim != 4 or len(pixels) != 1:
-        shown = np.asarray(image.convert("RGB"), dtype=np.float64) / RAW
-        return shown, who.cells.numpy() if who.raw else _equal_parts(image.height, image.width, who.grid)
-    black, white = (decoder.image(Image.new("RGB", image.size, colour)).pixels for colour in ("black", "white"))
-    tile = ((pixels - black) / torch.where(white == black, 1, white - black)).clamp(0, 1)
-    return tile[0].permute(1, 2, 0).cpu().numpy(), who.cells[0, 0].cpu().numpy()
-
-
-def _equal_parts(height: int, width: int, grid: int) -> np.ndarray:
-    rows, columns = (((np.arange(size) + 0.5) * grid / size).astype(np.int64) for size in (height, width))
-    return rows[:, None] * grid + columns
 
 
 def _record(side: Side, said: str) -> dict[str, Any]:

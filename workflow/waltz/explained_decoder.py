@@ -15,7 +15,7 @@ from waltz.consistency.played import Part, Rules
 from waltz.consistency.targets import target_ids
 from waltz.core.devices import lease
 from waltz.core.errors import UserError
-from waltz.decoder_explanation import DecoderExplanation, seen
+from waltz.decoder_explanation import DecoderExplanation
 from waltz.evaluation.decoders import sampling_of
 from waltz.evaluation.following import labels as following_labels
 from waltz.evaluation.following import published_labels
@@ -25,6 +25,7 @@ from waltz.evaluation.wording import Form, read_wording
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, Picture, Prompt, Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP, scores
+from waltz.models.decoders.sight import seen
 from waltz.models.registry import ModelSpec
 from waltz.one_sample import image_file
 

@@ -41,22 +41,36 @@ def cc_shap_rows(
             kinds = {kind: {"row": {"error": str(error)}} for kind in how.kinds}
         for kind, kept in kinds.items():
             rows.append({**common, "kind": kind, "seed": how.rules.seed, **kept["row"]})
-            contributions += [
-                {
-                    **common,
-                    "role": "caption" if question.form == "pairwise" else ROLE,
-                    "setting": f"{kind}:{side}",
-                    "explained": how.value,
-                    **(
-                        kept[side]["columns"]
-                        if side in kept
-                        else {"text": "", "seed": how.rules.seed, "error": kept["row"]["error"]}
-                    ),
-                }
-                for side in SIDES
-            ]
+            contributions += contribution_rows(how, question, kind, kept)
         done(1)
     return rows, contributions
+
+
+def contribution_rows(how: Explaining, question: Question, kind: str, kept: Mapping[str, Any]) -> list[Row]:
+    """Rows of the attribution layout: contributions to an answer, then to its explanation.
+
+    Args:
+        how: The decoder, profile and seed.
+        question: The item.
+        kind: What the explanation is; it begins the rows' setting.
+        kept: One kind of `Kept.kinds`.
+    """
+    return [
+        {
+            "item_id": question.item_id,
+            "role": "caption" if question.form == "pairwise" else ROLE,
+            "profile": how.rules.profile,
+            "setting": f"{kind}:{side}",
+            "image": question.image,
+            "explained": how.value,
+            **(
+                kept[side]["columns"]
+                if side in kept
+                else {"text": "", "seed": how.rules.seed, "error": kept["row"]["error"]}
+            ),
+        }
+        for side in SIDES
+    ]
 
 
 def tally(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:

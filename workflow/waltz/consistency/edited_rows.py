@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from waltz.consistency.cc_shap_rows import contribution_rows
 from waltz.consistency.chosen import setting
 from waltz.consistency.contributions import Explaining, Kept, contributions_of, side_of
 from waltz.consistency.counterfactual import NAME
@@ -22,8 +23,10 @@ def edited_rows(
     tests: Iterable[Mapping[str, Any]],
     load: Load,
     done: Callable[[int], object],
-) -> list[Row]:
-    """Rows of the layout `EDITED`: how far answers and post-hoc explanations moved with the edits.
+) -> tuple[list[Row], list[Row]]:
+    """Rows of the layout `EDITED`, and of the attribution layout with all contributions to what was edited.
+
+    The first say how far answers and post-hoc explanations moved with the edits; items without an edit have no others.
 
     Args:
         how: The decoder, profile and seed; what it kept of the unedited items is found again.
@@ -37,7 +40,8 @@ def edited_rows(
         for row in tests
         if row["test"] == NAME and (row["profile"], row["seed"]) == (how.rules.profile, how.rules.seed)
     }
-    rows = []
+    rows: list[Row] = []
+    contributions: list[Row] = []
     for question in questions:
         row = {
             "item_id": question.item_id,
@@ -47,23 +51,30 @@ def edited_rows(
             "image": question.image,
         }
         try:
-            row |= _compared(how, question, of_run.get(question.item_id), load)
+            found, after = _compared(how, question, of_run.get(question.item_id), load)
+            row |= found
+            if after is not None:
+                contributions += contribution_rows(how, question, f"{POST_HOC}-edited", after.kinds[POST_HOC])
         except UserError as error:
             row["error"] = str(error)
         rows.append(row)
         done(1)
-    return rows
+    return rows, contributions
 
 
-def _compared(how: Explaining, question: Question, found: Mapping[str, Any] | None, load: Load) -> Row:
+def _compared(
+    how: Explaining, question: Question, found: Mapping[str, Any] | None, load: Load
+) -> tuple[Row, Kept | None]:
+    """How far contributions moved, and those after the edit where there is one."""
     if found is None or found["error"] is not None:
-        return {"error": "the item was not edited" if found is None else found["error"]}
+        return {"error": "the item was not edited" if found is None else found["error"]}, None
     if found["edited_input"] is None:
-        return {"reason": found["reason"]}
+        return {"reason": found["reason"]}, None
     only = replace(how, kinds=(POST_HOC,))
     before = contributions_of(how if POST_HOC in how.kinds else only, question, load)
     after = contributions_of(only, question, load, words=found["edited_input"], grid=before.grid or None)
     what = moved(_explained(before), _explained(after), how.rules.profile, how.rules.least)
+    said = after.kinds[POST_HOC]["row"]
     return {
         "answer": what.answer,
         "explanation": what.explanation,
@@ -72,8 +83,11 @@ def _compared(how: Explaining, question: Question, found: Mapping[str, Any] | No
         "edited_input": found["edited_input"],
         "inserted": found["inserted"],
         "flipped": found["flipped"],
+        "edited_answer": said["answer"],
+        "edited_explanation": said["explanation"],
+        "cc_shap": said["value"],
         "reason": what.reason,
-    }
+    }, after
 
 
 def _explained(kept: Kept) -> Explained:

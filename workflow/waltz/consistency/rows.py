@@ -10,6 +10,7 @@ from waltz.consistency.chosen import setting
 from waltz.consistency.respondent import Interviewed
 from waltz.consistency.settings import Profile, Settings
 from waltz.consistency.tests import TESTS, of_item, row
+from waltz.evaluation.prompts import worded
 from waltz.evaluation.questions import Question
 
 LENGTHS = {
@@ -76,7 +77,13 @@ def consistency_rows(
     running = [of_item(question, fitting(question, tests), run, wording) for run, question in asked]
     found = in_step(running, respondent)
     return [
-        {**row(one), "profile": run.profile, "setting": setting(question), "image": question.image}
+        {
+            **row(one),
+            "profile": run.profile,
+            "setting": setting(question),
+            "image": question.image,
+            "text": worded(question, wording)[0],
+        }
         for (run, question), of_one in zip(asked, found, strict=True)
         for one in of_one
     ]

@@ -68,7 +68,8 @@ are the text players', which come first in `phi` (players x outputs); grid x gri
 `without_text` is the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of
 them is null, `error` why there is nothing at all. Settings of encoders: `alignment`, and `answering` for questions,
 with `:regions` behind it where regions found before play in the place of patches. Of decoders: `pairwise` and `single`
-for answers; in stage consistency `post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and `cot:explanation`."""
+for answers; in stage consistency `post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and `cot:explanation`, of
+edited items `post-hoc-edited:answer` and `post-hoc-edited:explanation`."""
 
 METRICS = Layout(
     "metrics",
@@ -151,6 +152,7 @@ CONSISTENCY = Layout(
             required("test", pa.string()),
             required("seed", pa.int64()),
             pa.field("image", pa.string()),
+            required("text", pa.string()),
             pa.field("verdict", pa.int32()),
             pa.field("score", pa.float64()),
             pa.field("answer", pa.string()),
@@ -179,10 +181,11 @@ CONSISTENCY = Layout(
     ),
     key=("item_id", "profile", "setting", "test", "seed"),
 )
-"""One row an item, test and seed. `setting` is how the item is asked: `pairwise`, `open` or `choice`. `verdict` is 1
-where the model is consistent; `reason` says why there is none or what decided it, `error` why the item could not be
-asked. `flipped` says whether the counterfactual edit told of changed the answer; where none did, it is the first that
-was tried. `exchanges` are all requests and replies, what a prompt needed beside the question as JSON in `given`."""
+"""One row an item, test and seed. `setting` is how the item is asked: `pairwise`, `open` or `choice`; `text` is the
+item in words, as it is before any edit. `verdict` is 1 where the model is consistent; `reason` says why there is none
+or what decided it, `error` why the item could not be asked. `flipped` says whether the counterfactual edit told of
+changed the answer; where none did, it is the first that was tried. `exchanges` are all requests and replies, what a
+prompt needed beside the question as JSON in `given`."""
 
 CC_SHAP = Layout(
     "CC-SHAP",
@@ -239,6 +242,9 @@ EDITED = Layout(
             pa.field("edited_input", pa.string()),
             pa.field("inserted", pa.string()),
             pa.field("flipped", pa.bool_()),
+            pa.field("edited_answer", pa.string()),
+            pa.field("edited_explanation", pa.string()),
+            pa.field("cc_shap", pa.float64()),
             pa.field("reason", pa.string()),
             pa.field("error", pa.string()),
         ]
@@ -246,4 +252,5 @@ EDITED = Layout(
     key=("item_id", "profile", "setting", "seed"),
 )
 """One row an item with a counterfactual edit, which changed the answer (`flipped`) or not: how far contributions to the
-answer and to the explanation moved (cosine distance), and what share of them the inserted players carry."""
+answer and to the explanation moved (cosine distance), and what share of them the inserted players carry.
+`edited_answer`, `edited_explanation` and `cc_shap` are of the edited item."""

@@ -27,6 +27,7 @@ from waltz.reporting.heatmap import (
     draw_tokens,
     layers_of,
     panel_at,
+    title_size,
     write,
 )
 from waltz.reporting.token_lines import laid_out
@@ -98,7 +99,7 @@ def answer_and_explanation(sides: Sequence[Side], title: str, image: np.ndarray 
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width, height))
         page = panel_at(figure, 0, 0, width, height)
-        write(page, GAP, height - 0.16, title, fontsize=11, va="top")
+        write(page, GAP, height - 0.16, title, fontsize=title_size(title, width), va="top")
         top = height - TITLE
         for side, sample, row, lines, picture, high in zip(
             sides, samples, boxes, words, pictures, heights, strict=True

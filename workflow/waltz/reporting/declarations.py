@@ -3,7 +3,7 @@
 from waltz.reporting.declaration import Declaration, Where
 from waltz.reporting.declared import consistency, construction, running_text, scores, shares
 
-DOCUMENTS = ("thesis", "valse-paper", "decoders-paper", "cv-probes", "running-text")
+DOCUMENTS = ("thesis", "valse-paper", "decoders-paper", "cv-probes", "running-text", "seeds")
 
 
 def _place(table: Declaration) -> tuple[int, list[tuple[int, int | str]]]:

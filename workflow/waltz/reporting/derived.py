@@ -7,10 +7,10 @@ import numpy as np
 from waltz.attribution.t_shap import skew
 from waltz.consistency.rescaling import CC_SHAPS, SETTINGS, rescaled
 from waltz.core.measure import Measure
-from waltz.reporting.declaration import AVERAGE, DERIVED, ENCODER, VISION, Declaration
+from waltz.reporting.declaration import AVERAGE, BEHIND, DERIVED, ENCODER, VISION, Declaration
 from waltz.reporting.declared.construction import PIECES
 from waltz.reporting.joining import RANDOM, Study
-from waltz.reporting.numbers import Number, Numbers, words
+from waltz.reporting.numbers import DEVIATION, Number, Numbers, words
 from waltz.reporting.published import Key, Printed
 from waltz.reporting.tables import JOINED_PROFILE
 
@@ -160,6 +160,23 @@ def _rescaled(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, stud
     return found
 
 
+def _seeds(declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str, study: Study) -> Numbers:
+    """Means over seeds, their deviations and the number of each seed; what a number is stands behind its setting."""
+    found: Numbers = {}
+    for (source, metric, model, dataset, setting), number in numbers.items():
+        name, colon, ending = metric.partition(":")
+        taken = study.models.get(model) in declaration.kinds
+        if source != "consistency" or name not in declaration.sources or not taken:
+            continue
+        if not colon:
+            found[DERIVED, name, model, dataset, setting] = number
+        elif metric.removesuffix(DEVIATION) == name:
+            found[DERIVED, name, model, dataset, f"{setting}{BEHIND}deviation"] = number
+        elif ending.startswith("seed="):
+            found[DERIVED, name, model, dataset, f"{setting}{BEHIND}{ending.replace('=', ' ')}"] = number
+    return found
+
+
 def _spread(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study: Study) -> Numbers:
     """Mean deviation of T-SHAP over items, and mean rank correlation, over models of a kind and data sets."""
     found: Numbers = {}
@@ -184,6 +201,7 @@ DERIVED_NUMBERS: dict[str, Derive] = {
     "tests": _tests,
     "skew": _skew,
     "rescaled": _rescaled,
+    "seeds": _seeds,
     "spread": _spread,
 }
 """By the name that declarations use."""

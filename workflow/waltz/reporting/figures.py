@@ -50,12 +50,20 @@ def frequency_figure(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
     return figure
 
 
-def save(figure: Figure, paths: Sequence[str | Path]) -> None:
-    """Write a figure under each path, in the format that its suffix names, without a date in it."""
+def save(figure: Figure, paths: Sequence[str | Path], whole: bool = False) -> None:
+    """Write a figure under each path, in the format that its suffix names, without a date in it.
+
+    Args:
+        figure: The figure.
+        paths: Its files.
+        whole: Whether the page stays as it is, for figures that fill it; others are cut to what is on them, which
+            takes as long again.
+    """
     for path in map(Path, paths):
         form = path.suffix.removeprefix(".")
         metadata = {"Date": None} if form == "svg" else {}
-        with replacing(path) as temporary, style.context(STYLE), warnings.catch_warnings():
+        cut = {"savefig.bbox": "standard"} if whole else {}
+        with replacing(path) as temporary, style.context([STYLE, cut]), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # an empty box shows it
             figure.savefig(temporary, format=form, metadata=metadata)
 

@@ -23,6 +23,8 @@ WIDTH, IMAGE, LINE, GAP, TOP = 4.3, 2.7, 0.38, 0.12, 0.42
 """Inches: width of a column, height of an image, height of a line of tokens, space between things, the headings."""
 DIGITS = 6.0
 """Font size of values, in points."""
+TITLE_LETTER = 0.092
+"""Inches: width of a letter of a title at 11 points, with something to spare."""
 LEAST = 0.6
 """Least inches beside an image in which its original is shown."""
 HATCH = "/////"
@@ -111,7 +113,7 @@ def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "")
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width, height))
         page = panel_at(figure, 0, 0, width, height)
-        write(page, GAP, height - 0.16, title, fontsize=11, va="top")
+        write(page, GAP, height - 0.16, title, fontsize=title_size(title, width), va="top")
         for place, (sample, layers, row_boxes) in enumerate(zip(samples, columns, boxes, strict=True)):
             left = GAP + place * (WIDTH + 2 * GAP)
             write(page, left, height - TOP - 0.05, _heading(sample), fontsize=9.5, fontweight="bold", va="top")
@@ -124,6 +126,11 @@ def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "")
                 draw_tokens(page, left, top - 0.06 - IMAGE - GAP, row_boxes, layer)
         draw_legend(page, GAP, 0.12)
     return figure
+
+
+def title_size(title: str, width: float) -> float:
+    """Font size at which a title fits into a page of so many inches, 11 points at most."""
+    return min(11.0, 11.0 * (width - 2 * GAP) / max(1e-9, len(title) * TITLE_LETTER))
 
 
 def layers_of(sample: Sample, peak: float) -> list[Layer]:
@@ -198,7 +205,7 @@ def draw_tokens(page: Axes, left: float, top: float, boxes: Sequence[Box], layer
         face = _colours(layer, layer.tokens[box.token])
         _rectangle(page, *corner, box.width, LINE - 0.05, _against(label), facecolor=face, edgecolor="0.6")
         middle = corner[0] + box.width / 2
-        back = {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0}
+        back = {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0} if _against(label) else None
         write(page, middle, corner[1] + 0.215, box.label, ha="center", va="center", fontsize=box.size, bbox=back)
         write(page, middle, corner[1] + 0.075, label, ha="center", va="center", fontsize=DIGITS, bbox=back)
 

@@ -129,7 +129,7 @@ def _models(
         return any((number := find(shape, model)) and _tried(number) for shape in shapes)
 
     taken = [model for model, kind in study.models.items() if kind in declaration.kinds]
-    names = list(dict.fromkeys(key[1] for key in printed)) or [""]
+    names = list(dict.fromkeys(key[1] for key in printed)) or ([] if declaration.kinds else [""])
     found: list[tuple[str, tuple[str, ...]]] = []
     for name in names:
         candidates = ("",) if not name else declaration.aliases.get(name, (name,))

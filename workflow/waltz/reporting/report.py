@@ -11,6 +11,7 @@ import jinja2
 from waltz.core.atomic import write_text
 from waltz.reporting.construction import PlainTable, Row
 from waltz.reporting.declarations import TABLES, Declaration, Where
+from waltz.reporting.drawn import sample_files
 from waltz.reporting.grids import by_table, field_names, grid_data
 from waltz.reporting.inlined import figure_size, figure_uris, script_hash, script_json
 from waltz.reporting.run_facts import Record, run_facts, warnings_of
@@ -37,12 +38,14 @@ class Drawing:
         file: An SVG, with a PNG beside it where it is large, or a picture.
         title: What it shows, for readers and for who cannot see it.
         group: Heading under which it stands.
+        printed: The printed figures that it stands for.
     """
 
     name: str
     file: str
     title: str
     group: str = ""
+    printed: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,20 @@ def write_report(path: str | Path, report: Report) -> None:
         faults=report.faults[:LISTED],
     )
     write_text(path, page)
+
+
+def sample_drawings(folders: Sequence[str | Path], shown: Sequence[tuple[str, str]]) -> list[Drawing]:
+    """All figures of some folders of samples.
+
+    Args:
+        folders: Written by `drawn.save_samples`; their parents' and their own names make the figures' ids.
+        shown: Of each folder, the heading under which its figures stand, and the printed ones that they stand for.
+    """
+    return [
+        Drawing("-".join([*Path(file).parts[-3:-1], Path(file).stem]), file, title, *of)
+        for folder, of in zip(folders, shown, strict=True)
+        for file, title in sample_files(folder).items()
+    ]
 
 
 def declared(name: str, cells: Sequence[Cell]) -> Declaration:
@@ -189,6 +206,11 @@ def _figures(figures: Sequence[Drawing]) -> dict[str, list[dict[str, Any]]]:
     """Figures by group, each with its place among the page's pictures."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for place, drawing in enumerate(figures):
-        shown = {"name": drawing.name, "title": drawing.title, "file": Path(drawing.file).name}
+        shown = {
+            "name": drawing.name,
+            "title": drawing.title,
+            "printed": drawing.printed,
+            "file": Path(drawing.file).name,
+        }
         groups.setdefault(drawing.group, []).append({**shown, "place": place, "size": figure_size(drawing.file)})
     return groups

@@ -104,6 +104,11 @@ def run_facts(records: Sequence[Record]) -> Facts:
     return Facts(_models(records), _stages(records), _settings(records))
 
 
+def cropping_models(records: Iterable[Record]) -> list[str]:
+    """Names of the models that see no more of an image than the square in its middle, by what their runs say."""
+    return sorted({str(record.models[0]["name"]) for record in records if record.facts.get("middle_square")})
+
+
 def warnings_of(record: Record) -> Iterator[tuple[str, int, str]]:
     """What a run warns of: kind, how many, and the reasons with their counts."""
     for key, kind in WARNINGS.items():

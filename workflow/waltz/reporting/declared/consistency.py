@@ -1,4 +1,7 @@
-"""Whether explanations agree with answers: thesis 5.1, 5.2, 5.5, C.1 to C.3, C.25, the decoders paper's 2 and 3."""
+"""Whether explanations agree with answers: thesis 5.1, 5.2, 5.5, C.1 to C.3, C.25, the decoders paper's 2 and 3.
+
+Beside them the numbers of single seeds, of which print has figures alone (thesis C.2, C.4, C.5; decoders paper 7, 8).
+"""
 
 from collections.abc import Iterable
 
@@ -46,6 +49,25 @@ PAIR_METRICS = {
     **_found("t_shap_prediction", "t_shap_explanation", "cc_shap_posthoc", "cc_shap_cot"),
     **_found("counterfactual_edits", *COT_TESTS),
 }
+
+
+def _seeds(
+    part: str, title: str, kind: str, metrics: Iterable[str], rows: tuple[str, ...], columns: str
+) -> Declaration:
+    return Declaration(
+        id=f"seeds-{part}",
+        title=title,
+        sources={metric: one("derived", metric, SAME) for metric in metrics},
+        rows=rows,
+        columns=columns,
+        kinds=(kind,),
+        printed=(),
+        derived=("seeds",),
+        needs=("consistency",),
+        bold=False,
+        names={"setting": "explanation, seed"},
+        notes=(TESTS, "Print shows deviations over three runs in figures, without numbers."),
+    )
 
 
 def _texts(number: str, title: str, *without: str) -> Declaration:
@@ -136,6 +158,25 @@ TABLES = (
     ),
     CORRELATIONS,
     _pairs("thesis-C.25", "Decoders that see: accuracy, T-SHAP, tests and CC-SHAP on VALSE"),
+    _seeds(
+        "texts",
+        "Language models: tests and CC-SHAP of each seed, and their deviation over seeds",
+        LANGUAGE,
+        ("counterfactual_edits", "input_from_explanation", *COT_TESTS, "cc_shap_posthoc", "cc_shap_cot"),
+        rows=("dataset", "metric", "setting"),
+        columns="model",
+    ),
+    _seeds(
+        "images",
+        "Decoders that see: tests, CC-SHAP and T-SHAP of each seed, and their deviation over seeds",
+        VISION,
+        (
+            *("counterfactual_edits", *COT_TESTS, "cc_shap_posthoc", "cc_shap_cot"),
+            *("t_shap_prediction", "t_shap_explanation"),
+        ),
+        rows=("metric", "setting", "model"),
+        columns="dataset",
+    ),
     _images("decoders-paper-2", "Decoders that see, with mPLUG-Owl3: accuracy, T-SHAP, tests and CC-SHAP"),
     _pairs("decoders-paper-3", "Decoders that see, with mPLUG-Owl3: accuracy, T-SHAP, tests and CC-SHAP on VALSE"),
 )

@@ -1,0 +1,43 @@
+"""Models that crop to the middle square, of processors that do and do not."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+import tiny_decoders
+from waltz.core.errors import UserError
+from waltz.models.cropping import sees_middle_square
+
+
+def clip(**settings):
+    processor = transformers.CLIPImageProcessorPil(**settings)
+    return lambda image: processor(images=[image], return_tensors="pt")["pixel_values"][0]
+
+
+CROPS = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}, "do_center_crop": True}
+
+
+def test_a_processor_of_clip_crops_unless_it_is_told_not_to():
+    assert sees_middle_square(clip(**CROPS))
+    assert not sees_middle_square(clip(size={"height": 32, "width": 32}, do_center_crop=False))
+    assert not sees_middle_square(clip(size={"shortest_edge": 32}, do_center_crop=False))
+    assert sees_middle_square(lambda image: tiny_decoders.llava().image(image).pixels)
+
+
+@pytest.mark.parametrize("side", ["wide", "high"])
+def test_a_model_that_crops_one_side_alone_sees_more(side):
+    def prepare(image: Image.Image) -> torch.Tensor:
+        middle = clip(**CROPS)(image)
+        wide = image.width > image.height
+        return middle if wide == (side == "wide") else torch.from_numpy(np.asarray(image))
+
+    assert not sees_middle_square(prepare)
+
+
+def test_a_model_that_takes_no_new_images_is_not_said_to_crop():
+    def regions(image):
+        raise UserError("holds regions by file name")
+
+    assert not sees_middle_square(regions)

@@ -1,0 +1,47 @@
+"""Draw a few answers of one decoder above their explanations, and before and after edits."""
+
+from contextlib import ExitStack
+
+from waltz.core import parquet
+from waltz.core.devices import lease
+from waltz.core.job import job
+from waltz.core.model_schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.models.decoders import load_decoder
+from waltz.models.registry import ModelSpec
+from waltz.reporting.drawn import save_samples
+from waltz.reporting.explanations import Explanations, edit_figures, explanation_figures, looking
+from waltz.sources.images import load_image, open_images
+
+params, given = snakemake.params, snakemake.input
+PARTS = {
+    "contributions": ATTRIBUTION,
+    "cc_shap": CC_SHAP,
+    "edited": EDITED,
+    "edited_contributions": ATTRIBUTION,
+}
+FIGURES = {"explanations": explanation_figures, "edits": edit_figures}
+
+with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device, ExitStack() as stack:
+    decoder = load_decoder(ModelSpec(**params.model), device) if given.get("images") else None
+    found = {
+        dataset: Explanations(
+            **{name: parquet.read(given[name][place], layout) for name, layout in PARTS.items() if given.get(name)}
+        )
+        for place, dataset in enumerate(params.datasets)
+    }
+    sources = {
+        dataset: stack.enter_context(open_images(file))
+        for dataset, file in zip(params.datasets, given.get("images") or [], strict=False)
+    }
+    see = looking(decoder, lambda dataset, name: load_image(sources[dataset], name))
+    for shows, figures in FIGURES.items():
+        if not snakemake.output.get(shows):
+            continue
+        save_samples(
+            snakemake.output[shows],
+            (
+                drawn
+                for profile in params.profiles
+                for drawn in figures(found, params.model["name"], profile, params.most, params.seed, see)
+            ),
+        )

@@ -1,0 +1,34 @@
+"""Draw the traces of all self-consistency tests of a few items of one decoder."""
+
+from contextlib import ExitStack
+
+import numpy as np
+
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.model_schema import CONSISTENCY
+from waltz.reporting.drawn import save_samples
+from waltz.reporting.traces import trace_figures
+from waltz.sources.images import load_image, open_images
+
+params, given = snakemake.params, snakemake.input
+
+with job(snakemake.log[0]), ExitStack() as stack:
+    tables = {
+        dataset: parquet.read(file, CONSISTENCY) for dataset, file in zip(params.datasets, given.tests, strict=True)
+    }
+    sources = {
+        dataset: stack.enter_context(open_images(file))
+        for dataset, file in zip(params.datasets, given.get("images") or [], strict=False)
+    }
+
+    def load(dataset, name):
+        """The image of an item as pixels."""
+        return np.asarray(load_image(sources[dataset], name))
+
+    drawn = (
+        one
+        for profile in params.profiles
+        for one in trace_figures(tables, params.model, profile, params.most, params.seed, load)
+    )
+    save_samples(snakemake.output.traces, drawn)
