@@ -183,7 +183,19 @@ def load(spec: ModelSpec, device: Device) -> Vision:
     model, processor = checkpoints.load(
         spec, transformers.AutoModelForImageTextToText, reader=transformers.AutoProcessor, **arguments(spec)
     )
+    _complete(processor, model.config)
     return adopt(spec, placed(model, device, spec), processor, device.name)
+
+
+def _complete(processor: Any, config: Any) -> None:
+    """Tell a LLaVA's processor what its own file left to the network before processors counted an image's positions.
+
+    The commits that the published runs name are of that time.
+    """
+    if getattr(processor, "patch_size", 0) is None:
+        processor.patch_size = config.vision_config.patch_size
+        processor.vision_feature_select_strategy = config.vision_feature_select_strategy
+        processor.num_additional_image_tokens = int(config.vision_config.model_type == "clip_vision_model")
 
 
 @torch.inference_mode()
