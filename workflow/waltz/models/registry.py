@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import importlib.metadata
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ DECODER_KINDS = ("text", "vision")
 ENCODERS = "waltz.models.encoders.kinds"
 """Package with one module for each kind of encoder."""
 
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
+"""Files by which a tokenizer is told to lie beside an original checkpoint file."""
 OPTIONS = (
     "labels",
     "masked_token",
@@ -31,6 +33,7 @@ OPTIONS = (
     "four_bit",
     "device_map",
     "trust_remote_code",
+    "allow_missing",
 )
 """Fields that decide numbers of the models that they are given for."""
 
@@ -43,8 +46,9 @@ class ModelSpec:
         name: Name in the study and in the results.
         kind: Family of the adapter: `text` (causal LM), `vision` (decoder that sees), `masked` (masked LM),
             `classifier` (of texts), or one of `encoder_kinds()`.
-        weights: Hub id, folder in transformers format, or `package:NAME`.
-        revision: Full commit hash, package version, or `local` for a folder.
+        weights: Hub id, folder in transformers format, `package:NAME`, or an original checkpoint file (kinds `albef`,
+            `albef-answering`).
+        revision: Full commit hash, package version, or `local` for a folder or file.
         dtype: Precision of weights and activations.
         parameters: Number of parameters; 0 where nobody said.
         licence: Licence of the weights.
@@ -60,6 +64,8 @@ class ModelSpec:
         four_bit: Whether linear layers are loaded in 4 bits (NF4 of bitsandbytes), which needs a GPU.
         device_map: `auto` and the like of accelerate, to spread a decoder over devices; empty for the job's own.
         trust_remote_code: Whether the repository's own code may run, at this very revision.
+        allow_missing: Patterns of keys that the checkpoint may lack or have left over, each with the reason why that
+            harms nothing.
     """
 
     name: str
@@ -80,6 +86,7 @@ class ModelSpec:
     four_bit: bool = False
     device_map: str = ""
     trust_remote_code: bool = False
+    allow_missing: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def registered() -> dict[str, ModelSpec]:
@@ -98,7 +105,8 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
             revision, or the kind is unknown.
     """
     known = registered()
-    changes = {key: value for key, value in (entry or {}).items() if key in {field.name for field in fields(ModelSpec)}}
+    known_fields = {known_field.name for known_field in fields(ModelSpec)}
+    changes = {key: value for key, value in (entry or {}).items() if key in known_fields}
     spec = replace(known.get(name, ModelSpec(name)), **changes)
     if not spec.weights:
         close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
@@ -113,8 +121,10 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         raise UserError(
             f"study file: models.{name}.kind: there is no kind {spec.kind!r}{nearest}; there are {', '.join(kinds)}"
         )
-    if Path(spec.weights).is_dir():
+    if Path(spec.weights).exists():
         return replace(spec, revision="local")
+    if spec.weights.startswith(("/", ".", "~")):
+        raise UserError(f"study file: models.{name}.weights: there is no file or folder {spec.weights}")
     if not spec.revision:
         raise UserError(f"study file: models.{name}: weights {spec.weights!r} need a revision (a full commit hash)")
     return spec
@@ -139,13 +149,19 @@ def decisive(spec: ModelSpec) -> dict[str, Any]:
 
 
 def weight_files(spec: ModelSpec) -> list[str]:
-    """Files of a model in a local folder, in order; none for a hub id or a package."""
-    folder = Path(spec.weights)
-    return sorted(str(path) for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    """A model's local files: those of its folder in order, or its checkpoint file with what is read beside it.
+
+    There are none for a hub id or a package.
+    """
+    path = Path(spec.weights)
+    if path.is_file():
+        beside = (path.with_name(name) for name in (f"{path.stem}.json", "config.json", *TOKENIZER_FILES))
+        return [str(path), *(str(file) for file in beside if file.is_file())]
+    return sorted(str(entry) for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
 
 
 def fingerprint(spec: ModelSpec) -> str:
-    """What tells a model's weights from others: id and revision, or a digest of a local folder's files."""
+    """What tells a model's weights from others: id and revision, or a digest of local files."""
     files = weight_files(spec)
     if not files:
         return f"{spec.weights}@{spec.revision}"
@@ -182,4 +198,4 @@ def package_gguf(spec: ModelSpec) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, int) else str(value)
+    return value if isinstance(value, int | dict) else str(value)

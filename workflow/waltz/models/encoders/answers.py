@@ -1,14 +1,19 @@
 """Answers of encoders that choose from a vocabulary, and the game that is played for the one they give."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
+import huggingface_hub
 import numpy as np
 import torch
 
+from waltz.core.errors import UserError
 from waltz.models.encoders.encoder import Encoder, States
 from waltz.models.regions import Picture
+from waltz.models.registry import ModelSpec
 
 
 class AnsweringEncoder(Encoder, Protocol):
@@ -86,6 +91,35 @@ def outcome(given: Answer) -> Callable[[torch.Tensor], torch.Tensor]:
         MM-SHAP (Parcalabescu and Frank, ACL 2023) on VQA and GQA.
     """
     return lambda logits: logits.softmax(dim=-1)[:, given.index]
+
+
+def vocabulary(spec: ModelSpec, outputs: int | None = None) -> tuple[str, ...]:
+    """The answers that a model's entry names: a JSON list in a file of its own, or in one beside the weights.
+
+    Args:
+        spec: The entry.
+        outputs: How many answers its head chooses from; None where the list alone says.
+    Raises:
+        UserError: None are named, or the list cannot be had, or is none of so many answers.
+    """
+    where = f"models.{spec.name}.answers: {spec.answers or 'missing'}"
+    many = "" if outputs is None else f"{outputs} "
+    if not spec.answers:
+        raise UserError(f"{where}: name a JSON list of the {many}answers, in the order of the head's outputs")
+    weights = Path(spec.weights)
+    beside = (weights.parent if weights.is_file() else weights) / spec.answers
+    try:
+        if Path(spec.answers).is_file() or weights.exists():
+            file = Path(spec.answers) if Path(spec.answers).is_file() else beside
+        else:
+            file = Path(huggingface_hub.hf_hub_download(spec.weights, spec.answers, revision=spec.revision))
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{where}: cannot be read ({str(error).splitlines()[0]}); name a JSON list") from None
+    fits = isinstance(found, list) and all(isinstance(answer, str) for answer in found) and len(found) > 0
+    if not fits or outputs not in (None, len(found)):
+        raise UserError(f"{where}: is no list of the {many}answers that {spec.weights} chooses from")
+    return tuple(found)
 
 
 def _read(encoder: AnsweringEncoder, question: str) -> States:

@@ -63,14 +63,15 @@ class Players:
 def published(encoder: Encoder, text: Text, image: torch.Tensor) -> Players:
     """The players of the published code: all ids, patches of `side // p` pixels, the rest of the pixels always visible.
 
-    The first and the last token are players that nothing masks.
+    The first token is a player that nothing masks, and so is the last where it is an end token: ALBEF has none.
 
     Source:
-        MM-SHAP's released scripts for CLIP and LXMERT; thesis 4.3 describes another mask.
+        MM-SHAP's released scripts for CLIP, LXMERT and ALBEF; thesis 4.3 describes another mask.
     """
     grid = math.ceil(math.sqrt(len(text.ids)))
     kept = np.zeros(len(text.ids) + grid**2, dtype=bool)
-    kept[[0, len(text.ids) - 1]] = True
+    kept[0] = True
+    kept[len(text.ids) - 1] |= text.special[-1]
     cells = _grid([side // grid * np.arange(grid + 1) for side in image.shape[-2:]], image, grid)
     return Players(text, tuple(range(len(text.ids))), PUBLISHED_MASK, grid, cells, kept)
 

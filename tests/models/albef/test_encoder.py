@@ -1,0 +1,174 @@
+"""ALBEF among the encoders: a pair taken apart, coalitions, and answers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import restated_albef as restated
+from tiny_albef import CONFIG, random_weights
+from tiny_encoders import ANSWERS, TEXTS
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.answers import answer
+from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.encoders.players import equations, published
+from waltz.models.registry import ModelSpec
+
+CPU = Device("cpu", 1, "a test")
+
+
+@pytest.fixture
+def load(folder):
+    """Loads the tiny matching network, or the answering one."""
+
+    def loaded(kind="albef", **entry):
+        layout = "answering" if kind == "albef-answering" else "retrieval"
+        return load_encoder(ModelSpec("mine", kind=kind, weights=str(folder(layout)), revision="local", **entry), CPU)
+
+    return loaded
+
+
+@pytest.fixture
+def load_answering(load, folder):
+    def loaded(vocabulary=ANSWERS, **entry):
+        (folder("answering") / "answers.json").write_text(json.dumps(vocabulary))
+        return load("albef-answering", answers="answers.json", **entry)
+
+    return loaded
+
+
+def picture(seed=0, shape=(40, 56)):
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (*shape, 3), dtype=np.uint8))
+
+
+def ids_of(encoder, text):
+    return torch.tensor([encoder.text(text).ids])
+
+
+@torch.inference_mode()
+def test_the_three_parts_are_the_restatement(load, folder):
+    encoder, weights = load(), torch.load(folder("retrieval") / "weights.pth", weights_only=True)
+    found = []
+    for seed in range(3):
+        image = encoder.image(picture(seed))
+        for text in TEXTS:
+            ids = ids_of(encoder, text)
+            mismatch, match = restated.match_logits(weights, CONFIG, image, ids[0])
+            logit = encoder.fuse(encoder.read(ids), encoder.see(image[None]))
+            assert float(logit) == pytest.approx(float(match - mismatch), abs=2e-5)
+            found.append(float(logit))
+    assert np.std(found) > 0.05
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("kind", ["albef", "albef-answering"])
+def test_rows_do_not_mix(load, load_answering, kind):
+    encoder = load() if kind == "albef" else load_answering()
+    images = torch.stack([encoder.image(picture(seed)) for seed in range(3)])
+    ids = ids_of(encoder, TEXTS[1]).repeat(3, 1)
+    ids[1, 1:] = encoder.masked_id
+    together = encoder.fuse(encoder.read(ids), encoder.see(images))
+    for row in range(3):
+        alone = encoder.fuse(encoder.read(ids[row][None]), encoder.see(images[row][None]))[0]
+        torch.testing.assert_close(together[row], alone, rtol=0, atol=1e-5)
+
+
+@torch.inference_mode()
+def test_a_checkpoint_made_to_prefer_a_match_scores_high(folder, tmp_path):
+    for file in folder("retrieval").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = random_weights("retrieval")
+    weights["itm_head.weight"].zero_()
+    weights["itm_head.bias"].copy_(torch.tensor([-1.0, 3.0]))
+    torch.save(weights, tmp_path / "weights.pth")
+    encoder = load_encoder(ModelSpec("mine", "albef", str(tmp_path / "weights.pth"), "local"), CPU)
+    assert encoder.probability
+    pair = encoder.read(ids_of(encoder, TEXTS[0])), encoder.see(encoder.image(picture())[None])
+    assert encoder.fuse(*pair).tolist() == pytest.approx([4.0])
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("kind", ["albef", "albef-answering"])
+def test_brain_floats_give_nearly_the_same(load, load_answering, kind):
+    found = []
+    for dtype in ("float32", "bfloat16"):
+        encoder = load(dtype=dtype) if kind == "albef" else load_answering(dtype=dtype)
+        pair = encoder.read(ids_of(encoder, TEXTS[1])), encoder.see(encoder.image(picture())[None])
+        found.append(encoder.fuse(*pair))
+        assert found[-1].dtype == torch.float32
+    torch.testing.assert_close(found[1], found[0], rtol=0.05, atol=0.1)
+
+
+def test_only_the_start_is_kept_by_the_published_masks(load):
+    encoder = load()
+    text, image = encoder.text(TEXTS[0]), encoder.image(picture())
+    assert text.tokens == ("[CLS]", "a", "dog")
+    players = published(encoder, text, image)
+    assert players.kept.tolist() == [True] + [False] * 6
+    assert players.ids(np.zeros((1, 3), dtype=bool)).tolist() == [[text.ids[0], 0, 0]]
+    exact = equations(encoder, text, image)
+    assert exact.positions == (1, 2)
+    assert encoder.masked_id == encoder.tokenizer.mask_token_id
+
+
+@pytest.mark.parametrize("players_of", [published, equations])
+def test_coalitions_are_those_of_the_restatement(load, folder, players_of):
+    encoder, weights = load(), torch.load(folder("retrieval") / "weights.pth", weights_only=True)
+    image = encoder.image(picture())
+    players = players_of(encoder, encoder.text(TEXTS[0]), image)
+    masks = np.random.default_rng(2).random((6, len(players))) < 0.5
+    game = Coalitions(encoder, image, [players], torch.sigmoid)
+    found = game.values([masks])[0][:, 0]
+    ids = players.ids(masks[:, : players.words])
+    images = players.hidden(image, masks[:, players.words :])
+    for row in range(6):
+        logits = restated.match_logits(weights, CONFIG, images[row], ids[row])
+        assert found[row] == pytest.approx(float(logits.softmax(dim=0)[1]), abs=1e-5)
+
+
+@torch.inference_mode()
+def test_the_answer_is_the_likeliest_of_the_list(load_answering):
+    encoder = load_answering()
+    image = encoder.image(picture())
+    question = encoder.network.text_encoder.fuse(*encoder.read(ids_of(encoder, TEXTS[1])), *encoder.see(image[None]))
+    logits = encoder.network.text_decoder(question, encoder.planned)[0].double()
+    given = answer(encoder, image, TEXTS[1])
+    assert given.text == ANSWERS[int(logits.argmax())]
+    assert given.probability == pytest.approx(float(logits.exp().max() / logits.exp().sum()), rel=1e-5)
+
+
+@torch.inference_mode()
+def test_a_head_that_prefers_one_word_answers_it(load_answering):
+    encoder = load_answering()
+    head = encoder.network.text_decoder.cls["predictions"].decoder
+    head.weight.zero_()
+    head.bias.zero_()
+    head.bias[encoder.tokenizer.convert_tokens_to_ids("two")] = 9
+    given = answer(encoder, encoder.image(picture()), "the dog")
+    assert given.text == "two"
+
+
+@pytest.mark.parametrize("vocabulary", [[], {"0": "yes"}, [1], ["dog", ""], ["dog " * 14]])
+def test_a_list_of_answers_that_cannot_be_weighed_is_refused(load_answering, vocabulary):
+    with pytest.raises(UserError, match=r"models\.mine\.answers: "):
+        load_answering(vocabulary)
+
+
+def test_the_published_tokenizer_is_taken_where_none_lies_beside(folder, tmp_path):
+    for name in ("weights.pth", "weights.json"):
+        (tmp_path / name).write_bytes((folder("retrieval") / name).read_bytes())
+    with pytest.raises(UserError, match=r"cannot load the tokenizer google-bert/bert-base-uncased.*beside the weights"):
+        load_encoder(ModelSpec("mine", "albef", str(tmp_path), "local"), CPU)
+
+
+def test_a_vocabulary_file_alone_is_a_tokenizer(folder, tmp_path):
+    for name in ("weights.pth", "weights.json"):
+        (tmp_path / name).write_bytes((folder("retrieval") / name).read_bytes())
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "dog", "##s", "the", "cafe"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    encoder = load_encoder(ModelSpec("mine", "albef", str(tmp_path), "local"), CPU)
+    assert encoder.text("The dog's Caf\u00e9, &").tokens == ("[CLS]", "the", "dog", "##s", "cafe", "[UNK]")

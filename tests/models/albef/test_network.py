@@ -1,0 +1,192 @@
+"""ALBEF's numbers against a restatement, and the keys of its files."""
+
+import copy
+
+import pytest
+import safetensors.torch
+import torch
+
+import restated_albef as restated
+from tiny_albef import CONFIG, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
+from waltz.core.errors import UserError
+from waltz.models.albef.language import padding
+from waltz.models.albef.network import answerer, matcher
+from waltz.models.albef.vision import resized
+
+NEEDED = [
+    key
+    for key in retrieval_shapes(CONFIG)
+    if key.startswith(("visual_encoder.", "text_encoder.", "itm_head.")) and not key.endswith("position_ids")
+]
+
+
+def sized(**changes):
+    """The tiny settings with some changed; `bert_` before those of the text side."""
+    config = copy.deepcopy(CONFIG)
+    for name, value in changes.items():
+        (config["bert_config"] if name.startswith("bert_") else config)[name.removeprefix("bert_")] = value
+    return config
+
+
+def saved(folder, weights):
+    safetensors.torch.save_file(
+        {key: value.contiguous().clone() for key, value in weights.items()}, folder / "a.safetensors"
+    )
+    return folder / "a.safetensors"
+
+
+def pairs(config, tokens=7, seed=1):
+    draw = torch.Generator().manual_seed(seed)
+    images = torch.randn(3, 3, config["image_res"], config["image_res"], generator=draw)
+    return images, torch.randint(0, VOCABULARY, (3, tokens), generator=draw)
+
+
+@torch.inference_mode()
+def logits(network, images, ids, mask=None, segments=None):
+    bias = None if mask is None else padding(mask, torch.float32)
+    return network.logits(network.text_encoder.read(ids, bias, segments), network.visual_encoder(images), bias)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        CONFIG,
+        sized(image_res=40, patch_size=10, vision_depth=1),
+        sized(vision_heads=1, bert_fusion_layer=2, bert_num_attention_heads=8),
+        sized(bert_num_hidden_layers=2, bert_fusion_layer=0),
+    ],
+    ids=["tiny", "larger image", "other heads", "all layers see"],
+)
+@pytest.mark.parametrize("layout", ["retrieval", "pretrained"])
+def test_logits_are_those_of_the_restatement(tmp_path, config, layout):
+    weights = random_weights(layout, config)
+    images, ids = pairs(config)
+    found = logits(matcher(saved(tmp_path, weights), config), images, ids)
+    for row in range(3):
+        expected = restated.match_logits(weights, config, images[row], ids[row])
+        torch.testing.assert_close(found[row].double(), expected, rtol=0, atol=1e-5)
+    assert found.std(dim=0).min() > 0.01
+
+
+def test_padding_and_segments_are_those_of_the_restatement(tmp_path):
+    weights = random_weights("retrieval")
+    images, ids = pairs(CONFIG)
+    mask = torch.tensor([[1] * 7, [1] * 4 + [0] * 3, [1] + [0] * 6])
+    segments = torch.tensor([[0, 1, 0, 1, 1, 0, 0]] * 3)
+    network = matcher(saved(tmp_path, weights), CONFIG)
+    found = logits(network, images, ids, mask, segments)
+    for row in range(3):
+        expected = restated.match_logits(weights, CONFIG, images[row], ids[row], mask[row], segments[row])
+        torch.testing.assert_close(found[row].double(), expected, rtol=0, atol=1e-5)
+    cut = logits(network, images[1:2], ids[1:2, :4], segments=segments[1:2, :4])
+    torch.testing.assert_close(found[1:2], cut, rtol=0, atol=1e-5)
+
+
+def test_positions_of_the_pretrained_file_are_resized(tmp_path):
+    weights = random_weights("pretrained")
+    larger = sized(image_res=40)
+    images, ids = pairs(larger)
+    torch.save({"model": weights, "epoch": 3, "config": {"image_res": 24}}, tmp_path / "ALBEF.pth")
+    network = matcher(tmp_path / "ALBEF.pth", larger)
+    assert network.side == 40
+    found = logits(network, images, ids)
+    for row in range(3):
+        expected = restated.match_logits(weights, larger, images[row], ids[row])
+        torch.testing.assert_close(found[row].double(), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("old", "new"), [(16, 24), (5, 3), (1, 2)])
+def test_resized_positions_are_keys_cubic_interpolation(old, new):
+    given = torch.randn(1, old * old + 1, 3, generator=torch.Generator().manual_seed(0))
+    weights = {"visual_encoder.pos_embed": given.double()}
+    torch.testing.assert_close(
+        resized(given, old, new)[0].double(), restated.positions(weights, new), rtol=0, atol=1e-5
+    )
+    assert torch.equal(resized(given, old, old), given)
+
+
+def test_shapes_alone_say_the_size(tmp_path):
+    config = sized(
+        vision_width=128, vision_heads=2, bert_hidden_size=64, bert_num_attention_heads=1, bert_encoder_width=128
+    )
+    weights = random_weights("retrieval", config)
+    images, ids = pairs(config)
+    expected = restated.match_logits(weights, config, images[0], ids[0])
+    found = logits(matcher(saved(tmp_path, weights)), images[:1], ids[:1])[0]
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=3e-5)
+
+
+def test_heads_that_no_shape_tells_are_asked_for(tmp_path):
+    file = saved(tmp_path, random_weights("retrieval"))
+    with pytest.raises(UserError, match=r"a\.safetensors: width 24 is no multiple of 64; say vision_heads"):
+        matcher(file)
+    with pytest.raises(UserError, match="vision_heads 5 does not divide the width 24"):
+        matcher(file, sized(vision_heads=5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"vision_width": 48}, r"of another shape visual_encoder\.cls_token 1x1x24 for 1x1x48, .* and \d+ more"),
+        ({"vision_depth": 3}, r"lacks visual_encoder\.blocks\.2\.norm1\.weight, .* and 4 more"),
+        ({"vision_depth": 1}, r"unexpected visual_encoder\.blocks\.1\."),
+        ({"bert_fusion_layer": 0}, r"lacks text_encoder\.encoder\.layer\.0\.crossattention\."),
+        ({"bert_fusion_layer": 2}, r"unexpected text_encoder\.encoder\.layer\.1\.crossattention\."),
+        ({"bert_hidden_act": "relu"}, "hidden_act: 'relu'"),
+        ({"bert_num_attention_heads": "two"}, "num_attention_heads: 'two' is no positive whole number"),
+        ({"image_res": 25}, "image_res 25 is no multiple of patch_size 8"),
+        ({"bert_config": "config_bert.json"}, "bert_config: 'config_bert.json' is no mapping"),
+    ],
+)
+def test_settings_that_the_file_contradicts_are_refused(tmp_path, changes, fault):
+    config = CONFIG | changes if "bert_config" in changes else sized(**changes)
+    with pytest.raises(UserError, match=fault) as raised:
+        matcher(saved(tmp_path, random_weights("retrieval")), config)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("layout", ["retrieval", "pretrained"])
+def test_momentum_copies_and_what_training_compared_with_do_not_count(tmp_path, layout):
+    weights = random_weights(layout)
+    kept = {
+        key: value
+        for key, value in weights.items()
+        if key.startswith(("visual_encoder.", "text_encoder.", "itm_head.")) and ".cls." not in key
+    }
+    assert len(kept) < len(weights) / 1.9
+    images, ids = pairs(CONFIG)
+    given, alone = (logits(matcher(saved(tmp_path, part), CONFIG), images, ids) for part in (weights, kept))
+    assert torch.equal(given, alone)
+
+
+def test_each_weight_is_needed(tmp_path):
+    weights = random_weights("retrieval")
+    assert len(NEEDED) == 91
+    for key in NEEDED:
+        file = saved(tmp_path, {name: value for name, value in weights.items() if name != key})
+        with pytest.raises(UserError, match=rf"a\.safetensors: lacks {key}[;,]"):
+            matcher(file, CONFIG)
+
+
+def test_a_file_that_answers_has_no_matching_head(tmp_path):
+    file = saved(tmp_path, random_weights("answering"))
+    with pytest.raises(UserError, match=rf"models\.albef-vqa: {file}: lacks itm_head\.weight, itm_head\.bias;"):
+        matcher(file, CONFIG, "albef-vqa")
+    with pytest.raises(UserError, match=r"lacks text_decoder\.bert\."):
+        answerer(saved(tmp_path, random_weights("retrieval")), CONFIG)
+
+
+def test_entailment_is_no_matching_and_strange_weights_are_listed(tmp_path):
+    weights = random_weights("retrieval")
+    moved = {key.replace("itm_head", "cls_head.2"): value for key, value in weights.items()}
+    fault = r"lacks itm_head\.weight, itm_head\.bias; has unexpected cls_head\.2\.weight, cls_head\.2\.bias;"
+    with pytest.raises(UserError, match=fault):
+        matcher(saved(tmp_path, moved), CONFIG)
+    strange = {f"text_encoder.encoder.layer.2.attention.self.distance_{n}": torch.zeros(2) for n in range(11)}
+    with pytest.raises(UserError, match=r"distance_0, .* and 3 more"):
+        matcher(saved(tmp_path, weights | strange), CONFIG)
+    matcher(saved(tmp_path, weights | strange), CONFIG, "mine", {"*.distance_*": "is not used without relative heads"})
+
+
+def test_texts_longer_than_the_positions_are_not_read(tmp_path):
+    assert matcher(saved(tmp_path, random_weights("retrieval")), CONFIG).longest == POSITIONS

@@ -1,0 +1,99 @@
+"""ALBEF by its matching head, from a checkpoint file of its authors: text layers, then layers that see the image."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from PIL import Image
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models import original
+from waltz.models.albef import captions, images
+from waltz.models.albef.network import matcher
+from waltz.models.encoders.encoder import States, Text, log_odds
+from waltz.models.encoders.inputs import Loaded, made_up
+from waltz.models.encoders.kinds.visual_bert import REVISION, TOKENIZER
+from waltz.models.encoders.packed import pack
+from waltz.models.registry import TOKENIZER_FILES, ModelSpec
+
+MATCH = 1
+"""Index of a match in the head's output."""
+
+
+@dataclass(frozen=True)
+class Albef(Loaded):
+    """A loaded ALBEF; see `encoder.Encoder`."""
+
+    late: bool = False
+    probability: bool = True
+    images_per_batch: int = 8
+    texts_per_batch: int = 128
+    pairs_per_batch: int = 16
+
+    def text(self, text: str) -> Text:
+        """Tokens of the cleaned text; see `captions`."""
+        return captions.read(self.tokenizer, text, self.longest, self.spec.name)
+
+    def image(self, image: Image.Image) -> torch.Tensor:
+        """The prepared image; see `images`."""
+        return images.prepared(image, self.network.side).to(self.device, self.network.itm_head.weight.dtype)
+
+    def see(self, images: torch.Tensor) -> States:
+        """States of the image as a whole and of its patches."""
+        return (self.network.visual_encoder(images),)
+
+    def read(self, ids: torch.Tensor) -> States:
+        """States of the tokens before the first look at an image."""
+        return (self.network.text_encoder.read(ids),)
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Log odds of a match."""
+        return log_odds(self.network.logits(text[0], image[0]), MATCH)
+
+
+def load(spec: ModelSpec, device: Device) -> Albef:
+    """Load an ALBEF with its matching head from a checkpoint file, or a folder or repository of one.
+
+    Raises:
+        UserError: The file or tokenizer cannot be had, or its keys are not those of the network; a checkpoint for
+            answering has no matching head.
+    """
+    file = original.only_file(spec)
+    return Albef(**fields(spec, device, file, matcher(file, None, spec.name, spec.allow_missing)))
+
+
+def fields(spec: ModelSpec, device: Device, file: Path, network: Any) -> dict[str, Any]:
+    """The fields of a loaded ALBEF of any head.
+
+    Raises:
+        UserError: There is no tokenizer.
+    """
+    network = network.to(device.name, getattr(torch, spec.dtype))
+    pack(network.visual_encoder.blocks)
+    return {
+        "spec": spec,
+        "device": device.name,
+        "network": network,
+        "tokenizer": captions.without_end(_tokenizer(spec, file.parent)),
+        "longest": network.longest,
+    }
+
+
+def _tokenizer(spec: ModelSpec, folder: Path) -> Any:
+    """BERT's tokenizer: the one beside the weights, else the published one."""
+    own = any((folder / name).is_file() for name in TOKENIZER_FILES)
+    source, options = (str(folder), {}) if own else (TOKENIZER, {"revision": REVISION})
+    try:
+        found = transformers.AutoTokenizer.from_pretrained(source, **options)
+    except (OSError, ValueError) as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"models.{spec.name}: cannot load the tokenizer {source}: {first_line}; check the network, or copy the"
+            f" files of {TOKENIZER} beside the weights"
+        ) from error
+    if made_up(found) or not getattr(found, "is_fast", False):
+        raise UserError(f"models.{spec.name}: {source} has no fast tokenizer; copy the files of {TOKENIZER} there")
+    return found

@@ -1,0 +1,60 @@
+"""ALBEF by its text decoder: logarithms of the probabilities of the answers in a list, for a question and an image."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models import original
+from waltz.models.albef.answering import Answers, planned
+from waltz.models.albef.network import answerer
+from waltz.models.encoders.answers import vocabulary
+from waltz.models.encoders.encoder import States
+from waltz.models.encoders.kinds.albef import Albef, fields
+from waltz.models.registry import ModelSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlbefAnswering(Albef):
+    """A loaded ALBEF for questions; see `answers.AnsweringEncoder`.
+
+    Attributes:
+        answers: The answer of each output.
+        planned: The same as the decoder weighs them.
+    """
+
+    answers: tuple[str, ...]
+    planned: tuple[Answers, ...]
+    probability: bool = False
+    pairs_per_batch: int = 4
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Logits of the answers: float32 of shape (batch, answers)."""
+        question = self.network.text_encoder.fuse(text[0], image[0])
+        logits: torch.Tensor = self.network.text_decoder(question, self.planned)
+        return logits
+
+
+def load(spec: ModelSpec, device: Device) -> AlbefAnswering:
+    """Load an ALBEF with its text decoder from a checkpoint file, or a folder or repository of one.
+
+    Raises:
+        UserError: The file, tokenizer or answers cannot be had, or its keys are not those of the network.
+    """
+    file = original.only_file(spec)
+    loaded = fields(spec, device, file, answerer(file, None, spec.name, spec.allow_missing))
+    answers = vocabulary(spec)
+    tokenizer = loaded["tokenizer"]
+    ids = [_ids(tokenizer, answer, loaded["longest"], spec) for answer in answers]
+    plan = planned(ids, tokenizer.cls_token_id, tokenizer.sep_token_id, device.name)
+    return AlbefAnswering(**loaded, answers=answers, planned=tuple(plan))
+
+
+def _ids(tokenizer: Any, answer: str, longest: int, spec: ModelSpec) -> list[int]:
+    """Token ids of an answer, without special ones."""
+    found: list[int] = tokenizer(answer, add_special_tokens=False)["input_ids"]
+    if not 0 < len(found) < longest:
+        raise UserError(f"models.{spec.name}.answers: {answer!r} has {len(found)} tokens; take it from the list")
+    return found
