@@ -1,5 +1,7 @@
 """Regions of images: what a detector saw, for encoders that take its boxes and features instead of pixels."""
 
+import functools
+import logging
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,14 +13,21 @@ import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
+from waltz.models import bottom_up
 from waltz.models.encoders.encoder import Encoder, States, Text
 from waltz.models.encoders.players import PROFILES, Players
 from waltz.models.registry import ModelSpec
+
+log = logging.getLogger(__name__)
 
 BOX = 4
 """Numbers of a box: left, top, right, bottom."""
 ARRAYS = ("features", "boxes", "size")
 """What is stored of an image."""
+DETECTOR = "detector"
+"""What may be stored beside: a text that says what found the regions."""
+TSV = ".tsv"
+"""Suffix of tables of regions, which those of a table in parts (`.tsv.0`) have too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +39,14 @@ class Regions:
         features: float32 of shape (regions, width).
         boxes: Left, top, right and bottom in pixels: float32 of shape (regions, 4).
         size: Height and width of the image in pixels.
+        detector: What found them; empty where the file does not say.
     """
 
     name: str
     features: np.ndarray
     boxes: np.ndarray
     size: tuple[int, int]
+    detector: str = ""
 
     def tobytes(self) -> bytes:
         """What tells these regions from others, as the pixels of an image do."""
@@ -78,7 +89,8 @@ class Precomputed:
     A prepared image is one channel of a row a region: its features, then its box.
 
     Attributes:
-        path: A folder with `NAME.npz` for the image file NAME, or one .npz with arrays `NAME/features` and so on.
+        path: A folder with `NAME.npz` for the image file NAME, one .npz with arrays `NAME/features` and so on, or a TSV
+            of bottom-up attention, see `bottom_up.stored`.
         width: Number of features of a region.
         device: A torch device.
     """
@@ -94,20 +106,29 @@ class Precomputed:
         Raises:
             UserError: They are not stored, or not as they should be.
         """
+        file, features, boxes, size, detector = self._stored(name)
+        wrong = _faults(features, boxes, size, self.width)
+        if wrong:
+            raise UserError(f"{file}: regions of {name}: {wrong}; compute them anew")
+        height, width = size.tolist()
+        shown = (int(height), int(width))
+        return Regions(name, features.astype(np.float32), boxes.astype(np.float32), shown, detector)
+
+    def _stored(self, name: str) -> tuple[Path, np.ndarray, np.ndarray, np.ndarray, str]:
+        """The file with the regions of an image, their arrays and their detector."""
+        if TSV in self.path.suffixes and self.path.is_file():
+            return self.path, *bottom_up.stored(self.path, name), ""
         within = f"{name}/" if self.path.is_file() else ""
         file = self.path if within else self.path / f"{name}.npz"
         try:
             with np.load(file, allow_pickle=False) as arrays:
                 features, boxes, size = (arrays[within + array] for array in ARRAYS)
+                said = next((key for key in (within + DETECTOR, DETECTOR) if key in arrays), None)
+                return file, features, boxes, size, str(arrays[said]) if said else ""
         except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
             raise UserError(
                 f"{file}: no regions of {name} can be read ({error}); store them, or leave it out"
             ) from None
-        wrong = _faults(features, boxes, size, self.width)
-        if wrong:
-            raise UserError(f"{file}: regions of {name}: {wrong}; compute them anew")
-        height, width = size.tolist()
-        return Regions(name, features.astype(np.float32), boxes.astype(np.float32), (int(height), int(width)))
 
     def image(self, picture: Picture) -> torch.Tensor:
         """The prepared image; see `Provider`."""
@@ -131,8 +152,8 @@ class RegionPlayers(Players):
 
     @property
     def patches(self) -> int:
-        """Number of regions."""
-        return len(self.cells)
+        """Number of regions that play."""
+        return len(self.kept) - self.words
 
 
 def precomputed(spec: ModelSpec, width: int, device: str) -> Precomputed:
@@ -149,7 +170,7 @@ def precomputed(spec: ModelSpec, width: int, device: str) -> Precomputed:
     if not spec.regions or not path.exists():
         raise UserError(
             f"models.{spec.name}.regions: {spec.regions or 'missing'}: this model sees regions of {width} features;"
-            " name the .npz or folder that holds them"
+            " name the .npz, .tsv or folder that holds them"
         )
     return Precomputed(path, width, device)
 
@@ -165,7 +186,13 @@ def picture(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> Pic
         UserError: Its regions are not stored, or not as they should be.
     """
     provider = getattr(encoder, "provider", None)
-    return provider.of(name) if isinstance(provider, Precomputed) else load()
+    if not isinstance(provider, Precomputed):
+        return load()
+    found = provider.of(name)
+    expected = getattr(encoder, "detector", "")
+    if expected and found.detector != expected:
+        _warn(encoder.spec.name, str(provider.path), found.detector, expected)
+    return found
 
 
 def profile_of(encoder: Encoder, profile: str) -> Callable[[Encoder, Text, torch.Tensor], Players]:
@@ -182,19 +209,22 @@ def profile_of(encoder: Encoder, profile: str) -> Callable[[Encoder, Text, torch
             f"models.{encoder.spec.name}: its regions are computed before, and the method hides pixels before a"
             " detector looks; only scores can be had, or say `masks: regions` for another, labelled measure"
         )
-    return lambda encoder, text, image: region_players(PROFILES[profile](encoder, text, image), image)
+    before = int(getattr(encoder, "whole_image", False))
+    return lambda encoder, text, image: region_players(PROFILES[profile](encoder, text, image), image, before)
 
 
-def region_players(players: Players, image: torch.Tensor) -> RegionPlayers:
+def region_players(players: Players, image: torch.Tensor, before: int = 0) -> RegionPlayers:
     """The same text players beside regions: a hidden one keeps its box, and its features are 0.
 
     Args:
         players: Players by the rules of a profile.
         image: A prepared image of `Precomputed`.
+        before: Rows before the regions that are no players, such as one for the whole image; they are always seen.
     """
-    count, columns = image.shape[-2:]
-    cells = torch.arange(count, device=image.device)[:, None].repeat(1, columns)
-    cells[:, -BOX:] = count
+    rows, columns = image.shape[-2:]
+    count = rows - before
+    cells = (torch.arange(rows, device=image.device) - before)[:, None].repeat(1, columns)
+    cells[:before] = cells[:, -BOX:] = count
     kept = np.concatenate([players.kept[: players.words], np.zeros(count, dtype=bool)])
     return RegionPlayers(players.text, players.positions, players.masked_id, 0, cells, kept)
 
@@ -211,3 +241,10 @@ def _faults(features: Any, boxes: Any, size: Any, width: int) -> str:
     if (boxes < -1).any() or (boxes > edges + 1).any() or (boxes.max() <= 1 and edges.min() > BOX):
         return f"boxes are not left, top, right, bottom in pixels of an image of height {size[0]} and width {size[1]}"
     return ""
+
+
+@functools.cache
+def _warn(model: str, file: str, detector: str, expected: str) -> None:
+    """Say once that a model's regions are of another detector than it was trained on, or of an unknown one."""
+    said = f"of {detector!r}" if detector else "of a detector that the file does not name"
+    log.warning("models.%s: its regions in %s are %s; it was trained on those of %r", model, file, said, expected)

@@ -1,0 +1,248 @@
+"""The three kinds of encoders on ViLBERT's networks: scores, regions and coalitions."""
+
+import logging
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tiny_encoders import REGIONS, TEXTS, VILBERT, WIDTH, vilbert_weights, write_vilbert
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.evaluation.alignment import scored
+from waltz.models.alignment import align
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.regions import picture, profile_of
+from waltz.models.registry import ModelSpec, encoder_kinds
+from waltz.models.vilbert.prepared import logits
+
+CPU = Device("cpu", 1, "a test")
+KINDS = ("vilbert", "vilbert-12in1", "vilbert-12in1-itm")
+
+
+@pytest.fixture
+def load(file, regions):
+    """Loads the tiny checkpoint of a kind."""
+
+    def loaded(kind, **entry):
+        fields = {"weights": str(file(kind != "vilbert").parent), "regions": str(regions), **entry}
+        return load_encoder(ModelSpec("mine", kind=kind, revision="local", **fields), CPU)
+
+    return loaded
+
+
+def shown(encoder, name="0.jpg"):
+    return encoder.image(picture(encoder, name, lambda: Image.new("RGB", (80, 60))))
+
+
+def ids_of(encoder, text):
+    return torch.tensor([encoder.text(text).ids])
+
+
+def prepared(ids, regions, name):
+    """One row of the inputs that the specification says."""
+    stored = np.load(regions / f"{name}.npz")
+    features = np.concatenate([stored["features"].mean(axis=0, keepdims=True), stored["features"]])
+    boxes = [[0, 0, 1, 1, 1]]
+    for left, top, right, bottom in stored["boxes"].tolist():
+        boxes.append([left / 80, top / 60, right / 80, bottom / 60, (right - left) * (bottom - top) / 4800])
+    return {
+        "input_ids": ids.numpy(),
+        "attention_mask": np.ones_like(ids.numpy()),
+        "token_type_ids": np.zeros_like(ids.numpy()),
+        "features": features[None],
+        "boxes": np.array([boxes], dtype=np.float32),
+        "image_mask": np.ones((1, REGIONS + 1)),
+        "task_ids": np.array([7]),
+    }
+
+
+def test_all_kinds_are_known():
+    assert set(KINDS) <= set(encoder_kinds())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.inference_mode()
+def test_the_parts_give_the_score_of_prepared_inputs(load, file, regions, kind):
+    encoder, scores = load(kind), []
+    for text in TEXTS:
+        for name in ("0.jpg", "1.jpg"):
+            ids = ids_of(encoder, text)
+            logit = encoder.fuse(encoder.read(ids), encoder.see(shown(encoder, name)[None]))
+            named = "vilbert" if kind == "vilbert" else "vilbert-12in1"
+            said = logits(file(kind != "vilbert"), None, prepared(ids, regions, name), named)
+            match = said["match_logits"][0]
+            expected = said["retrieval_logit"][0, 0] if kind == "vilbert-12in1" else match[0] - match[1]
+            assert float(logit) == pytest.approx(float(expected), abs=1e-5)
+            scores.append(float(logit))
+    assert np.std(scores) > 1e-2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.inference_mode()
+def test_rows_do_not_mix(load, kind):
+    encoder = load(kind)
+    images = torch.stack([shown(encoder, f"{index}.jpg") for index in range(3)])
+    ids = ids_of(encoder, TEXTS[1])
+    texts = torch.cat([ids, torch.where(ids == ids[0, 1], encoder.masked_id, ids), ids])
+    together = encoder.fuse(encoder.read(texts), encoder.see(images))
+    for row in range(3):
+        alone = encoder.fuse(encoder.read(texts[row][None]), encoder.see(images[row][None]))
+        assert float(together[row]) == pytest.approx(float(alone), abs=1e-5)
+
+
+@torch.inference_mode()
+def test_brain_floats_give_nearly_the_same_logit_as_float32(load):
+    found = []
+    for dtype in ("float32", "bfloat16"):
+        encoder = load("vilbert", dtype=dtype)
+        logit = encoder.fuse(encoder.read(ids_of(encoder, TEXTS[1])), encoder.see(shown(encoder)[None]))
+        assert logit.dtype == torch.float32
+        found.append(float(logit))
+    assert found[1] != found[0]
+    assert found[1] == pytest.approx(found[0], abs=0.1, rel=0.1)
+
+
+@torch.inference_mode()
+def test_text_layers_before_the_first_meeting_belong_to_the_text_side(load):
+    encoder = load("vilbert")
+    layer = encoder.network.bert["encoder"]["layer"]
+    calls = [0] * len(layer)
+    for number, one in enumerate(layer):
+        one.register_forward_hook(lambda *_, number=number: calls.__setitem__(number, calls[number] + 1))
+    text = encoder.read(ids_of(encoder, TEXTS[0]))
+    assert calls == [1, 1, 0, 0]
+    encoder.fuse(text, encoder.see(shown(encoder)[None]))
+    assert calls == [1, 1, 1, 1]
+
+
+def test_what_a_score_supports(load):
+    numbers = {}
+    for kind in KINDS:
+        encoder = load(kind)
+        aligned = align(encoder, [("0.jpg", TEXTS[0])], lambda name, one=encoder: picture(one, name, None))
+        numbers[kind] = scored(aligned["0.jpg", TEXTS[0]], encoder.probability, "equations")
+    assert {kind: row["probability"] is None for kind, row in numbers.items()} == dict(
+        zip(KINDS, (False, True, False), strict=True)
+    )
+    assert all(row["score"] is not None and row["error"] is None for row in numbers.values())
+    assert numbers["vilbert-12in1"]["prediction"] is None
+
+
+@pytest.mark.parametrize("kind", ["vilbert", "vilbert-12in1-itm"])
+@torch.inference_mode()
+def test_a_network_made_to_prefer_a_match_scores_high(tmp_path, regions, kind):
+    path = write_vilbert(tmp_path, kind != "vilbert")
+    weights = vilbert_weights(VILBERT, kind != "vilbert")
+    weights["cls.bi_seq_relationship.weight"].zero_()
+    weights["cls.bi_seq_relationship.bias"] = torch.tensor([3.0, -1.0])
+    torch.save(weights, path)
+    encoder = load_encoder(ModelSpec("mine", kind, str(path), "local", regions=str(regions)), CPU)
+    pair = encoder.read(ids_of(encoder, TEXTS[0])), encoder.see(shown(encoder)[None])
+    assert encoder.probability
+    assert encoder.fuse(*pair).tolist() == [4.0]
+
+
+def test_a_text_is_read_to_the_last_position_and_refused_beyond(load):
+    encoder = load("vilbert-12in1")
+    full = encoder.text(" ".join(["dog"] * 18))
+    assert len(full.ids) == encoder.longest == 20
+    assert encoder.read(torch.tensor([full.ids]))[0].shape == (1, 21, 24)  # the task token needs no position
+    with pytest.raises(UserError, match="21 tokens"):
+        encoder.text(" ".join(["dog"] * 19))
+
+
+@pytest.mark.parametrize(("profile", "words"), [("published", 6), ("equations", 4)])
+def test_the_whole_image_is_no_player_and_keeps_the_mean_of_all(load, profile, words):
+    encoder = load("vilbert", masks="regions")
+    image = shown(encoder)
+    assert image.shape == (1, REGIONS + 1, WIDTH + 4)
+    players = profile_of(encoder, profile)(encoder, encoder.text("the dog rides horse"), image)
+    assert (players.words, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
+    hidden = np.ones((2, REGIONS), dtype=bool)
+    hidden[0, 2] = False
+    hidden[1] = False
+    one, none = players.hidden(image, hidden)
+    assert (one[0, 3, :WIDTH] == 0).all()  # region 2 stands in row 3
+    assert (one[0, 3, WIDTH:] == image[0, 3, WIDTH:]).all()
+    kept = [0, 1, 2, 4, 5]
+    assert (one[:, kept] == image[:, kept]).all()
+    assert (none[0, 1:, :WIDTH] == 0).all()
+    assert (none[0, 0] == image[0, 0]).all()
+    torch.testing.assert_close(none[0, 0, :WIDTH], image[0, 1:, :WIDTH].mean(dim=0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_coalitions_have_the_values_of_single_passes(load, kind):
+    encoder = load(kind, masks="regions")
+    image, text = shown(encoder), encoder.text("the dog rides horse")
+    players = profile_of(encoder, "equations")(encoder, text, image)
+    masks = np.random.default_rng(1).random((24, len(players))) < 0.5
+    game = Coalitions(encoder, image, [players], torch.sigmoid)
+    found = game.values([masks])[0][:, 0]
+    assert game.readings == len({mask[:4].tobytes() for mask in masks}) < 24
+    for mask, value in zip(masks, found, strict=True):
+        features = image.clone()
+        features[0, 1:][~torch.from_numpy(mask[4:]), :WIDTH] = 0
+        ids = list(text.ids)
+        for place in np.flatnonzero(~mask[:4]):
+            ids[1 + place] = encoder.masked_id
+        with torch.inference_mode():
+            logit = encoder.fuse(encoder.read(torch.tensor([ids])), encoder.see(features[None]))
+        assert value == pytest.approx(float(logit.sigmoid()), abs=1e-6)
+    assert found.std() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("detector", "said"),
+    [
+        (None, "of a detector that the file does not name; it was trained on those of 'vqa-maskrcnn-benchmark'"),
+        ("vg-faster-rcnn", "of 'vg-faster-rcnn'; it was trained"),
+        ("vqa-maskrcnn-benchmark", ""),
+    ],
+)
+def test_regions_of_another_detector_are_warned_of_once(load, regions, tmp_path, caplog, detector, said):
+    for name in ("0.jpg", "1.jpg"):
+        arrays = dict(np.load(regions / f"{name}.npz"))
+        np.savez(tmp_path / f"{name}.npz", **arrays, **({"detector": np.array(detector)} if detector else {}))
+    encoder = load("vilbert", regions=str(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        features = [shown(encoder, name) for name in ("0.jpg", "1.jpg", "0.jpg")]
+    assert (features[0] == features[2]).all()
+    assert [said in record.getMessage() for record in caplog.records] == [True] * bool(said)
+
+
+def test_a_tokenizer_lies_beside_or_is_berts(tmp_path, regions, monkeypatch, file):
+    shutil.copytree(file(False).parent, tmp_path / "bare")
+    for path in (tmp_path / "bare").glob("*token*"):
+        path.unlink()
+    spec = ModelSpec("mine", "vilbert", str(tmp_path / "bare"), "local", regions=str(regions))
+    with pytest.raises(UserError, match="bert-base-uncased at 86b5e0934494bd15c9632b12f734a8a67f723594 cannot be had"):
+        load_encoder(spec, CPU)
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    (tmp_path / "bare" / "vocab.txt").write_text("\n".join([*special, "a", "dog"]))
+    encoder = load_encoder(spec, CPU)
+    assert encoder.text("A dog").tokens == ("[CLS]", "a", "dog", "[SEP]")
+    assert encoder.masked_id == 4
+    (tmp_path / "bare" / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm"])
+    )
+    with pytest.raises(UserError, match="knows 17 word pieces, its tokenizer 18"):
+        load_encoder(spec, CPU)
+
+
+def test_a_12_in_1_without_the_retrieval_task_is_refused(tmp_path, regions):
+    path = write_vilbert(tmp_path, True)
+    weights = vilbert_weights(VILBERT, True)
+    weights["bert.embeddings.task_embeddings.weight"] = torch.zeros(7, 24)
+    torch.save(weights, path)
+    with pytest.raises(UserError, match="knows 7 tasks, none of number 7"):
+        load_encoder(ModelSpec("mine", "vilbert-12in1", str(path), "local", regions=str(regions)), CPU)
+
+
+def test_missing_regions_are_asked_for(load):
+    with pytest.raises(UserError, match=r"models\.mine\.regions: missing: this model sees regions of 12 features"):
+        load("vilbert", regions="")

@@ -1,0 +1,345 @@
+"""Scores of prepared inputs against the specification, written down again over the weights by their names."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from scipy.special import erf
+
+from tiny_encoders import VILBERT, vilbert_layout, vilbert_weights
+from waltz.core.errors import UserError
+from waltz.models.vilbert.checkpoint import elsewhere, load
+from waltz.models.vilbert.config import RELEASED, VilbertConfig
+from waltz.models.vilbert.network import TwoStreams
+from waltz.models.vilbert.prepared import logits
+from waltz.models.vilbert.streams import StreamLayer
+
+ITM = "cls.bi_seq_relationship"
+
+
+class Restated:
+    """The specification in float64, one row at a time, every step by its formula."""
+
+    def __init__(self, weights, config):
+        self.weights = {key: value.double().numpy() for key, value in weights.items()}
+        self.config = config
+
+    def linear(self, name, states):
+        return states @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
+
+    def norm(self, name, states):
+        centred = states - states.mean(axis=-1, keepdims=True)
+        unit = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-12)
+        return unit * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+
+    @staticmethod
+    def attention(queries, keys, values, heads, mask):
+        size = queries.shape[-1] // heads
+        found = []
+        for head in range(heads):
+            part = slice(head * size, (head + 1) * size)
+            scores = queries[:, part] @ keys[:, part].T / np.sqrt(size) - 10000 * (1 - mask)
+            shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            found.append(shares / shares.sum(axis=-1, keepdims=True) @ values[:, part])
+        return np.concatenate(found, axis=-1)
+
+    def perceptron(self, before, after, states):
+        inner = self.linear(f"{before}.dense", states)
+        inner = inner * 0.5 * (1 + erf(inner / np.sqrt(2)))
+        return self.norm(f"{after}.LayerNorm", states + self.linear(f"{after}.dense", inner))
+
+    def alone(self, name, states, heads, mask):
+        parts = (self.linear(f"{name}.attention.self.{part}", states) for part in ("query", "key", "value"))
+        context = self.linear(f"{name}.attention.output.dense", self.attention(*parts, heads, mask))
+        states = self.norm(f"{name}.attention.output.LayerNorm", states + context)
+        return self.perceptron(f"{name}.intermediate", f"{name}.output", states)
+
+    def together(self, name, image, text, image_mask, text_mask):
+        q1, k1, v1 = (self.linear(f"{name}.biattention.{part}1", image) for part in ("query", "key", "value"))
+        q2, k2, v2 = (self.linear(f"{name}.biattention.{part}2", text) for part in ("query", "key", "value"))
+        heads = self.config["bi_num_attention_heads"]
+        new_text = self.attention(q2, k1, v1, heads, image_mask)
+        new_image = self.attention(q1, k2, v2, heads, text_mask)
+        image = self.norm(f"{name}.biOutput.LayerNorm1", image + self.linear(f"{name}.biOutput.dense1", new_image))
+        text = self.norm(f"{name}.biOutput.LayerNorm2", text + self.linear(f"{name}.biOutput.dense2", new_text))
+        return (
+            self.perceptron(f"{name}.v_intermediate", f"{name}.v_output", image),
+            self.perceptron(f"{name}.t_intermediate", f"{name}.t_output", text),
+        )
+
+    def joint(self, ids, segments, text_mask, features, boxes, image_mask, task):
+        tables = {kind: self.weights[f"bert.embeddings.{kind}_embeddings.weight"] for kind in ("word", "position")}
+        text = tables["word"][ids] + tables["position"][np.arange(len(ids))]
+        text = text + self.weights["bert.embeddings.token_type_embeddings.weight"][segments]
+        if task is not None:
+            text = np.insert(text, 1, self.weights["bert.embeddings.task_embeddings.weight"][task], axis=0)
+            text_mask = np.insert(text_mask, 1, 1)
+        text = self.norm("bert.embeddings.LayerNorm", text)
+        image = self.linear("bert.v_embeddings.image_embeddings", features)
+        image = image + self.linear("bert.v_embeddings.image_location_embeddings", boxes)
+        image = self.norm("bert.v_embeddings.LayerNorm", image)
+        done = {"layer": 0, "v_layer": 0}
+
+        def until(stack, end, states, heads, mask):
+            while done[stack] < end:
+                states = self.alone(f"bert.encoder.{stack}.{done[stack]}", states, heads, mask)
+                done[stack] += 1
+            return states
+
+        heads = self.config["num_attention_heads"], self.config["v_num_attention_heads"]
+        meetings = zip(self.config["v_biattention_id"], self.config["t_biattention_id"], strict=True)
+        for number, (v, t) in enumerate(meetings):
+            text = until("layer", t, text, heads[0], text_mask)
+            image = until("v_layer", v, image, heads[1], image_mask)
+            image, text = self.together(f"bert.encoder.c_layer.{number}", image, text, image_mask, text_mask)
+        text = until("layer", self.config["num_hidden_layers"], text, heads[0], text_mask)
+        image = until("v_layer", self.config["v_num_hidden_layers"], image, heads[1], image_mask)
+        said = np.maximum(self.linear("bert.t_pooler.dense", text[0]), 0)
+        return said * np.maximum(self.linear("bert.v_pooler.dense", image[0]), 0)
+
+    def rows(self, inputs, multitask):
+        """ITM logits and the retrieval logit of every row."""
+        order = ("input_ids", "token_type_ids", "attention_mask", "features", "boxes", "image_mask")
+        tasks = inputs["task_ids"][:, 0] if multitask else [None] * len(inputs["input_ids"])
+        joints = [self.joint(*(inputs[name][row] for name in order), task) for row, task in enumerate(tasks)]
+        match = np.stack([self.linear(ITM, joint) for joint in joints])
+        return match, np.stack([self.linear("vil_logit", joint) for joint in joints]) if multitask else None
+
+
+def written(folder, weights, config=VILBERT):
+    """A checkpoint with its JSON."""
+    torch.save(weights, folder / "tiny.bin")
+    (folder / "tiny.json").write_text(json.dumps(config))
+    return folder / "tiny.bin"
+
+
+@pytest.mark.parametrize("multitask", [False, True])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"v_biattention_id": [0, 0, 3], "t_biattention_id": [0, 4, 4]},  # at once, twice in one place, at the very end
+        {"num_hidden_layers": 1, "v_num_hidden_layers": 1, "v_biattention_id": [1], "t_biattention_id": [0]},
+    ],
+)
+def test_logits_are_those_of_the_specification(tmp_path, inputs, multitask, changed):
+    config = VILBERT | changed
+    weights = vilbert_weights(config, multitask)
+    found = logits(written(tmp_path, weights), config, inputs, "vilbert-12in1" if multitask else "vilbert")
+    match, ranks = Restated(weights, config).rows(inputs, multitask)
+    assert match.std() > 0.1
+    assert found["match_logits"].dtype == np.float32
+    np.testing.assert_allclose(found["match_logits"], match, rtol=1e-5, atol=1e-5)
+    assert ("retrieval_logit" in found) == multitask
+    if multitask:
+        assert found["retrieval_logit"].shape == (5, 1)
+        np.testing.assert_allclose(found["retrieval_logit"], ranks, rtol=1e-5, atol=1e-5)
+
+
+def test_a_stream_layer_is_berts():
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        hidden_size=24,
+        num_attention_heads=3,
+        intermediate_size=20,
+        layer_norm_eps=1e-12,
+        attn_implementation="eager",
+    )
+    theirs, ours = transformers.models.bert.modeling_bert.BertLayer(config).eval(), StreamLayer(24, 3, 20, "gelu")
+    ours.load_state_dict(theirs.state_dict())
+    states, mask = torch.randn(2, 6, 24), torch.zeros(2, 1, 1, 6)
+    mask[1, ..., 4:] = -10000
+    with torch.inference_mode():
+        expected = theirs(states, mask)
+        expected = expected[0] if isinstance(expected, tuple) else expected
+        torch.testing.assert_close(ours(states, mask), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["vilbert", "vilbert-12in1"])
+def test_no_row_depends_on_how_many_there_are(file, inputs, kind):
+    whole = logits(file(kind != "vilbert"), None, inputs, kind)
+    for rows in (slice(0, 1), slice(1, 3), slice(2, 5)):  # the original's fourth output changes where the batch is odd
+        part = logits(file(kind != "vilbert"), None, {name: some[rows] for name, some in inputs.items()}, kind)
+        for name, found in part.items():
+            assert (found == whole[name][rows]).all()
+    empty = logits(file(kind != "vilbert"), None, {name: some[:0] for name, some in inputs.items()}, kind)
+    assert empty["match_logits"].shape == (0, 2)
+
+
+def test_padding_changes_nothing(file, inputs):
+    padded = logits(file(True), None, inputs, "vilbert-12in1")
+    words, regions = inputs["attention_mask"][3].sum(), inputs["image_mask"][3].sum()
+    cut = {
+        name: some[3:4, : regions if name in ("features", "boxes", "image_mask") else words]
+        for name, some in inputs.items()
+    }
+    alone = logits(file(True), None, cut, "vilbert-12in1")
+    for name, found in alone.items():
+        np.testing.assert_allclose(found, padded[name][3:4], rtol=0, atol=1e-5)
+
+
+def test_a_task_is_inserted_for_12_in_1_alone(file, inputs):
+    other = inputs | {"task_ids": (inputs["task_ids"] + 1) % 20}
+    first, second = (logits(file(True), None, given, "vilbert-12in1") for given in (inputs, other))
+    assert (np.abs(first["retrieval_logit"] - second["retrieval_logit"]) > 1e-4).all()
+    flat = inputs | {"task_ids": inputs["task_ids"][:, 0]}
+    assert (logits(file(True), None, flat, "vilbert-12in1")["match_logits"] == first["match_logits"]).all()
+    without = {name: some for name, some in inputs.items() if name != "task_ids"}
+    assert np.array_equal(*(logits(file(False), None, given, "vilbert")["match_logits"] for given in (inputs, without)))
+
+
+def test_a_checkpoint_made_to_prefer_a_match_does_so_at_index_0(tmp_path, inputs):
+    weights = vilbert_weights(VILBERT, True)
+    weights[f"{ITM}.weight"].zero_()
+    weights[f"{ITM}.bias"] = torch.tensor([3.0, -1.0])
+    weights["vil_logit.weight"].zero_()
+    weights["vil_logit.bias"] = torch.tensor([7.0])
+    found = logits(written(tmp_path, weights), None, inputs, "vilbert-12in1")
+    assert (found["match_logits"] == [3, -1]).all()
+    assert (found["retrieval_logit"] == 7).all()
+
+
+def test_layouts_of_older_files_are_read(tmp_path, file, inputs):
+    new = logits(file(False), None, inputs, "vilbert")["match_logits"]
+    names = {"weight": "gamma", "bias": "beta"}
+    old = {}
+    for key, value in vilbert_weights(VILBERT, False).items():
+        stem, _, last = key.rpartition(".")
+        old[f"module.{stem}.{names[last]}" if "LayerNorm" in stem else f"module.{key}"] = value
+    path = written(tmp_path, {"model_state_dict": old, "epoch_id": 3})
+    assert (logits(path, None, inputs, "vilbert")["match_logits"] == new).all()
+
+
+@pytest.mark.parametrize(("multitask", "keys"), [(False, 533), (True, 560)])
+def test_every_key_of_the_released_files_has_its_role(multitask, keys):
+    layout = vilbert_layout(RELEASED | {"v_target_size": 1601}, multitask)
+    assert len(layout) == keys
+    with torch.device("meta"):
+        network = TwoStreams(VilbertConfig(**RELEASED, tasks=20 if multitask else 0))
+    own = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+    left = layout.keys() - own.keys()
+    assert own == {key: shape for key, shape in layout.items() if key not in left}
+    assert all(map(elsewhere, left))
+    assert {key for key in own if elsewhere(key)} <= {"vil_logit.weight", "vil_logit.bias"}
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        (f"{ITM}.weight", "vilbert"),
+        (f"{ITM}.bias", "vilbert-12in1"),
+        ("vil_logit.weight", "vilbert-12in1"),
+        ("bert.encoder.c_layer.1.biOutput.LayerNorm2.bias", "vilbert"),
+        ("bert.embeddings.word_embeddings.weight", "vilbert"),
+        ("bert.embeddings.task_embeddings.weight", "vilbert-12in1"),
+    ],
+)
+def test_a_missing_key_is_named(tmp_path, inputs, key, kind):
+    weights = vilbert_weights(VILBERT, kind != "vilbert")
+    del weights[key]
+    with pytest.raises(UserError, match=key.replace(".", r"\.")):
+        logits(written(tmp_path, weights), None, inputs, kind)
+
+
+def test_an_unknown_key_is_named_and_another_shape_too(tmp_path, inputs):
+    weights = vilbert_weights(VILBERT, False)
+    with pytest.raises(UserError, match=r"unexpected bert\.dyLinear\.weight"):
+        logits(written(tmp_path, weights | {"bert.dyLinear.weight": torch.zeros(2)}), None, inputs, "vilbert")
+    weights["bert.encoder.v_layer.2.output.dense.bias"] = torch.zeros(3)
+    with pytest.raises(UserError, match=r"v_layer\.2\.output\.dense\.bias 3 for 16"):
+        logits(written(tmp_path, weights), None, inputs, "vilbert")
+
+
+def test_a_head_that_scores_nothing_may_lack(tmp_path, file, inputs):
+    weights = {key: value for key, value in vilbert_weights(VILBERT, False).items() if not elsewhere(key)}
+    assert len(weights) < len(vilbert_layout(VILBERT, False))
+    found = logits(written(tmp_path, weights), None, inputs, "vilbert")["match_logits"]
+    assert (found == logits(file(False), None, inputs, "vilbert")["match_logits"]).all()
+
+
+def test_a_12_in_1_is_no_vilbert(file, inputs):
+    with pytest.raises(UserError, match=r"reads task tokens .* vilbert-12in1"):
+        logits(file(True), None, inputs, "vilbert")
+    with pytest.raises(UserError, match=r"task_embeddings\.weight is missing"):
+        logits(file(False), None, inputs, "vilbert-12in1")
+    with pytest.raises(UserError, match="--kind lxmert: no kind of ViLBERT; there are vilbert, vilbert-12in1"):
+        logits(file(False), None, inputs, "lxmert")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"hidden_size": 25}, "hidden_size is 25, its weights say 24"),
+        ({"v_num_hidden_layers": 4}, "v_num_hidden_layers is 4, its weights say 3"),
+        ({"num_attention_heads": None}, "num_attention_heads is None, a whole number above 0"),
+        ({"bi_num_attention_heads": 5}, "bi_hidden_size 32 is no multiple of bi_num_attention_heads 5"),
+        ({"t_biattention_id": [3, 2]}, "ascending whole numbers"),
+        ({"t_biattention_id": "6"}, "ascending whole numbers"),
+        ({"v_biattention_id": [0, 4]}, "does not fit 2 co-attention layers over 3 layers"),
+        ({"v_biattention_id": [0]}, "does not fit 2 co-attention"),
+        ({"hidden_act": "swish"}, "hidden_act is 'swish'; only 'gelu', 'relu' can be computed"),
+        ({"dynamic_attention": True}, "dynamic_attention is True"),
+    ],
+)
+def test_a_json_that_does_not_fit_is_refused(file, inputs, changed, said):
+    with pytest.raises(UserError, match=said):
+        logits(file(False), VILBERT | changed, inputs, "vilbert")
+
+
+def test_sizes_are_read_from_the_weights(file, inputs):
+    untold = ("num_attention_heads", "v_num_attention_heads", "bi_num_attention_heads")
+    least = {key: VILBERT[key] for key in (*untold, "v_biattention_id", "t_biattention_id")}
+    found, whole = (logits(file(False), config, inputs, "vilbert")["match_logits"] for config in (least, VILBERT))
+    assert (found == whole).all()
+
+
+def test_options_that_decide_numbers_are_followed(file, inputs):
+    found = [
+        logits(file(False), VILBERT | changed, inputs, "vilbert")["match_logits"]
+        for changed in ({}, {"fusion_method": "sum"}, {"hidden_act": "relu"}, {"v_hidden_act": "relu"})
+    ]
+    assert all(np.abs(found[0] - other).max() > 1e-4 for other in found[1:])
+
+
+def test_a_json_lies_beside_or_the_file_is_of_the_released_sizes(tmp_path, inputs):
+    path = written(tmp_path, vilbert_weights(VILBERT, False))
+    assert logits(path, None, inputs, "vilbert")["match_logits"].shape == (5, 2)
+    (tmp_path / "tiny.json").write_text("[")
+    with pytest.raises(UserError, match=r"tiny\.json: cannot be read as JSON"):
+        load(path, None, False)
+    (tmp_path / "tiny.json").unlink()
+    with pytest.raises(UserError, match=r"without a JSON, and the released hidden_size is 768, its weights say 24"):
+        load(path, None, False)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"task_ids": None}, "task_ids missing; this model needs input_ids, .*task_ids"),
+        ({"features": None, "image_mask": None}, "features, image_mask missing"),
+        ({"input_ids": np.zeros(9, int)}, r"input_ids \(9,\) and features"),
+        ({"features": np.zeros((5, 6, 11))}, r"features is of shape \(5, 6, 11\), \(5, 6, 12\) is needed"),
+        ({"boxes": np.zeros((5, 6, 4))}, r"boxes is of shape \(5, 6, 4\), \(5, 6, 5\) is needed"),
+        ({"image_mask": np.ones((5, 5))}, "image_mask is of shape"),
+        ({"token_type_ids": np.zeros((5, 8), int)}, "token_type_ids is of shape"),
+        ({"task_ids": np.zeros((5, 2), int)}, r"task_ids is of shape \(5, 2\), \(5,\) is needed"),
+        ({"task_ids": np.full(5, 20)}, "task_ids holds other than whole numbers from 0 to 19"),
+        ({"input_ids": np.full((5, 9), -1)}, "input_ids holds other than whole numbers from 0 to 16"),
+        ({"token_type_ids": np.zeros((5, 9))}, "token_type_ids holds other than whole numbers"),
+        ({"attention_mask": np.full((5, 9), 2)}, "attention_mask holds other than 0 and 1"),
+        ({"features": np.full((5, 6, 12), np.nan)}, "features holds other than finite numbers"),
+        ({"boxes": np.full((5, 6, 5), "a")}, "boxes holds other than finite numbers"),
+        ({"features": np.zeros((5, 0, 12)), "boxes": np.zeros((5, 0, 5)), "image_mask": np.ones((5, 0))}, "0 regions"),
+        (
+            {name: np.zeros((5, 21), int) for name in ("input_ids", "attention_mask", "token_type_ids")},
+            "21 tokens and 6 regions",
+        ),
+    ],
+)
+def test_inputs_that_are_not_as_they_should_be_are_refused(file, inputs, changed, said):
+    given = {name: values for name, values in (inputs | changed).items() if values is not None}
+    with pytest.raises(UserError, match=said) as raised:
+        logits(file(True), None, given, "vilbert-12in1")
+    assert "\n" not in str(raised.value)

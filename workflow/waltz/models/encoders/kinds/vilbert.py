@@ -1,0 +1,129 @@
+"""ViLBERT by its matching head: text layers, image layers, and co-attention in which both meet."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.models import original
+from waltz.models.encoders.encoder import States, log_odds
+from waltz.models.encoders.inputs import OnRegions
+from waltz.models.encoders.kinds.visual_bert import REVISION, TOKENIZER
+from waltz.models.regions import Picture, precomputed
+from waltz.models.registry import ModelSpec
+from waltz.models.vilbert.checkpoint import load as load_network
+from waltz.models.vilbert.network import MATCH
+
+DETECTOR = "vqa-maskrcnn-benchmark"
+"""What the released checkpoints were trained on: ResNeXt-152 with FPN, `fc6` of the 100 best proposals."""
+IMAGE = (0.0, 0.0, 1.0, 1.0)
+"""The box of the whole image."""
+
+
+@dataclass(frozen=True)
+class Vilbert(OnRegions):
+    """A loaded ViLBERT; see `encoder.Encoder`.
+
+    Its regions are stored ones, since its detector is not built here. Before them stands a row for the whole image with
+    the mean of their features. Where regions play, a hidden one keeps its location and has the feature 0, which is the
+    model's own notion of a missing region, and the first row keeps the mean of all, as in training: it is no player,
+    and what it adds is part of the base value.
+
+    Texts are read whole up to the last position; the release cuts them at 30 to 36 tokens.
+
+    Attributes:
+        task: Number of the task whose token is inserted after the first; None for a network without task tokens.
+        detector: Which detector it expects.
+        whole_image: Whether row 0 of prepared regions is the whole image.
+    """
+
+    late: bool = False
+    probability: bool = True
+    images_per_batch: int = 64
+    texts_per_batch: int = 128
+    pairs_per_batch: int = 32
+    task: int | None = None
+    detector: str = DETECTOR
+    whole_image: bool = True
+
+    def image(self, image: Picture) -> torch.Tensor:
+        """Its regions behind a row for the whole image, of shape (1, 1 + regions, width + 4)."""
+        features, boxes = self.provider.regions(super().image(image)[None])
+        whole = torch.tensor(IMAGE, device=boxes.device).expand(1, 1, -1)
+        first = torch.cat([features.mean(dim=1, keepdim=True), whole], dim=-1)
+        return torch.cat([first, torch.cat([features, boxes], dim=-1)], dim=1)
+
+    def see(self, images: torch.Tensor) -> States:
+        """States of the regions after the image layers before the first co-attention; none in the released ones."""
+        features, boxes = self.provider.regions(images)
+        areas = (boxes[..., 2:] - boxes[..., :2]).prod(dim=-1, keepdim=True)
+        parts = (features, torch.cat([boxes, areas], dim=-1))
+        return (self.network.see(*(part.to(self.network.dtype) for part in parts)),)
+
+    def read(self, ids: torch.Tensor) -> States:
+        """States of the tokens after the text layers before the first co-attention."""
+        tasks = None if self.task is None else torch.full((len(ids),), self.task, device=ids.device)
+        return (self.network.read(ids, tasks=tasks),)
+
+    def fuse(self, text: States, image: States) -> torch.Tensor:
+        """Log odds of a match."""
+        return log_odds(self.network.match_logits(self.network.joint(text[0], image[0])), MATCH)
+
+
+def load(spec: ModelSpec, device: Device) -> Vilbert:
+    """Load a ViLBERT by its original checkpoint file, or a folder or hub id with one.
+
+    Raises:
+        UserError: The weights or tokenizer cannot be had, a key lacks or is unexpected, or its regions are missing.
+    """
+    return Vilbert(**parts(spec, device, task=None))
+
+
+def parts(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
+    """The fields of `Vilbert` that a checkpoint decides.
+
+    Args:
+        spec: The model; the release's JSON and a tokenizer may lie beside its checkpoint.
+        device: Where it shall run.
+        task: Number of the task whose token a 12-in-1 shall read; None for a ViLBERT.
+    Raises:
+        UserError: As `load` does, or there is no such task.
+    """
+    file = original.only_file(spec)
+    network = load_network(file, None, task is not None, spec.name, getattr(torch, spec.dtype))
+    config, tokenizer = network.config, _tokenizer(file.parent, spec.name)
+    if task is not None and task >= config.tasks:
+        raise UserError(f"models.{spec.name}: {file} knows {config.tasks} tasks, none of number {task}; name a 12-in-1")
+    if len(tokenizer) > config.vocab_size:
+        raise UserError(
+            f"models.{spec.name}: {file} knows {config.vocab_size} word pieces, its tokenizer {len(tokenizer)}; put its"
+            " own tokenizer beside it"
+        )
+    return {
+        "spec": spec,
+        "device": device.name,
+        "network": network.to(device.name),
+        "tokenizer": tokenizer,
+        "longest": config.max_position_embeddings,
+        "provider": precomputed(spec, config.v_feature_size, device.name),
+        "task": task,
+    }
+
+
+def _tokenizer(folder: Path, name: str) -> Any:
+    """The tokenizer beside a checkpoint, or BERT's."""
+    try:
+        if (folder / "tokenizer.json").is_file():
+            return transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+        if (folder / "vocab.txt").is_file():
+            return transformers.BertTokenizerFast.from_pretrained(folder)
+        return transformers.AutoTokenizer.from_pretrained(TOKENIZER, revision=REVISION)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"models.{name}: no tokenizer beside its checkpoint in {folder} can be read, and {TOKENIZER} at {REVISION}"
+            f" cannot be had ({str(error).strip().splitlines()[0]}); put a tokenizer.json or vocab.txt there"
+        ) from error

@@ -1,0 +1,15 @@
+"""ViLBERT 12-in-1 by its ITM head, which it keeps from pre-training: its multi-task run put no loss on it."""
+
+from waltz.core.devices import Device
+from waltz.models.encoders.kinds.vilbert import Vilbert, parts
+from waltz.models.encoders.kinds.vilbert_12in1 import RETRIEVAL
+from waltz.models.registry import ModelSpec
+
+
+def load(spec: ModelSpec, device: Device) -> Vilbert:
+    """Load a 12-in-1 by its original checkpoint file, or a folder or hub id with one.
+
+    Raises:
+        UserError: As `vilbert.load` does.
+    """
+    return Vilbert(**parts(spec, device, task=RETRIEVAL))

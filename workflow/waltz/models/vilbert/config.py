@@ -1,0 +1,203 @@
+"""What a ViLBERT checkpoint's shapes say of the network, and what its JSON has to add."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from waltz.core.errors import UserError
+
+Weights = Mapping[str, torch.Tensor]
+"""A checkpoint's tensors by their names in the file."""
+
+RELEASED: dict[str, Any] = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "vocab_size": 30522,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "v_feature_size": 2048,
+    "v_hidden_size": 1024,
+    "v_num_hidden_layers": 6,
+    "v_num_attention_heads": 8,
+    "v_intermediate_size": 1024,
+    "bi_hidden_size": 1024,
+    "bi_num_attention_heads": 8,
+    "v_biattention_id": (0, 1, 2, 3, 4, 5),
+    "t_biattention_id": (6, 7, 8, 9, 10, 11),
+}
+"""The released checkpoints, for a file that comes without a JSON."""
+UNTOLD = ("num_attention_heads", "v_num_attention_heads", "bi_num_attention_heads")
+"""Whole numbers that decide what is computed and that no shape tells."""
+MEETINGS = ("v_biattention_id", "t_biattention_id")
+"""Lists of that sort."""
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "hidden_act": ("gelu", "relu"),
+    "v_hidden_act": ("gelu", "relu"),
+    "fusion_method": ("mul", "sum"),
+    "with_coattention": (True,),
+    "dynamic_attention": (False,),
+    "in_batch_pairs": (False,),
+    "model": ("bert",),
+}
+"""Options that decide what is computed: the release's default, then others that are understood here."""
+SIZES = {
+    "vocab_size": ("bert.embeddings.word_embeddings.weight", 0),
+    "hidden_size": ("bert.embeddings.word_embeddings.weight", 1),
+    "max_position_embeddings": ("bert.embeddings.position_embeddings.weight", 0),
+    "type_vocab_size": ("bert.embeddings.token_type_embeddings.weight", 0),
+    "v_hidden_size": ("bert.v_embeddings.image_embeddings.weight", 0),
+    "v_feature_size": ("bert.v_embeddings.image_embeddings.weight", 1),
+    "intermediate_size": ("bert.encoder.layer.0.intermediate.dense.weight", 0),
+    "v_intermediate_size": ("bert.encoder.v_layer.0.intermediate.dense.weight", 0),
+    "bi_hidden_size": ("bert.t_pooler.dense.weight", 0),
+}
+"""The parameter and the axis that tell a size."""
+STACKS = {"num_hidden_layers": "layer", "v_num_hidden_layers": "v_layer", "meetings": "c_layer"}
+"""Lists of layers, whose lengths tell how many there are."""
+TASKS = "bert.embeddings.task_embeddings.weight"
+
+
+@dataclass(frozen=True)
+class VilbertConfig:
+    """The dimensions of a ViLBERT, by the names of the release's JSON.
+
+    Attributes:
+        hidden_size: Width of the text stream.
+        num_hidden_layers: Its layers.
+        num_attention_heads: Its heads.
+        intermediate_size: Width of its MLPs.
+        vocab_size: Word pieces.
+        max_position_embeddings: Positions of a text.
+        type_vocab_size: Segments.
+        v_feature_size: Numbers of a region's feature.
+        v_hidden_size: Width of the image stream.
+        v_num_hidden_layers: Its layers.
+        v_num_attention_heads: Its heads.
+        v_intermediate_size: Width of its MLPs.
+        bi_hidden_size: Width of co-attention and of the pooled vectors.
+        bi_num_attention_heads: Heads of co-attention.
+        v_biattention_id: Of each co-attention layer, the image layers that come before it.
+        t_biattention_id: Likewise the text layers.
+        hidden_act: Activation of the text's MLPs.
+        v_hidden_act: That of the image's.
+        fusion_method: Whether the pooled vectors are multiplied (`mul`) or added (`sum`).
+        tasks: Rows of the task embeddings, which no JSON has; 0 for a network without.
+    """
+
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    vocab_size: int
+    max_position_embeddings: int
+    type_vocab_size: int
+    v_feature_size: int
+    v_hidden_size: int
+    v_num_hidden_layers: int
+    v_num_attention_heads: int
+    v_intermediate_size: int
+    bi_hidden_size: int
+    bi_num_attention_heads: int
+    v_biattention_id: tuple[int, ...]
+    t_biattention_id: tuple[int, ...]
+    hidden_act: str = "gelu"
+    v_hidden_act: str = "gelu"
+    fusion_method: str = "mul"
+    tasks: int = 0
+
+
+def config_of(weights: Weights, said: Mapping[str, Any] | None, multitask: bool, name: str) -> VilbertConfig:
+    """The dimensions of a checkpoint: sizes from its shapes, the rest from its JSON.
+
+    Args:
+        weights: The checkpoint.
+        said: The release's JSON, whose other keys do not matter here; None for a checkpoint of the released sizes.
+        multitask: Whether it reads task tokens (12-in-1).
+        name: Of the file, for errors.
+    Raises:
+        UserError: A parameter that tells a size is missing, the JSON disagrees with a shape, lacks what no shape tells,
+            or asks for what is not built here.
+    """
+    told = _told(weights, multitask, name)
+    given = RELEASED if said is None else said
+    source = f"{name}: it comes without a JSON, and the released" if said is None else f"{name}: its JSON's"
+    sizes = {key: size for key, size in told.items() if key not in ("meetings", "tasks")}
+    for key, size in sizes.items():
+        if key in given and given[key] != size:
+            raise UserError(f"{source} {key} is {given[key]}, its weights say {size}; give the JSON of these weights")
+    heads = {key: _whole(given, key, name) for key in UNTOLD}
+    meetings = {key: _ascending(given, key, name) for key in MEETINGS}
+    chosen = {key: _choice(given, key, name) for key in CHOICES}
+    _agree(sizes | heads, meetings, told["meetings"], name)
+    options = {key: chosen[key] for key in ("hidden_act", "v_hidden_act", "fusion_method")}
+    return VilbertConfig(**sizes, **heads, **meetings, **options, tasks=told["tasks"])
+
+
+def _told(weights: Weights, multitask: bool, name: str) -> dict[str, int]:
+    """Sizes that shapes tell."""
+    sizes = {key: _size(weights, *place, name) for key, place in SIZES.items()}
+    for key, stack in STACKS.items():
+        numbers = {
+            int(found.group(1))
+            for found in (re.match(rf"bert\.encoder\.{stack}\.(\d{{1,4}})\.", parameter) for parameter in weights)
+            if found
+        }
+        sizes[key] = max(numbers, default=-1) + 1
+    return sizes | {"tasks": _size(weights, TASKS, 0, name) if multitask else 0}
+
+
+def _size(weights: Weights, parameter: str, axis: int, name: str) -> int:
+    found = weights.get(parameter)
+    if found is None or found.ndim != 2:
+        said = "is missing" if found is None else f"is of shape {tuple(found.shape)}, not a matrix"
+        raise UserError(f"{name}: {parameter} {said}; name a ViLBERT checkpoint of this kind")
+    return int(found.shape[axis])
+
+
+def _whole(given: Mapping[str, Any], key: str, name: str) -> int:
+    value = given.get(key)
+    if not isinstance(value, int) or value < 1:
+        raise UserError(f"{name}: its JSON's {key} is {value!r}, a whole number above 0 is needed; add it to the JSON")
+    return value
+
+
+def _ascending(given: Mapping[str, Any], key: str, name: str) -> tuple[int, ...]:
+    value = given.get(key)
+    whole = isinstance(value, list | tuple) and all(isinstance(one, int) for one in value)
+    if not whole or sorted(value) != [*value]:
+        raise UserError(f"{name}: its JSON's {key} is {value!r}, ascending whole numbers are needed; mend the JSON")
+    return tuple(value)
+
+
+def _choice(given: Mapping[str, Any], key: str, name: str) -> Any:
+    understood = CHOICES[key]
+    value = given.get(key, understood[0])
+    if value not in understood:
+        raise UserError(
+            f"{name}: its JSON's {key} is {value!r}; only {', '.join(map(repr, understood))} can be computed"
+        )
+    return value
+
+
+def _agree(sizes: Mapping[str, int], meetings: Mapping[str, tuple[int, ...]], count: int, name: str) -> None:
+    """Refuse numbers that make no network together."""
+    for prefix in ("", "v_", "bi_"):
+        width, heads = sizes[f"{prefix}hidden_size"], sizes[f"{prefix}num_attention_heads"]
+        if width % heads:
+            raise UserError(
+                f"{name}: {prefix}hidden_size {width} is no multiple of {prefix}num_attention_heads {heads}; mend the"
+                " JSON"
+            )
+    for prefix in ("v_", "t_"):
+        places = meetings[f"{prefix}biattention_id"]
+        layers = sizes["v_num_hidden_layers" if prefix == "v_" else "num_hidden_layers"]
+        if len(places) != count or not all(0 <= place <= layers for place in places):
+            raise UserError(
+                f"{name}: {prefix}biattention_id {[*places]} does not fit {count} co-attention layers over {layers}"
+                " layers; mend the JSON"
+            )
