@@ -15,6 +15,7 @@ from waltz.cli_compare import compare_command
 from waltz.cli_explain import explain_command
 from waltz.cli_people import app as people
 from waltz.cli_probes import app as probes
+from waltz.cli_regions import regions_command
 from waltz.cli_score import score_command
 from waltz.core.errors import UserError
 from waltz.core.text import Span, slice_of
@@ -40,6 +41,7 @@ app.add_typer(people, name="people")
 app.command("explain")(explain_command)
 app.command("compare")(compare_command)
 app.command("score")(score_command)
+app.command("regions")(regions_command)
 
 
 @app.callback()

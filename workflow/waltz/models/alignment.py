@@ -169,7 +169,10 @@ def _outputs(
     names_of = dict.fromkeys(name for name, _ in batch)
     prepared = {name: encoder.image(cast(Image.Image, pictures[name])) for name in names_of}
     for names in _alike(list(prepared), lambda name: prepared[name].shape, encoder.images_per_batch):
-        seen |= _by_row(names, encoder.see(torch.stack([prepared[name] for name in names])))
+        try:
+            seen |= _by_row(names, encoder.see(torch.stack([prepared[name] for name in names])))
+        except UserError as error:
+            raise UserError(f"{', '.join(names)}: {error}") from None
     for said in _alike(list(dict.fromkeys(text for _, text in batch)), _length(texts), encoder.texts_per_batch):
         ids = torch.tensor([texts[text].ids for text in said], device=encoder.device)
         read |= _by_row(said, encoder.read(ids))

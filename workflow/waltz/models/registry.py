@@ -19,6 +19,8 @@ DECODER_KINDS = ("text", "vision")
 """Kinds of models that answer and explain in words."""
 ENCODERS = "waltz.models.encoders.kinds"
 """Package with one module for each kind of encoder."""
+DETECTOR_CONFIG = "config.yaml"
+"""Name of a detector's configuration beside its weights, which decides where it is there."""
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 """Files by which a tokenizer is told to lie beside an original checkpoint file."""
@@ -26,6 +28,8 @@ OPTIONS = (
     "labels",
     "masked_token",
     "regions",
+    "detector",
+    "detector_revision",
     "masks",
     "answers",
     "family",
@@ -57,6 +61,8 @@ class ModelSpec:
             checkpoint's own config names them.
         masked_token: An encoder's token that stands for a masked one; empty for its tokenizer's own.
         regions: The .npz or folder of regions that an encoder sees instead of pixels.
+        detector: The Faster R-CNN that finds regions for an encoder: a file, a folder, or a hub id.
+        detector_revision: Full commit hash of a hub id's repository.
         masks: `regions` where an encoder's regions shall play in the place of patches.
         answers: JSON list of the answers that an encoder chooses from: a file, or its name beside the weights.
         family: A decoder's family in the `published` prompts; empty for models that they do not know.
@@ -79,6 +85,8 @@ class ModelSpec:
     labels: str = ""
     masked_token: str = ""
     regions: str = ""
+    detector: str = ""
+    detector_revision: str = ""
     masks: str = ""
     answers: str = ""
     family: str = ""
@@ -160,16 +168,21 @@ def weight_files(spec: ModelSpec) -> list[str]:
     return sorted(str(entry) for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
 
 
+def detector_files(spec: ModelSpec) -> list[str]:
+    """Local files of the detector that a model's entry names: its weights, and the configuration beside them."""
+    if not spec.detector:
+        return []
+    files = weight_files(replace(spec, weights=spec.detector))
+    config = Path(spec.detector).with_name(DETECTOR_CONFIG)
+    return [*files, str(config)] if Path(spec.detector).is_file() and config.is_file() else files
+
+
 def fingerprint(spec: ModelSpec) -> str:
-    """What tells a model's weights from others: id and revision, or a digest of local files."""
-    files = weight_files(spec)
-    if not files:
-        return f"{spec.weights}@{spec.revision}"
-    total = hashlib.sha256()
-    for file in files:
-        with Path(file).open("rb") as opened:
-            total.update(Path(file).name.encode() + hashlib.file_digest(opened, "sha256").digest())
-    return f"{spec.weights}@{total.hexdigest()}"
+    """What tells a model's weights, and its detector's, from others: id and revision, or a digest of local files."""
+    own = _identity(spec.weights, spec.revision, weight_files(spec))
+    if not spec.detector:
+        return own
+    return f"{own}+{_identity(spec.detector, spec.detector_revision, detector_files(spec))}"
 
 
 def package_gguf(spec: ModelSpec) -> Path:
@@ -195,6 +208,16 @@ def package_gguf(spec: ModelSpec) -> Path:
     if len(found) != 1:
         raise UserError(f"models.{spec.name}: package {package!r} carries {len(found)} GGUF files, one is expected")
     return Path(str(distribution.locate_file(found[0])))
+
+
+def _identity(weights: str, revision: str, files: list[str]) -> str:
+    if not files:
+        return f"{weights}@{revision}"
+    total = hashlib.sha256()
+    for file in files:
+        with Path(file).open("rb") as opened:
+            total.update(Path(file).name.encode() + hashlib.file_digest(opened, "sha256").digest())
+    return f"{weights}@{total.hexdigest()}"
 
 
 def _plain(value: Any) -> Any:

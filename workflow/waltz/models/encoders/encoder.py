@@ -146,9 +146,16 @@ def log_odds(logits: torch.Tensor, match: int) -> torch.Tensor:
 def seen(encoder: Encoder, image: Image.Image) -> np.ndarray:
     """What an encoder sees of an image, before its normalisation: RGB in [0, 1], of shape (height, width, 3).
 
-    Black and white, prepared in the same way, tell what the normalisation is.
+    Black and white, prepared in the same way, tell what the normalisation is; red, green and blue, which channel is
+    which.
     """
     black, white = (encoder.image(Image.new("RGB", image.size, colour)).float() for colour in ("black", "white"))
     span = torch.where(white == black, 1, white - black)
-    pixels: np.ndarray = ((encoder.image(image).float() - black) / span).clamp(0, 1).permute(1, 2, 0).cpu().numpy()
+
+    def levels(shown: Image.Image) -> torch.Tensor:
+        return ((encoder.image(shown).float() - black) / span).clamp(0, 1)
+
+    pure = (levels(Image.new("RGB", image.size, colour)) for colour in ("red", "lime", "blue"))
+    order = [int(found.mean(dim=(1, 2)).argmax()) for found in pure]
+    pixels: np.ndarray = levels(image)[order].permute(1, 2, 0).cpu().numpy()
     return pixels

@@ -10,6 +10,7 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models import checkpoints
+from waltz.models.detector.provider import detecting
 from waltz.models.encoders.encoder import Text, masked_id, tokenized
 from waltz.models.regions import Picture, Provider, precomputed
 from waltz.models.registry import ModelSpec
@@ -121,19 +122,33 @@ def on_regions(
 ) -> tuple[Any, dict[str, Any]]:
     """A network, and the fields of `OnRegions` for it but for the longest text.
 
+    With a detector, an image passes `see` alone: what is looked at together would cost memory and save no time.
+
     Args:
-        spec: A model by hub id or folder, whose entry names regions.
+        spec: A model by hub id or folder, whose entry names regions or a detector.
         device: Where it shall run.
         network_class: Its transformers class.
         head: What the class adds to a network, for the error about a checkpoint without it.
         width: What its config calls the number of a region's features.
         reader: What reads its tokenizer.
     Raises:
-        UserError: As `on_pixels` does, or the entry names no regions.
+        UserError: As `on_pixels` does, or the entry names neither regions nor a detector, or both.
     """
+    where = f"models.{spec.name}"
+    if spec.detector and (spec.regions or spec.masks):
+        other = "regions" if spec.regions else "masks"
+        raise UserError(f"{where}.{other}: goes with regions found before, and a `detector` is named; leave one out")
     network, tokenizer = checkpoints.load(spec, network_class, head, reader)
-    provider = precomputed(spec, getattr(network.config, width), device.name)
-    return network, {**_common(spec, device, network, tokenizer), "provider": provider}
+    features = getattr(network.config, width)
+    if not (spec.detector or spec.regions):
+        raise UserError(
+            f"{where}.regions: missing: this model sees regions of {features} features; name the .npz or folder that"
+            " holds them, or a `detector`"
+        )
+    common = _common(spec, device, network, tokenizer)
+    if spec.detector:
+        return network, {**common, "provider": detecting(spec, features, device.name), "images_per_batch": 1}
+    return network, {**common, "provider": precomputed(spec, features, device.name)}
 
 
 def made_up(tokenizer: Any) -> bool:

@@ -1,0 +1,228 @@
+import logging
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tiny_detector import CONFIG, save_tiny, tiny_weights
+from waltz.core.errors import UserError
+from waltz.models.detector.loading import load_detector, named_detector
+from waltz.models.detector.settings import Settings, read_config
+from waltz.models.registry import ModelSpec, decisive, detector_files, fingerprint
+
+
+def state(detector):
+    return {key: value.tolist() for key, value in detector.state_dict().items()}
+
+
+def test_sizes_are_read_from_the_weights(weights_file):
+    sizes = load_detector(weights_file).sizes
+    stages = {name: (stage.blocks, stage.width, stage.outputs, stage.groups) for name, stage in sizes.stages.items()}
+    assert stages == {"res2": (1, 4, 8, 1), "res3": (2, 6, 12, 1), "res4": (2, 8, 16, 1), "res5": (3, 6, 12, 1)}
+    assert (sizes.stem, sizes.hidden, sizes.anchors, sizes.classes, sizes.attributes) == (6, 10, 6, 7, 5)
+    assert sizes.width == 12
+
+
+def test_grouped_convolutions_are_read_from_the_weights(tmp_path):
+    weights = tiny_weights()
+    for block in range(2):
+        key = f"backbone.res4.{block}.conv2.weight"
+        weights[key] = weights[key][:, :4].clone()
+    detector = load_detector(save_tiny(tmp_path, weights))
+    assert detector.backbone.res4[1].conv2.groups == 2
+
+
+def test_what_is_missing_unexpected_or_misshapen_is_listed(tmp_path):
+    weights = tiny_weights()
+    weights["roi_heads.mask.weight"] = torch.zeros(3)
+    del weights["roi_heads.box_predictor.bbox_pred.bias"], weights["backbone.res3.1.conv1.norm.running_var"]
+    weights["roi_heads.box_predictor.cls_score.bias"] = torch.zeros(9)
+    with pytest.raises(UserError) as fault:
+        load_detector(save_tiny(tmp_path, weights))
+    for said in (
+        "pytorch_model.bin",
+        "lacks",
+        "bbox_pred.bias",
+        "res3.1.conv1.norm.running_var",
+        "unexpected roi_heads.mask.weight",
+        "cls_score.bias 9 for 8",
+    ):
+        assert said in str(fault.value)
+
+
+@pytest.mark.parametrize("counter", [None, torch.tensor([7]), torch.tensor(7)])
+def test_counters_of_training_do_not_matter(tmp_path, weights_file, counter):
+    weights = tiny_weights(counters=False)
+    if counter is not None:
+        weights["backbone.stem.conv1.norm.num_batches_tracked"] = counter
+    assert state(load_detector(save_tiny(tmp_path, weights))) == state(load_detector(weights_file))
+
+
+def test_weights_that_sizes_are_read_from_are_named(tmp_path):
+    weights = tiny_weights()
+    del weights["roi_heads.res5.0.conv1.weight"]
+    with pytest.raises(UserError, match=r"lacks roi_heads\.res5\.0\.conv1\.weight; name the weights of the detector"):
+        load_detector(save_tiny(tmp_path, weights))
+    weights = tiny_weights()
+    weights["proposal_generator.anchor_generator.cell_anchors.0"] = torch.zeros(24)
+    with pytest.raises(UserError, match=r"of no shape that can be: .*cell_anchors"):
+        load_detector(save_tiny(tmp_path, weights))
+
+
+def test_safetensors_hold_the_same(tmp_path, weights_file):
+    save_file(tiny_weights(), tmp_path / "model.safetensors")
+    assert state(load_detector(tmp_path / "model.safetensors")) == state(load_detector(weights_file))
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_the_first_release_is_a_pickle_of_arrays(tmp_path, weights_file, protocol):
+    arrays = {key: value.numpy() for key, value in tiny_weights(counters=False).items()}
+    content = {"model": arrays, "__author__": "Caffe", "matching_heuristics": True}
+    (tmp_path / "caffe.pkl").write_bytes(pickle.dumps(content, protocol))
+    assert state(load_detector(tmp_path / "caffe.pkl")) == state(load_detector(weights_file))
+
+
+def test_old_names_of_numpy_are_read(tmp_path, weights_file):
+    arrays = {key: value.numpy() for key, value in tiny_weights(counters=False).items()}
+    old = pickle.dumps({"model": arrays}, 2).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    assert b"numpy.core.multiarray" in old
+    (tmp_path / "caffe.pkl").write_bytes(old)
+    assert state(load_detector(tmp_path / "caffe.pkl")) == state(load_detector(weights_file))
+
+
+class Harm:
+    def __reduce__(self):
+        return os.mkdir, ("harm",)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (pickle.dumps({"model": {"a": Harm()}}), "holds an object of posix.mkdir, which is not loaded"),
+        (pickle.dumps({"model": {"a": np.array([Harm()], dtype=object)}}), "holds an object of posix.mkdir"),
+        (pickle.dumps({"model": {"a": np.array([None], dtype=object)}}), "a is no array of numbers"),
+        (pickle.dumps({"model": {"a": 3}}), "holds no arrays by name"),
+        (pickle.dumps([1, 2]), "holds no arrays by name"),
+        (pickle.dumps({"model": {"a": np.zeros(99)}})[:200], "truncated or no pickle of arrays"),
+        (b"", "truncated or no pickle of arrays"),
+    ],
+)
+def test_pickles_of_other_things_are_refused(tmp_path, monkeypatch, content, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "caffe.pkl").write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        load_detector(tmp_path / "caffe.pkl")
+    assert not (tmp_path / "harm").exists()
+
+
+def config_of(tmp_path, text):
+    (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
+    return tmp_path / "config.yaml"
+
+
+def test_the_configuration_decides_in_any_case_and_what_is_not_read_is_told(tmp_path, caplog):
+    text = """
+    MODEL: {PIXEL_MEAN: [1, 2, 3], DEVICE: cpu}
+    input: {min_size_test: 600, format: BGR}
+    anchor_generator: {offset: 0.5}
+    rpn: {nms_thresh: 0.6, pre_nms_topk_train: 12000, bbox_reg_weights: [1.0, 1.0, 2.0, 2.0]}
+    roi_heads: {nms_thresh_test: 0.4, score_thresh_test: 0.2}
+    min_detections: 10
+    max_detections: 100
+    """
+    with caplog.at_level(logging.INFO):
+        found = read_config(config_of(tmp_path, text)).settings
+    assert found == Settings(
+        mean=(1, 2, 3),
+        shortest=600,
+        anchor_offset=0.5,
+        proposal_overlap=0.6,
+        proposal_weights=(1, 1, 2, 2),
+        overlaps=(0.4,),
+        fewest=10,
+        most=100,
+    )
+    assert "not read: model.device, roi_heads.score_thresh_test, rpn.pre_nms_topk_train" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("input: {format: RGB}", "input.format: this detector is built for 'BGR' alone, not 'RGB'"),
+        ("roi_box_head: {res5halve: true}", "res5halve: this detector is built for False alone"),
+        ("max_detections: 20", "min_detections: 36 is above max_detections, 20"),
+        ("min_detections: many", "min_detections: 'many' cannot be; the released value is 36"),
+        ("min_detections: 3.5", "min_detections: 3.5 cannot be"),
+        ("rpn: {nms_thresh: -0.1}", "rpn.nms_thresh: -0.1 cannot be"),
+        ("rpn: {post_nms_topk_test: 0}", "rpn.post_nms_topk_test: must be above 0"),
+        ("model: {pixel_mean: [1, 2]}", "model.pixel_mean: 3 numbers are wanted"),
+        ("model: {pixel_std: [1, 1, 0]}", "model.pixel_std: nothing can be divided by 0"),
+        ("roi_heads: {num_classes: a}", "roi_heads.num_classes: 'a' cannot be; leave it to the weights"),
+        ("- a list", "is no mapping"),
+        ("a: [", "cannot be read"),
+        ("a: !!python/name:os.mkdir", "cannot be read"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused(tmp_path, text, said):
+    with pytest.raises(UserError) as fault:
+        read_config(config_of(tmp_path, text))
+    assert said in str(fault.value)
+    assert str(tmp_path / "config.yaml") in str(fault.value)
+
+
+def test_a_configuration_of_another_detector_is_refused(tmp_path, weights_file):
+    fits = """
+    roi_heads: {num_classes: 7}
+    roi_box_head: {num_attrs: 5, pooler_resolution: 4}
+    proposal_generator: {hidden_channels: 10}
+    anchor_generator: {sizes: [[24, 48]], aspect_ratios: [[0.5, 1.0, 2.0]]}
+    resnets: {depth: 26, stem_out_channels: 6, res2_out_channels: 8, width_per_group: 4, num_groups: 1}
+    """
+    assert load_detector(weights_file, config_of(tmp_path, fits)).settings.resolution == 4
+    with pytest.raises(UserError, match=r"num_classes: 8 for 7; .*anchors: 9 for 6"):
+        load_detector(weights_file, config_of(tmp_path, fits.replace("7}", "8}").replace("24, 48", "24, 48, 96")))
+
+
+def test_the_configuration_beside_the_weights_is_taken_and_a_named_one_before_it(tmp_path, weights_file):
+    assert load_detector(weights_file).settings.most == CONFIG["max_detections"]
+    assert load_detector(weights_file, config_of(tmp_path, "max_detections: 40")).settings.most == 40
+    assert load_detector(save_tiny(tmp_path / "bare", config=None)).settings == Settings()
+
+
+def test_the_name_tells_weights_and_settings_apart(tmp_path, weights_file):
+    names = {
+        load_detector(weights_file).name,
+        load_detector(save_tiny(tmp_path / "same")).name,
+        load_detector(save_tiny(tmp_path / "other", tiny_weights(9))).name,
+        load_detector(weights_file, config_of(tmp_path, "max_detections: 40")).name,
+    }
+    assert len(names) == 3
+    assert all(name.startswith("pytorch_model.bin@") for name in names)
+
+
+def test_an_entry_names_a_file_a_folder_or_a_revision_of_the_hub(weights_file):
+    def named(detector, revision=""):
+        return named_detector(ModelSpec("mine", detector=str(detector), detector_revision=revision))
+
+    assert named(weights_file).name == named(weights_file.parent).name
+    with pytest.raises(UserError, match=r"models\.mine\.detector: 'unc-nlp/frcnn' is no file .* detector_revision"):
+        named("unc-nlp/frcnn")
+    with pytest.raises(UserError, match=r"^models\.mine\.detector: cannot load unc-nlp/frcnn at abc: "):
+        named("unc-nlp/frcnn", "abc")
+
+
+def test_the_detector_is_part_of_a_models_identity(tmp_path):
+    file = save_tiny(tmp_path)
+    spec = ModelSpec("mine", weights="a/b", revision="1", detector=str(file))
+    assert detector_files(spec) == [str(file), str(tmp_path / "config.yaml")]
+    before = fingerprint(spec)
+    assert before.startswith(f"a/b@1+{file}@")
+    assert decisive(spec)["detector"] == str(file)
+    (tmp_path / "config.yaml").write_text("max_detections: 7")
+    assert fingerprint(spec) != before
+    on_hub = ModelSpec("mine", weights="a/b", revision="1", detector="c/d", detector_revision="2")
+    assert fingerprint(on_hub) == "a/b@1+c/d@2"
+    assert fingerprint(ModelSpec("mine", weights="a/b", revision="1")) == "a/b@1"

@@ -1,0 +1,87 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
+from waltz.core.errors import UserError
+from waltz.models.detector.loading import load_detector
+from waltz.models.detector.picture import prepared
+
+
+def picture(seed: int, height: int, width: int) -> Image.Image:
+    """Patches of colours, some noise."""
+    draw = np.random.default_rng(seed)
+    patches = np.kron(draw.integers(0, 256, (height // 8, width // 8, 3)), np.ones((8, 8, 1)))
+    return Image.fromarray((0.8 * patches + 0.2 * draw.integers(0, 256, patches.shape)).astype(np.uint8))
+
+
+def changed(**settings):
+    config = copy.deepcopy(CONFIG)
+    config.update(settings)
+    return config
+
+
+@pytest.mark.parametrize(("seed", "height", "width"), [(0, 72, 104), (1, 160, 80), (2, 56, 56), (3, 96, 160)])
+def test_regions_are_those_of_the_plain_restatement(tmp_path, seed, height, width):
+    weights = tiny_weights(seed)
+    detector = load_detector(save_tiny(tmp_path, weights))
+    pixels = prepared(picture(seed, height, width), detector.settings)
+    found, plain = detector(pixels), restated(weights, pixels)
+    assert found.boxes.shape == (5, 4)
+    assert found.features.shape == (5, WIDTH)
+    np.testing.assert_allclose(found.boxes.numpy(), plain["boxes"], atol=2e-3)
+    np.testing.assert_allclose(found.features.numpy(), plain["features"], atol=1e-4)
+    np.testing.assert_allclose(found.scores.numpy(), plain["scores"], atol=1e-5)
+    np.testing.assert_allclose(found.attribute_scores.numpy(), plain["attribute_scores"], atol=1e-5)
+    assert found.classes.tolist() == plain["classes"].tolist()
+    assert found.attributes.tolist() == plain["attributes"].tolist()
+    assert (found.scores.diff() <= 0).all()
+
+
+def test_later_limits_are_tried_where_too_few_regions_are_left(tmp_path):
+    # the same image and weights: more regions are asked for until the first limit, and then the second, leave too few
+    weights, limits = tiny_weights(4), {}
+    image = picture(4, 88, 88)
+    for count in range(4, 31):
+        config = changed(min_detections=count, max_detections=count)
+        detector = load_detector(save_tiny(tmp_path / str(count), weights, config))
+        pixels = prepared(image, detector.settings)
+        plain = restated(weights, pixels, config)
+        if len(plain["boxes"]) < count:
+            with pytest.raises(UserError, match=rf"finds {len(plain['boxes'])} regions .* at least {count} are wanted"):
+                detector(pixels)
+            limits[count] = None
+            break
+        np.testing.assert_allclose(detector(pixels).boxes.numpy(), plain["boxes"], atol=2e-3)
+        limits[count] = plain["limit"]
+    assert set(limits.values()) == {0.5, 0.6, 0.7, None}
+
+
+def test_the_map_has_the_size_of_ceil_mode(weights_file):
+    # 168 -> 84 -> 42 -> 21 -> 11, where a plain sixteenth is 10; 96 -> 48 -> 24 -> 12 -> 6
+    backbone = load_detector(weights_file).backbone
+    sizes = []
+    for name, part in backbone.named_children():
+        part.register_forward_hook(lambda _, __, out, name=name: sizes.append((name, tuple(out.shape[-2:]))))
+    with torch.inference_mode():
+        backbone(torch.zeros(1, 3, 168, 96))
+    assert sizes == [("stem", (42, 24)), ("res2", (42, 24)), ("res3", (21, 12)), ("res4", (11, 6))]
+
+
+def test_what_is_not_finite_is_refused(tmp_path):
+    weights = tiny_weights()
+    weights["roi_heads.res5.2.conv3.norm.bias"][0] = torch.nan
+    detector = load_detector(save_tiny(tmp_path, weights))
+    with pytest.raises(UserError, match="not finite"):
+        detector(prepared(picture(0, 80, 80), detector.settings))
+
+
+def test_other_processes_of_chance_and_memory_change_nothing(weights_file):
+    detector = load_detector(weights_file)
+    pixels = prepared(picture(0, 72, 104), detector.settings)
+    first, second = detector(pixels), detector(pixels.clone())
+    assert (first.features == second.features).all()
+    assert (first.boxes == second.boxes).all()

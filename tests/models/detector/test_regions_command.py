@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
+from waltz.cli import app
+from waltz.models.detector.loading import load_detector
+from waltz.models.detector.picture import prepared, read_upright
+from waltz.models.regions import Precomputed
+
+
+def run(*options):
+    return CliRunner().invoke(app, ["regions", *map(str, options)])
+
+
+@pytest.fixture
+def photographs(tmp_path):
+    folder = tmp_path / "photographs"
+    folder.mkdir()
+    draw = np.random.default_rng(8)
+    for name, height, width in (("a.png", 90, 120), ("b.png", 130, 70)):
+        patches = np.kron(draw.integers(0, 256, (height // 10, width // 10, 3)), np.ones((10, 10, 1)))
+        Image.fromarray(patches.astype(np.uint8)).save(folder / name)
+    return folder
+
+
+def test_regions_of_an_image_are_stored_as_encoders_read_them(weights_file, photographs, tmp_path):
+    file = photographs / "a.png"
+    done = run("--model", weights_file, "--image", file, "--out", tmp_path / "a.png.npz")
+    assert done.exit_code == 0, done.output
+    found = Precomputed(tmp_path, WIDTH, "cpu").of("a.png")
+    assert found.size == (90, 120)
+    detector = load_detector(weights_file)
+    pixels = prepared(read_upright(file), detector.settings)
+    assert pixels.shape[-2:] == (96, 128)
+    plain = restated(tiny_weights(), pixels)
+    np.testing.assert_allclose(found.boxes, plain["boxes"] * 90 / 96, atol=5e-3)
+    np.testing.assert_allclose(found.features, plain["features"], atol=1e-4)
+    with np.load(tmp_path / "a.png.npz") as arrays:
+        assert str(arrays["detector"]) == detector.name
+        assert arrays["classes"].tolist() == plain["classes"].tolist()
+        assert {name: arrays[name].shape for name in ("features", "boxes", "scores", "attributes")} == {
+            "features": (5, WIDTH),
+            "boxes": (5, 4),
+            "scores": (5,),
+            "attributes": (5,),
+        }
+
+
+def test_an_image_that_is_turned_has_the_size_and_boxes_of_the_upright_one(weights_file, photographs, tmp_path):
+    upright = Image.open(photographs / "a.png")
+    exif = Image.Exif()
+    exif[0x0112] = 8
+    upright.rotate(-90, expand=True).save(photographs / "turned.png", exif=exif)
+    for name in ("a.png", "turned.png"):
+        assert (
+            run("--model", weights_file, "--image", photographs / name, "--out", tmp_path / f"{name}.npz").exit_code
+            == 0
+        )
+    first, second = (np.load(tmp_path / f"{name}.npz") for name in ("a.png", "turned.png"))
+    assert all((first[part] == second[part]).all() for part in first.files)
+
+
+def test_a_folder_and_several_images_go_into_a_folder(weights_file, photographs, tmp_path):
+    (photographs / "notes.txt").write_text("none")
+    done = run("--model", weights_file, "--image", photographs, "--out", tmp_path / "out")
+    assert done.exit_code == 0
+    assert "left out, being no images by their names: notes.txt" in done.stderr
+    again = run(
+        *("--model", weights_file, "--out", tmp_path / "again"),
+        *("--image", photographs / "b.png", "--image", photographs / "a.png"),
+    )
+    assert again.exit_code == 0
+    for name in ("a.png.npz", "b.png.npz"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    assert Precomputed(tmp_path / "out", WIDTH, "cpu").of("b.png").size == (130, 70)
+
+
+def test_images_without_regions_are_named_and_the_others_written(weights_file, photographs, tmp_path):
+    (photographs / "broken.png").write_text("no image")
+    done = run("--model", weights_file, "--image", photographs, "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert "broken.png: is no image of a known format" in done.stderr
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["a.png.npz", "b.png.npz"]
+
+
+def test_too_few_regions_name_the_image(photographs, tmp_path):
+    file = save_tiny(tmp_path / "few", config={**CONFIG, "min_detections": 30, "max_detections": 30})
+    done = run("--model", file, "--image", photographs / "a.png", "--out", tmp_path / "a.npz")
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert f"{photographs / 'a.png'}: pytorch_model.bin@" in done.stderr
+    assert "at least 30 are wanted" in done.stderr
+    assert not (tmp_path / "a.npz").exists()
+
+
+def test_a_named_configuration_decides(weights_file, photographs, tmp_path):
+    (tmp_path / "three.yaml").write_text("max_detections: 3\nmin_detections: 3\nroi_box_head: {pooler_resolution: 2}\n")
+    out = tmp_path / "a.npz"
+    options = ("--config", tmp_path / "three.yaml", "--image", photographs / "a.png", "--out", out)
+    assert run("--model", weights_file, *options).exit_code == 0
+    assert len(np.load(out)["boxes"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--image", "{photographs}/a.png", "--out", "{photographs}"), "is a folder; name the .npz"),
+        (("--image", "{photographs}", "--out", "{photographs}/a.png"), "is a file, and there are 2 images"),
+        (("--image", "{photographs}/a.png", "--image", "{photographs}/../photographs/a.png"), "name of several images"),
+        (("--image", "{empty}"), "holds no image"),
+        (("--image", "{photographs}/a.png", "--config", "{empty}/no.yaml"), "no.yaml: cannot be read"),
+        (("--image", "{photographs}/no.png", "--out", "{empty}/a.npz"), "no.png: cannot be read: "),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(weights_file, photographs, tmp_path, options, said):
+    (tmp_path / "empty").mkdir()
+    named = [option.format(photographs=photographs, empty=tmp_path / "empty") for option in options]
+    done = run("--model", weights_file, *named, *(() if "--out" in named else ("--out", tmp_path / "out")))
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
