@@ -1,4 +1,4 @@
-"""The thesis study in its rehearsal dress: the real workflow and study, a server for the world outside, small settings."""
+"""The thesis study dressed for rehearsal: the real workflow and study, a server for all outside, small settings."""
 
 import os
 import shutil
@@ -58,7 +58,7 @@ class Dress:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Two settings as Snakemake merges several files after one `--configfile`: mappings key by key, all else replaced."""
+    """Two settings as Snakemake merges files after one `--configfile`: mappings key by key, all else replaced."""
     found = dict(base)
     for key, value in over.items():
         known = found.get(key)
@@ -80,14 +80,13 @@ def models(settings: Mapping[str, Any]) -> dict[str, ModelSpec]:
 def outside(settings: Mapping[str, Any], folder: Path) -> World:
     """All that a study asks the network for, in small."""
     specs = models(settings).values()
-    contents = upstream.raw_files(settings)
-    files = upstream.write(contents, folder / "raw") | released.write(specs, folder / "weights")
+    files = upstream.write({**upstream.raw_files(settings), **released.files(specs)}, folder / "web")
     return World(files, hub.build(hub.wanted(specs), folder / "hub"))
 
 
 @contextmanager
-def dressed(folder: Path) -> Iterator[Dress]:
-    """A fresh copy of the workflow beside a running server."""
+def dressed(folder: Path, settings: Mapping[str, Any]) -> Iterator[Dress]:
+    """A fresh copy of the workflow beside a running server of all that a study asks for."""
     copy = folder / "waltz"
     copy.mkdir(parents=True)
     for part in (*PARTS, "tests/rehearsal"):
@@ -96,7 +95,7 @@ def dressed(folder: Path) -> Iterator[Dress]:
             shutil.copytree(source, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         else:
             shutil.copy2(source, copy / part)
-    world = outside(study(), folder / "world")
+    world = outside(settings, folder / "world")
     kept = {
         name: value
         for name, value in os.environ.items()

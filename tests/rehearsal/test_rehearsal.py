@@ -44,7 +44,7 @@ LEFT_OUT = ("mplug-owl3",)
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory):
-    with dress.dressed(tmp_path_factory.mktemp("rehearsal")) as made:
+    with dress.dressed(tmp_path_factory.mktemp("rehearsal"), dress.study()) as made:
         yield made
 
 
