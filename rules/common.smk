@@ -1,32 +1,43 @@
 """The study, validated, and what several stages ask of it."""
 
 import re
+import sys
 
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.study import PROBES as CV_PROBES
 from waltz.core.study import (
     FILTER_MODELS,
+    IMAGES,
     PROPOSED,
+    absent,
     datasets,
     file_name,
     files,
     grouped,
+    image_parts,
     instruments,
     needed_models,
+    owners,
     raw_sources,
+    runnable,
     study_file,
     validate,
 )
+from waltz.core.urls import file_of, is_url, member_of
 from waltz.foils.instruments import MAKERS
 from waltz.reporting.chart_declarations import CHARTS
+from waltz.models import registry
 from waltz.models.registry import (
     DECODER_KINDS,
+    DETECTOR,
     decisive,
+    downloads,
     encoder_kinds,
     encoder_module,
+    on_hub,
+    placed,
     resolve,
-    weight_files,
 )
 
 
@@ -41,17 +52,52 @@ def chosen_study():
             name: resolve(name, entry)
             for name, entry in config.get("models", {}).items()
         }
-        return datasets(config), models
+        reasons = absent(config)
+        left = runnable(config, reasons)
+        config.clear()
+        config.update(left)
+        return datasets(config), models, reasons
     except UserError as error:
         raise WorkflowError(str(error)) from None
 
 
-DATASETS, MODELS = chosen_study()
+DATASETS, NAMED, LEFT_OUT = chosen_study()
+WEIGHTS = config.get("weights", "resources/weights")
+LOCK_FILE = config.get("lock", f"config/locks/{config['study']}.yaml")
+DETECTORS = {
+    name: placed(spec, WEIGHTS, {}).weights
+    for name, spec in NAMED.items()
+    if spec.kind == DETECTOR
+}
+MODELS = {name: placed(spec, WEIGHTS, DETECTORS) for name, spec in NAMED.items()}
+"""Models with the places where what is fetched for them lies."""
+WEB = {
+    place: (url, spec.sha256 if url == spec.weights else "lock")
+    for spec in NAMED.values()
+    for url, place in downloads(spec, WEIGHTS).items()
+}
+"""Url and checksum of each file of weights that is fetched, by its place."""
+SNAPSHOTS = {
+    MODELS[name].weights: spec.weights for name, spec in NAMED.items() if on_hub(spec)
+}
+"""Repositories of the hub that are fetched as a whole, by their place."""
+UNPACKED = {MODELS[name].weights: spec for name, spec in NAMED.items() if spec.unpack}
+"""Models whose weights come in archives, by their place."""
+MEMBERS = {
+    MODELS[name].answers: spec.answers
+    for name, spec in NAMED.items()
+    if member_of(spec.answers)
+}
+"""Urls of answers that lie in archives, by their place."""
+FETCHED = {*WEB, *SNAPSHOTS, *UNPACKED, *MEMBERS}
+for NAME, REASON in LEFT_OUT.items():
+    print(f"waltz: {NAME}: {REASON}", file=sys.stderr)
 INSTRUMENTS = instruments(config)
 PROBES = config.get("cv_probes", {})
 FILES = files(config)
+OWNERS = owners(config)
 RAW_SOURCES = raw_sources(config)
-WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if "images" in entry]
+WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if IMAGES in entry]
 ALIGNED = config.get("alignment", {})
 ASKED = config.get("answering", {})
 TASKS = config.get("texts", {})
@@ -88,30 +134,49 @@ def study(key):
 
 
 def raw_file(source, name):
-    """Where a raw file is: drawn, in a folder of the user's, or fetched."""
+    """Where a raw file is: drawn, in a folder of the user's, or fetched, by the first entry that names its url."""
+    if name == IMAGES and len(image_parts(config, source)) > 1:
+        return f"<results>/sources/raw/{source}/images.txt"
     entry = FILES[source, name]
     if "drawn" in entry:
         return f"<results>/sources/drawn/{entry['drawn']}"
-    if name == "images" and "path" in entry:
+    if name.partition("-")[0] == IMAGES and "path" in entry:
         return entry["path"]
-    return f"<results>/sources/raw/{source}/{name}/{file_name(entry)}"
+    if is_url(entry.get("url", "")) and not member_of(entry["url"]):
+        source, name = OWNERS[entry["url"], "file"]
+    return f"<results>/sources/raw/{source}/{name}/{file_name(FILES[source, name])}"
+
+
+def archive_file(source, name):
+    """The fetched archive that a raw file is a part of; none where it is a file of its own, or lies here."""
+    url = FILES[source, name].get("url", "")
+    if not member_of(url):
+        return []
+    origin = url.partition("#")[0]
+    source, name = OWNERS[origin, "archive"]
+    return f"<results>/sources/archives/{source}/{name}/{file_of(origin)}"
+
+
+def weight_files(spec):
+    """Files of a model that lie here, or the place of those that are fetched."""
+    return [spec.weights] if spec.weights in FETCHED else registry.weight_files(spec)
 
 
 def images_of(dataset):
     """The folder or archive of a data set's images."""
     entry = (DATASETS | INSTRUMENTS | ALIGNED | ASKED).get(dataset, PROBES)
     source = entry["source"]
-    if (source, "images") not in FILES:
+    if not image_parts(config, source):
         raise WorkflowError(
             f"study file: sources.{source}.images is missing: encoders look at the images of {dataset}"
         )
-    return raw_file(source, "images")
+    return raw_file(source, IMAGES)
 
 
 def has_images(dataset):
     """Whether the study has the images of a data set."""
     entry = (DATASETS | INSTRUMENTS | ALIGNED | ASKED).get(dataset, PROBES)
-    return (entry.get("source"), "images") in FILES
+    return bool(image_parts(config, entry.get("source")))
 
 
 def images_where(encoders, names):
@@ -171,7 +236,9 @@ def files_of(model):
     """Files of a model that lie here: its weights, regions and answers."""
     spec = MODELS[model]
     own = [
-        path for path in (spec.regions, spec.answers) if path and Path(path).exists()
+        path
+        for path in (spec.regions, spec.detector, spec.answers, spec.config)
+        if path and (path in FETCHED or Path(path).exists())
     ]
     return [*weight_files(spec), *own]
 
@@ -210,7 +277,7 @@ def cc_shards(part, names, ending="parquet"):
 
 
 def takes(model, group):
-    """Whether a model is run on a group: on all, unless the study names its own."""
+    """Whether a model is run on a group, in any stage: on all, unless the study names its own."""
     return group in study("evaluation.only").get(model, [group])
 
 
@@ -218,7 +285,7 @@ DRAWN_FILES = sorted(
     {
         raw_file(*key)
         for key, entry in FILES.items()
-        if "drawn" in entry and key[1] != "images"
+        if "drawn" in entry and key[1].partition("-")[0] != IMAGES
     }
     | {
         f"<results>/sources/drawn/{path}"
@@ -229,7 +296,7 @@ DRAWN_IMAGES = sorted(
     {
         raw_file(*key)
         for key, entry in FILES.items()
-        if "drawn" in entry and key[1] == "images"
+        if "drawn" in entry and key[1].partition("-")[0] == IMAGES
     }
 )
 

@@ -2,9 +2,10 @@
 
 
 rule fetch:
-    """One raw file: the user's own path, a local copy below WALTZ_DATA, or the network."""
+    """One raw file: the user's own path, a local copy below WALTZ_DATA, a file of an archive, or the network."""
     input:
         own=lambda wildcards: FILES[wildcards.source, wildcards.part].get("path", []),
+        archive=lambda wildcards: archive_file(wildcards.source, wildcards.part),
     output:
         raw="<results>/sources/raw/{source}/{part}/{file}",
     log:
@@ -13,9 +14,129 @@ rule fetch:
         "../envs/data.yaml"
     params:
         file=lambda wildcards: FILES[wildcards.source, wildcards.part],
+        lock=LOCK_FILE,
         code=code("fetch.py"),
     script:
         "../workflow/scripts/fetch.py"
+
+
+rule fetch_archive:
+    """One archive that raw files are taken from."""
+    output:
+        raw="<results>/sources/archives/{source}/{part}/{file}",
+    log:
+        "<logs>/fetch_archive/{source}/{part}/{file}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        file=lambda wildcards: FILES[wildcards.source, wildcards.part],
+        lock=LOCK_FILE,
+        code=code("fetch.py"),
+    script:
+        "../workflow/scripts/fetch.py"
+
+
+rule images_together:
+    """The list of the places where a source's images lie, read as if they were one."""
+    input:
+        parts=lambda wildcards: [
+            raw_file(wildcards.source, name)
+            for name in image_parts(config, wildcards.source)
+        ],
+    output:
+        listed="<results>/sources/raw/{source}/images.txt",
+    log:
+        "<logs>/images_together/{source}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        code=code("images_together.py"),
+    script:
+        "../workflow/scripts/images_together.py"
+
+
+rule fetch_weights:
+    """One file of weights, shared by all studies."""
+    output:
+        file=f"{WEIGHTS}/web/{{place}}",
+    log:
+        "<logs>/fetch_weights/{place}.log",
+    wildcard_constraints:
+        place=".+",
+    conda:
+        "../envs/data.yaml"
+    params:
+        origin=lambda wildcards: WEB[f"{WEIGHTS}/web/{wildcards.place}"],
+        lock=LOCK_FILE,
+        code=code("fetch_weights.py"),
+    script:
+        "../workflow/scripts/fetch_weights.py"
+
+
+rule fetch_snapshot:
+    """One model of the hub at the commit of the lock file, which the first download records."""
+    output:
+        folder=directory(f"{WEIGHTS}/hub/{{repository}}"),
+    log:
+        "<logs>/fetch_snapshot/{repository}.log",
+    wildcard_constraints:
+        repository="[^/]+/[^/]+|[^/]+",
+    conda:
+        "../envs/models.yaml"
+    params:
+        repository=lambda wildcards: SNAPSHOTS[f"{WEIGHTS}/hub/{wildcards.repository}"],
+        lock=LOCK_FILE,
+        code=code("fetch_snapshot.py"),
+    script:
+        "../workflow/scripts/fetch_snapshot.py"
+
+
+rule unpack_weights:
+    """One model that comes in archives, in transformers format."""
+    input:
+        weights=lambda wildcards: [
+            place
+            for url, place in downloads(NAMED[wildcards.model], WEIGHTS).items()
+            if url in (NAMED[wildcards.model].weights, NAMED[wildcards.model].config)
+        ],
+    output:
+        folder=directory(f"{WEIGHTS}/unpacked/{{model}}"),
+    log:
+        "<logs>/unpack_weights/{model}.log",
+    conda:
+        "../envs/models.yaml"
+    params:
+        unpack=lambda wildcards: NAMED[wildcards.model].unpack,
+        code=code("unpack_weights.py"),
+    script:
+        "../workflow/scripts/unpack_weights.py"
+
+
+rule take_answers:
+    """The answers that an encoder chooses from, out of an archive."""
+    input:
+        archive=lambda wildcards: downloads(NAMED[wildcards.model], WEIGHTS)[
+            NAMED[wildcards.model].answers.partition("#")[0]
+        ],
+    output:
+        file=f"{WEIGHTS}/members/{{model}}/{{file}}",
+    log:
+        "<logs>/take_answers/{model}/{file}.log",
+    wildcard_constraints:
+        file="[^/]+",
+    conda:
+        "../envs/data.yaml"
+    params:
+        member=lambda wildcards: member_of(NAMED[wildcards.model].answers),
+        code=code("take_answers.py"),
+    script:
+        "../workflow/scripts/take_answers.py"
+
+
+rule weights:
+    """All weights that are fetched by url or at the lock file's commit; hub ids with a commit are fetched by their jobs."""
+    input:
+        sorted(FETCHED),
 
 
 rule source:
@@ -41,7 +162,7 @@ rule check_images:
     """Open every image that a source needs; those missing or broken are named with the fault."""
     input:
         rows="<results>/sources/{source}.parquet",
-        images=lambda wildcards: raw_file(wildcards.source, "images"),
+        images=lambda wildcards: raw_file(wildcards.source, IMAGES),
     output:
         faults="<results>/sources/images/{source}.parquet",
     log:

@@ -12,6 +12,8 @@ import requests
 
 from waltz.core.atomic import replacing
 from waltz.core.errors import UserError
+from waltz.core.lock import LOCK, record, recorded
+from waltz.core.urls import asked_at
 
 log = logging.getLogger(__name__)
 
@@ -49,42 +51,99 @@ def take(source: Path, target: Path, expected: str | None) -> None:
         shutil.copyfile(source, temporary)
 
 
-def download(url: str, target: Path, expected: str, where: str, wait: Callable[[float], None] = time.sleep) -> None:
-    """Fetch a file with retries; go on from where a cut connection left it.
-
-    The part that has arrived stays beside the target under a name that holds the checksum, so that a
-    later run goes on with it too.
+def fetch(
+    url: str,
+    target: Path,
+    said: str,
+    lock: Path,
+    where: str,
+    size: int | None = None,
+    wait: Callable[[float], None] = time.sleep,
+) -> None:
+    """Fetch a file and hold it to its checksum, or to the one that the lock file holds from the first download.
 
     Args:
-        url: Where from.
+        url: Where from; a part behind `#` is left out.
         target: Where to.
-        expected: SHA-256 of the whole file.
+        said: SHA-256 of the file, or `lock`.
+        lock: The lock file.
+        where: How to provide the file by hand, for the error.
+        size: Its bytes, where they are known.
+        wait: Called with the seconds between two attempts.
+    Raises:
+        UserError: As `download`, or what came is not what the lock file says.
+    """
+    origin = url.partition("#")[0]
+    if said != LOCK:
+        download(url, target, said, where, wait)
+        return
+
+    def settle(part: Path) -> None:
+        found = part.stat().st_size
+        if size is not None and found != size:
+            part.unlink()
+            raise UserError(f"{target.name}: {origin} gave {found} bytes, the study says {size}; {where}")
+        record(lock, origin, {"sha256": sha256(part), "size": found})
+
+    known = recorded(lock, origin, "sha256")
+    download(url, target, known, f"{lock} holds what it gave first; {where}" if known else where, wait, settle)
+
+
+def check_by_lock(path: Path, origin: str, lock: Path) -> None:
+    """Hold a copy that the user has provided to the lock file, or record it there.
+
+    Raises:
+        UserError: It is not what the lock file says.
+    """
+    record(lock, origin, {"sha256": sha256(path), "size": path.stat().st_size})
+
+
+def download(
+    url: str,
+    target: Path,
+    expected: str | None,
+    where: str,
+    wait: Callable[[float], None] = time.sleep,
+    settle: Callable[[Path], None] = lambda part: None,
+) -> None:
+    """Fetch a file with retries; go on from where a cut connection left it.
+
+    The part that has arrived stays beside the target under a name that holds the checksum (of the url, where that of
+    the file is not known), so that a later run goes on with it too.
+
+    Args:
+        url: Where from; asked for below `$WALTZ_MIRROR` where that is set.
+        target: Where to.
+        expected: SHA-256 of the whole file; None where it is not known.
         where: How to provide the file by hand, for the error.
         wait: Called with the seconds between two attempts.
+        settle: Called with the whole file before it takes its name; may refuse it by an error.
     Raises:
         UserError: Nothing that matches came; the message names file, url and what to do.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{expected[:16]}.part")
+    mark = (expected or hashlib.sha256(url.encode()).hexdigest())[:16]
+    part = target.with_name(f".{target.name}.{mark}.part")
     fault = ""
     for attempt in range(ATTEMPTS):
         if attempt:
             wait(WAIT_SECONDS * 2 ** (attempt - 1))
         try:
-            _continue(url, part)
+            _continue(asked_at(url), part)
         except _Refused as refusal:
             fault = str(refusal)
             break
         except requests.ConnectionError as error:
-            fault = f"no connection to {urlsplit(url).netloc}"
+            fault = f"no connection to {urlsplit(asked_at(url)).netloc}"
             log.warning("%s, attempt %d of %d: %s", url, attempt + 1, ATTEMPTS, error)
             continue
         except (requests.RequestException, OSError) as error:
             fault = str(error)
             log.warning("%s, attempt %d of %d: %s", url, attempt + 1, ATTEMPTS, fault)
             continue
-        found = sha256(part)
+        found = sha256(part) if expected else None
         if found == expected:
+            settle(part)
             part.replace(target)
             return
         part.unlink()
@@ -106,6 +165,8 @@ def _continue(url: str, part: Path) -> None:
         if have and answer.status_code == requests.codes.range_not_satisfiable:
             return
         answer.raise_for_status()
+        if answer.headers.get("Content-Type", "").startswith("text/html") and not url.endswith((".html", ".htm")):
+            raise _Refused("a web page came in the place of the file")
         resumed = have > 0 and answer.status_code == requests.codes.partial_content
         with part.open("ab" if resumed else "wb") as file:
             for chunk in answer.iter_content(CHUNK_BYTES):

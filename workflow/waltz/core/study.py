@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
 from waltz.core.errors import UserError
+from waltz.core.urls import file_of, member_of
 
 DEFAULT = "scenes"
 ITEM_FORMATS = ("valse-release", "pairs")
@@ -43,8 +44,12 @@ ASKED = ("vqa", "gqa")
 """Formats of sources whose questions can be answered (`answering`)."""
 TASKS = ("e-snli", "e-snli-lines", "comve", "bbh", "bbh-examples")
 """Formats of sources whose items are text tasks with labels (`texts`)."""
-PROBES = "cv-probes"
-"""Name of the data set that `cv_probes` builds."""
+PROBES, PROBES_KEY = "cv-probes", "cv_probes"
+"""Name of the data set that CV-Probes are, and the study's key that asks for it."""
+IMAGES = "images"
+"""Name of a source's images among its files."""
+SCORING = ("evaluation", "attribution", "consistency")
+"""Stages that run models on groups of data sets."""
 FILTER_MODELS = frozenset(key for keys in FILTERS.values() for key in keys)
 
 
@@ -101,6 +106,12 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
             for name, names in config.get("evaluation", {}).get("only", {}).items()
         ),
         ("consistency.helper", [name for name in [config.get("consistency", {}).get("helper")] if name], models),
+        ("left_out", config.get("left_out", {}), models),
+        *(
+            (f"models.{name}.detector", [entry["detector"]], models)
+            for name, entry in models.items()
+            if entry and "detector" in entry and not Path(entry["detector"]).exists()
+        ),
         ("reporting.pronouns", config["reporting"].get("pronouns", []), known),
         ("benchmark.annotations", config.get("benchmark", {}).get("annotations", {}), instruments(config)),
         *(
@@ -125,6 +136,7 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
         raise UserError(f"study file: scenes is missing: {drawn[0]} is drawn, which needs scenes.count and scenes.seed")
     if known and "benchmark" not in config:
         raise UserError("study file: benchmark is missing: data sets need benchmark.valid_votes")
+    owners(config)
     _check_instruments(config)
     _check_groups(config)
     if "cv_probes" in config:
@@ -173,7 +185,7 @@ def _check_instruments(config: Mapping[str, Any]) -> None:
     for name, entry in instruments(config).items():
         place = f"study file: instruments.{name}"
         _check_source(config, place, entry["source"], RAW_MATERIAL[name])
-        if name in taken:
+        if name in taken and taken[name]["format"] != "valse-release":
             raise UserError(f"{place}: sources.{taken[name]['source']} holds a data set of that name; leave one out")
         if (name in PROPOSED or "most_tokens" in entry) and "proposals" not in config:
             raise UserError(f"study file: proposals is missing: instruments.{name} needs its models")
@@ -239,19 +251,95 @@ def raw_sources(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def files(config: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """The entry of every file of every source by source and name; a source's images are called `images`."""
+    """The entry of every file of every source by source and name.
+
+    A source's images are called `images`; where they lie in several places, these are `images-1` and so on, and there is
+    no `images`.
+    """
     found = {}
     for source, entry in config["sources"].items():
         for name, file in entry["files"].items():
             found[source, name] = file
-        if "images" in entry:
-            found[source, "images"] = entry["images"]
+        if isinstance(entry.get(IMAGES), list):
+            for number, file in enumerate(entry[IMAGES], 1):
+                found[source, f"{IMAGES}-{number}"] = file
+        elif IMAGES in entry:
+            found[source, IMAGES] = entry[IMAGES]
+    return found
+
+
+def image_parts(config: Mapping[str, Any], source: str) -> list[str]:
+    """Names among `files` of the places where a source's images lie; none where it has no images."""
+    return [name for (of, name) in files(config) if of == source and name.partition("-")[0] == IMAGES]
+
+
+def owners(config: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, str]]:
+    """Source and name of the first file of each url, which fetches it for the others.
+
+    Returns:
+        By url without the part behind #, and `file`, or `archive` where files of it are meant.
+    Raises:
+        UserError: Two files give the same url different checksums.
+    """
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    entries = files(config)
+    for key, file in entries.items():
+        if "url" not in file:
+            continue
+        url = str(file["url"]).partition("#")[0]
+        first = found.setdefault((url, "archive" if member_of(str(file["url"])) else "file"), key)
+        if entries[first]["sha256"] != file["sha256"]:
+            raise UserError(
+                f"study file: sources.{'.'.join(key)}.sha256: sources.{'.'.join(first)} gives the same url another"
+            )
+    return found
+
+
+def absent(config: Mapping[str, Any]) -> dict[str, str]:
+    """What a study names and cannot run here, with the reason: models by name, and cv-probes.
+
+    A model is left out where the study says so (`left_out`) or where its regions are not there; CV-Probes where the
+    captions are not there that people write for it.
+    """
+    reasons = {name: str(reason) for name, reason in config.get("left_out", {}).items()}
+    for name, entry in config.get("models", {}).items():
+        regions = (entry or {}).get("regions", "")
+        if regions and not Path(regions).exists():
+            reasons.setdefault(name, f"not run: there are no regions for it here (models.{name}.regions: {regions})")
+    written = config.get(PROBES_KEY, {}).get("written")
+    if written and not Path(written).exists():
+        reasons[PROBES] = f"not run: nobody has written the plain captions (cv_probes.written: {written})"
+    return reasons
+
+
+def runnable(config: Mapping[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:
+    """A study without what `absent` found: models in no stage, CV-Probes in no group, and no group empty."""
+    found = dict(config)
+    if PROBES in reasons:
+        found.pop(PROBES_KEY, None)
+        kept = {group: [name for name in names if name != PROBES] for group, names in config.get("groups", {}).items()}
+        found["groups"] = {group: names for group, names in kept.items() if names}
+    for stage in SCORING:
+        if stage in config:
+            entry = dict(config[stage])
+            entry["models"] = [name for name in entry["models"] if name not in reasons]
+            entry["groups"] = [group for group in entry["groups"] if group in found.get("groups", {})]
+            if "only" in entry:
+                entry["only"] = {
+                    name: [group for group in groups if group in entry["groups"]]
+                    for name, groups in entry["only"].items()
+                    if name not in reasons
+                }
+            found[stage] = entry
     return found
 
 
 def file_name(file: Mapping[str, Any]) -> str:
-    """Name under which a raw file is kept: that of its path or url."""
-    return str(file.get("path") or file["url"]).rstrip("/").rsplit("/", 1)[-1]
+    """Name under which a raw file is kept: that of its path, url, or place in the archive that the url gives."""
+    if "path" in file:
+        return str(file["path"]).rstrip("/").rsplit("/", 1)[-1]
+    url = str(file["url"])
+    return Path(member_of(url)).name or file_of(url)
 
 
 def local_copy(file: Mapping[str, Any]) -> Path | None:
@@ -259,7 +347,7 @@ def local_copy(file: Mapping[str, Any]) -> Path | None:
     folder = os.environ.get("WALTZ_DATA")
     if not folder or "local" not in file:
         return None
-    path = Path(folder) / file["local"]
+    path = Path(folder) / str(file["local"])
     return path if path.is_file() else None
 
 

@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import importlib.metadata
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -11,16 +12,24 @@ from typing import Any
 import yaml
 
 from waltz.core.errors import UserError
+from waltz.core.lock import LOCK
+from waltz.core.urls import is_url, member_of, place_of
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
 TEXT_KINDS = ("text", "masked", "classifier")
 """Kinds of models that read texts alone."""
 DECODER_KINDS = ("text", "vision")
 """Kinds of models that answer and explain in words."""
+DETECTOR = "detector"
+"""Kind of what finds regions in images for encoders that see regions; it scores nothing itself."""
 ENCODERS = "waltz.models.encoders.kinds"
 """Package with one module for each kind of encoder."""
 DETECTOR_CONFIG = "config.yaml"
 """Name of a detector's configuration beside its weights, which decides where it is there."""
+UNPACKED = ("folder", "spanbert")
+"""What can be made of an archive of weights; see `ModelSpec.unpack`."""
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+"""Bytes of a parameter by dtype."""
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 """Files by which a tokenizer is told to lie beside an original checkpoint file."""
@@ -32,6 +41,7 @@ OPTIONS = (
     "detector_revision",
     "masks",
     "answers",
+    "config",
     "family",
     "prompts",
     "four_bit",
@@ -50,9 +60,9 @@ class ModelSpec:
         name: Name in the study and in the results.
         kind: Family of the adapter: `text` (causal LM), `vision` (decoder that sees), `masked` (masked LM),
             `classifier` (of texts), or one of `encoder_kinds()`.
-        weights: Hub id, folder in transformers format, `package:NAME`, or an original checkpoint file (kinds `albef`,
-            `albef-answering`).
-        revision: Full commit hash, package version, or `local` for a folder or file.
+        weights: Hub id, folder in transformers format, `package:NAME`, url, or checkpoint file.
+        revision: Full commit hash, package version, `local` for a folder or file, or `lock` for the commit that the
+            study's lock file records on the first download.
         dtype: Precision of weights and activations.
         parameters: Number of parameters; 0 where nobody said.
         licence: Licence of the weights.
@@ -61,10 +71,12 @@ class ModelSpec:
             checkpoint's own config names them.
         masked_token: An encoder's token that stands for a masked one; empty for its tokenizer's own.
         regions: The .npz or folder of regions that an encoder sees instead of pixels.
-        detector: The Faster R-CNN that finds regions for an encoder: a file, a folder, or a hub id.
-        detector_revision: Full commit hash of a hub id's repository.
+        detector: What finds regions where none are given: a model of kind `detector`, or its file, folder or hub id.
+        detector_revision: Full commit hash of a detector's hub id.
         masks: `regions` where an encoder's regions shall play in the place of patches.
-        answers: JSON list of the answers that an encoder chooses from: a file, or its name beside the weights.
+        answers: JSON list of the answers that an encoder chooses from: a file, its name beside the weights, or a url
+            (`#` and a path for a file of an archive).
+        config: What gives the dimensions of a checkpoint that does not hold them: a file, or a url.
         family: A decoder's family in the `published` prompts; empty for models that they do not know.
         prompts: Prompt file that stands in the place of the `equations` prompts; empty for those.
         four_bit: Whether linear layers are loaded in 4 bits (NF4 of bitsandbytes), which needs a GPU.
@@ -72,6 +84,11 @@ class ModelSpec:
         trust_remote_code: Whether the repository's own code may run, at this very revision.
         allow_missing: Patterns of keys that the checkpoint may lack or have left over, each with the reason why that
             harms nothing.
+        sha256: SHA-256 of what the url of `weights` gives, or `lock`.
+        unpack: What an archive of weights is made into: `folder`, the folder with its config.json; `spanbert`, the
+            released fairseq checkpoint in transformers format, with the config of the archive `config`.
+        gpu_gb: GPU memory that a job needs, in GB, where it is more than `gpu_memory` estimates.
+        gated: Whether the hub asks for a licence to be accepted, and a token.
     """
 
     name: str
@@ -95,6 +112,11 @@ class ModelSpec:
     device_map: str = ""
     trust_remote_code: bool = False
     allow_missing: Mapping[str, str] = field(default_factory=dict, hash=False)
+    config: str = ""
+    sha256: str = ""
+    unpack: str = ""
+    gpu_gb: int = 0
+    gated: bool = False
 
 
 def registered() -> dict[str, ModelSpec]:
@@ -110,7 +132,7 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
 
     Raises:
         UserError: The name is not registered and the entry names no weights, weights from the hub come without a
-            revision, or the kind is unknown.
+            revision or those of a url without a checksum, or the kind is unknown.
     """
     known = registered()
     known_fields = {known_field.name for known_field in fields(ModelSpec)}
@@ -122,13 +144,22 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         raise UserError(
             f"study file: models.{name}: not in the registry{nearest}; name its weights, or see `waltz models`"
         )
-    kinds = [*TEXT_KINDS, "vision", *encoder_kinds()]
+    kinds = [*TEXT_KINDS, "vision", DETECTOR, *encoder_kinds()]
     if spec.kind not in kinds:
         close = difflib.get_close_matches(spec.kind, kinds, n=1, cutoff=0.4)
         nearest = f" (did you mean {close[0]!r}?)" if close else ""
         raise UserError(
             f"study file: models.{name}.kind: there is no kind {spec.kind!r}{nearest}; there are {', '.join(kinds)}"
         )
+    if spec.unpack and spec.unpack not in UNPACKED:
+        raise UserError(f"study file: models.{name}.unpack: {spec.unpack!r} is none of {', '.join(UNPACKED)}")
+    if is_url(spec.weights):
+        if not spec.sha256:
+            raise UserError(
+                f"study file: models.{name}: weights from a url need a sha256, or `sha256: lock`, which records it on"
+                " the first download"
+            )
+        return replace(spec, revision=spec.sha256)
     if Path(spec.weights).exists():
         return replace(spec, revision="local")
     if spec.weights.startswith(("/", ".", "~")):
@@ -154,6 +185,58 @@ def decisive(spec: ModelSpec) -> dict[str, Any]:
     given = (name for name in OPTIONS if getattr(spec, name))
     names = ("name", "kind", "weights", "revision", "dtype", *given)
     return {name: getattr(spec, name) for name in names}
+
+
+def downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
+    """Where the files lie that a model's entry names by url, by url, archives of single files included.
+
+    Args:
+        spec: A resolved entry.
+        folder: Of all fetched weights.
+    """
+    urls = [url for url in (spec.weights, spec.answers, spec.config) if is_url(url)]
+    return {url.partition("#")[0]: f"{folder}/web/{place_of(url)}" for url in urls}
+
+
+def on_hub(spec: ModelSpec) -> bool:
+    """Whether a model is fetched from the hub as a whole, at the commit of the lock file."""
+    return spec.revision == LOCK and not is_url(spec.weights) and not spec.weights.startswith("package:")
+
+
+def placed(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:
+    """An entry with the places where what it names is, or will be, in the stead of urls and names.
+
+    Two entries that name one url share its file, and its place says where it is from.
+
+    Args:
+        spec: A resolved entry.
+        folder: Of all fetched weights.
+        detectors: Checkpoint files of models of kind `detector`, by name.
+    """
+    web = downloads(spec, folder)
+    weights = spec.weights
+    if spec.unpack:
+        weights = f"{folder}/unpacked/{spec.name}"
+    elif on_hub(spec):
+        weights = f"{folder}/hub/{spec.weights}"
+    answers = f"{folder}/members/{spec.name}/{Path(member_of(spec.answers)).name}" if member_of(spec.answers) else ""
+    return replace(
+        spec,
+        weights=web.get(weights, weights),
+        answers=answers or web.get(spec.answers, spec.answers),
+        config="" if spec.unpack else web.get(spec.config, spec.config),
+        detector=detectors.get(spec.detector, spec.detector),
+    )
+
+
+def gpu_memory(spec: ModelSpec) -> int:
+    """GPU memory that a job with a model needs, in GB: what its entry says, else an estimate.
+
+    The estimate is 1.25 times the bytes of its parameters (half a byte each in 4 bits) and 4 GB for what is
+    computed; it was not measured.
+    """
+    size = 0.5 if spec.four_bit else BYTES[spec.dtype]
+    return spec.gpu_gb or math.ceil(1.25 * spec.parameters * size / 1e9 + 4)
 
 
 def weight_files(spec: ModelSpec) -> list[str]:

@@ -6,7 +6,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -59,7 +59,7 @@ class Fault:
 
 @contextmanager
 def open_images(path: str | Path) -> Iterator[ImageSource]:
-    """A folder, zip or tar of images, its files listed.
+    """A folder, zip or tar of images, its files listed; or several, by a text file that names one a line.
 
     Members of an archive with absolute names or `..`, and links and devices in a tar, are left out of the list; nothing
     is ever written to disk.
@@ -75,6 +75,14 @@ def open_images(path: str | Path) -> Iterator[ImageSource]:
         )
     elif not path.exists():
         raise UserError(f"{path}: no such folder or archive of images")
+    elif path.suffix == ".txt":
+        with ExitStack() as stack:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            parts = [stack.enter_context(open_images(path.parent / line)) for line in lines]
+            place = {name: part for part in reversed(parts) for names in part.members.values() for name in names}
+            yield ImageSource(
+                path, _listed(place), lambda name: place[name].size(name), lambda name: place[name].read(name)
+            )
     elif zipfile.is_zipfile(path):
         with _readable(path, lambda: zipfile.ZipFile(path)) as archive:
             files = {info.filename: info for info in archive.infolist() if not info.is_dir()}

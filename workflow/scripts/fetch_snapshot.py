@@ -1,0 +1,9 @@
+"""Bring one model of the hub to its place, at the commit of the lock file."""
+
+from pathlib import Path
+
+from waltz.core.job import job
+from waltz.models.snapshots import fetch_snapshot
+
+with job(snakemake.log[0]):
+    fetch_snapshot(snakemake.params.repository, Path(snakemake.output.folder), Path(snakemake.params.lock))

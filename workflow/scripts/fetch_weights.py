@@ -1,0 +1,12 @@
+"""Bring one file of weights to its place."""
+
+from pathlib import Path
+
+from waltz.core.fetch import fetch
+from waltz.core.job import job
+
+target = Path(snakemake.output.file)
+url, said = snakemake.params.origin
+
+with job(snakemake.log[0]):
+    fetch(url, target, said, Path(snakemake.params.lock), f"put a copy to {target} and run `snakemake --touch {target}`")

@@ -1,0 +1,12 @@
+"""List the places where a source's images lie, relative to the list."""
+
+import os
+from pathlib import Path
+
+from waltz.core.atomic import write_text
+from waltz.core.job import job
+
+listed = Path(snakemake.output.listed)
+
+with job(snakemake.log[0]):
+    write_text(listed, "".join(f"{os.path.relpath(part, listed.parent)}\n" for part in snakemake.input.parts))

@@ -1,0 +1,16 @@
+"""Make a model in transformers format out of the archives that its weights come in."""
+
+import logging
+from pathlib import Path
+
+from waltz.core.archives import take_folder
+from waltz.core.job import job
+from waltz.models.spanbert import convert
+
+with job(snakemake.log[0]):
+    archives, folder = [Path(file) for file in snakemake.input.weights], Path(snakemake.output.folder)
+    if snakemake.params.unpack == "spanbert":
+        dropped = convert(*archives, folder)
+        logging.info("weights of the archive that the model has no use for: %s", ", ".join(dropped) or "none")
+    else:
+        take_folder(archives[0], folder)
