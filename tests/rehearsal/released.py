@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urldefrag
 
+from rehearsal.checkpoints import original
 from rehearsal.upstream import bare, packed, written
 from waltz.models.registry import ModelSpec
 
-Writer = Callable[[str], bytes]
 ANSWERS = {"vqa": 3129, "gqa": 1842}
 """How many answers LXMERT's heads choose from."""
 
@@ -27,6 +27,18 @@ WRITERS: dict[str, Callable[[], bytes]] = {
     "data/vqa/trainval_label2ans.json": lambda: _listed(ANSWERS["vqa"]),
     "data/gqa/trainval_label2ans.json": lambda: _listed(ANSWERS["gqa"]),
     "ALBEF/data.tar.gz": lambda: packed("data.tar.gz", {"data/answer_list.json": _listed(40)}),
+    "ALBEF/mscoco.pth": lambda: original.albef("mscoco", "retrieval"),
+    "ALBEF/flickr30k.pth": lambda: original.albef("flickr30k", "retrieval"),
+    "ALBEF/refcoco.pth": lambda: original.albef("refcoco", "retrieval", momentum=True),
+    "ALBEF/vqa.pth": lambda: original.albef("vqa", "answering"),
+    "pretrained_model.bin": lambda: original.vilbert(multitask=False),
+    "multi_task_model.bin": lambda: original.vilbert(multitask=True),
+    "faster_rcnn_from_caffe_attr.pkl": original.detector,
+    "spanbert_large_with_head.tar.gz": original.spanbert_with_head,
+    "spanbert_hf.tar.gz": original.spanbert_in_library_format,
+    "drive.usercontent.google.com/download?id=1Hw5na_Iy4-kGEoX60bD8vXYeJDQrzyj6&export=download&confirm=t": (
+        original.gruen_cola
+    ),
 }
 """What makes the file behind a url, by the end of it."""
 

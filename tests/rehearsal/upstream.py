@@ -7,7 +7,7 @@ import io
 import json
 import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -60,6 +60,19 @@ BELOW = {
 """Where the scenes' files lie that stand for a format's."""
 
 
+ARCHIVES: dict[str, Callable[[int], str]] = {
+    "val2017.zip": lambda number: f"val2017/{images.coco2017(number)}",
+    "val2014.zip": lambda number: f"val2014/{images.coco2014(number, 'val2014')}",
+    "train2014.zip": lambda number: f"train2014/{images.coco2014(number, 'train2014')}",
+    "VisualDialog_val2018.zip": lambda number: f"VisualDialog_val2018/{images.visdial(number, 'val2018')}",
+    "visual7w_images.zip": lambda number: f"images/{images.visual7w(number)}",
+    "gqa/images.zip": lambda number: f"images/{images.gqa(number)}",
+    "images_512.zip": str,
+    "of500_images": str,
+}
+"""Path of a scene's image in each archive of images, by a part of its url; those of verbs are named after them."""
+
+
 @functools.cache
 def world() -> tuple[Graph, ...]:
     """The scenes of every file; scene i has the number i + 1."""
@@ -97,28 +110,21 @@ def annotation(form: str, name: str, url: str) -> bytes:
     return written()[BELOW[form, name]].encode()
 
 
-def pictures(form: str, name: str = "") -> Files:
-    """Images of a source, by their names upstream below the folder that its archive has."""
+def pictures(address: str) -> Files:
+    """Images of an archive by their paths in it.
+
+    Raises:
+        KeyError: Nothing stands for it.
+    """
+    archive = next(name for name in ARCHIVES if name in address)
     found: Files = {}
     for number, graph in enumerate(world(), 1):
-        picture = _drawn(number)
-        if form == "coco-captions":
-            found[f"val2017/{images.coco2017(number)}"] = picture
-        elif form == "visual7w":
-            found[f"images/{images.visual7w(number)}"] = picture
-        elif form == "gqa":
-            found[f"images/{images.gqa(number)}"] = picture
-        elif form == "visdial":
-            found[f"VisualDialog_val2018/{images.visdial(number, 'val2018')}"] = picture
-            found[f"train2014/{images.visdial(number, 'train')}"] = picture
-        elif form in ("foil-it", "vqa"):
-            found[f"val2014/{images.coco2014(number, 'val2014')}"] = picture
-        elif form in ("swig", "imsitu") and graph.action is not None:
-            found[f"images_512/{images.swig(graph.action.verb, number)}"] = picture
-            found[f"images_512/{images.still(graph.action.verb, number)}"] = png(without_action(graph))
-    if form == "valse-release":
-        for other in ("coco-captions", "visual7w", "visdial", "foil-it", "swig"):
-            found |= pictures(other)
+        if archive not in ("images_512.zip", "of500_images"):
+            found[ARCHIVES[archive](number)] = _drawn(number)
+        elif graph.action is not None:
+            verb = graph.action.verb
+            found[f"{archive.partition('.')[0]}/{images.swig(verb, number)}"] = _drawn(number)
+            found[f"{archive.partition('.')[0]}/{images.still(verb, number)}"] = png(without_action(graph))
     return found
 
 
@@ -136,7 +142,7 @@ def released(instrument: str) -> dict[str, Any]:
                     "dataset_idx": str(number),
                     "original_split": "test",
                     "linguistic_phenomena": instrument,
-                    "image_file": _image(dataset, number, graph),
+                    "image_file": _image(instrument, dataset, number, graph),
                     "caption": foil.caption,
                     "classes": "one",
                     "classes_foil": "other",
@@ -183,7 +189,7 @@ def raw_files(study: Mapping[str, Any]) -> dict[str, bytes]:
     for form, name, file in _entries(study):
         address = bare(file["url"])
         if name == "images":
-            held.setdefault(address, {}).update(pictures(form))
+            held[address] = pictures(address)
         elif inner := urldefrag(file["url"]).fragment:
             held.setdefault(address, {})[inner] = annotation(form, name, file["url"])
         else:
@@ -226,8 +232,12 @@ def write(files: Mapping[str, bytes], folder: Path) -> dict[str, Path]:
 
 def _entries(study: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     for entry in study["sources"].values():
-        named = {**entry["files"], **({"images": entry["images"]} if "images" in entry else {})}
-        for name, file in named.items():
+        shown = entry.get("images", [])
+        named = [
+            *entry["files"].items(),
+            *(("images", file) for file in (shown if isinstance(shown, list) else [shown])),
+        ]
+        for name, file in named:
             if "url" in file:
                 yield entry["format"], name, file
 
@@ -237,7 +247,7 @@ def _drawn(number: int) -> bytes:
     return png(world()[number - 1])
 
 
-def _image(dataset: str, number: int, graph: Graph) -> str:
+def _image(instrument: str, dataset: str, number: int, graph: Graph) -> str:
     if dataset == "SWiG":
         assert graph.action is not None
         return images.swig(graph.action.verb, number)
@@ -245,7 +255,7 @@ def _image(dataset: str, number: int, graph: Graph) -> str:
         "visual7w": images.visual7w(number),
         "coco2017": images.coco2017(number),
         "coco_2017": images.coco2017(number),
-        "VisDial_v1.0": images.visdial(number, "val2018"),
+        "VisDial_v1.0": images.visdial(number, "train" if instrument == "coreference-standard" else "val2018"),
         "FOIL dataset": images.coco2014(number, "val2014"),
     }
     return names[dataset]

@@ -10,12 +10,11 @@ import transformers
 
 from rehearsal import words
 from rehearsal.checkpoints.language import Builder
+from rehearsal.checkpoints.original import REGION_WIDTH
 from rehearsal.storing import Form, save_config, save_state, seeded, state_of
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
 WINDOW = 512
-REGION_WIDTH = 2048
-"""Features of a region, as the detector gives them."""
 MEAN, DEVIATION = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 """Colours that CLIP, and after it BLIP and FLAVA, take for 0 and 1."""
 

@@ -55,7 +55,7 @@ def gpt1(model: str, folder: Path) -> None:
 
 
 def _gpt(network: Any, tokenizer: Any, folder: Path, architecture: str) -> None:
-    state = state_of(network, {r"^transformer\.": ""}, (r"^lm_head", r"position_ids$", r"attn\.bias$"))
+    state = state_of(network, {r"^transformer\.": ""}, (r"^lm_head", r"position_ids$", r"\.attn\.bias$"))
     for layer in range(network.config.n_layer):
         mask = torch.tril(torch.ones(GPT_WINDOW, GPT_WINDOW)).view(1, 1, GPT_WINDOW, GPT_WINDOW)
         state[f"h.{layer}.attn.bias"] = mask
