@@ -36,6 +36,7 @@ SETTINGS = {
         "standard_error": study("attribution.standard_error") or None,
     },
 }
+ATTRIBUTIONS = taken(ATTRIBUTIONS)
 
 for GROUP, NAMES in ATTRIBUTED.items():
 
@@ -146,7 +147,7 @@ for GROUP, NAMES in ATTRIBUTED_ANSWERS.items():
             value=study("attribution.value") or "log-probability",
             scored=study("evaluation.items"),
             scored_sample=study("evaluation.asked") or study("evaluation.sample"),
-            sample=study("attribution.sample"),
+            sample=study("attribution.asked") or study("attribution.sample"),
             shards=SHARDS,
             seed=study("seed"),
             code=code("attribute_answers.py"),
@@ -207,15 +208,12 @@ rule shares:
             for model, dataset in ATTRIBUTIONS
         ],
         probes=expand("<results>/benchmark/{dataset}.parquet", dataset=PROBE_SETS),
-        companions=(
-            expand(
-                "<results>/attribution/{model}/companions/{group}.parquet",
-                model=ATTRIBUTING,
-                group=ATTRIBUTED,
-            )
-            if COMPANIONS
-            else []
-        ),
+        companions=[
+            f"<results>/attribution/{model}/companions/{group}.parquet"
+            for model in ATTRIBUTING
+            for group in ATTRIBUTED
+            if COMPANIONS and takes(model, group)
+        ],
     output:
         shares="<results>/attribution/shares.parquet",
         metrics="<results>/attribution/metrics.parquet",

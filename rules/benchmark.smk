@@ -1,6 +1,6 @@
 """Stage benchmark: items with votes, and what validation says about them."""
 
-SETS = [*DATASETS, *INSTRUMENTS]
+SETS = list(dict.fromkeys([*DATASETS, *INSTRUMENTS]))
 AUDITING = (
     {key: study("filters")[key] for key in sorted(FILTER_MODELS)}
     if study("benchmark.audit")
@@ -63,6 +63,11 @@ rule vote:
         annotations="<results>/benchmark/annotations/{instrument}.parquet",
     log:
         "<logs>/vote/{instrument}.log",
+    wildcard_constraints:
+        instrument="|".join(
+            re.escape(name) for name in INSTRUMENTS if name not in DATASETS
+        )
+        or "none",
     conda:
         "../envs/data.yaml"
     params:
@@ -73,13 +78,21 @@ rule vote:
         "../workflow/scripts/vote.py"
 
 
+use rule vote as vote_beside_released with:
+    output:
+        pairs="<results>/benchmark/built/{instrument}.parquet",
+        annotations="<results>/benchmark/built/annotations/{instrument}.parquet",
+    wildcard_constraints:
+        instrument="|".join(map(re.escape, sorted(set(INSTRUMENTS) & set(DATASETS)))) or "none",
+
+
 rule funnel:
     """How many candidates of each instrument each step leaves, and why the others go."""
     input:
         chosen=expand(
             "<results>/benchmark/chosen/{instrument}.parquet", instrument=INSTRUMENTS
         ),
-        pairs=expand("<results>/benchmark/{instrument}.parquet", instrument=INSTRUMENTS),
+        pairs=[built_file(instrument) for instrument in INSTRUMENTS],
     output:
         funnel="<results>/benchmark/funnel.parquet",
     log:
@@ -121,7 +134,7 @@ rule oracle:
 rule audit:
     """How well judges that see no image tell captions from foils."""
     input:
-        pairs=expand("<results>/benchmark/{instrument}.parquet", instrument=INSTRUMENTS),
+        pairs=[built_file(instrument) for instrument in INSTRUMENTS],
         weights=weight_files_of(AUDITING.values()),
     output:
         audit="<results>/benchmark/audit.parquet",

@@ -16,6 +16,7 @@ CC_SHAPS = [
     for models, names in CC_POSED.values()
     for model in models
     for dataset in names
+    if takes(model, GROUP_OF[dataset])
 ]
 CC_PARTS = {"cc-shap": "CC_SHAP", "contributions": "ATTRIBUTION"} | (
     {"edited": "EDITED"} if CC_EDITS else {}

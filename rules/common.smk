@@ -61,43 +61,44 @@ def chosen_study():
         raise WorkflowError(str(error)) from None
 
 
-DATASETS, NAMED, LEFT_OUT = chosen_study()
+DATASETS, RESOLVED, LEFT_OUT = chosen_study()
 WEIGHTS = config.get("weights", "resources/weights")
 LOCK_FILE = config.get("lock", f"config/locks/{config['study']}.yaml")
 DETECTORS = {
     name: placed(spec, WEIGHTS, {}).weights
-    for name, spec in NAMED.items()
+    for name, spec in RESOLVED.items()
     if spec.kind == DETECTOR
 }
-MODELS = {name: placed(spec, WEIGHTS, DETECTORS) for name, spec in NAMED.items()}
+MODELS = {name: placed(spec, WEIGHTS, DETECTORS) for name, spec in RESOLVED.items()}
 """Models with the places where what is fetched for them lies."""
 WEB = {
     place: (url, spec.sha256 if url == spec.weights else "lock")
-    for spec in NAMED.values()
+    for spec in RESOLVED.values()
     for url, place in downloads(spec, WEIGHTS).items()
 }
 """Url and checksum of each file of weights that is fetched, by its place."""
 SNAPSHOTS = {
-    MODELS[name].weights: spec.weights for name, spec in NAMED.items() if on_hub(spec)
+    MODELS[name].weights: spec.weights for name, spec in RESOLVED.items() if on_hub(spec)
 }
 """Repositories of the hub that are fetched as a whole, by their place."""
-UNPACKED = {MODELS[name].weights: spec for name, spec in NAMED.items() if spec.unpack}
+UNPACKED = {MODELS[name].weights: spec for name, spec in RESOLVED.items() if spec.unpack}
 """Models whose weights come in archives, by their place."""
 MEMBERS = {
     MODELS[name].answers: spec.answers
-    for name, spec in NAMED.items()
+    for name, spec in RESOLVED.items()
     if member_of(spec.answers)
 }
 """Urls of answers that lie in archives, by their place."""
 FETCHED = {*WEB, *SNAPSHOTS, *UNPACKED, *MEMBERS}
-for NAME, REASON in LEFT_OUT.items():
-    print(f"waltz: {NAME}: {REASON}", file=sys.stderr)
+if workflow.is_main_process:
+    for NAME, REASON in LEFT_OUT.items():
+        print(f"waltz: {NAME}: {REASON}", file=sys.stderr)
 INSTRUMENTS = instruments(config)
 PROBES = config.get("cv_probes", {})
 FILES = files(config)
 OWNERS = owners(config)
 RAW_SOURCES = raw_sources(config)
-WITH_IMAGES = [source for source, entry in RAW_SOURCES.items() if IMAGES in entry]
+WITH_IMAGES = [source for source, entry in config["sources"].items() if IMAGES in entry]
 ALIGNED = config.get("alignment", {})
 ASKED = config.get("answering", {})
 TASKS = config.get("texts", {})
@@ -164,7 +165,7 @@ def weight_files(spec):
 
 def images_of(dataset):
     """The folder or archive of a data set's images."""
-    entry = (DATASETS | INSTRUMENTS | ALIGNED | ASKED).get(dataset, PROBES)
+    entry = (INSTRUMENTS | DATASETS | ALIGNED | ASKED).get(dataset, PROBES)
     source = entry["source"]
     if not image_parts(config, source):
         raise WorkflowError(
@@ -175,7 +176,7 @@ def images_of(dataset):
 
 def has_images(dataset):
     """Whether the study has the images of a data set."""
-    entry = (DATASETS | INSTRUMENTS | ALIGNED | ASKED).get(dataset, PROBES)
+    entry = (INSTRUMENTS | DATASETS | ALIGNED | ASKED).get(dataset, PROBES)
     return bool(image_parts(config, entry.get("source")))
 
 
@@ -279,6 +280,33 @@ def cc_shards(part, names, ending="parquet"):
 def takes(model, group):
     """Whether a model is run on a group, in any stage: on all, unless the study names its own."""
     return group in study("evaluation.only").get(model, [group])
+
+
+GROUP_OF = {
+    name: group for group, names in config.get("groups", {}).items() for name in names
+}
+
+
+def taken(runs):
+    """Those pairs of model and data set that the study runs."""
+    return [
+        (model, dataset)
+        for model, dataset in runs
+        if takes(model, GROUP_OF.get(dataset))
+    ]
+
+
+def taken_by(model, groups):
+    """The data sets of some groups that a model is run on."""
+    return [
+        name for group, names in groups.items() if takes(model, group) for name in names
+    ]
+
+
+def built_file(instrument):
+    """Items of an instrument that is built, apart from the released ones where these have its name."""
+    beside = "built/" if instrument in DATASETS else ""
+    return f"<results>/benchmark/{beside}{instrument}.parquet"
 
 
 DRAWN_FILES = sorted(

@@ -21,6 +21,7 @@ TESTED = [
     for model in EXPLAINING
     for dataset in posed_among(model, names)
 ]
+TESTED = taken(TESTED)
 for MODEL in EXPLAINING:
     if MODEL not in SPEAKING:
         raise WorkflowError(

@@ -15,7 +15,7 @@ WITH_SCORES = [
     for dataset in (pairs_among(names) if model in READERS else names)
 ]
 
-ANSWERED = [(model, name) for model in ANSWERERS for name in ASKED]
+ANSWERED = taken((model, name) for model in ANSWERERS for name in ASKED)
 DECODERS = {
     kind: models
     for kind in ("vision", "text")
@@ -128,7 +128,7 @@ rule answer:
     """Answers to the questions of one data set by one encoder with an answering head."""
     input:
         rows=lambda wildcards: f"<results>/sources/{ASKED[wildcards.asked]['source']}.parquet",
-        images=lambda wildcards: raw_file(ASKED[wildcards.asked]["source"], "images"),
+        images=lambda wildcards: raw_file(ASKED[wildcards.asked]["source"], IMAGES),
         weights=lambda wildcards: files_of(wildcards.answerer),
     output:
         scores="<results>/evaluation/{answerer}/{asked}.parquet",

@@ -5,7 +5,11 @@ from waltz.export.valse_layout import NEEDS_ORIGINAL
 
 EXPORTED = {
     **{name: (entry["source"], entry["format"]) for name, entry in DATASETS.items()},
-    **{name: (entry["source"], "instrument") for name, entry in INSTRUMENTS.items()},
+    **{
+        name: (entry["source"], "instrument")
+        for name, entry in INSTRUMENTS.items()
+        if name not in DATASETS
+    },
     **{name: (PROBES["source"], CV_PROBES) for name in PROBE_SETS},
 }
 EXPORTED_SOURCES = {
@@ -17,7 +21,11 @@ EMBEDDED = [
     if terms(entry).kept_out is None
 ]
 ORIGINALS = sorted(
-    {INSTRUMENTS[name]["source"] for name in NEEDS_ORIGINAL if name in INSTRUMENTS}
+    {
+        INSTRUMENTS[name]["source"]
+        for name in NEEDS_ORIGINAL
+        if name in INSTRUMENTS and name not in DATASETS
+    }
 )
 MADE_WITH = {
     f"{stage}: {key}": study(f"{stage}.{key}")
@@ -44,7 +52,7 @@ rule export_benchmark:
             for source, entry in EXPORTED_SOURCES.items()
             for name in entry["files"]
         ],
-        images=[raw_file(source, "images") for source in EMBEDDED],
+        images=[raw_file(source, IMAGES) for source in EMBEDDED],
         funnel="<results>/benchmark/funnel.parquet" if INSTRUMENTS else [],
         audit=(
             "<results>/benchmark/audit.parquet"

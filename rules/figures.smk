@@ -52,16 +52,13 @@ rule charts:
 rule sample_figures:
     """A few attributed items of one encoder, captions beside foils."""
     input:
-        rows=[
-            f"<results>/attribution/{{encoder}}/{dataset}.parquet"
-            for names in ATTRIBUTED.values()
-            for dataset in names
+        rows=lambda wildcards: [
+            f"<results>/attribution/{wildcards.encoder}/{dataset}.parquet"
+            for dataset in taken_by(wildcards.encoder, ATTRIBUTED)
         ],
-        images=[
-            file
-            for names in ATTRIBUTED.values()
-            for file in images_where(DRAWN_ENCODERS, names)
-        ],
+        images=lambda wildcards: images_where(
+            DRAWN_ENCODERS, taken_by(wildcards.encoder, ATTRIBUTED)
+        ),
         weights=lambda wildcards: files_of(wildcards.encoder),
         style="workflow/waltz/reporting/waltz.mplstyle",
     output:

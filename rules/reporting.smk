@@ -167,6 +167,7 @@ for TABLE, DECLARATION in DECLARED.items():
                 for name, entry in INSTRUMENTS.items()
             },
             datasets=SETS,
+            left_out=LEFT_OUT,
             profiles=study("profiles"),
             confidence=study("reporting.confidence"),
             code=code("table.py"),

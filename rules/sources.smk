@@ -96,8 +96,8 @@ rule unpack_weights:
     input:
         weights=lambda wildcards: [
             place
-            for url, place in downloads(NAMED[wildcards.model], WEIGHTS).items()
-            if url in (NAMED[wildcards.model].weights, NAMED[wildcards.model].config)
+            for url, place in downloads(RESOLVED[wildcards.model], WEIGHTS).items()
+            if url in (RESOLVED[wildcards.model].weights, RESOLVED[wildcards.model].config)
         ],
     output:
         folder=directory(f"{WEIGHTS}/unpacked/{{model}}"),
@@ -106,7 +106,7 @@ rule unpack_weights:
     conda:
         "../envs/models.yaml"
     params:
-        unpack=lambda wildcards: NAMED[wildcards.model].unpack,
+        unpack=lambda wildcards: RESOLVED[wildcards.model].unpack,
         code=code("unpack_weights.py"),
     script:
         "../workflow/scripts/unpack_weights.py"
@@ -115,8 +115,8 @@ rule unpack_weights:
 rule take_answers:
     """The answers that an encoder chooses from, out of an archive."""
     input:
-        archive=lambda wildcards: downloads(NAMED[wildcards.model], WEIGHTS)[
-            NAMED[wildcards.model].answers.partition("#")[0]
+        archive=lambda wildcards: downloads(RESOLVED[wildcards.model], WEIGHTS)[
+            RESOLVED[wildcards.model].answers.partition("#")[0]
         ],
     output:
         file=f"{WEIGHTS}/members/{{model}}/{{file}}",
@@ -127,7 +127,7 @@ rule take_answers:
     conda:
         "../envs/data.yaml"
     params:
-        member=lambda wildcards: member_of(NAMED[wildcards.model].answers),
+        member=lambda wildcards: member_of(RESOLVED[wildcards.model].answers),
         code=code("take_answers.py"),
     script:
         "../workflow/scripts/take_answers.py"
@@ -159,12 +159,22 @@ rule source:
 
 
 rule check_images:
-    """Open every image that a source needs; those missing or broken are named with the fault."""
+    """Open every image that a source needs: a manifest of all of them, and those missing or broken with the fault."""
     input:
-        rows="<results>/sources/{source}.parquet",
+        rows=lambda wildcards: (
+            f"<results>/sources/{wildcards.source}.parquet"
+            if wildcards.source in RAW_SOURCES
+            else [
+                f"<results>/benchmark/{name}.parquet"
+                for name, entry in DATASETS.items()
+                if entry["source"] == wildcards.source
+            ]
+        ),
         images=lambda wildcards: raw_file(wildcards.source, IMAGES),
     output:
         faults="<results>/sources/images/{source}.parquet",
+        manifest="<results>/sources/images/{source}.csv",
+        run="<results>/sources/images/{source}.run.json",
     log:
         "<logs>/check_images/{source}.log",
     conda:

@@ -6,6 +6,7 @@ import pytest
 
 from waltz.core import fetch
 from waltz.core.errors import UserError
+from waltz.core.lock import recorded
 
 CONTENT = bytes(range(256)) * 4000
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -35,6 +36,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         first = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and action != "no-range" else 0
         body = CONTENT[first:] if action != "wrong" else b"x" * len(CONTENT)
         self.send_response(206 if first else 200)
+        if action == "page":
+            self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body[: len(body) // 3] if action == "cut" else body)
@@ -118,3 +121,53 @@ def test_a_local_copy_is_checked_before_it_is_taken(tmp_path):
     with pytest.raises(UserError, match="no such file"):
         fetch.take(tmp_path / "none", tmp_path / "raw" / "none", None)
     assert [file.name for file in (tmp_path / "raw").iterdir()] == ["own.bin"]
+
+
+@pytest.fixture
+def locked(server, tmp_path):
+    def run(*plan, size=None, said="lock", name="data.bin"):
+        server.plan, server.ranges = plan, ()
+        url = f"http://127.0.0.1:{server.server_port}/d#in/it.json"
+        fetch.fetch(url, tmp_path / name, said, tmp_path / "lock.yaml", "by hand", size, lambda _: None)
+        return url.partition("#")[0]
+
+    return run
+
+
+def test_what_comes_first_is_locked_and_another_content_later_is_refused(locked, tmp_path):
+    url = locked("whole", size=len(CONTENT))
+    assert recorded(tmp_path / "lock.yaml", url, "sha256") == SHA
+    locked("whole", name="again.bin")
+    assert (tmp_path / "again.bin").read_bytes() == CONTENT
+    with pytest.raises(UserError, match=rf"what came has sha256 .*, not {SHA}\).*lock\.yaml holds what it gave first"):
+        locked("wrong", name="other.bin")
+    assert not (tmp_path / "other.bin").exists()
+
+
+def test_a_cut_first_download_is_not_locked_before_it_is_whole(locked, tmp_path):
+    url = locked("cut", "500", "whole")
+    assert recorded(tmp_path / "lock.yaml", url, "sha256") == SHA
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+
+
+def test_another_size_than_the_study_says_is_not_locked(locked, tmp_path):
+    with pytest.raises(UserError, match=rf"gave {len(CONTENT)} bytes, the study says 7; by hand"):
+        locked("whole", size=7)
+    assert not (tmp_path / "lock.yaml").exists()
+
+
+def test_a_page_in_the_place_of_a_file_is_refused(locked, tmp_path):
+    with pytest.raises(UserError, match="a web page came in the place of the file"):
+        locked("page")
+    assert not (tmp_path / "lock.yaml").exists()
+
+
+def test_a_known_checksum_needs_no_lock(locked, tmp_path):
+    locked("whole", said=SHA)
+    assert not (tmp_path / "lock.yaml").exists()
+
+
+def test_files_are_asked_for_below_a_mirror(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("WALTZ_MIRROR", f"http://127.0.0.1:{server.server_port}/mirror")
+    fetch.download("https://example.org/d", tmp_path / "d", SHA, "by hand", lambda _: None)
+    assert (tmp_path / "d").read_bytes() == CONTENT

@@ -1,18 +1,38 @@
 """Open every image that a source needs."""
 
-import logging
+import csv
+import time
+from collections import Counter
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltz.core import parquet
+from waltz.core.atomic import replacing
 from waltz.core.job import job
+from waltz.core.record import write_record
 from waltz.core.schema import IMAGE_FAULTS
 from waltz.sources.images import check_images, open_images
 
+given, made = snakemake.input, snakemake.output
+
 with job(snakemake.log[0]):
-    needed = pq.read_table(snakemake.input.rows, columns=["image"]).column("image").unique().drop_null().to_pylist()
-    with open_images(snakemake.input.images) as images:
-        faults = check_images(images, needed)
-    rows = [{"image": fault.image, "fault": fault.reason} for fault in faults]
-    parquet.write(snakemake.output.faults, parquet.to_table(rows, IMAGE_FAULTS), IMAGE_FAULTS)
-    logging.info("%d of %d images cannot be used", len(faults), len(needed))
+    start = time.perf_counter()
+    files = [given.rows] if isinstance(given.rows, str) else list(given.rows)
+    named = pa.concat_arrays([pq.read_table(file, columns=["image"])["image"].combine_chunks() for file in files])
+    needed = named.unique().drop_null().to_pylist()
+    with open_images(given.images) as images:
+        faults = {fault.image: fault.reason for fault in check_images(images, needed)}
+    rows = [{"image": image, "fault": reason} for image, reason in faults.items()]
+    parquet.write(made.faults, parquet.to_table(rows, IMAGE_FAULTS), IMAGE_FAULTS)
+    with replacing(made.manifest) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        manifest = csv.writer(file, lineterminator="\n")
+        manifest.writerow(["image", "found", "fault"])
+        manifest.writerows((image, "no" if image in faults else "yes", faults.get(image, "")) for image in needed)
+    write_record(
+        made.run,
+        rows_in=len(needed),
+        rows_out=len(needed) - len(faults),
+        seconds=round(time.perf_counter() - start, 3),
+        rejected=dict(Counter(reason.split(":")[0] for reason in faults.values())),
+    )

@@ -9,4 +9,6 @@ target = Path(snakemake.output.file)
 url, said = snakemake.params.origin
 
 with job(snakemake.log[0]):
-    fetch(url, target, said, Path(snakemake.params.lock), f"put a copy to {target} and run `snakemake --touch {target}`")
+    fetch(
+        url, target, said, Path(snakemake.params.lock), f"put a copy to {target} and run `snakemake --touch {target}`"
+    )

@@ -9,12 +9,14 @@ from PIL import Image
 from waltz.attribution.emap import emap_ranking
 from waltz.attribution.perceptual import perceptual_score, ranking_credit
 from waltz.attribution.score_matrix import score_matrix
+from waltz.core.errors import UserError
 from waltz.core.measure import Measure
 from waltz.evaluation.items import texts
 from waltz.evaluation.metrics import Resampling
 from waltz.models.encoders.encoder import Encoder
 
 MODALITIES = ("text", "image")
+METRICS = ("emap", "emap_model", "emap_interaction", *(f"perceptual_{modality}" for modality in MODALITIES))
 
 
 def companions(
@@ -25,6 +27,8 @@ def companions(
     how: Resampling,
 ) -> list[dict[str, Any]]:
     """Rows of metric and the fields of a measure, for the ranking of caption above foil.
+
+    Items whose image cannot be had are left out, and not in n.
 
     - emap, emap_model: accuracy of the additive projection, and of the model on the same items, in percent;
       emap_interaction: the share of the scores' variance that the projection misses, 0 to 1.
@@ -37,7 +41,12 @@ def companions(
         repeats: Deals of one modality.
         how: Resamples, coverage, seed.
     """
-    names = list(dict.fromkeys(str(item["image"]) for item in items))
+    opens = {name: _opens(load, name) for name in dict.fromkeys(str(item["image"]) for item in items)}
+    items = [item for item in items if opens[str(item["image"])]]
+    if not items:
+        reason = "no image of its items can be had"
+        return [{"metric": metric, **vars(Measure(None, 0, reason=reason))} for metric in METRICS]
+    names = [name for name, there in opens.items() if there]
     said = [[text for _, text in texts(item)] for item in items]
     columns = list(dict.fromkeys(text for pair in said for text in pair))
     scores = score_matrix(encoder, map(load, names), columns)
@@ -54,3 +63,11 @@ def companions(
     for modality in MODALITIES:
         measures[f"perceptual_{modality}"] = perceptual_score(credit, ids, of, modality, repeats, 0.5, how).drop
     return [{"metric": metric, **vars(measure)} for metric, measure in measures.items()]
+
+
+def _opens(load: Callable[[str], Image.Image], name: str) -> bool:
+    try:
+        load(name)
+    except UserError:
+        return False
+    return True

@@ -32,7 +32,7 @@ def attributed(
     stored: Path,
     done: Callable[[int], object],
 ) -> list[Row]:
-    """Rows of the attribution layout: every text of every item.
+    """Rows of the attribution layout: every text of every item; those whose image cannot be had have an error.
 
     A finished item is found again by its content, the model and the settings; the values of its coalitions are found
     again whatever the number of evaluations, so that a larger one begins where a smaller one ended.
@@ -74,7 +74,10 @@ def _item(
         }
         for role, text in said.items()
     ]
-    image = picture(encoder, item["image"], lambda: load_image(images, item["image"]))
+    try:
+        image = picture(encoder, item["image"], lambda: load_image(images, item["image"]))
+    except UserError as error:
+        return [{**row, "error": str(error)} for row in common]
     content = {"texts": list(said.values()), "image": store.key_of_bytes(image.tobytes(), image.size), **decisive}
     key = store.key(**content, settings=asdict(settings))
     found = store.load_json(stored, key)

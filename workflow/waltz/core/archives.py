@@ -124,7 +124,9 @@ def _copy(archive: Archive, name: str, target: Path) -> None:
                 raise UserError(f"{archive.path}: {name!r} has more than {limit} bytes; get the archive again")
             file.write(chunk)
         if left and archive.sizes[name] <= MOST_BYTES:
-            raise UserError(f"{archive.path}: {name!r} ends after {limit - left} of {limit} bytes; get the archive again")
+            raise UserError(
+                f"{archive.path}: {name!r} ends after {limit - left} of {limit} bytes; get the archive again"
+            )
 
 
 def _content(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:

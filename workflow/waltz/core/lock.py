@@ -16,7 +16,7 @@ from waltz.core.errors import UserError
 
 LOCK = "lock"
 """In the place of a checksum or commit that is not known: record it on the first download."""
-HEAD = "# What was fetched where no checksum is documented. Later downloads must give the same; see docs/running-the-thesis.md.\n"
+HEAD = "# What was first fetched where no checksum is documented; later downloads must give the same.\n"
 
 
 def recorded(file: Path, origin: str, key: str) -> str | None:

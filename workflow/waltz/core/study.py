@@ -317,7 +317,8 @@ def runnable(config: Mapping[str, Any], reasons: Mapping[str, str]) -> dict[str,
     found = dict(config)
     if PROBES in reasons:
         found.pop(PROBES_KEY, None)
-        kept = {group: [name for name in names if name != PROBES] for group, names in config.get("groups", {}).items()}
+        groups = config.get("groups", {})
+        kept = {group: [name for name in names if name != PROBES] for group, names in groups.items()}
         found["groups"] = {group: names for group, names in kept.items() if names}
     for stage in SCORING:
         if stage in config:

@@ -72,6 +72,7 @@ def terms(source: Mapping[str, Any]) -> Terms:
     """
     data = _data()
     given = source.get("images", {})
+    given = given[0] if isinstance(given, list) else given  # the places of one source's images share their terms
     drawn = data["drawn"]
     is_drawn = any("drawn" in file for file in (given, *source["files"].values()))
     texts = source.get("licence") or (drawn["texts"] if is_drawn else None)

@@ -1,10 +1,11 @@
 """SpanBERT with its head, from the archive that its authors released, in transformers format.
 
 The models on SpanBERT's page lack the head that predicts words; a fairseq checkpoint has it, whose keys begin with
-`decoder.` (facebookresearch/SpanBERT, issues 38, 44 and 53). The config and the vocabulary come from the archive without
-head.
+`decoder.` (facebookresearch/SpanBERT, issues 38, 44 and 53). The config and the vocabulary come from the archive
+without head.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ DECODER = "decoder."
 NEEDED = ("bert.embeddings.word_embeddings.weight", "cls.predictions.transform.dense.weight", "cls.predictions.bias")
 """Weights without which it would propose at random."""
 KEPT = ("bert.embeddings.", "bert.encoder.", "cls.predictions.")
+TOKENIZER = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
 TIED = "cls.predictions.decoder.weight"
 """The word embeddings under a second name."""
 
@@ -48,7 +50,9 @@ def convert(with_head: Path, with_config: Path, folder: Path) -> list[str]:
             raise UserError(f"{with_head}: {CHECKPOINT} lacks {', '.join(absent)}; is it the archive with the head?")
         (temporary / CHECKPOINT).unlink()
         save_file(weights, temporary / "model.safetensors", metadata={"format": "pt"})
-        (temporary / "tokenizer_config.json").write_text('{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}\n')
+        (temporary / "tokenizer_config.json").write_text(
+            '{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}\n'
+        )
     return dropped
 
 

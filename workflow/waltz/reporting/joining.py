@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class Study:
         confidence: Coverage of the intervals, a share.
         built: Instruments that it builds: format of the source and names of the filters.
         datasets: Its data sets of captions and foils.
+        left_out: Models and data sets that it names and could not run, with the reason.
     """
 
     models: Mapping[str, str]
@@ -38,6 +39,7 @@ class Study:
     confidence: float
     built: Mapping[str, Mapping[str, object]]
     datasets: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 Shape = tuple[str, str, str]
@@ -226,7 +228,7 @@ def _cell(
     study: Study,
 ) -> Cell:
     metric, model, dataset, setting = key
-    ours = number or Number(Measure(None, 0, reason=_absent(declaration, key)))
+    ours = number or Number(Measure(None, 0, reason=_absent(declaration, key, study)))
     if metric in declaration.reasons and joined:
         shown = cell.value if cell else ""
         comparison = Comparison(None, None, "", declaration.reasons[metric], shown)
@@ -259,9 +261,16 @@ def _cell(
     )
 
 
-def _absent(declaration: Declaration, key: Key) -> str:
+def _absent(declaration: Declaration, key: Key, study: Study) -> str:
     """Why there is no number of ours."""
-    metric, model, _, _ = key
+    metric, model, dataset, _ = key
     if model == RANDOM:
         return CHANCE
+    for name in (
+        *declaration.aliases.get(model, (model,)),
+        *declaration.also.get(model, ()),
+        dataset.partition(":")[0],
+    ):
+        if name in study.left_out:
+            return study.left_out[name]
     return declaration.reasons.get(model) or declaration.reasons.get(metric) or NOT_RUN

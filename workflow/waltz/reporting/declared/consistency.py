@@ -68,6 +68,7 @@ def _images(table: str, title: str) -> Declaration:
         rows=("setting", "metric", "model"),
         columns="dataset",
         kinds=(VISION,),
+        datasets={name: (f"{name}-decoders",) for name in ("vqa", "gqa", "gqa-balanced")},
         notes=(TESTS, "Accuracy on MSCOCO is acc_r: a caption beside one of another image."),
     )
 

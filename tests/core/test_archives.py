@@ -1,0 +1,84 @@
+import io
+import tarfile
+import zipfile
+
+import pytest
+
+from waltz.core import archives
+from waltz.core.archives import take_folder, take_member
+from waltz.core.errors import UserError
+
+FILES = {"data/a.json": b"[1]", "data/b/a.json": b"[2]", "data/c.txt": b"c" * 5000}
+
+
+def _zip(path, files):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def _tar(path, files):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return path
+
+
+MAKERS = {"a.zip": _zip, "a.tar.gz": _tar}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_file_is_found_by_its_path_or_the_end_of_it(tmp_path, name):
+    archive = MAKERS[name](tmp_path / name, FILES)
+    take_member(archive, "data/a.json", tmp_path / "out" / "1")
+    take_member(archive, "b/a.json", tmp_path / "out" / "2")
+    assert [(tmp_path / "out" / number).read_bytes() for number in "12"] == [b"[1]", b"[2]"]
+    with pytest.raises(UserError, match=r"holds 2 files 'a\.json'"):
+        take_member(archive, "a.json", tmp_path / "out" / "3")
+    with pytest.raises(UserError, match=r"holds 0 files 'd\.json'"):
+        take_member(archive, "d.json", tmp_path / "out" / "3")
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_folder_of_a_model_is_taken_flat(tmp_path, name):
+    files = {"m/bert/config.json": b"{}", "m/bert/vocab.txt": b"a", "m/bert/old/x": b"x", "m/readme": b"r"}
+    take_folder(MAKERS[name](tmp_path / name, files), tmp_path / "model")
+    assert {file.name for file in (tmp_path / "model").iterdir()} == {"config.json", "vocab.txt"}
+    with pytest.raises(UserError, match="holds 0 folders with a config"):
+        take_folder(MAKERS[name](tmp_path / name, FILES), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("member", ["../out.json", "/out.json", "a/../../out.json"])
+def test_unsafe_names_are_not_there(tmp_path, name, member):
+    archive = MAKERS[name](tmp_path / name, {member: b"x"})
+    with pytest.raises(UserError, match="holds 0 files"):
+        take_member(archive, member, tmp_path / "taken")
+
+
+def test_links_are_not_there(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        link = tarfile.TarInfo("config.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    with pytest.raises(UserError, match="holds 0 files"):
+        take_member(tmp_path / "a.tar", "config.json", tmp_path / "taken")
+
+
+def test_a_bomb_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "MOST_BYTES", 1000)
+    with pytest.raises(UserError, match="has more than 1000 bytes"):
+        take_member(_zip(tmp_path / "a.zip", FILES), "data/c.txt", tmp_path / "taken")
+    assert {file.name for file in tmp_path.iterdir()} == {"a.zip"}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_cut_archive_is_named(tmp_path, name):
+    archive = MAKERS[name](tmp_path / name, {"a": bytes(range(256)) * 400})
+    archive.write_bytes(archive.read_bytes()[:-200])
+    with pytest.raises(UserError, match="delete it, and it is fetched again"):
+        take_member(archive, "a", tmp_path / "taken")

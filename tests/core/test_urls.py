@@ -1,0 +1,22 @@
+import pytest
+
+from waltz.core.urls import asked_at, file_of, member_of, place_of
+
+
+@pytest.mark.parametrize(
+    ("url", "file", "member", "place"),
+    [
+        ("https://a.org/x/y.pth", "y.pth", "", "a.org/x/y.pth"),
+        ("http://a.org/y.zip?dl=1#in/it.json", "y.zip", "in/it.json", "a.org/y.zip_dl_1"),
+        ("https://a.org:80/../e%20f/g", "g", "", "a.org_80/_/e_20f/g"),
+    ],
+)
+def test_parts_of_a_url(url, file, member, place):
+    assert (file_of(url), member_of(url), place_of(url)) == (file, member, place)
+
+
+def test_a_mirror_stands_before_host_and_path(monkeypatch):
+    monkeypatch.delenv("WALTZ_MIRROR", raising=False)
+    assert asked_at("https://a.org/y.zip?dl=1#b") == "https://a.org/y.zip?dl=1"
+    monkeypatch.setenv("WALTZ_MIRROR", "http://127.0.0.1:1/mirror/")
+    assert asked_at("https://a.org/y.zip?dl=1#b") == "http://127.0.0.1:1/mirror/a.org/y.zip?dl=1"
