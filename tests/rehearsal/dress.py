@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from rehearsal import hub, released, upstream
+from rehearsal.checkpoints import original
 from rehearsal.server import World, environment, serving
 from waltz.models.registry import ModelSpec, resolve
 from workflow_checkout import PARTS, ROOT
@@ -73,8 +74,8 @@ def study() -> dict[str, Any]:
 
 
 def models(settings: Mapping[str, Any]) -> dict[str, ModelSpec]:
-    """Every model of a study, by name."""
-    return {name: resolve(name, entry) for name, entry in settings["models"].items()}
+    """Every model that a study runs, by name."""
+    return {name: resolve(name, entry) for name, entry in settings["models"].items() if name not in settings["left_out"]}
 
 
 def outside(settings: Mapping[str, Any], folder: Path) -> World:
@@ -82,6 +83,17 @@ def outside(settings: Mapping[str, Any], folder: Path) -> World:
     specs = models(settings).values()
     files = upstream.write({**upstream.raw_files(settings), **released.files(specs)}, folder / "web")
     return World(files, hub.build(hub.wanted(specs), folder / "hub"))
+
+
+def provide(settings: Mapping[str, Any], copy: Path) -> None:
+    """Put what no url gives into a copy of the workflow: captions by people, regions for ViLBERT, settings."""
+    contents = {settings["cv_probes"]["written"]: upstream.plain_captions().encode()}
+    contents |= {f"{settings['weights']}/web/{place}": make() for place, make in original.BESIDE.items()}
+    regions = original.vilbert_regions(upstream.image_names())
+    contents |= {f"{settings['models']['vilbert']['regions']}/{name}": content for name, content in regions.items()}
+    for place, content in contents.items():
+        (copy / place).parent.mkdir(parents=True, exist_ok=True)
+        (copy / place).write_bytes(content)
 
 
 @contextmanager
@@ -95,6 +107,7 @@ def dressed(folder: Path, settings: Mapping[str, Any]) -> Iterator[Dress]:
             shutil.copytree(source, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         else:
             shutil.copy2(source, copy / part)
+    provide(settings, copy)
     world = outside(settings, folder / "world")
     kept = {
         name: value

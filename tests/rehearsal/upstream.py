@@ -17,7 +17,7 @@ from waltz.scenes.draw import png
 from waltz.scenes.foils import foils
 from waltz.scenes.graph import Graph
 from waltz.scenes.sample import scenes, without_action
-from waltz.scenes.writers import coco, images, sources
+from waltz.scenes.writers import coco, images, sources, swig
 
 COUNT, SEED = 40, 77
 """Scenes, and their seed."""
@@ -150,6 +150,21 @@ def released(instrument: str) -> dict[str, Any]:
                     "foil": foil.foil,
                 }
     return found
+
+
+def plain_captions() -> str:
+    """CSV of plain captions of images with an action, as people write them for CV-Probes."""
+    held = io.StringIO()
+    table = csv.writer(held, lineterminator="\n")
+    table.writerow(("image", "annotator", "caption", "plain_image"))
+    for image, entry in swig.descriptions(world(), SEED).items():
+        table.writerows((image, "somebody", caption, entry["still"]) for caption in entry["plain"])
+    return held.getvalue()
+
+
+def image_names() -> list[str]:
+    """Names of the images of all archives, without folders."""
+    return sorted({Path(path).name for archive in ARCHIVES for path in pictures(archive)})
 
 
 def tasked(task: str, number: int) -> dict[str, Any]:
