@@ -196,24 +196,74 @@ for (GROUP, MODELS_OF), NAMES in {
             "../workflow/scripts/attribution.py"
 
 
-rule shares:
-    """Mean T-SHAP, ablations, companions and verbs of all models on all data sets."""
+ATTRIBUTED_PARTS = parted(ATTRIBUTIONS)
+
+
+def companions_of(part):
+    """Files of the companions of a part's encoders."""
+    return [
+        f"<results>/attribution/{model}/companions/{group}.parquet"
+        for model, group in dict.fromkeys(
+            (model, GROUP_OF[dataset]) for model, dataset in ATTRIBUTED_PARTS[part]
+        )
+        if COMPANIONS and model in ATTRIBUTING and group in ATTRIBUTED
+    ]
+
+
+rule shares_part:
+    """Mean T-SHAP, ablations, companions and verbs of the models of one kind on one group of data sets."""
     input:
-        rows=[
+        rows=lambda wildcards: [
             f"<results>/attribution/{model}/{dataset}.parquet"
-            for model, dataset in ATTRIBUTIONS
+            for model, dataset in ATTRIBUTED_PARTS[wildcards.part]
         ],
-        scores=[
+        scores=lambda wildcards: [
             f"<results>/evaluation/{model}/{dataset}.parquet"
-            for model, dataset in ATTRIBUTIONS
+            for model, dataset in ATTRIBUTED_PARTS[wildcards.part]
         ],
-        probes=expand("<results>/benchmark/{dataset}.parquet", dataset=PROBE_SETS),
-        companions=[
-            f"<results>/attribution/{model}/companions/{group}.parquet"
-            for model in ATTRIBUTING
-            for group in ATTRIBUTED
-            if COMPANIONS and takes(model, group)
+        probes=lambda wildcards: expand(
+            "<results>/benchmark/{dataset}.parquet",
+            dataset=[
+                name
+                for name in PROBE_SETS
+                if name in dict(map(reversed, ATTRIBUTED_PARTS[wildcards.part]))
+            ],
+        ),
+        companions=lambda wildcards: companions_of(wildcards.part),
+    output:
+        shares="<results>/attribution/shares/{part}.parquet",
+        metrics="<results>/attribution/metrics/{part}.parquet",
+    log:
+        "<logs>/shares/{part}.log",
+    wildcard_constraints:
+        part="|".join(map(re.escape, ATTRIBUTED_PARTS)) or "none",
+    conda:
+        "../envs/report.yaml"
+    params:
+        runs=lambda wildcards: ATTRIBUTED_PARTS[wildcards.part],
+        decoders=ATTRIBUTING_ANSWERS,
+        probes=lambda wildcards: [
+            name
+            for name in PROBE_SETS
+            if name in dict(map(reversed, ATTRIBUTED_PARTS[wildcards.part]))
         ],
+        resamples=study("reporting.resamples"),
+        confidence=study("reporting.confidence"),
+        seed=study("seed"),
+        code=code("shares.py"),
+    script:
+        "../workflow/scripts/shares.py"
+
+
+rule shares:
+    """What all attributions say together."""
+    input:
+        shares=expand(
+            "<results>/attribution/shares/{part}.parquet", part=ATTRIBUTED_PARTS
+        ),
+        metrics=expand(
+            "<results>/attribution/metrics/{part}.parquet", part=ATTRIBUTED_PARTS
+        ),
     output:
         shares="<results>/attribution/shares.parquet",
         metrics="<results>/attribution/metrics.parquet",
@@ -222,12 +272,7 @@ rule shares:
     conda:
         "../envs/report.yaml"
     params:
-        runs=ATTRIBUTIONS,
-        decoders=ATTRIBUTING_ANSWERS,
-        probes=PROBE_SETS,
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
-        code=code("shares.py"),
+        layouts={"shares": "SHARES", "metrics": "METRICS"},
+        code=code("together.py"),
     script:
-        "../workflow/scripts/shares.py"
+        "../workflow/scripts/together.py"

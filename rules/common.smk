@@ -303,6 +303,36 @@ def taken_by(model, groups):
     ]
 
 
+def asked_in(runs):
+    """The data sets of questions among some runs, with their entries."""
+    return {name: ASKED[name] for _, name in runs if name in ASKED}
+
+
+def kind_of(model):
+    """What a model is to the tables: language, vision or encoder."""
+    return {"text": "language", "vision": "vision"}.get(MODELS[model].kind, "encoder")
+
+
+def part_of(model, dataset):
+    """The part of a stage's numbers that those of a model on a data set are in, so that a table waits for few.
+
+    All groups with data sets of captions and foils are one part, and so are all text tasks: averages are over them.
+    """
+    if dataset in TASKS:
+        return f"{kind_of(model)}.tasks"
+    group = GROUP_OF.get(dataset, dataset)
+    averaged = {*DATASETS, *INSTRUMENTS}.intersection(config["groups"].get(group, []))
+    return f"{kind_of(model)}.{'benchmark' if averaged else group}"
+
+
+def parted(runs):
+    """Pairs of model and data set by their parts, in order."""
+    parts = {}
+    for model, dataset in runs:
+        parts.setdefault(part_of(model, dataset), []).append((model, dataset))
+    return parts
+
+
 def built_file(instrument):
     """Items of an instrument that is built, apart from the released ones where these have its name."""
     beside = "built/" if instrument in DATASETS else ""

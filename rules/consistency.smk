@@ -145,23 +145,55 @@ rule consistency:
         ],
 
 
+TESTED_PARTS = parted(TESTED)
+
+
+rule consistency_part:
+    """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
+    input:
+        tests=lambda wildcards: [
+            f"<results>/consistency/{model}/tests/{dataset}.parquet"
+            for model, dataset in TESTED_PARTS[wildcards.part]
+        ],
+        cc_shap=lambda wildcards: [
+            f"<results>/consistency/{model}/cc-shap/{dataset}.parquet"
+            for model, dataset in TESTED_PARTS[wildcards.part]
+            if study("consistency.cc_shap")
+        ],
+        edited=lambda wildcards: [
+            f"<results>/consistency/{model}/edited/{dataset}.parquet"
+            for model, dataset in TESTED_PARTS[wildcards.part]
+            if study("consistency.cc_shap.edits")
+        ],
+    output:
+        metrics="<results>/consistency/metrics/{part}.parquet",
+        correlations="<results>/consistency/correlations/{part}.parquet",
+    log:
+        "<logs>/consistency_metrics/{part}.log",
+    wildcard_constraints:
+        part="|".join(map(re.escape, TESTED_PARTS)) or "none",
+    conda:
+        "../envs/report.yaml"
+    params:
+        runs=lambda wildcards: TESTED_PARTS[wildcards.part],
+        averaged=lambda wildcards: wildcards.part.endswith(".tasks"),
+        resamples=study("reporting.resamples"),
+        confidence=study("reporting.confidence"),
+        seed=study("seed"),
+        code=code("consistency_metrics.py"),
+    script:
+        "../workflow/scripts/consistency_metrics.py"
+
+
 rule consistency_metrics:
     """Every number of the self-consistency tests and of CC-SHAP, and the correlations between them."""
     input:
-        tests=[
-            f"<results>/consistency/{model}/tests/{dataset}.parquet"
-            for model, dataset in TESTED
-        ],
-        cc_shap=[
-            f"<results>/consistency/{model}/cc-shap/{dataset}.parquet"
-            for model, dataset in TESTED
-            if study("consistency.cc_shap")
-        ],
-        edited=[
-            f"<results>/consistency/{model}/edited/{dataset}.parquet"
-            for model, dataset in TESTED
-            if study("consistency.cc_shap.edits")
-        ],
+        metrics=expand(
+            "<results>/consistency/metrics/{part}.parquet", part=TESTED_PARTS
+        ),
+        correlations=expand(
+            "<results>/consistency/correlations/{part}.parquet", part=TESTED_PARTS
+        ),
     output:
         metrics="<results>/consistency/metrics.parquet",
         correlations="<results>/consistency/correlations.parquet",
@@ -170,10 +202,7 @@ rule consistency_metrics:
     conda:
         "../envs/report.yaml"
     params:
-        runs=TESTED,
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
-        code=code("consistency_metrics.py"),
+        layouts={"metrics": "METRICS", "correlations": "METRICS"},
+        code=code("together.py"),
     script:
-        "../workflow/scripts/consistency_metrics.py"
+        "../workflow/scripts/together.py"

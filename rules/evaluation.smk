@@ -153,17 +153,61 @@ rule answer:
         "../workflow/scripts/answer.py"
 
 
+SCORED_PARTS = parted([*WITH_SCORES, *ANSWERED, *DECODED])
+
+
+rule metrics_part:
+    """Every metric of the models of one kind on one group of data sets."""
+    input:
+        scores=lambda wildcards: [
+            f"<results>/evaluation/{model}/{dataset}.parquet"
+            for model, dataset in SCORED_PARTS[wildcards.part]
+        ],
+        questions=lambda wildcards: [
+            f"<results>/sources/{ASKED[name]['source']}.parquet"
+            for name in asked_in(SCORED_PARTS[wildcards.part])
+        ],
+        probes=lambda wildcards: expand(
+            "<results>/benchmark/{dataset}.parquet",
+            dataset=[
+                name
+                for name in PROBE_SETS
+                if name in dict(map(reversed, SCORED_PARTS[wildcards.part]))
+            ],
+        ),
+    output:
+        metrics="<results>/evaluation/metrics/{part}.parquet",
+    log:
+        "<logs>/metrics/{part}.log",
+    wildcard_constraints:
+        part="|".join(map(re.escape, SCORED_PARTS)) or "none",
+    conda:
+        "../envs/report.yaml"
+    params:
+        runs=lambda wildcards: SCORED_PARTS[wildcards.part],
+        asked=lambda wildcards: asked_in(SCORED_PARTS[wildcards.part]),
+        averaged=lambda wildcards: (
+            [name for names in SCORED.values() for name in names if name in SETS]
+            if wildcards.part.endswith(".benchmark")
+            else []
+        ),
+        profiles=study("profiles"),
+        resamples=study("reporting.resamples"),
+        confidence=study("reporting.confidence"),
+        seed=study("seed"),
+        code=code("metrics_part.py"),
+    script:
+        "../workflow/scripts/metrics_part.py"
+
+
 rule metrics:
     """Every metric of every model on every data set, and the paired comparisons of models."""
     input:
+        parts=expand("<results>/evaluation/metrics/{part}.parquet", part=SCORED_PARTS),
         scores=[
             f"<results>/evaluation/{model}/{dataset}.parquet"
             for model, dataset in [*WITH_SCORES, *ANSWERED, *DECODED]
         ],
-        questions=[
-            f"<results>/sources/{entry['source']}.parquet" for entry in ASKED.values()
-        ],
-        probes=expand("<results>/benchmark/{dataset}.parquet", dataset=PROBE_SETS),
     output:
         metrics="<results>/evaluation/metrics.parquet",
         comparisons="<results>/evaluation/comparisons.parquet",
@@ -173,8 +217,6 @@ rule metrics:
         "../envs/report.yaml"
     params:
         runs=[*WITH_SCORES, *ANSWERED, *DECODED],
-        asked=ASKED,
-        averaged=[name for names in SCORED.values() for name in names if name in SETS],
         profiles=study("profiles"),
         resamples=study("reporting.resamples"),
         confidence=study("reporting.confidence"),

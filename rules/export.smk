@@ -1,7 +1,7 @@
 """Stage export: the built benchmark as others use it. No part of `all`: `snakemake export`."""
 
 from waltz.export.licences import terms
-from waltz.export.valse_layout import NEEDS_ORIGINAL
+from waltz.export.originals import NEEDS_ORIGINAL
 
 EXPORTED = {
     **{name: (entry["source"], entry["format"]) for name, entry in DATASETS.items()},

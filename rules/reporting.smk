@@ -1,6 +1,7 @@
 """Stage reporting: tables and figures, ours beside the published ones."""
 
 from waltz.reporting.declarations import TABLES as DECLARED
+from waltz.reporting.published import read_published
 
 ASKED_TABLES = study("reporting.tables")
 ASKED_TABLES = list(DECLARED) if ASKED_TABLES == "all" else list(ASKED_TABLES)
@@ -42,39 +43,59 @@ if ATTRIBUTIONS:
 SCORED_RUNS = [*WITH_SCORES, *ANSWERED, *DECODED]
 
 
+PARTS = {
+    "evaluation": ("<results>/evaluation/metrics", SCORED_PARTS),
+    "attribution": ("<results>/attribution/metrics", ATTRIBUTED_PARTS),
+    "shares": ("<results>/attribution/shares", ATTRIBUTED_PARTS),
+    "consistency": ("<results>/consistency/metrics", TESTED_PARTS),
+    "correlations": ("<results>/consistency/correlations", TESTED_PARTS),
+}
+"""Kinds of files of numbers that come in parts: their folder, and the runs of each part."""
 MEASURES = {
-    "evaluation": ["<results>/evaluation/metrics.parquet"] if SCORING_MODELS else [],
-    "attribution": (["<results>/attribution/metrics.parquet"] if ATTRIBUTIONS else []),
-    "shares": ["<results>/attribution/shares.parquet"] if ATTRIBUTIONS else [],
-    "consistency": ["<results>/consistency/metrics.parquet"] if TESTED else [],
-    "correlations": ["<results>/consistency/correlations.parquet"] if TESTED else [],
     "validation": (
         ["<results>/benchmark/validation/statistics.parquet"] if SETS else []
     ),
     "probes": ["<results>/benchmark/cv-probes.parquet"] if PROBES else [],
     "captions": ["<results>/benchmark/cv-probes/captions.parquet"] if PROBES else [],
 }
-"""Files of numbers by the kinds that declarations name; those that the study has."""
-RECORDS = {
-    "evaluation": [
-        f"<results>/evaluation/{model}/{dataset}.run.json"
-        for model, dataset in SCORED_RUNS
-    ],
-    "shares": [
-        f"<results>/attribution/{model}/{dataset}.run.json"
-        for model, dataset in ATTRIBUTIONS
-    ],
-    "consistency": [
-        f"<results>/consistency/{model}/{kind}/{dataset}.run.json"
-        for kind in ("tests", *(["cc-shap"] if study("consistency.cc_shap") else []))
-        for model, dataset in TESTED
-    ],
-}
-"""Run records of the models behind some kinds."""
+"""Other files of numbers by kind; those that the study has."""
 RUNS_OF = {"attribution": "shares", "correlations": "consistency"}
 """Kinds that the same runs are behind."""
 
 
+def shown_in(declaration, kind):
+    """Names of the parts whose numbers a table shows: of its kinds of models, on data sets that it has."""
+    shown = set()
+    for number in declaration.published:
+        for _, _, dataset, setting in read_published(
+            HERE / f"resources/published/{number}.csv"
+        ):
+            own = declaration.datasets.get(
+                (dataset, setting), declaration.datasets.get(dataset, ())
+            )
+            shown |= {dataset.partition(":")[0], *own}
+    kinds = declaration.kinds or ("encoder", "language", "vision")
+    return [
+        part
+        for part, runs in PARTS[kind][1].items()
+        if part.partition(".")[0] in kinds
+        and (
+            declaration.own
+            and part.endswith(".benchmark")
+            or shown & {dataset for _, dataset in runs}
+            or "" in shown
+        )
+    ]
+
+
+TABLE_PARTS = {
+    table: {
+        kind: shown_in(declaration, kind)
+        for kind in declaration.files
+        if kind in PARTS
+    }
+    for table, declaration in DECLARED.items()
+}
 TABLE_FILES = {
     table: {
         kind: files
@@ -87,7 +108,11 @@ TABLE_FILES = {
                     if name in SETS
                 ]
                 if kind == "samples"
-                else MEASURES[kind]
+                else (
+                    [f"{PARTS[kind][0]}/{part}.parquet" for part in TABLE_PARTS[table][kind]]
+                    if kind in PARTS
+                    else MEASURES[kind]
+                )
             )
         )
     }
@@ -95,13 +120,36 @@ TABLE_FILES = {
 }
 """The files behind each table, by kind."""
 BEHIND = {
-    table: [
-        f"<results>/reporting/runs/{kind}.json"
-        for kind in sorted({RUNS_OF.get(kind, kind) for kind in kinds} & RECORDS.keys())
-    ]
-    for table, kinds in TABLE_FILES.items()
+    table: sorted(
+        {
+            f"<results>/reporting/runs/{RUNS_OF.get(kind, kind)}/{part}.json"
+            for kind, parts in kinds.items()
+            for part in parts
+        }
+    )
+    for table, kinds in TABLE_PARTS.items()
 }
 """What was found out about the runs behind each table."""
+
+
+def records_of(kind, runs):
+    """Run records of the models behind one kind of numbers."""
+    if kind == "consistency":
+        return [
+            f"<results>/consistency/{model}/{part}/{dataset}.run.json"
+            for part in ("tests", *(["cc-shap"] if study("consistency.cc_shap") else []))
+            for model, dataset in runs
+        ]
+    folder = {"evaluation": "evaluation", "shares": "attribution"}[kind]
+    return [f"<results>/{folder}/{model}/{dataset}.run.json" for model, dataset in runs]
+
+
+RECORDS = {
+    "evaluation": records_of("evaluation", SCORED_RUNS),
+    "shares": records_of("shares", ATTRIBUTIONS),
+    "consistency": records_of("consistency", TESTED),
+}
+"""Run records of all models behind some kinds."""
 MODEL_KINDS = {
     name: {"text": "language", "vision": "vision"}.get(MODELS[name].kind, "encoder")
     for name in dict.fromkeys([*SCORING_MODELS, *EXPLAINING])
@@ -112,13 +160,16 @@ MODEL_KINDS = {
 rule runs:
     """Whether the runs behind numbers belong together: profiles, dtypes, data."""
     input:
-        records=lambda wildcards: RECORDS[wildcards.behind],
+        records=lambda wildcards: records_of(
+            wildcards.behind, PARTS[wildcards.behind][1][wildcards.part]
+        ),
     output:
-        runs="<results>/reporting/runs/{behind}.json",
+        runs="<results>/reporting/runs/{behind}/{part}.json",
     log:
-        "<logs>/runs/{behind}.log",
+        "<logs>/runs/{behind}/{part}.log",
     wildcard_constraints:
         behind="|".join(RECORDS),
+        part="[^/]+",
     conda:
         "../envs/report.yaml"
     params:

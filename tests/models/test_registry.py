@@ -3,12 +3,18 @@ import re
 import pytest
 
 from waltz.core.errors import UserError
+from waltz.core.lock import LOCK
+from waltz.core.urls import is_url
 from waltz.models.registry import (
     ModelSpec,
     decisive,
+    downloads,
     encoder_kinds,
     fingerprint,
+    gpu_memory,
+    on_hub,
     package_gguf,
+    placed,
     registered,
     resolve,
     weight_files,
@@ -17,10 +23,68 @@ from waltz.models.registry import (
 
 def test_every_registered_model_is_complete():
     for spec in registered().values():
-        assert spec.kind in {"text", "masked", "classifier", "blip", *encoder_kinds()}
+        assert spec.kind in {"text", "vision", "masked", "classifier", "detector", *encoder_kinds()}, spec.name
         assert spec.parameters > 0 or spec.kind == "ruler"
         assert spec.licence != "unknown"
-        assert re.fullmatch("[0-9a-f]{40}", spec.revision) or spec.weights.startswith(("package:", "share:"))
+        assert (
+            re.fullmatch("[0-9a-f]{40}", spec.revision)
+            or spec.weights.startswith(("package:", "share:"))
+            or (spec.revision == LOCK and not is_url(spec.weights))
+            or (re.fullmatch("[0-9a-f]{64}|lock", spec.sha256) and is_url(spec.weights))
+        ), spec.name
+        assert not spec.detector or registered()[spec.detector].kind == "detector"
+
+
+def test_what_a_url_gives_has_one_place_for_all_models():
+    models = {name: resolve(name, {}) for name in ("vilbert-12in1", "vilbert-12in1-itm")}
+    files = {name: placed(spec, "w", {}).weights for name, spec in models.items()}
+    assert set(files.values()) == {"w/web/dl.fbaipublicfiles.com/vilbert-multi-task/multi_task_model.bin"}
+    (of,) = {tuple(downloads(spec, "w").values()) for spec in models.values()}
+    assert of == tuple(set(files.values()))
+
+
+def test_names_of_what_is_fetched_become_places():
+    detector = resolve("vg-frcnn", {})
+    detectors = {"vg-frcnn": placed(detector, "w", {}).weights}
+    found = placed(resolve("lxmert-vqa", {}), "w", detectors)
+    assert found.weights == "w/hub/unc-nlp/lxmert-vqa-uncased"
+    assert found.detector == "w/web/nlp.cs.unc.edu/models/faster_rcnn_from_caffe_attr.pkl"
+    assert found.answers.startswith("w/web/raw.githubusercontent.com/airsplay/lxmert/")
+    assert placed(resolve("albef-vqa", {}), "w", {}).answers == "w/members/albef-vqa/answer_list.json"
+    unpacked = resolve("spanbert", {})
+    assert placed(unpacked, "w", {}).weights == "w/unpacked/spanbert"
+    assert len(downloads(unpacked, "w")) == 2
+
+
+def test_only_models_without_a_commit_are_fetched_as_a_whole():
+    assert on_hub(resolve("flava", {}))
+    assert not any(
+        map(on_hub, (resolve("gpt2", {}), resolve("albef-mscoco", {}), resolve("smollm2-135m-instruct", {})))
+    )
+
+
+def test_a_study_names_the_commit_itself():
+    assert not on_hub(resolve("flava", {"revision": "0" * 40}))
+
+
+@pytest.mark.parametrize(
+    ("spec", "gb"),
+    [
+        (ModelSpec("a", parameters=10**9), 9),
+        (ModelSpec("a", parameters=10**9, dtype="float16"), 7),
+        (ModelSpec("a", parameters=8 * 10**9, dtype="float16", four_bit=True), 9),
+        (ModelSpec("a", parameters=10**9, gpu_gb=24), 24),
+    ],
+)
+def test_gpu_memory_is_what_the_entry_says_or_an_estimate(spec, gb):
+    assert gpu_memory(spec) == gb
+
+
+def test_a_checkpoint_file_is_a_model_and_its_own_weight_file(tmp_path):
+    file = tmp_path / "a.pth"
+    file.write_bytes(b"x")
+    spec = resolve("mine", {"kind": "clip", "weights": str(file)})
+    assert (spec.revision, weight_files(spec)) == ("local", [str(file)])
 
 
 def test_a_study_changes_what_it_names_and_keeps_the_rest():
@@ -62,6 +126,8 @@ def test_excused_keys_are_part_of_what_decides_a_models_numbers():
         ("mine", {"weights": "some/model"}, "need a revision"),
         ("mine", {"weights": "/no/such.pth"}, r"models\.mine\.weights: there is no file or folder /no/such\.pth"),
         ("mine", {"weights": "../model"}, r"there is no file or folder \.\./model"),
+        ("mine", {"weights": "https://example.org/a.pth"}, "from a url need a sha256"),
+        ("mine", {"weights": "https://example.org/a", "sha256": "lock", "unpack": "tar"}, "'tar' is none of folder"),
         ("mine", {"weights": "some/model", "kind": "klip"}, r"models\.mine\.kind.*did you mean 'clip'"),
     ],
 )

@@ -253,3 +253,21 @@ def test_the_real_images(shared_data: Path) -> None:
         grey = np.asarray(load_image(source, "000000431848.jpg"))
         assert grey.shape[2] == 3
         assert (grey[..., 0] == grey[..., 1]).all()
+
+
+def test_images_of_several_places_are_read_as_if_they_were_one(tmp_path):
+    first, second = encoded(plain(RED)), encoded(plain(WHITE))
+    places = [
+        as_zip(tmp_path, {"train/a.png": first, "both.png": first}),
+        as_tar(tmp_path, {"b.png": second, "both.png": second}),
+    ]
+    listed = tmp_path / "lists" / "images.txt"
+    listed.parent.mkdir()
+    listed.write_text("".join(f"../{place.name}\n" for place in places))
+    with open_images(listed) as images:
+        shown = {name: load_image(images, name).getpixel((0, 0)) for name in ("a.png", "b.png", "both.png")}
+        assert shown == {"a.png": RED, "b.png": WHITE, "both.png": RED}
+        assert check_images(images, ["a.png", "c.png"]) == [Fault("c.png", "is missing")]
+    (tmp_path / "images.tar").unlink()
+    with pytest.raises(UserError, match=r"images\.tar: no such folder"), open_images(listed):
+        pass

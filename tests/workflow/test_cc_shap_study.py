@@ -93,7 +93,12 @@ def test_what_is_planned_next(ran):
     assert ran.planned("--", "cc_shap") == set()
     answers = {"attribute_answers_pairs", "attribution_answers_pairs", "fetch", "items"}
     assert ran.planned("--", ANSWERED) == answers
-    assert ran.planned("--", "results/tiny/attribution/shares.parquet") == {*answers, "decode_pairs", "shares"}
+    assert ran.planned("--", "results/tiny/attribution/shares.parquet") == {
+        *answers,
+        "decode_pairs",
+        "shares",
+        "shares_part",
+    }
     ran.change("consistency.cc_shap.edits", True)
     assert ran.planned("--", "cc_shap") == {
         "cc_shap",

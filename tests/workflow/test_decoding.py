@@ -59,6 +59,7 @@ def test_decoders_answer_about_images_and_texts(tmp_path, tiny_model_folder):
         "decode_seen",
         "perplexity_seen",
         "metrics",
+        "metrics_part",
     }
     tiny.change("profiles", ["published"])
     assert "models.llava.family: is missing" in tiny.snakemake("--dry-run", check=False)

@@ -1,6 +1,6 @@
-"""Every number of the self-consistency tests and of CC-SHAP, and the correlations between them."""
+"""Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
 
-from waltz.consistency.summary import Run, correlation_rows, metric_rows
+from waltz.consistency.summary import AVERAGE, Run, correlation_rows, metric_rows
 from waltz.core import parquet
 from waltz.core.job import job
 from waltz.core.model_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
@@ -21,5 +21,7 @@ with job(snakemake.log[0]):
         for number, run in enumerate(params.runs)
     }
     metrics, correlations = metric_rows(runs, how), correlation_rows(runs, how)
+    if not params.averaged:  # a model's other data sets are in other parts
+        metrics = [row for row in metrics if row["dataset"] != AVERAGE]
     parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)
     parquet.write(snakemake.output.correlations, parquet.to_table(correlations, METRICS), METRICS)

@@ -253,7 +253,7 @@ def raw_sources(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def files(config: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     """The entry of every file of every source by source and name.
 
-    A source's images are called `images`; where they lie in several places, these are `images-1` and so on, and there is
+    A source's images are called `images`; where they lie in several places, `images-1` and so on, and there is then
     no `images`.
     """
     found = {}

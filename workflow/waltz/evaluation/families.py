@@ -1,9 +1,10 @@
 """In whose words a decoder is spoken to: what its entry in the study says, checked before anything is loaded."""
 
+import functools
 from collections.abc import Sequence
 
 from waltz.core.errors import UserError
-from waltz.evaluation.wording import read_wording
+from waltz.evaluation.wording import Wording, read_wording
 from waltz.models.registry import ModelSpec
 
 
@@ -13,7 +14,7 @@ def family_of(spec: ModelSpec) -> str:
     Raises:
         UserError: The entry names none, or none of models of its kind.
     """
-    families = read_wording("published").families
+    families = _wording("published").families
     sees = spec.kind == "vision"
     known = [name for name, family in families.items() if bool(family.markers["begin_image"]) == sees]
     if spec.family in known:
@@ -34,4 +35,10 @@ def check(spec: ModelSpec, profiles: Sequence[str]) -> None:
     if "published" in profiles:
         family_of(spec)
     if "equations" in profiles:
-        read_wording("equations", spec.prompts or None)
+        _wording("equations", spec.prompts)
+
+
+@functools.cache
+def _wording(profile: str, prompts: str = "") -> Wording:
+    """Prompts, read once for all models of a study."""
+    return read_wording(profile, prompts or None)

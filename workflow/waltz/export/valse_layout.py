@@ -10,6 +10,7 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.text import slice_of
+from waltz.export.originals import NEEDS_ORIGINAL
 from waltz.foils.numerals import number_of
 from waltz.sources.valse import DIRECTIONS
 
@@ -100,9 +101,6 @@ KEPT = (
     *("voter", "valid"),
 )
 """Columns that the release has no field for."""
-
-NEEDS_ORIGINAL = ("existence", "plurality", "coreference-standard", "coreference-clean")
-"""Instruments with a field that only the row of the source holds."""
 
 
 def file_name(dataset: str) -> str:

@@ -1,6 +1,7 @@
 """Which models can be named, and where their weights are."""
 
 import difflib
+import functools
 import hashlib
 import importlib.metadata
 import math
@@ -119,7 +120,8 @@ class ModelSpec:
     gated: bool = False
 
 
-def registered() -> dict[str, ModelSpec]:
+@functools.cache
+def registered() -> Mapping[str, ModelSpec]:
     """The registry, by name."""
     entries = yaml.safe_load(REGISTRY.read_text(encoding="utf-8"))
     return {

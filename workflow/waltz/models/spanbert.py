@@ -50,9 +50,7 @@ def convert(with_head: Path, with_config: Path, folder: Path) -> list[str]:
             raise UserError(f"{with_head}: {CHECKPOINT} lacks {', '.join(absent)}; is it the archive with the head?")
         (temporary / CHECKPOINT).unlink()
         save_file(weights, temporary / "model.safetensors", metadata={"format": "pt"})
-        (temporary / "tokenizer_config.json").write_text(
-            '{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}\n'
-        )
+        (temporary / "tokenizer_config.json").write_text(json.dumps(TOKENIZER) + "\n")
     return dropped
 
 

@@ -1,0 +1,26 @@
+"""docs/models.md says of each model what registry, declarations and modules say."""
+
+from pathlib import Path
+
+import pytest
+
+from waltz.models.registry import registered
+from waltz.reporting.model_table import filled, match_index, model_table
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+
+
+def test_the_page_holds_the_table():
+    assert model_table() in PAGE.read_text(encoding="utf-8")
+
+
+def test_every_printed_model_is_registered():
+    assert set(filled()) - set(registered()) <= {"clip", "blip", "blip2", "albef", "encoders", "decoders"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "index"),
+    [("lxmert", 1), ("visual-bert", 0), ("albef", 1), ("vilbert", 0), ("blip", 1), ("clip", None), ("text", None)],
+)
+def test_the_match_index_is_that_of_the_authors(kind, index):
+    assert match_index(kind) == index

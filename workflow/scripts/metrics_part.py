@@ -1,0 +1,27 @@
+"""Every metric of the models of one kind on one group of data sets."""
+
+import pyarrow.parquet as pq
+
+from waltz.core import parquet
+from waltz.core.job import job
+from waltz.core.model_schema import EVALUATION, METRICS
+from waltz.core.schema import CONDITIONS
+from waltz.evaluation.answers import questions
+from waltz.evaluation.metrics import Resampling
+from waltz.evaluation.summary import metric_rows
+
+params = snakemake.params
+
+with job(snakemake.log[0]):
+    scores = {
+        tuple(run): parquet.read(file, EVALUATION).to_pylist()
+        for run, file in zip(params.runs, snakemake.input.scores, strict=True)
+    }
+    probes = [row for file in snakemake.input.probes for row in parquet.read(file, CONDITIONS).to_pylist()]
+    asked = {
+        name: questions(name, pq.read_table(file).to_pylist(), entry["size"], params.seed, entry.get("choice"))[0]
+        for (name, entry), file in zip(params.asked.items(), snakemake.input.questions, strict=True)
+    }
+    how = Resampling(params.resamples, params.confidence, params.seed)
+    metrics = metric_rows(scores, params.profiles, how, averaged=params.averaged, probes=probes, asked=asked)
+    parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)

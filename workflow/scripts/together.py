@@ -1,0 +1,10 @@
+"""Put the parts of a stage's numbers together."""
+
+from waltz.core import model_schema, parquet
+from waltz.core.job import job
+
+with job(snakemake.log[0]):
+    for name, layout in snakemake.params.layouts.items():
+        layout = getattr(model_schema, layout)
+        rows = [row for file in snakemake.input[name] for row in parquet.read(file, layout).to_pylist()]
+        parquet.write(snakemake.output[name], parquet.to_table(rows, layout), layout)
