@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.parse import urldefrag, urlsplit
+from urllib.parse import unquote, urldefrag, urlsplit
 
 from waltz.scenes.draw import png
 from waltz.scenes.foils import foils
@@ -230,9 +230,9 @@ def packed(name: str, files: Files) -> bytes:
 
 
 def bare(url: str) -> str:
-    """A url without its scheme, as a mirror is asked for it."""
+    """A url without its scheme, as a mirror is asked for it, and with what is quoted in its path read."""
     split = urlsplit(url)
-    return f"{split.netloc}{split.path}" + (f"?{split.query}" if split.query else "")
+    return f"{split.netloc}{unquote(split.path)}" + (f"?{split.query}" if split.query else "")
 
 
 def write(files: Mapping[str, bytes], folder: Path) -> dict[str, Path]:

@@ -140,7 +140,7 @@ def visual_bert(model: str, folder: Path, width: int) -> None:
 def _pictures(folder: Path, processor: str, **settings: Any) -> None:
     """`preprocessor_config.json`, with the class names and short forms of its time."""
     written = {
-        "image_processor_type": processor,
+        "feature_extractor_type" if processor.endswith("FeatureExtractor") else "image_processor_type": processor,
         "do_resize": True,
         "do_normalize": True,
         "image_mean": MEAN,
