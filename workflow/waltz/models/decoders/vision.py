@@ -17,7 +17,7 @@ from waltz.models import checkpoints
 from waltz.models.decoders import language, network, prompts
 from waltz.models.decoders.decoder import Layout, Picture, Prompt, Sampling, Turn
 from waltz.models.decoders.generation import generated
-from waltz.models.decoders.loading import arguments, placed
+from waltz.models.decoders.loading import arguments, placed, with_template
 from waltz.models.decoders.network import Network
 from waltz.models.decoders.pictures import Known, Once, whole
 from waltz.models.registry import ModelSpec
@@ -184,6 +184,7 @@ def load(spec: ModelSpec, device: Device) -> Vision:
         spec, transformers.AutoModelForImageTextToText, reader=transformers.AutoProcessor, **arguments(spec)
     )
     _complete(processor, model.config)
+    with_template(processor, bool(processor.chat_template or processor.tokenizer.chat_template), spec)
     return adopt(spec, placed(model, device, spec), processor, device.name)
 
 
