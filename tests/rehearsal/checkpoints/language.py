@@ -18,10 +18,6 @@ LLAMA_CHAT = (
     "{% for message in messages %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + message['content'] +"
     " ' [/INST]' }}{% else %}{{ ' ' + message['content'] + ' ' + eos_token }}{% endif %}{% endfor %}"
 )
-FALCON_CHAT = (
-    "{% for message in messages %}{% if not loop.first %}{{ '\\n' }}{% endif %}{{ message['role'].capitalize() + ': ' +"
-    " message['content'] }}{% endfor %}{% if add_generation_prompt %}{{ '\\nAssistant:' }}{% endif %}"
-)
 DECODER = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -91,7 +87,7 @@ def mistral(model: str, folder: Path, chat: bool) -> None:
     _tokenizer(tokenizer, folder, LLAMA_CHAT if chat else "")
 
 
-def falcon(model: str, folder: Path, large: bool, chat: bool) -> None:
+def falcon(model: str, folder: Path, large: bool) -> None:
     """The 7B in two .bin shards, or the 40B with its newer layers in nine; both name code of their own."""
     tokenizer = words.falcon_tokenizer()
     end = tokenizer.eos_token_id
@@ -118,7 +114,7 @@ def falcon(model: str, folder: Path, large: bool, chat: bool) -> None:
     save_config(config, folder, "FalconForCausalLM", auto_map=code, torch_dtype="bfloat16")
     save_state(state_of(network, dtype=torch.bfloat16), folder, "safetensors" if large else "bin", 9 if large else 2)
     _generation(folder, {"bos_token_id": end, "eos_token_id": end})
-    _tokenizer(tokenizer, folder, FALCON_CHAT if chat else "")
+    tokenizer.save_pretrained(folder)
 
 
 def _generation(folder: Path, settings: dict[str, int]) -> None:
@@ -144,8 +140,8 @@ BUILDERS: dict[str, Builder] = {
     "meta-llama/Llama-2-13b-chat-hf": functools.partial(llama, shards=3, chat=True),
     "mistralai/Mistral-7B-v0.1": functools.partial(mistral, chat=False),
     "mistralai/Mistral-7B-Instruct-v0.1": functools.partial(mistral, chat=True),
-    "tiiuae/falcon-7b": functools.partial(falcon, large=False, chat=False),
-    "tiiuae/falcon-7b-instruct": functools.partial(falcon, large=False, chat=True),
-    "tiiuae/falcon-40b": functools.partial(falcon, large=True, chat=False),
-    "tiiuae/falcon-40b-instruct": functools.partial(falcon, large=True, chat=True),
+    "tiiuae/falcon-7b": functools.partial(falcon, large=False),
+    "tiiuae/falcon-7b-instruct": functools.partial(falcon, large=False),
+    "tiiuae/falcon-40b": functools.partial(falcon, large=True),
+    "tiiuae/falcon-40b-instruct": functools.partial(falcon, large=True),
 }

@@ -39,7 +39,7 @@ class Albef(Loaded):
 
     def image(self, image: Image.Image) -> torch.Tensor:
         """The prepared image; see `images`."""
-        return images.prepared(image, self.network.side).to(self.device, self.network.itm_head.weight.dtype)
+        return images.prepared(image, self.network.side).to(self.device, self.network.visual_encoder.cls_token.dtype)
 
     def see(self, images: torch.Tensor) -> States:
         """States of the image as a whole and of its patches."""
