@@ -75,7 +75,8 @@ def study() -> dict[str, Any]:
 
 def models(settings: Mapping[str, Any]) -> dict[str, ModelSpec]:
     """Every model that a study runs, by name."""
-    return {name: resolve(name, entry) for name, entry in settings["models"].items() if name not in settings["left_out"]}
+    taken = {name: entry for name, entry in settings["models"].items() if name not in settings["left_out"]}
+    return {name: resolve(name, entry) for name, entry in taken.items()}
 
 
 def outside(settings: Mapping[str, Any], folder: Path) -> World:

@@ -24,6 +24,7 @@ RESOLVED = re.compile(r"/(?P<id>[^/]+(?:/[^/]+)?)/resolve/(?P<revision>[^/]+)/(?
 LISTED = re.compile(r"/api/models/(?P<id>[^/]+(?:/[^/]+)?)/tree/(?P<revision>[^/]+)(?:/(?P<below>.*))?")
 DESCRIBED = re.compile(r"/api/models/(?P<id>[^/]+(?:/[^/]+)?)(?:/revision/(?P<revision>[^/]+))?")
 TRICKLE_BYTES = 1 << 12
+LARGE = (".bin", ".safetensors")
 
 Kind = Literal["404", "500", "cut", "wrong", "slow"]
 
@@ -197,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._status(404, {"X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"})
             return
         entries = [
-            {"type": "file", "path": name, "size": path.stat().st_size, "oid": _sha1(path)}
+            {"type": "file", "path": name, "oid": _sha1(path), **_blob(path)}
             for name, path in files.items()
             if recursive or "/" not in name.removeprefix(below)
         ]
@@ -206,7 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _model(self, asked: re.Match[str]) -> None:
         repository = self._repository(asked.groupdict())
         if repository is not None:
-            siblings = [{"rfilename": name} for name in repository.files()]
+            siblings = [{"rfilename": name, **_blob(path)} for name, path in repository.files().items()]
             said = {"_id": asked["id"], "id": asked["id"], "modelId": asked["id"], "sha": repository.commit}
             self._json({**said, "private": False, "tags": [], "downloads": 0, "likes": 0, "siblings": siblings})
 
@@ -263,6 +264,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _blob(path: Path) -> dict[str, Any]:
+    """Size of a file, and of those that the hub keeps outside of git their checksum too."""
+    size = path.stat().st_size
+    if path.suffix not in LARGE:
+        return {"size": size}
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    return {"size": size, "lfs": {"oid": checksum, "sha256": checksum, "size": size, "pointerSize": 134}}
 
 
 def _sha1(path: Path) -> str:

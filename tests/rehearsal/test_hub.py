@@ -11,7 +11,8 @@ import transformers
 from rehearsal import hub
 from rehearsal.server import Repository, World, serving
 from waltz.core.errors import UserError
-from waltz.core.fetch import download
+from waltz.core.fetch import ATTEMPTS, download
+from waltz.models.snapshots import fetch_snapshot
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CONTENT = bytes(range(256)) * 1000
@@ -87,6 +88,37 @@ def test_the_hubs_own_client_goes_on_after_a_cut(world, address, tmp_path):
     api = huggingface_hub.HfApi(endpoint=address)
     path = api.hf_hub_download("some/model", "deeper/weights.bin", cache_dir=tmp_path, revision=COMMIT)
     assert Path(path).read_bytes() == CONTENT
+
+
+@pytest.mark.usefixtures("online")
+@pytest.mark.parametrize(
+    ("part", "kind"),
+    [
+        ("/api/models", "500"),
+        ("config.json", "404"),
+        ("weights.bin", "500"),
+        ("weights.bin", "cut"),
+        ("weights.bin", "wrong"),
+    ],
+)
+def test_a_whole_model_survives_faults_of_each_kind(world, address, tmp_path, monkeypatch, part, kind):
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+    template = address + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    world.misbehave(part, kind, times=1)
+    fetch_snapshot("some/model", tmp_path / "whole", tmp_path / "lock.yaml", wait=lambda _: None)
+    assert (tmp_path / "whole/deeper/weights.bin").read_bytes() == CONTENT
+    assert not world.faults[0].times
+
+
+@pytest.mark.usefixtures("online")
+def test_a_hub_that_is_down_is_one_line_and_leaves_nothing_that_looks_whole(world, address, tmp_path, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+    world.misbehave("/api/models", "500")
+    with pytest.raises(UserError, match="some/model: cannot be had from the hub"):
+        fetch_snapshot("some/model", tmp_path / "whole", tmp_path / "lock.yaml", wait=lambda _: None)
+    assert world.asked["GET", "/api/models/some/model"] == ATTEMPTS
+    assert not (tmp_path / "whole").exists()
 
 
 CLASSES = {
