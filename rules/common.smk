@@ -37,6 +37,7 @@ from waltz.models.registry import (
     encoder_module,
     on_hub,
     placed,
+    registered,
     resolve,
 )
 
@@ -52,6 +53,8 @@ def chosen_study():
             name: resolve(name, entry)
             for name, entry in config.get("models", {}).items()
         }
+        for name in {spec.detector for spec in models.values()} & registered().keys():
+            models.setdefault(name, resolve(name, {}))
         reasons = absent(config)
         left = runnable(config, reasons)
         config.clear()

@@ -1,6 +1,13 @@
 """Stage sources: raw files, fetched, checked and read."""
 
 
+localrules:
+    fetch,
+    fetch_archive,
+    fetch_weights,
+    fetch_snapshot,  # nodes of a cluster may have no network
+
+
 rule fetch:
     """One raw file: the user's own path, a local copy below WALTZ_DATA, a file of an archive, or the network."""
     input:

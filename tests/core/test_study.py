@@ -6,7 +6,18 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.core.study import datasets, file_name, keys, local_copy, study_file, validate
+from waltz.core.study import (
+    absent,
+    datasets,
+    file_name,
+    image_parts,
+    keys,
+    local_copy,
+    owners,
+    runnable,
+    study_file,
+    validate,
+)
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow" / "schemas" / "study.schema.yaml"
@@ -179,7 +190,15 @@ def test_a_local_copy_is_found_below_the_named_folder(tmp_path, monkeypatch):
     assert local_copy({"url": "https://x/a.json", "local": "valse/a.json"}) is None
 
 
-@pytest.mark.parametrize(("file", "name"), [({"url": "https://x/y/a.json"}, "a.json"), ({"path": "b/c.csv"}, "c.csv")])
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ({"url": "https://x/y/a.json"}, "a.json"),
+        ({"url": "https://x/y/a.zip?dl=1"}, "a.zip"),
+        ({"url": "https://x/y/a.zip?dl=1#in/b.json"}, "b.json"),
+        ({"path": "b/c.csv"}, "c.csv"),
+    ],
+)
 def test_a_raw_file_keeps_its_name(file, name):
     assert file_name(file) == name
 
@@ -224,3 +243,49 @@ def test_the_environments_repeat_the_constraints():
                 seen.add(package)
     assert {"torch", "transformers", "pandas", "pyarrow"} <= seen
     assert {"shap", "snakemake"} <= set(pins)
+
+
+@pytest.fixture
+def thesis():
+    return yaml.safe_load((ROOT / "config" / "thesis.yaml").read_text())
+
+
+def test_what_cannot_run_here_is_left_out_everywhere_with_its_reason(thesis, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reasons = absent(thesis)
+    assert list(reasons) == ["mplug-owl3", "vilbert", "vilbert-12in1", "vilbert-12in1-itm", "cv-probes"]
+    assert "models.vilbert.regions: resources/regions/vilbert" in reasons["vilbert"]
+    left = runnable(thesis, reasons)
+    assert "cv_probes" not in left
+    assert "probes" not in {*left["groups"], *left["attribution"]["groups"], *left["evaluation"]["only"]["lxmert"]}
+    for stage in ("evaluation", "attribution", "consistency"):
+        assert not set(left[stage]["models"]) & set(reasons)
+        assert set(thesis[stage]["models"]) - set(left[stage]["models"]) <= set(reasons)
+    assert "vilbert" in left["models"]
+
+
+def test_nothing_is_left_out_of_what_is_there(thesis, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "resources/regions/vilbert").mkdir(parents=True)
+    (tmp_path / "resources/cv-probes").mkdir()
+    (tmp_path / "resources/cv-probes/written.csv").write_text("")
+    assert list(absent(thesis)) == ["mplug-owl3"]
+    del thesis["left_out"]
+    assert runnable(thesis, absent(thesis)) == thesis
+
+
+def test_a_url_is_fetched_by_the_first_that_names_it(thesis):
+    found = owners(thesis)
+    assert found["http://images.cocodataset.org/zips/val2014.zip", "file"] == ("valse-visdial-train", "images-2")
+    url = "http://images.cocodataset.org/annotations/annotations_trainval2014.zip"
+    assert found[url, "archive"] == ("visdial", "coco-train2014")
+    assert image_parts(thesis, "visdial") == ["images-1", "images-2", "images-3"]
+    thesis["sources"]["vqa"]["images"]["sha256"] = "lock"
+    with pytest.raises(UserError, match=r"sources\.vqa\.images\.sha256: .* gives the same url another"):
+        validate(thesis, SCHEMA)
+
+
+def test_a_model_that_is_left_out_must_be_named(study):
+    study["left_out"] = {"smollm2-135m-instrukt": "no time"}
+    with pytest.raises(UserError, match=r"left_out: nothing is called 'smollm2-135m-instrukt' \(did you mean"):
+        validate(study, SCHEMA)

@@ -49,6 +49,7 @@ def test_names_of_what_is_fetched_become_places():
     found = placed(resolve("lxmert-vqa", {}), "w", detectors)
     assert found.weights == "w/hub/unc-nlp/lxmert-vqa-uncased"
     assert found.detector == "w/web/nlp.cs.unc.edu/models/faster_rcnn_from_caffe_attr.pkl"
+    assert placed(resolve("lxmert", {"regions": "mine.npz"}), "w", detectors).detector == ""
     assert found.answers.startswith("w/web/raw.githubusercontent.com/airsplay/lxmert/")
     assert placed(resolve("albef-vqa", {}), "w", {}).answers == "w/members/albef-vqa/answer_list.json"
     unpacked = resolve("spanbert", {})

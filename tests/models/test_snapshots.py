@@ -26,7 +26,10 @@ class Hub(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         path = self.path.partition("?")[0]
         files = [{"rfilename": name} for name in FILES]
-        if path.startswith("/api/models/org/model"):
+        if path.startswith("/api/models/org/model/tree/"):
+            tree = [{"type": "file", "path": name, "size": len(FILES[name]), "oid": "0" * 40} for name in FILES]
+            self._send(json.dumps(tree).encode(), path.rsplit("/", 1)[1])
+        elif path.startswith("/api/models/org/model"):
             asked = path.partition("/revision/")[2] or type(self).newest
             self._send(json.dumps({"id": "org/model", "sha": asked, "siblings": files}).encode(), asked)
         elif path.startswith("/org/model/resolve/"):

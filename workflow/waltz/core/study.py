@@ -107,11 +107,6 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
         ),
         ("consistency.helper", [name for name in [config.get("consistency", {}).get("helper")] if name], models),
         ("left_out", config.get("left_out", {}), models),
-        *(
-            (f"models.{name}.detector", [entry["detector"]], models)
-            for name, entry in models.items()
-            if entry and "detector" in entry and not Path(entry["detector"]).exists()
-        ),
         ("reporting.pronouns", config["reporting"].get("pronouns", []), known),
         ("benchmark.annotations", config.get("benchmark", {}).get("annotations", {}), instruments(config)),
         *(

@@ -211,7 +211,8 @@ def on_hub(spec: ModelSpec) -> bool:
 def placed(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:
     """An entry with the places where what it names is, or will be, in the stead of urls and names.
 
-    Two entries that name one url share its file, and its place says where it is from.
+    Two entries that name one url share its file, and its place says where it is from. Stored regions stand in the place
+    of a detector.
 
     Args:
         spec: A resolved entry.
@@ -230,7 +231,7 @@ def placed(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelS
         weights=web.get(weights, weights),
         answers=answers or web.get(spec.answers, spec.answers),
         config="" if spec.unpack else web.get(spec.config, spec.config),
-        detector=detectors.get(spec.detector, spec.detector),
+        detector="" if spec.regions else detectors.get(spec.detector, spec.detector),
     )
 
 

@@ -1,0 +1,122 @@
+"""The study of the thesis, planned; and what it fetches, from a server on the loopback."""
+
+import csv
+import functools
+import hashlib
+import http.server
+import io
+import json
+import threading
+import zipfile
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from PIL import Image
+
+from waltz.models.registry import registered
+from waltz.reporting.declarations import TABLES
+
+PLAN = ("--dry-run", "--quiet", "reason", "--config", "study=thesis")
+
+
+def _jobs(printed):
+    lines = printed.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("job ")) + 2
+    counted = [line.split() for line in lines[start:] if line.strip()]
+    return {name: int(count) for name, count, *_ in counted[: [name for name, *_ in counted].index("total")]}
+
+
+def test_the_thesis_is_planned_whole_and_says_what_it_leaves_out(fresh):
+    printed = fresh.snakemake(*PLAN, study="")
+    jobs = _jobs(printed)
+    assert {"fetch_weights", "unpack_weights", "vote_beside_released", "audit", "cc_shap_texts_texts", "report"} <= set(
+        jobs
+    )
+    assert sum(name.startswith("table_") for name in jobs) == len(TABLES)
+    study = yaml.safe_load((fresh.folder / "config/thesis.yaml").read_text())
+    said = [line.split(": ")[1] for line in printed.splitlines() if line.startswith("waltz: ")]
+    assert said == ["mplug-owl3", "vilbert", "vilbert-12in1", "vilbert-12in1-itm", "cv-probes"]
+    assert set(study["models"]) <= set(registered())
+
+
+def test_one_table_asks_for_no_more_than_it_shows(fresh):
+    jobs = _jobs(fresh.snakemake(*PLAN, "--", "table_3_5", study=""))
+    assert set(jobs) == {
+        "fetch",
+        "images_together",
+        "items",
+        "decode_valse",
+        "metrics_part",
+        "runs",
+        "table_3_5",
+    }
+    assert jobs["decode_valse"] == 3
+
+
+@pytest.fixture
+def web(tmp_path):
+    (tmp_path / "web").mkdir()
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Handler, directory=str(tmp_path / "web"))
+    )
+    threading.Thread(target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
+    yield tmp_path / "web", f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def _zip(path, files):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_archives_are_fetched_once_locked_and_missing_images_counted(fresh, web):
+    folder, address = web
+    picture = io.BytesIO()
+    Image.new("RGB", (8, 6), "red").save(picture, "PNG")
+    captions = {
+        name: json.dumps(
+            {
+                "images": [{"id": number, "file_name": f"{number}.png", "width": 8, "height": 6}],
+                "annotations": [{"id": number, "image_id": number, "caption": "A red square."}],
+            }
+        )
+        for number, name in enumerate(("val", "train"), 1)
+    }
+    _zip(folder / "annotations.zip", {f"in/{name}.json": text for name, text in captions.items()})
+    known = _zip(folder / "one.zip", {"1.png": picture.getvalue()})
+    _zip(folder / "two.zip", {"other.png": picture.getvalue()})
+    archive = f"{address}/annotations.zip"
+    study = yaml.safe_load((fresh.folder / "tiny.yaml").read_text())
+    study["sources"]["coco"] = {
+        "format": "coco-captions",
+        "files": {name: {"url": f"{archive}#in/{name}.json", "sha256": "lock"} for name in captions},
+        "images": [{"url": f"{address}/one.zip", "sha256": known}, {"url": f"{address}/two.zip", "sha256": "lock"}],
+    }
+    (fresh.folder / "tiny.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
+    target = "results/tiny/sources/images/coco.csv"
+    assert fresh.snakemake("--", target).count("rule fetch_archive:") == 1
+    assert pq.read_metadata(fresh.folder / "results/tiny/sources/coco.parquet").num_rows == 2
+    with (fresh.folder / target).open(newline="") as file:
+        found = {row["image"]: (row["found"], row["fault"]) for row in csv.DictReader(file)}
+    assert found == {"1.png": ("yes", ""), "2.png": ("no", "is missing")}
+    record = json.loads((fresh.folder / "results/tiny/sources/images/coco.run.json").read_text())
+    assert (record["rows_in"], record["rows_out"], record["rejected"]) == (2, 1, {"is missing": 1})
+    locked = yaml.safe_load((fresh.folder / "config/locks/tiny.yaml").read_text())
+    assert set(locked) == {archive, f"{address}/two.zip"}
+    assert fresh.planned("--", target) == set()
+    _zip(folder / "annotations.zip", {f"in/{name}.json": text + " " for name, text in captions.items()})
+    (fresh.folder / "results/tiny/sources/archives/coco/val/annotations.zip").unlink()
+    (fresh.folder / "results/tiny/sources/raw/coco/val/val.json").unlink()
+    printed = fresh.snakemake("--", "results/tiny/sources/raw/coco/val/val.json", check=False)
+    (line,) = [line for line in printed.splitlines() if line.startswith("waltz: ")]
+    assert "annotations.zip: cannot be had" in line
+    assert "config/locks/tiny.yaml holds what it gave first" in line

@@ -1,0 +1,134 @@
+"""What a run cost, from its run records, and what a larger one would: the tables of docs/running-the-thesis.md.
+
+`PYTHONPATH=workflow python -m waltz.reporting.costs results/thesis --items attribution=100 --items consistency=100`.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from waltz.core.errors import UserError
+from waltz.models.registry import registered
+from waltz.reporting.run_facts import SUFFIX, Record, read_records
+
+RATE = 1e14
+"""Operations a second that a GPU really does: a third of what an A100 states in half precision."""
+POSITIONS = {"text": 100, "masked": 30, "classifier": 60, "vision": 700}
+"""Positions that one pass reads, by kind; an encoder of image and text reads `ENCODED`."""
+ENCODED = 300
+TILED = {"llava-next-mistral": 2900, "llava-next-vicuna": 2900}
+"""Positions of models that cut an image into tiles."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one model did in one stage.
+
+    Attributes:
+        stage: Name of the stage.
+        model: Name of the model.
+        runs: How many records say so.
+        items: Items read.
+        passes: Forward passes: the evaluations that the records count, else rows written.
+        seconds: Wall time.
+        memory_mb: Largest memory of a job.
+        scaled: Passes at as many items a data set as asked for; the same where nothing is asked.
+        gpu_hours: Time of these at `RATE`; None for a model that is not registered.
+    """
+
+    stage: str
+    model: str
+    runs: int
+    items: int
+    passes: int
+    seconds: float
+    memory_mb: int
+    scaled: float
+    gpu_hours: float | None
+
+
+def costs(records: Sequence[Record], items: Mapping[str, int], rate: float = RATE) -> list[Cost]:
+    """Costs by stage and model, in the order of the records; records of no model, or of several, are left out.
+
+    Args:
+        records: Run records; one a data set, or one a shard of it.
+        items: Items a data set to scale to, by stage.
+        rate: Operations a second.
+    """
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if len(record.models) == 1:
+            found.setdefault((record.stage, str(record.models[0]["name"])), []).append(record)
+    return [_cost(stage, model, of, items.get(stage), rate) for (stage, model), of in found.items()]
+
+
+def operations(model: str, passes: float) -> float | None:
+    """Floating-point operations of some passes: 2 x parameters x positions each; None for an unregistered model."""
+    spec = registered().get(model)
+    if spec is None:
+        return None
+    positions = TILED.get(model, POSITIONS.get(spec.kind, ENCODED))
+    return 2.0 * spec.parameters * positions * passes
+
+
+def markdown(found: Sequence[Cost]) -> str:
+    """The costs as a table."""
+    header = ("stage", "model", "runs", "items", "passes", "seconds", "MB", "passes, scaled", "GPU hours, scaled")
+    rows = [
+        (
+            cost.stage,
+            cost.model,
+            f"{cost.runs:,}",
+            f"{cost.items:,}",
+            f"{cost.passes:,}",
+            f"{cost.seconds:,.1f}",
+            f"{cost.memory_mb:,}",
+            f"{cost.scaled:,.0f}",
+            "-" if cost.gpu_hours is None else f"{cost.gpu_hours:,.2f}",
+        )
+        for cost in found
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (header, ("---",) * len(header), *rows))
+
+
+def _cost(stage: str, model: str, records: Sequence[Record], wanted: int | None, rate: float) -> Cost:
+    passes = [int(record.facts.get("evaluations") or record.facts["rows_out"]) for record in records]
+    read = [int(record.facts["rows_in"]) for record in records]
+    scaled = sum(
+        one if wanted is None or not items else one * wanted / items for one, items in zip(passes, read, strict=True)
+    )
+    work = operations(model, scaled)
+    return Cost(
+        stage,
+        model,
+        len(records),
+        sum(read),
+        sum(passes),
+        sum(float(record.facts["wall_seconds"]) for record in records),
+        max(int(record.facts["peak_memory_mb"]) for record in records),
+        scaled,
+        None if work is None else work / rate / 3600,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the costs of a run."""
+    parser = argparse.ArgumentParser(prog="waltz.reporting.costs", description=main.__doc__)
+    parser.add_argument("results", type=Path, help="results of a study, such as results/thesis")
+    parser.add_argument("--items", action="append", default=[], metavar="STAGE=N", help="items a data set to scale to")
+    parser.add_argument("--rate", type=float, default=RATE, help="operations a second of the GPU")
+    given = parser.parse_args(arguments)
+    items = dict(part.split("=", 1) for part in given.items)
+    files = [file for file in sorted(given.results.rglob(f"*{SUFFIX}")) if "shards" not in file.parts]
+    if not files:
+        raise SystemExit(f"{given.results} holds no run records; name the results of a study that was run")
+    try:
+        records = read_records(files, given.results)
+    except UserError as error:
+        raise SystemExit(str(error)) from None
+    print(markdown(costs(records, {stage: int(n) for stage, n in items.items()}, given.rate)), end="")
+
+
+if __name__ == "__main__":
+    main()
