@@ -1,12 +1,17 @@
 """The dress rehearsal: the thesis study end to end, the world outside in small, and a server that misbehaves."""
 
 import csv
+import hashlib
 import json
 import time
+from pathlib import Path
 
 import pytest
 
 from rehearsal import dress
+from rehearsal.server import MIRROR
+from rehearsal.upstream import bare
+from waltz.core.fetch import ATTEMPTS
 
 pytestmark = pytest.mark.rehearsal
 
@@ -46,6 +51,67 @@ LEFT_OUT = ("mplug-owl3",)
 def stage(tmp_path_factory):
     with dress.dressed(tmp_path_factory.mktemp("rehearsal"), dress.study()) as made:
         yield made
+
+
+RAW = {
+    "404": ("comve", "sentences"),
+    "500": ("bbh-causal", "causal-judgement"),
+    "cut": ("bbh-logical", "logical-deduction"),
+    "wrong": ("bbh-disambiguation", "disambiguation-qa"),
+}
+"""What is asked for in vain, by the server's fault."""
+SAID = {
+    "404": "HTTP 404",
+    "500": "500 Server Error",
+    "cut": "the connection ended after",
+    "wrong": "what came has sha256",
+}
+
+
+def test_each_fault_that_stays_is_one_line_and_the_run_goes_on_when_the_server_is_well(stage):
+    settings = dress.study()
+    paths = {
+        kind: MIRROR + bare(settings["sources"][source]["files"][name]["url"]) for kind, (source, name) in RAW.items()
+    }
+    wrong, name = RAW["wrong"]
+    content = stage.world.urls[paths["wrong"].removeprefix(MIRROR)].read_bytes()
+    known = {"sources": {wrong: {"files": {name: {"sha256": hashlib.sha256(content).hexdigest()}}}}}
+    (stage.folder / "known.yaml").write_text(json.dumps(known))
+    targets = ["known.yaml", "--keep-going", "--"]
+    targets += [f"results/thesis/sources/{source}.parquet" for source, _ in RAW.values()]
+    for kind, path in paths.items():
+        stage.world.misbehave(path, kind)
+    printed = stage.snakemake(*targets, check=False)
+    lines = [line for line in printed.splitlines() if line.startswith("waltz: ") and "cannot be had" in line]
+    assert len(lines) == len(RAW)
+    for kind, path in paths.items():
+        (line,) = [line for line in lines if SAID[kind] in line]
+        assert Path(path).name in line
+        assert stage.world.asked["GET", path] == (1 if kind == "404" else ATTEMPTS)
+    assert not list((stage.results / "sources").glob("*.parquet"))
+    stage.world.behave()
+    stage.world.misbehave(paths["404"], "slow", times=1)
+    stage.world.misbehave(paths["500"], "500", times=2)
+    stage.snakemake(*targets)
+    assert len(list((stage.results / "sources").glob("*.parquet"))) == len(RAW)
+    stage.world.behave()
+
+
+def test_a_hub_that_is_down_is_one_line_and_the_run_goes_on_when_it_is_well(stage):
+    place = f"{dress.study()['weights']}/hub/facebook/flava-full"
+    stage.world.misbehave("/api/models/facebook/flava-full", "500")
+    printed = stage.snakemake("--", place, check=False)
+    (line,) = [line for line in printed.splitlines() if line.startswith("waltz: facebook")]
+    assert "500 Internal Server Error" in line
+    stage.world.behave()
+    stage.world.misbehave("pytorch_model.bin", "wrong", times=1)
+    stage.world.misbehave("pytorch_model.bin", "cut", times=1)
+    stage.snakemake("--", place)
+    served = stage.world.hub["facebook/flava-full"].files()
+    assert {name: (stage.folder / place / name).read_bytes() for name in served} == {
+        name: path.read_bytes() for name, path in served.items()
+    }
+    stage.world.behave()
 
 
 @pytest.fixture(scope="module")
