@@ -233,7 +233,7 @@ def prompts_of(model):
     """The prompt files of a decoder."""
     return [
         *(f"resources/prompts/{profile}.yaml" for profile in study("profiles")),
-        *filter(None, [MODELS[model].prompts]),
+        *filter(None, [MODELS[model].prompts, MODELS[model].chat_template]),
     ]
 
 

@@ -137,6 +137,10 @@ def download(
             fault = f"no connection to {urlsplit(asked_at(url)).netloc}"
             log.warning("%s, attempt %d of %d: %s", url, attempt + 1, ATTEMPTS, error)
             continue
+        except requests.exceptions.ChunkedEncodingError as error:
+            fault = f"the connection ended after {part.stat().st_size if part.exists() else 0} bytes"
+            log.warning("%s, attempt %d of %d: %s", url, attempt + 1, ATTEMPTS, error)
+            continue
         except (requests.RequestException, OSError) as error:
             fault = str(error)
             log.warning("%s, attempt %d of %d: %s", url, attempt + 1, ATTEMPTS, fault)

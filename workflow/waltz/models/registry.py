@@ -45,6 +45,7 @@ OPTIONS = (
     "config",
     "family",
     "prompts",
+    "chat_template",
     "four_bit",
     "device_map",
     "trust_remote_code",
@@ -81,6 +82,7 @@ class ModelSpec:
         config: What gives the dimensions of a checkpoint that does not hold them: a file, or a url.
         family: A decoder's family in the `published` prompts; empty for models that they do not know.
         prompts: Prompt file that stands in the place of the `equations` prompts; empty for those.
+        chat_template: Jinja file that stands in the place of the chat template that a decoder's checkpoint lacks.
         four_bit: Whether linear layers are loaded in 4 bits (NF4 of bitsandbytes), which needs a GPU.
         device_map: `auto` and the like of accelerate, to spread a decoder over devices; empty for the job's own.
         trust_remote_code: Whether the repository's own code may run, at this very revision.
@@ -110,6 +112,7 @@ class ModelSpec:
     answers: str = ""
     family: str = ""
     prompts: str = ""
+    chat_template: str = ""
     four_bit: bool = False
     device_map: str = ""
     trust_remote_code: bool = False

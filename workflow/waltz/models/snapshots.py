@@ -1,12 +1,19 @@
 """Whole models of the hub, each at one commit that the study's lock file holds."""
 
+import logging
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import huggingface_hub
+from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
 from waltz.core.errors import UserError
+from waltz.core.fetch import ATTEMPTS, WAIT_SECONDS, sha256
 from waltz.core.lock import record, recorded
+
+log = logging.getLogger(__name__)
 
 OTHER_FRAMEWORKS = ("*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "*.tflite", "*.mlmodel", "*.gguf")
 """Weights that nothing here reads."""
@@ -16,15 +23,17 @@ PARTIAL = ".cache"
 """Folder in which huggingface_hub keeps what it needs to go on after a cut connection."""
 
 
-def fetch_snapshot(repository: str, folder: Path, lock: Path) -> str:
+def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[float], None] = time.sleep) -> str:
     """Bring the files of a repository to a folder, at the commit that the lock file holds, or records now.
 
-    What has arrived of it stays beside the folder, so that a later run goes on with it.
+    What has arrived of it stays beside the folder, so that a later run goes on with it. Large files are held to the
+    checksums that the hub names, which its own client does not do.
 
     Args:
         repository: Id on the hub.
         folder: Where to; it appears when it is whole.
         lock: The lock file.
+        wait: Called with the seconds between two attempts.
     Returns:
         The commit.
     Raises:
@@ -32,26 +41,42 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path) -> str:
     """
     known = recorded(lock, repository, "commit")
     partial = folder.with_name(f".{folder.name}.part")
-    try:
-        found = huggingface_hub.HfApi().model_info(repository, revision=known)
-        commit = str(found.sha)
-        names = [file.rfilename for file in found.siblings or []]
-        safe = any(name.endswith(".safetensors") for name in names)
-        huggingface_hub.snapshot_download(
-            repository,
-            revision=commit,
-            local_dir=partial,
-            ignore_patterns=[*OTHER_FRAMEWORKS, *(PICKLED if safe else ())],
-        )
-    except Exception as error:  # its own errors, those of requests and httpx, and of the file system
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        wanted = f" at commit {known}, which {lock} holds" if known else ""
-        raise UserError(
-            f"{repository}: cannot be had from the hub{wanted}: {first}; check the network, log in with `hf auth login`"
-            f" where its licence has to be accepted, or copy its files to {folder} and run `snakemake --touch {folder}`"
-        ) from error
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            wait(WAIT_SECONDS * 2 ** (attempt - 1))
+        try:
+            commit = _downloaded(repository, known, partial)
+            break
+        except Exception as error:  # its own errors, those of requests and httpx, and of the file system
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            if attempt + 1 < ATTEMPTS and not isinstance(error, (RepositoryNotFoundError, RevisionNotFoundError)):
+                log.warning("%s, attempt %d of %d: %s", repository, attempt + 1, ATTEMPTS, first)
+                continue
+            wanted = f" at commit {known}, which {lock} holds" if known else ""
+            raise UserError(
+                f"{repository}: cannot be had from the hub{wanted}: {first}; check the network, log in with `hf auth"
+                f" login` where its licence has to be accepted, or copy its files to {folder} and run `snakemake"
+                f" --touch {folder}`"
+            ) from error
     record(lock, repository, {"commit": commit})
     shutil.rmtree(partial / PARTIAL, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)
+    return commit
+
+
+def _downloaded(repository: str, known: str | None, partial: Path) -> str:
+    """Bring what lacks of a repository to a folder, and give its commit."""
+    api = huggingface_hub.HfApi()
+    found = api.model_info(repository, revision=known, files_metadata=True)
+    commit = str(found.sha)
+    files = found.siblings or []
+    safe = any(file.rfilename.endswith(".safetensors") for file in files)
+    left_out = [*OTHER_FRAMEWORKS, *(PICKLED if safe else ())]
+    api.snapshot_download(repository, revision=commit, local_dir=partial, ignore_patterns=left_out)
+    for file in files:
+        path = partial / file.rfilename
+        if file.lfs is not None and path.is_file() and (arrived := sha256(path)) != file.lfs.sha256:
+            path.unlink()
+            raise OSError(f"{file.rfilename} came with sha256 {arrived}, not {file.lfs.sha256}")
     return commit

@@ -14,7 +14,7 @@ from waltz.models import checkpoints
 from waltz.models.decoders import network, prompts
 from waltz.models.decoders.decoder import Layout, Picture, Prompt, Sampling, Turn
 from waltz.models.decoders.generation import generated
-from waltz.models.decoders.loading import arguments, placed
+from waltz.models.decoders.loading import arguments, placed, with_template
 from waltz.models.decoders.network import Network
 from waltz.models.registry import ModelSpec
 
@@ -98,6 +98,7 @@ def load(spec: ModelSpec, device: Device) -> Language:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
     model, tokenizer = checkpoints.load(spec, transformers.AutoModelForCausalLM, **arguments(spec))
+    with_template(tokenizer, bool(getattr(tokenizer, "chat_template", None)), spec)
     return adopt(spec, placed(model, device, spec), tokenizer, device.name)
 
 

@@ -41,6 +41,20 @@ def arguments(spec: ModelSpec) -> dict[str, Any]:
     return found
 
 
+def with_template(reader: Any, has_template: bool, spec: ModelSpec) -> None:
+    """Give a tokenizer or processor without a chat template the one that its entry names.
+
+    Raises:
+        UserError: There is no such file.
+    """
+    if has_template or not spec.chat_template:
+        return
+    path = Path(spec.chat_template)
+    if not path.is_file():
+        raise UserError(f"models.{spec.name}.chat_template: {path}: no such file; correct it")
+    reader.chat_template = path.read_text(encoding="utf-8").rstrip("\n")
+
+
 def placed(model: Any, device: Device, spec: ModelSpec) -> Any:
     """The network on the job's device, or where accelerate and bitsandbytes have put it."""
     return model if spec.four_bit or spec.device_map else model.to(device.name)

@@ -32,7 +32,8 @@ def rendered(
     """
     if not has_template:
         raise UserError(
-            f"models.{spec.name}: {spec.weights} has no chat template; use a profile with its own turn markers"
+            f"models.{spec.name}: {spec.weights} has no chat template; name one under chat_template, or use a"
+            " profile with its own turn markers"
         )
     goes_on = turns[-1].speaker == "assistant"
     messages = [

@@ -17,7 +17,7 @@ from waltz.models import checkpoints
 from waltz.models.decoders import language, network, prompts
 from waltz.models.decoders.decoder import Layout, Picture, Prompt, Sampling, Turn
 from waltz.models.decoders.generation import generated
-from waltz.models.decoders.loading import arguments, placed
+from waltz.models.decoders.loading import arguments, placed, with_template
 from waltz.models.decoders.network import Network
 from waltz.models.decoders.pictures import Known, Once, whole
 from waltz.models.registry import ModelSpec
@@ -183,7 +183,20 @@ def load(spec: ModelSpec, device: Device) -> Vision:
     model, processor = checkpoints.load(
         spec, transformers.AutoModelForImageTextToText, reader=transformers.AutoProcessor, **arguments(spec)
     )
+    _complete(processor, model.config)
+    with_template(processor, bool(processor.chat_template or processor.tokenizer.chat_template), spec)
     return adopt(spec, placed(model, device, spec), processor, device.name)
+
+
+def _complete(processor: Any, config: Any) -> None:
+    """Tell a LLaVA's processor what its own file left to the network before processors counted an image's positions.
+
+    The commits that the published runs name are of that time.
+    """
+    if getattr(processor, "patch_size", 0) is None:
+        processor.patch_size = config.vision_config.patch_size
+        processor.vision_feature_select_strategy = config.vision_feature_select_strategy
+        processor.num_additional_image_tokens = int(config.vision_config.model_type == "clip_vision_model")
 
 
 @torch.inference_mode()

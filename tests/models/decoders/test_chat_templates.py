@@ -1,0 +1,41 @@
+"""Chat templates that stand in for those that checkpoints lack."""
+
+import pytest
+
+import tiny_decoders
+from waltz.core.errors import UserError
+from waltz.models.decoders.decoder import Turn
+from waltz.models.decoders.loading import with_template
+from waltz.models.registry import ModelSpec, registered
+from workflow_checkout import ROOT
+
+TURNS = [Turn("user", "what is this ?"), Turn("assistant", "a dog ."), Turn("user", "why ?")]
+
+
+def spec(template: str) -> ModelSpec:
+    return ModelSpec("mine", weights="tiny", chat_template=template and str(ROOT / template))
+
+
+@pytest.mark.parametrize("name", [name for name, spec in registered().items() if spec.chat_template])
+def test_every_registered_template_keeps_all_turns_in_order(name):
+    known = registered()[name]
+    decoder = tiny_decoders.llava() if known.kind == "vision" else tiny_decoders.causal()
+    reader = decoder.processor if known.kind == "vision" else decoder.tokenizer
+    reader.chat_template = None
+    with_template(reader, False, spec(known.chat_template))
+    turns = [Turn("user", TURNS[0].text, True), *TURNS[1:]] if known.kind == "vision" else TURNS
+    text = decoder.rendered(turns)
+    places = [text.index(turn.text) for turn in TURNS]
+    assert places == sorted(places)
+    assert text.count("<image>") == (known.kind == "vision")
+    begun = decoder.rendered([*turns, Turn("assistant", "because ")])
+    assert begun == text + "because "
+
+
+def test_a_checkpoints_own_template_stays_and_a_missing_file_is_an_error():
+    tokenizer = tiny_decoders.causal().tokenizer
+    tokenizer.chat_template = "own"
+    with_template(tokenizer, True, spec("resources/chat-templates/plain.jinja"))
+    assert tokenizer.chat_template == "own"
+    with pytest.raises(UserError, match=r"models\.mine\.chat_template: .*absent\.jinja: no such file"):
+        with_template(tokenizer, False, spec("absent.jinja"))

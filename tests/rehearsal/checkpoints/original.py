@@ -1,0 +1,154 @@
+"""Files in their authors' own layouts: ALBEF, ViLBERT, 12-in-1, the detector, SpanBERT with its head, GRUEN's BERT.
+
+Their sizes are small; a network whose shapes do not tell its heads gets a JSON beside its file (`BESIDE`).
+"""
+
+import io
+import json
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+import yaml
+
+import tiny_albef
+import tiny_detector
+import tiny_encoders
+from rehearsal import words
+from rehearsal.checkpoints.judges import SIZES
+from rehearsal.storing import seeded, state_of
+from rehearsal.upstream import packed
+
+WINDOW = 512
+ALBEF = {**tiny_albef.CONFIG, "image_res": 64, "patch_size": 16, "vision_width": 64, "vision_heads": 1}
+ALBEF["bert_config"] = {**tiny_albef.CONFIG["bert_config"], "hidden_size": 64, "num_attention_heads": 1}
+ALBEF["bert_config"]["encoder_width"] = 64
+"""Heads are 64 wide, as in the release, so that shapes tell their number."""
+REGION_WIDTH = tiny_detector.WIDTH
+"""Features of a region as the tiny detector gives them."""
+
+
+def albef(name: str, layout: str, momentum: bool = False) -> bytes:
+    """A checkpoint of matching (`retrieval`) or answering (`answering`), with a vocabulary that fits the tokenizer."""
+    weights = tiny_albef.random_weights(layout, ALBEF, seed=sum(name.encode()))
+    if not momentum:
+        weights = {key: values for key, values in weights.items() if not key.partition(".")[0].endswith("_m")}
+        weights = {key: values for key, values in weights.items() if "queue" not in key}
+    draw = torch.Generator().manual_seed(sum(name.encode()))
+    size = len(words.bert(cased=False))
+    rows = {"word_embeddings.weight": size, "position_embeddings.weight": WINDOW, "decoder.weight": size}
+    rows |= {"decoder.bias": size, "predictions.bias": size}
+    for key, values in weights.items():
+        count = next((count for end, count in rows.items() if key.endswith(end)), None)
+        if count is not None:
+            weights[key] = torch.randn((count, *values.shape[1:]), generator=draw) * 0.3
+        elif key.endswith("position_ids"):
+            weights[key] = torch.arange(WINDOW)[None]
+    for key in [key for key in weights if key.endswith("predictions.bias")]:
+        weights[key] = weights[key.replace("predictions.bias", "predictions.decoder.bias")]
+    return _saved(weights)
+
+
+def vilbert_settings() -> dict[str, Any]:
+    """The JSON of both ViLBERTs."""
+    sizes = {"vocab_size": len(words.bert(cased=False)), "max_position_embeddings": WINDOW}
+    return {**tiny_encoders.VILBERT, **sizes, "v_feature_size": REGION_WIDTH}
+
+
+def vilbert(multitask: bool) -> bytes:
+    """A checkpoint of the pre-trained model, or of 12-in-1."""
+    return _saved(tiny_encoders.vilbert_weights(vilbert_settings(), multitask))
+
+
+def detector() -> bytes:
+    """The detector as the pickle of NumPy arrays that came first."""
+    weights = {key: values.numpy() for key, values in tiny_detector.tiny_weights(counters=False).items()}
+    return pickle.dumps({"model": weights, "__author__": "random", "matching_heuristics": True}, protocol=2)
+
+
+def detector_settings() -> bytes:
+    """What makes the detector quick: small images, few regions."""
+    return yaml.safe_dump(tiny_detector.CONFIG).encode()
+
+
+def spanbert_with_head() -> bytes:
+    """The archive with fairseq's checkpoint: the model and both its heads below `decoder.`, beside training's state."""
+    network = seeded("spanbert", lambda: transformers.BertForMaskedLM(_bert(cased=True)))
+    state = {f"decoder.{key}": values for key, values in state_of(network, without=(r"position_ids$",)).items()}
+    state["decoder.pair_target_predictions.bias"] = torch.zeros(4)
+    vocabulary = words.bert(cased=True).get_vocab()
+    listed = "".join(f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)).encode()
+    saved = _saved({"model": state, "extra_state": {"epoch": 1}})
+    return packed("spanbert_large_with_head.tar.gz", {"model.pt": saved, "dict.txt": listed})
+
+
+def spanbert_in_library_format() -> bytes:
+    """The archive without heads: config, vocabulary, weights of the encoder alone."""
+    vocabulary = words.bert(cased=True).get_vocab()
+    listed = "".join(f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)).encode()
+    network = seeded("spanbert-hf", lambda: transformers.BertModel(_bert(cased=True)))
+    files = {"config.json": _config(cased=True, architecture="BertModel"), "vocab.txt": listed}
+    return packed("spanbert_hf.tar.gz", {**files, "pytorch_model.bin": _saved(state_of(network))})
+
+
+def gruen_cola() -> bytes:
+    """The folder that GRUEN's authors offer as a zip: a classifier of two classes, in the files of 2019."""
+    network = seeded("gruen", lambda: transformers.BertForSequenceClassification(_bert(cased=True, num_labels=2)))
+    vocabulary = words.bert(cased=True).get_vocab()
+    listed = "".join(f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)).encode()
+    files = {
+        "config.json": _config(cased=True, architecture="BertForSequenceClassification", finetuning_task="cola"),
+        "pytorch_model.bin": _saved(state_of(network, without=(r"position_ids$",))),
+        "vocab.txt": listed,
+        "special_tokens_map.json": b'{"unk_token": "[UNK]", "sep_token": "[SEP]", "cls_token": "[CLS]"}',
+        "tokenizer_config.json": b'{"do_lower_case": false, "max_len": 512}',
+    }
+    return packed("cola_model.zip", {f"cola_model/bert-base-cased/{name}": content for name, content in files.items()})
+
+
+def vilbert_regions(names: list[str]) -> Mapping[str, bytes]:
+    """Regions of images in a file each, as ViLBERT's own detector would give them."""
+    draw = np.random.default_rng(5)
+    found = {}
+    for name in sorted(names):
+        corner = draw.uniform(0, 100, (6, 2))
+        boxes = np.concatenate([corner, corner + draw.uniform(20, 120, (6, 2))], axis=1)
+        held = io.BytesIO()
+        features = draw.normal(size=(6, REGION_WIDTH)).astype(np.float32)
+        np.savez(
+            held,
+            features=features,
+            boxes=boxes.astype(np.float32),
+            size=np.array([256, 256]),
+            detector="vqa-maskrcnn-benchmark",
+        )
+        found[f"{name}.npz"] = held.getvalue()
+    return found
+
+
+BESIDE = {
+    "dl.fbaipublicfiles.com/vilbert-multi-task/config.json": lambda: json.dumps(vilbert_settings()).encode(),
+    "nlp.cs.unc.edu/models/config.yaml": detector_settings,
+}
+"""Settings that no released file needs, by their place among fetched weights."""
+
+
+def _bert(cased: bool, **changes: Any) -> Any:
+    size = len(words.bert(cased))
+    return transformers.BertConfig(vocab_size=size, max_position_embeddings=WINDOW, **SIZES, **changes)
+
+
+def _config(cased: bool, architecture: str, **added: Any) -> bytes:
+    """A config as it was written before it named the kind of model."""
+    settings = {**_bert(cased).to_diff_dict(), "architectures": [architecture], **added}
+    settings.pop("transformers_version", None)
+    return json.dumps(settings, indent=2, sort_keys=True).encode()
+
+
+def _saved(value: Any) -> bytes:
+    made = io.BytesIO()
+    torch.save(value, made)
+    return made.getvalue()

@@ -1,0 +1,105 @@
+"""Decoders that see: BakLLaVA and LLaVA-NeXT as they stood at the commits of the published runs.
+
+Their processors know neither the patch size nor which features are dropped: at that time the network put an image's
+features in the place of one token.
+"""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from rehearsal import words
+from rehearsal.checkpoints.encoders import DEVIATION, MEAN
+from rehearsal.checkpoints.language import DECODER, Builder
+from rehearsal.storing import save_config, save_state, seeded, state_of
+
+SIDE, PATCH = 56, 14
+GRIDS = [[SIDE, 2 * SIDE], [2 * SIDE, SIDE], [2 * SIDE, 2 * SIDE], [3 * SIDE, SIDE], [SIDE, 3 * SIDE]]
+PADDED = 64
+"""The embeddings are of a multiple of so many rows, more than there are tokens."""
+TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2}
+OLD_NAMES = {
+    r"^lm_head\.": "language_model.lm_head.",
+    r"^model\.language_model\.": "language_model.model.",
+    r"^model\.(vision_tower|multi_modal_projector|image_newline)": r"\1",
+    r"^vision_tower\.(?!vision_model)": "vision_tower.vision_model.",
+}
+
+
+def bakllava(model: str, folder: Path) -> None:
+    """LLaVA 1.5 on Mistral, in four shards."""
+    tokenizer = words.llama_tokenizer(("<image>", "<pad>"))
+    config = transformers.LlavaConfig(text_config=_mistral(tokenizer), **_common(tokenizer))
+    _save(model, folder, transformers.LlavaForConditionalGeneration, config, tokenizer, shards=4)
+    _pictures(folder, "CLIPImageProcessor", "LlavaProcessor")
+
+
+def llava_next(model: str, folder: Path, vicuna: bool) -> None:
+    """LLaVA 1.6 on Mistral, in four shards, or on Vicuna, in three."""
+    tokenizer = words.llama_tokenizer(("<image>", "<pad>"))
+    text = {"model_type": "llama", **_sizes(tokenizer), "num_key_value_heads": 4} if vicuna else _mistral(tokenizer)
+    config = transformers.LlavaNextConfig(text_config=text, image_grid_pinpoints=GRIDS, **_common(tokenizer))
+    build = transformers.LlavaNextForConditionalGeneration
+    _save(model, folder, build, config, tokenizer, shards=3 if vicuna else 4)
+    grids = {"image_grid_pinpoints": GRIDS, "aspect_ratio_setting": "anyres"}
+    _pictures(folder, "LlavaNextImageProcessor", "LlavaNextProcessor", **grids)
+
+
+def _sizes(tokenizer: Any) -> dict[str, Any]:
+    return {**DECODER, "vocab_size": -(-len(tokenizer) // PADDED) * PADDED}
+
+
+def _mistral(tokenizer: Any) -> dict[str, Any]:
+    return {"model_type": "mistral", **_sizes(tokenizer), "num_key_value_heads": 2, "sliding_window": None}
+
+
+def _common(tokenizer: Any) -> dict[str, Any]:
+    return {
+        "vision_config": {"model_type": "clip_vision_model", "image_size": SIDE, "patch_size": PATCH, **TOWER},
+        "image_token_index": tokenizer.convert_tokens_to_ids("<image>"),
+        "vision_feature_layer": -2,
+        "vision_feature_select_strategy": "default",
+        "projector_hidden_act": "gelu",
+    }
+
+
+def _save(model: str, folder: Path, build: Any, config: Any, tokenizer: Any, shards: int) -> None:
+    network = seeded(model, lambda: build(config))
+    state = state_of(network, OLD_NAMES, (r"position_ids$",), torch.float16)
+    padding = tokenizer.convert_tokens_to_ids("<pad>")
+    save_config(config, folder, build.__name__, pad_token_id=padding, torch_dtype="float16")
+    save_state(state, folder, shards=shards)
+    generation = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": padding}
+    (folder / "generation_config.json").write_text(json.dumps(generation) + "\n", encoding="utf-8")
+    tokenizer.save_pretrained(folder)
+
+
+def _pictures(folder: Path, images: str, processor: str, **settings: Any) -> None:
+    written = {
+        "image_processor_type": images,
+        "processor_class": processor,
+        "do_resize": True,
+        "do_center_crop": True,
+        "do_rescale": True,
+        "do_normalize": True,
+        "do_convert_rgb": True,
+        "rescale_factor": 1 / 255,
+        "image_mean": MEAN,
+        "image_std": DEVIATION,
+        "resample": 3,
+        "size": {"shortest_edge": SIDE},
+        "crop_size": {"height": SIDE, "width": SIDE},
+        **settings,
+    }
+    (folder / "preprocessor_config.json").write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+
+
+BUILDERS: dict[str, Builder] = {
+    "llava-hf/bakLlava-v1-hf": bakllava,
+    "llava-hf/llava-v1.6-mistral-7b-hf": functools.partial(llava_next, vicuna=False),
+    "llava-hf/llava-v1.6-vicuna-7b-hf": functools.partial(llava_next, vicuna=True),
+}

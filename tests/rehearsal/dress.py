@@ -1,0 +1,119 @@
+"""The thesis study dressed for rehearsal: the real workflow and study, a server for all outside, small settings."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rehearsal import hub, released, upstream
+from rehearsal.checkpoints import original
+from rehearsal.server import World, environment, serving
+from waltz.models.registry import ModelSpec, resolve
+from workflow_checkout import PARTS, ROOT
+
+STUDY = "config/thesis.yaml"
+OVERLAY = "tests/rehearsal/overlay.yaml"
+MINUTES = 40
+
+
+@dataclass(frozen=True)
+class Dress:
+    """A copy of the workflow that knows the server alone.
+
+    Attributes:
+        folder: The copy.
+        world: What the server has.
+        environment: Of its processes.
+    """
+
+    folder: Path
+    world: World
+    environment: Mapping[str, str]
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results" / "thesis"
+
+    def snakemake(self, *arguments: str, check: bool = True) -> str:
+        """Run the study to its end, or targets of it; what was printed."""
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--configfile", STUDY, OVERLAY]
+        ran = subprocess.run(
+            [*command, *arguments],
+            cwd=self.folder,
+            env=dict(self.environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60 * MINUTES,
+        )
+        assert not check or ran.returncode == 0, ran.stdout[-20_000:]
+        assert check or ran.returncode != 0, "it should have failed"
+        return ran.stdout
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Two settings as Snakemake merges files after one `--configfile`: mappings key by key, all else replaced."""
+    found = dict(base)
+    for key, value in over.items():
+        known = found.get(key)
+        found[key] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return found
+
+
+def study() -> dict[str, Any]:
+    """The thesis study with the overlay."""
+    base, over = (yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in (STUDY, OVERLAY))
+    return merged(base, over)
+
+
+def models(settings: Mapping[str, Any]) -> dict[str, ModelSpec]:
+    """Every model that a study runs, by name."""
+    taken = {name: entry for name, entry in settings["models"].items() if name not in settings["left_out"]}
+    return {name: resolve(name, entry) for name, entry in taken.items()}
+
+
+def outside(settings: Mapping[str, Any], folder: Path) -> World:
+    """All that a study asks the network for, in small."""
+    specs = models(settings).values()
+    files = upstream.write({**upstream.raw_files(settings), **released.files(specs)}, folder / "web")
+    return World(files, hub.build(hub.wanted(specs), folder / "hub"))
+
+
+def provide(settings: Mapping[str, Any], copy: Path) -> None:
+    """Put what no url gives into a copy of the workflow: captions by people, regions for ViLBERT, settings."""
+    contents = {settings["cv_probes"]["written"]: upstream.plain_captions().encode()}
+    contents |= {f"{settings['weights']}/web/{place}": make() for place, make in original.BESIDE.items()}
+    regions = original.vilbert_regions(upstream.image_names())
+    contents |= {f"{settings['models']['vilbert']['regions']}/{name}": content for name, content in regions.items()}
+    for place, content in contents.items():
+        (copy / place).parent.mkdir(parents=True, exist_ok=True)
+        (copy / place).write_bytes(content)
+
+
+@contextmanager
+def dressed(folder: Path, settings: Mapping[str, Any]) -> Iterator[Dress]:
+    """A fresh copy of the workflow beside a running server of all that a study asks for."""
+    copy = folder / "waltz"
+    copy.mkdir(parents=True)
+    for part in (*PARTS, "tests/rehearsal"):
+        source = ROOT / part
+        if source.is_dir():
+            shutil.copytree(source, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy2(source, copy / part)
+    provide(settings, copy)
+    world = outside(settings, folder / "world")
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "SNAKEMAKE_PROFILE", "WALTZ_DATA") and not name.startswith(("HF_", "HUGGINGFACE"))
+    }
+    with serving(world) as address:
+        yield Dress(copy, world, {**kept, **environment(address, folder / "cache")})

@@ -1,0 +1,281 @@
+"""A loopback server that stands for every url of a study and for the model hub, and misbehaves on request.
+
+Urls are asked for below `/mirror/HOST/PATH`, as `WALTZ_MIRROR` makes them; everything else is the hub's, as
+huggingface_hub asks for it where `HF_ENDPOINT` names this server.
+"""
+
+import hashlib
+import json
+import re
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+MIRROR = "/mirror/"
+RESOLVED = re.compile(r"/(?P<id>[^/]+(?:/[^/]+)?)/resolve/(?P<revision>[^/]+)/(?P<file>.+)")
+LISTED = re.compile(r"/api/models/(?P<id>[^/]+(?:/[^/]+)?)/tree/(?P<revision>[^/]+)(?:/(?P<below>.*))?")
+DESCRIBED = re.compile(r"/api/models/(?P<id>[^/]+(?:/[^/]+)?)(?:/revision/(?P<revision>[^/]+))?")
+TRICKLE_BYTES = 1 << 12
+LARGE = (".bin", ".safetensors")
+
+Kind = Literal["404", "500", "cut", "wrong", "slow"]
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A model of the hub: the folder of its files, and the one commit that it has."""
+
+    folder: Path
+    commit: str
+
+    def files(self) -> dict[str, Path]:
+        """Every file by its path in the repository."""
+        return {
+            path.relative_to(self.folder).as_posix(): path for path in sorted(self.folder.rglob("*")) if path.is_file()
+        }
+
+    def has(self, revision: str | None) -> bool:
+        return revision in (None, "main", self.commit)
+
+
+@dataclass
+class Fault:
+    """How the answers to some paths go wrong, and how many more of them will.
+
+    Attributes:
+        part: A part of the paths.
+        kind: `404` and `500` are statuses; `cut` ends the connection in the middle of the file, `wrong` sends other
+            bytes of the same number, `slow` takes a second.
+        times: Answers that are left; each takes one.
+    """
+
+    part: str
+    kind: Kind
+    times: int
+
+
+@dataclass
+class World:
+    """What the server has, and what it was asked.
+
+    Attributes:
+        urls: Files by url without its scheme.
+        hub: Repositories by id.
+        faults: What goes wrong.
+        asked: How often each path was asked for, by method and path.
+    """
+
+    urls: dict[str, Path] = field(default_factory=dict)
+    hub: dict[str, Repository] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    asked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def misbehave(self, part: str, kind: Kind, times: int = 10**9) -> None:
+        """Let the next answers to paths with some part go wrong."""
+        with self.lock:
+            self.faults.append(Fault(part, kind, times))
+
+    def behave(self) -> None:
+        """Let all go well again."""
+        with self.lock:
+            self.faults.clear()
+
+    def fault(self, method: str, path: str) -> Kind | None:
+        """Note a request; how its answer goes wrong."""
+        with self.lock:
+            self.asked[method, path] += 1
+            for fault in self.faults:
+                bodily = fault.kind in ("cut", "wrong", "slow")
+                if fault.part in path and fault.times and not (bodily and method == "HEAD"):
+                    fault.times -= 1
+                    return fault.kind
+        return None
+
+
+@contextmanager
+def serving(world: World) -> Iterator[str]:
+    """Serve a world on a free port of the loopback; its address without a slash at the end."""
+
+    class Bound(_Handler):
+        pass
+
+    Bound.world = world
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def environment(address: str, home: Path) -> dict[str, str]:
+    """What a process is told so that it asks this server alone, and keeps what it gets below a folder."""
+    return {
+        "WALTZ_MIRROR": address + MIRROR,
+        "HF_ENDPOINT": address,
+        "HF_HOME": str(home),
+        "HF_HUB_OFFLINE": "0",
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+    }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    world: World
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *values: Any) -> None:
+        """Requests are counted, not printed."""
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        split = urlsplit(self.path)
+        path = unquote(split.path)
+        fault = self.world.fault(self.command, path)
+        if fault in ("404", "500"):
+            self._status(int(fault))
+        elif path.startswith(MIRROR):
+            asked = path.removeprefix(MIRROR) + (f"?{split.query}" if split.query else "")
+            file = self.world.urls.get(asked)
+            self._status(404) if file is None else self._file(file, {}, fault)
+        elif found := RESOLVED.fullmatch(path):
+            self._hub_file(found, fault)
+        elif found := LISTED.fullmatch(path):
+            self._tree(found)
+        elif found := DESCRIBED.fullmatch(path):
+            self._model(found)
+        else:
+            self._status(404)
+
+    def _repository(self, asked: Mapping[str, str | None]) -> Repository | None:
+        """The repository of an id and revision; None after an answer that there is none."""
+        repository = self.world.hub.get(str(asked["id"]))
+        if repository is None:
+            self._status(401, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"})
+        elif not repository.has(asked["revision"]):
+            self._status(404, {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"})
+        else:
+            return repository
+        return None
+
+    def _hub_file(self, asked: re.Match[str], fault: Kind | None) -> None:
+        repository = self._repository(asked.groupdict())
+        if repository is None:
+            return
+        headers = {"X-Repo-Commit": repository.commit}
+        file = repository.files().get(asked["file"])
+        if file is None:
+            self._status(404, {**headers, "X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"})
+        else:
+            self._file(file, headers, fault)
+
+    def _tree(self, asked: re.Match[str]) -> None:
+        repository = self._repository(asked.groupdict())
+        if repository is None:
+            return
+        below = f"{asked['below']}/" if asked["below"] else ""
+        recursive = "recursive=true" in urlsplit(self.path).query.lower()
+        files = {name: path for name, path in repository.files().items() if name.startswith(below)}
+        if below and not files:
+            self._status(404, {"X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"})
+            return
+        entries = [
+            {"type": "file", "path": name, "oid": _sha1(path), **_blob(path)}
+            for name, path in files.items()
+            if recursive or "/" not in name.removeprefix(below)
+        ]
+        self._json(entries)
+
+    def _model(self, asked: re.Match[str]) -> None:
+        repository = self._repository(asked.groupdict())
+        if repository is not None:
+            siblings = [{"rfilename": name, **_blob(path)} for name, path in repository.files().items()]
+            said = {"_id": asked["id"], "id": asked["id"], "modelId": asked["id"], "sha": repository.commit}
+            self._json({**said, "private": False, "tags": [], "downloads": 0, "likes": 0, "siblings": siblings})
+
+    def _json(self, value: Any) -> None:
+        content = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def _status(self, code: int, headers: Mapping[str, str] | None = None) -> None:
+        self.send_response(code)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _file(self, path: Path, headers: Mapping[str, str], fault: Kind | None) -> None:
+        content = path.read_bytes()
+        size, start = len(content), 0
+        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        if asked and int(asked[1]) >= size:
+            self._status(416, {"Content-Range": f"bytes */{size}"})
+            return
+        start = int(asked[1]) if asked else 0
+        self.send_response(206 if asked else 200)
+        if asked:
+            self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Type", "application/octet-stream")
+        self.send_header("Content-Length", str(size - start))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        content = content[start:]
+        if fault == "wrong":
+            content = bytes(byte ^ 1 for byte in content)
+        if fault == "cut":
+            self.wfile.write(content[: len(content) // 2])
+            self._hang_up()
+        elif fault == "slow":
+            for place in range(0, len(content), TRICKLE_BYTES):
+                time.sleep(min(1.0, TRICKLE_BYTES / len(content)))
+                self.wfile.write(content[place : place + TRICKLE_BYTES])
+        else:
+            self.wfile.write(content)
+
+    def _hang_up(self) -> None:
+        self.wfile.flush()
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _blob(path: Path) -> dict[str, Any]:
+    """Size of a file, and of those that the hub keeps outside of git their checksum too."""
+    size = path.stat().st_size
+    if path.suffix not in LARGE:
+        return {"size": size}
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    return {"size": size, "lfs": {"oid": checksum, "sha256": checksum, "size": size, "pointerSize": 134}}
+
+
+def _sha1(path: Path) -> str:
+    """Id of a git blob."""
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()

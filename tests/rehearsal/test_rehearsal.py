@@ -1,0 +1,154 @@
+"""The dress rehearsal: the thesis study end to end, the world outside in small, and a server that misbehaves."""
+
+import csv
+import hashlib
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from rehearsal import dress
+from rehearsal.server import MIRROR
+from rehearsal.upstream import bare
+from waltz.core.fetch import ATTEMPTS
+
+pytestmark = pytest.mark.rehearsal
+
+TABLES_OF = {
+    "clip": ("thesis-3.4", "thesis-4.1", "thesis-4.2", "thesis-A.1", "thesis-B.1"),
+    "lxmert": ("thesis-3.4", "thesis-4.1", "thesis-4.2", "thesis-A.1", "thesis-B.1", "cv-probes-3", "cv-probes-10"),
+    "vilbert": ("thesis-3.4", "thesis-A.1"),
+    "vilbert-12in1": ("thesis-3.4", "thesis-A.1"),
+    "visualbert": ("thesis-3.4", "thesis-A.1"),
+    "gpt1": ("thesis-3.4", "thesis-A.1"),
+    "gpt2": ("thesis-3.4", "thesis-A.1", "thesis-5.2", "thesis-C.2", "thesis-C.3"),
+    **dict.fromkeys(
+        ("albef-mscoco", "albef-flickr", "albef-refcoco", "albef-vqa"), ("thesis-4.1", "thesis-4.2", "thesis-B.1")
+    ),
+    "albef": ("cv-probes-3", "cv-probes-4", "cv-probes-11"),
+    "blip": ("cv-probes-3", "cv-probes-4", "cv-probes-5"),
+    "blip2": ("cv-probes-3", "cv-probes-4", "cv-probes-6"),
+    "flava": ("cv-probes-3", "cv-probes-4", "cv-probes-7"),
+    **dict.fromkeys(
+        ("bakllava", "llava-next-mistral", "llava-next-vicuna"),
+        ("thesis-3.5", "thesis-4.3", "thesis-5.5", "thesis-C.25", "decoders-paper-1"),
+    ),
+    "mplug-owl3": ("decoders-paper-1", "decoders-paper-2", "decoders-paper-3"),
+    **dict.fromkeys(
+        (
+            *("llama2-7b", "llama2-7b-chat", "llama2-13b", "llama2-13b-chat", "mistral-7b", "mistral-7b-chat"),
+            *("falcon-7b", "falcon-7b-chat", "falcon-40b", "falcon-40b-chat"),
+        ),
+        ("thesis-5.2", "thesis-C.2", "thesis-C.3"),
+    ),
+}
+"""Where print has each model of the thesis and of the papers after it."""
+LEFT_OUT = ("mplug-owl3",)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory):
+    with dress.dressed(tmp_path_factory.mktemp("rehearsal"), dress.study()) as made:
+        yield made
+
+
+RAW = {
+    "404": ("comve", "sentences"),
+    "500": ("bbh-causal", "causal-judgement"),
+    "cut": ("bbh-logical", "logical-deduction"),
+    "wrong": ("bbh-disambiguation", "disambiguation-qa"),
+}
+"""What is asked for in vain, by the server's fault."""
+SAID = {
+    "404": "HTTP 404",
+    "500": "500 Server Error",
+    "cut": "the connection ended after",
+    "wrong": "what came has sha256",
+}
+
+
+def test_each_fault_that_stays_is_one_line_and_the_run_goes_on_when_the_server_is_well(stage):
+    settings = dress.study()
+    paths = {
+        kind: MIRROR + bare(settings["sources"][source]["files"][name]["url"]) for kind, (source, name) in RAW.items()
+    }
+    wrong, name = RAW["wrong"]
+    content = stage.world.urls[paths["wrong"].removeprefix(MIRROR)].read_bytes()
+    known = {"sources": {wrong: {"files": {name: {"sha256": hashlib.sha256(content).hexdigest()}}}}}
+    (stage.folder / "known.yaml").write_text(json.dumps(known))
+    targets = ["known.yaml", "--keep-going", "--"]
+    targets += [f"results/thesis/sources/{source}.parquet" for source, _ in RAW.values()]
+    for kind, path in paths.items():
+        stage.world.misbehave(path, kind)
+    printed = stage.snakemake(*targets, check=False)
+    lines = [line for line in printed.splitlines() if line.startswith("waltz: ") and "cannot be had" in line]
+    assert len(lines) == len(RAW)
+    for kind, path in paths.items():
+        (line,) = [line for line in lines if SAID[kind] in line]
+        assert Path(path).name in line
+        assert stage.world.asked["GET", path] == (1 if kind == "404" else ATTEMPTS)
+    assert not list((stage.results / "sources").glob("*.parquet"))
+    stage.world.behave()
+    stage.world.misbehave(paths["404"], "slow", times=1)
+    stage.world.misbehave(paths["500"], "500", times=2)
+    stage.snakemake(*targets)
+    assert len(list((stage.results / "sources").glob("*.parquet"))) == len(RAW)
+    stage.world.behave()
+
+
+def test_a_hub_that_is_down_is_one_line_and_the_run_goes_on_when_it_is_well(stage):
+    place = f"{dress.study()['weights']}/hub/facebook/flava-full"
+    stage.world.misbehave("/api/models/facebook/flava-full", "500")
+    printed = stage.snakemake("--", place, check=False)
+    (line,) = [line for line in printed.splitlines() if line.startswith("waltz: facebook")]
+    assert "500 Internal Server Error" in line
+    stage.world.behave()
+    stage.world.misbehave("pytorch_model.bin", "wrong", times=1)
+    stage.world.misbehave("pytorch_model.bin", "cut", times=1)
+    stage.snakemake("--", place)
+    served = stage.world.hub["facebook/flava-full"].files()
+    assert {name: (stage.folder / place / name).read_bytes() for name in served} == {
+        name: path.read_bytes() for name, path in served.items()
+    }
+    stage.world.behave()
+
+
+@pytest.fixture(scope="module")
+def performed(stage):
+    """The stage after the whole study."""
+    began = time.monotonic()
+    printed = stage.snakemake()
+    (stage.folder / "whole.log").write_text(printed)
+    print(f"the whole study took {(time.monotonic() - began) / 60:.1f} minutes")
+    return stage
+
+
+def cells(stage, table):
+    with (stage.results / f"reporting/tables/{table}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(
+    ("model", "table"), [(model, table) for model, tables in TABLES_OF.items() for table in tables]
+)
+def test_each_model_has_a_value_or_a_reason_in_every_cell_that_print_has(performed, model, table):
+    found = [row for row in cells(performed, table) if row["model"] == model and row["published"]]
+    assert found, f"{table} has no row of {model}"
+    empty = [row for row in found if not row["value"] and not row["reason"]]
+    assert not empty
+    if model in LEFT_OUT:
+        assert all("left out" in row["reason"] for row in found)
+    else:
+        assert not [row for row in found if row["reason"] == "not run in this study"]
+
+
+def test_a_second_run_does_nothing(performed):
+    assert "Nothing to be done" in performed.snakemake("--dry-run")
+
+
+def test_every_figure_and_the_page_are_there(performed):
+    page = (performed.results / "reporting/report.html").read_text(encoding="utf-8")
+    assert "thesis-3.4" in page
+    manifest = json.loads((performed.results / "reporting/runs/evaluation.json").read_text(encoding="utf-8"))
+    assert manifest
