@@ -1,0 +1,68 @@
+"""The real workflow on a real Slurm of one node: the same bytes as on this machine alone."""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from one_node_slurm import lacking, one_node
+from workflow_checkout import Checkout, checkout
+
+pytest.importorskip("snakemake_executor_plugin_slurm")
+WHY_NOT = lacking()
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"needs a Slurm of its own: {WHY_NOT}")
+QUICK = ("--workflow-profile", "profiles/slurm", "--latency-wait", "10", "--slurm-init-seconds-before-status-checks", "4")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    # Munge takes a socket only where everyone may look, which is not so below pytest's own folder.
+    with tempfile.TemporaryDirectory(prefix="slurm-") as folder:
+        Path(folder).chmod(0o755)
+        with one_node(Path(folder)):
+            yield
+
+
+def _small(checkout: Checkout) -> Checkout:
+    """The tiny study with jobs that fit the node."""
+    checkout.change("threads", 1)
+    return checkout
+
+
+def test_a_study_gives_the_bytes_of_a_local_run(cluster, tmp_path, tiny_model_folder):
+    local = _small(checkout(tmp_path / "local" / "waltz", tiny_model_folder))
+    local.snakemake()
+    there = _small(checkout(tmp_path / "cluster" / "waltz", tiny_model_folder))
+    said = there.snakemake(*QUICK)
+    assert "SLURM run ID" in said
+    assert there.parquet() == local.parquet()
+    assert len(there.parquet()) > 3
+    record = json.loads((there.folder / "results/tiny/evaluation/tiny-gpt2/relations.run.json").read_text())
+    assert record["device"] == "cpu"
+    assert "Nothing to be done" in there.snakemake(*QUICK)
+
+
+def test_jobs_on_one_node_never_share_a_gpu(cluster):
+    asked = "sleep 2; echo devices=${CUDA_VISIBLE_DEVICES-unset}"
+    jobs = [
+        subprocess.Popen(["srun", *gpus, "--mem=100", "bash", "-c", asked], stdout=subprocess.PIPE, text=True)
+        for gpus in (["--gpus=1"], ["--gpus=1"])
+    ]
+    said = sorted(job.communicate(timeout=60)[0].strip() for job in jobs)
+    assert said == ["devices=0", "devices=1"]
+    without = subprocess.run(["srun", "--mem=100", "bash", "-c", asked], capture_output=True, text=True, timeout=60)
+    assert without.stdout.strip() == "devices=unset"
+
+
+def test_the_profile_asks_memory_minutes_and_gpus_of_every_job(cluster, tmp_path, tiny_model_folder):
+    there = _small(checkout(tmp_path / "waltz", tiny_model_folder))
+    profile = yaml.safe_load((there.folder / "profiles/slurm/config.yaml").read_text())
+    assert set(profile["default-resources"]) == {"mem_mb", "runtime"}
+    planned = there.snakemake(*QUICK, "--dry-run")
+    scoring = planned[planned.index("rule perplexity_pairs") :].split("\n\n")[0]
+    assert "gpu=1" in scoring
+    assert "mem_mb=6000" in scoring
+    assert "runtime=" in scoring
