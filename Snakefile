@@ -17,6 +17,8 @@ os.environ.update(
 
 
 include: "rules/common.smk"
+include: "rules/data.smk"
+include: "rules/runs.smk"
 include: "rules/scenes.smk"
 include: "rules/sources.smk"
 include: "rules/foils.smk"

@@ -76,7 +76,8 @@ for GROUP, NAMES in ATTRIBUTED.items():
         threads: THREADS
         resources:
             gpu=1,
-            mem_mb=8000,
+            mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
+            runtime=1440,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
             profiles=study("profiles"),
@@ -108,7 +109,8 @@ for GROUP, NAMES in ATTRIBUTED.items():
         threads: THREADS
         resources:
             gpu=1,
-            mem_mb=6000,
+            mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
+            runtime=1440,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
             datasets=NAMES,
@@ -151,7 +153,8 @@ for GROUP, NAMES in ATTRIBUTED_ANSWERS.items():
         threads: THREADS
         resources:
             gpu=1,
-            mem_mb=8000,
+            mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
+            runtime=1440,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
             datasets=NAMES,
@@ -225,7 +228,8 @@ rule attribute_questions:
     threads: THREADS
     resources:
         gpu=1,
-        mem_mb=8000,
+        mem_mb=lambda wildcards: memory_mb(wildcards.answerer),
+        runtime=1440,
     params:
         model=lambda wildcards: decisive(MODELS[wildcards.answerer]),
         asked=lambda wildcards: ASKED[wildcards.asked],

@@ -83,7 +83,8 @@ use rule vote as vote_beside_released with:
         pairs="<results>/benchmark/built/{instrument}.parquet",
         annotations="<results>/benchmark/built/annotations/{instrument}.parquet",
     wildcard_constraints:
-        instrument="|".join(map(re.escape, sorted(set(INSTRUMENTS) & set(DATASETS)))) or "none",
+        instrument="|".join(map(re.escape, sorted(set(INSTRUMENTS) & set(DATASETS))))
+        or "none",
 
 
 rule funnel:
@@ -145,6 +146,7 @@ rule audit:
     resources:
         gpu=1,
         mem_mb=6000,
+        runtime=240,
     params:
         instruments=list(INSTRUMENTS),
         models={key: decisive(MODELS[name]) for key, name in AUDITING.items()},

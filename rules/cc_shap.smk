@@ -49,7 +49,8 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
         threads: THREADS
         resources:
             gpu=1,
-            mem_mb=8000,
+            mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
+            runtime=1440,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
             posing=posing(NAMES),
@@ -92,7 +93,8 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
             threads: THREADS
             resources:
                 gpu=1,
-                mem_mb=8000,
+                mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
+                runtime=1440,
             params:
                 model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
                 posing=posing(NAMES),

@@ -73,7 +73,8 @@ for (GROUP, SEES), NAMES in TESTED_SETS.items():
         threads: THREADS
         resources:
             gpu=1,
-            mem_mb=8000,
+            mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
+            runtime=1440,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
             helper=lambda wildcards: next(

@@ -41,7 +41,8 @@ for (GROUP, KIND), NAMES in POSED.items():
         threads: THREADS
         resources:
             gpu=1,
-            mem_mb=8000,
+            mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
+            runtime=240,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
             posing=posing(NAMES),

@@ -77,7 +77,8 @@ for GROUP, NAMES in SCORABLE.items():
         threads: THREADS
         resources:
             gpu=1,
-            mem_mb=6000,
+            mem_mb=lambda wildcards: memory_mb(wildcards.reader),
+            runtime=240,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.reader]),
             profiles=study("profiles"),
@@ -110,7 +111,8 @@ for GROUP, NAMES in SCORABLE.items():
         threads: THREADS
         resources:
             gpu=1,
-            mem_mb=6000,
+            mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
+            runtime=240,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
             profiles=study("profiles"),
@@ -140,7 +142,8 @@ rule answer:
     threads: THREADS
     resources:
         gpu=1,
-        mem_mb=6000,
+        mem_mb=lambda wildcards: memory_mb(wildcards.answerer),
+        runtime=240,
     params:
         model=lambda wildcards: decisive(MODELS[wildcards.answerer]),
         asked=lambda wildcards: ASKED[wildcards.asked],

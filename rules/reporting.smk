@@ -68,9 +68,7 @@ RUNS_OF = {"attribution": "shares", "correlations": "consistency"}
 
 TABLE_PARTS = {
     table: {
-        kind: shown_in(declaration, kind)
-        for kind in declaration.files
-        if kind in PARTS
+        kind: shown_in(declaration, kind) for kind in declaration.files if kind in PARTS
     }
     for table, declaration in DECLARED.items()
 }
@@ -87,7 +85,10 @@ TABLE_FILES = {
                 ]
                 if kind == "samples"
                 else (
-                    [f"{PARTS[kind][0]}/{part}.parquet" for part in TABLE_PARTS[table][kind]]
+                    [
+                        f"{PARTS[kind][0]}/{part}.parquet"
+                        for part in TABLE_PARTS[table][kind]
+                    ]
                     if kind in PARTS
                     else MEASURES[kind]
                 )

@@ -104,7 +104,8 @@ rule unpack_weights:
         weights=lambda wildcards: [
             place
             for url, place in downloads(RESOLVED[wildcards.model], WEIGHTS).items()
-            if url in (RESOLVED[wildcards.model].weights, RESOLVED[wildcards.model].config)
+            if url
+            in (RESOLVED[wildcards.model].weights, RESOLVED[wildcards.model].config)
         ],
     output:
         folder=directory(f"{WEIGHTS}/unpacked/{{model}}"),

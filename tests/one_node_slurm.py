@@ -78,7 +78,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu
 NodeName=localhost NodeAddr=127.0.0.1 CPUs={os.cpu_count()} RealMemory={MEMORY_MB} Gres=gpu:2
-PartitionName=main Nodes=localhost Default=YES MaxTime=60
+PartitionName=main Nodes=localhost Default=YES MaxTime=INFINITE
 """
 
 

@@ -14,7 +14,14 @@ from workflow_checkout import Checkout, checkout
 pytest.importorskip("snakemake_executor_plugin_slurm")
 WHY_NOT = lacking()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"needs a Slurm of its own: {WHY_NOT}")
-QUICK = ("--workflow-profile", "profiles/slurm", "--latency-wait", "10", "--slurm-init-seconds-before-status-checks", "4")
+QUICK = (
+    "--workflow-profile",
+    "profiles/slurm",
+    "--latency-wait",
+    "10",
+    "--slurm-init-seconds-before-status-checks",
+    "4",
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,5 +71,5 @@ def test_the_profile_asks_memory_minutes_and_gpus_of_every_job(cluster, tmp_path
     planned = there.snakemake(*QUICK, "--dry-run")
     scoring = planned[planned.index("rule perplexity_pairs") :].split("\n\n")[0]
     assert "gpu=1" in scoring
-    assert "mem_mb=6000" in scoring
-    assert "runtime=" in scoring
+    assert "mem_mb=8000" in scoring
+    assert "runtime=240" in scoring
