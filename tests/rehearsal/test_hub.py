@@ -9,9 +9,13 @@ import requests
 import transformers
 
 from rehearsal import hub
+from rehearsal.checkpoints import vision
 from rehearsal.server import Repository, World, serving
+from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.core.fetch import ATTEMPTS, download
+from waltz.models.decoders.vision import load as load_vision
+from waltz.models.registry import ModelSpec
 from waltz.models.snapshots import fetch_snapshot
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -156,3 +160,12 @@ def test_a_tiny_checkpoint_loads_whole_and_is_the_same_each_time(tmp_path, model
     _, report = CLASSES[model].from_pretrained(folders[0] / model, output_loading_info=True)
     assert not report["missing_keys"]
     assert not report["mismatched_keys"]
+
+
+@pytest.mark.parametrize("model", vision.BUILDERS)
+def test_a_processor_of_the_published_runs_is_completed_and_its_network_reads_as_its_own(tmp_path, model):
+    hub.build({model: COMMIT}, tmp_path)
+    processor = transformers.AutoProcessor.from_pretrained(tmp_path / model)
+    assert processor.patch_size is None
+    loaded = load_vision(ModelSpec("mine", "vision", str(tmp_path / model), "local"), Device("cpu", 1, ""))
+    assert loaded.processor.patch_size == vision.PATCH

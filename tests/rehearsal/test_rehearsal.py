@@ -138,7 +138,7 @@ def test_each_model_has_a_value_or_a_reason_in_every_cell_that_print_has(perform
     empty = [row for row in found if not row["value"] and not row["reason"]]
     assert not empty
     if model in LEFT_OUT:
-        assert all("left out" in row["reason"] for row in found)
+        assert all("left_out" in row["reason"] for row in found)
     else:
         assert not [row for row in found if row["reason"] == "not run in this study"]
 
