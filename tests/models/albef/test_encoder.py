@@ -172,3 +172,13 @@ def test_a_vocabulary_file_alone_is_a_tokenizer(folder, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(words))
     encoder = load_encoder(ModelSpec("mine", "albef", str(tmp_path), "local"), CPU)
     assert encoder.text("The dog's Caf\u00e9, &").tokens == ("[CLS]", "the", "dog", "##s", "cafe", "[UNK]")
+
+
+@torch.inference_mode()
+def test_settings_named_by_the_entry_stand_above_those_beside(load, folder, tmp_path):
+    assert load().network.visual_encoder.blocks[0].attn.heads != 1
+    elsewhere = tmp_path / "said.json"
+    elsewhere.write_text(json.dumps(CONFIG | {"vision_heads": 1}))
+    assert load(config=str(elsewhere)).network.visual_encoder.blocks[0].attn.heads == 1
+    with pytest.raises(UserError, match=r"nowhere\.json: cannot be read"):
+        load(config="nowhere.json")

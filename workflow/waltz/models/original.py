@@ -142,6 +142,15 @@ def settings_beside(file: Path) -> dict[str, Any]:
     return next(map(read_settings, beside), {})
 
 
+def named_settings(spec: ModelSpec) -> dict[str, Any] | None:
+    """The settings that a model's entry names as its `config`; None where what lies beside the file shall decide.
+
+    Raises:
+        UserError: The file cannot be read or is no JSON mapping.
+    """
+    return read_settings(Path(spec.config)) if spec.config else None
+
+
 def read_settings(file: Path) -> dict[str, Any]:
     """A model's settings from a JSON file.
 

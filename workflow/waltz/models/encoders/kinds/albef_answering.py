@@ -44,7 +44,8 @@ def load(spec: ModelSpec, device: Device) -> AlbefAnswering:
         UserError: The file, tokenizer or answers cannot be had, or its keys are not those of the network.
     """
     file = original.only_file(spec)
-    loaded = fields(spec, device, file, answerer(file, None, spec.name, spec.allow_missing))
+    network = answerer(file, original.named_settings(spec), spec.name, spec.allow_missing)
+    loaded = fields(spec, device, file, network)
     answers = vocabulary(spec)
     tokenizer = loaded["tokenizer"]
     ids = [_ids(tokenizer, answer, loaded["longest"], spec) for answer in answers]

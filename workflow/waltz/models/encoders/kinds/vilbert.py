@@ -99,7 +99,7 @@ def parts(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
         )
     file = original.only_file(spec)
     dtype = getattr(torch, spec.dtype)
-    network = load_network(file, None, task is not None, spec.name, dtype, spec.allow_missing)
+    network = load_network(file, original.named_settings(spec), task is not None, spec.name, dtype, spec.allow_missing)
     config, tokenizer = network.config, _tokenizer(file.parent, spec.name)
     if task is not None and task >= config.tasks:
         raise UserError(f"models.{spec.name}: {file} knows {config.tasks} tasks, none of number {task}; name a 12-in-1")
