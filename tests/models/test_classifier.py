@@ -2,6 +2,7 @@ import logging
 
 import numpy as np
 import pytest
+import sentencepiece
 import torch
 import transformers
 
@@ -56,3 +57,28 @@ def test_long_input_is_cut_and_said_to_be(caplog):
         found = classifier.class_logits(model, [("a cat " * 20,), ("a cat " * 30,), ("a cat",)], most=8)
     np.testing.assert_array_equal(found["a cat " * 20,], found["a cat " * 30,])
     assert "2 inputs fill all 8 positions" in caplog.text
+
+
+def test_a_tokenizer_that_is_a_sentencepiece_file_alone_is_read(tmp_path):
+    """As of ALBERT's NLI checkpoint, whose repository has no other file of its tokenizer."""
+    sentences = tmp_path / "sentences.txt"
+    sentences.write_text("\n".join(text for pair in PAIRS for text in pair))
+    folder = tmp_path / "albert"
+    special = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(sentences),
+        model_prefix=str(tmp_path / "spiece"),
+        vocab_size=26,
+        user_defined_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        pad_piece="<pad>",
+        minloglevel=2,
+        **special,
+    )
+    sizes = {"hidden_size": 8, "embedding_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    albert = transformers.AlbertConfig(vocab_size=26, intermediate_size=8, num_labels=3, **sizes)
+    transformers.AlbertForSequenceClassification(albert).save_pretrained(folder)
+    (tmp_path / "spiece.model").rename(folder / "spiece.model")
+    read = classifier.load_classifier(ModelSpec("albert", "classifier", str(folder), "local"), CPU).tokenizer
+    ids = read("A dog")["input_ids"]
+    assert (ids[0], ids[-1]) == (read.cls_token_id, read.sep_token_id)
+    assert read.decode(ids[1:-1]).strip().lower() == "a dog"

@@ -62,7 +62,9 @@ def load(spec: ModelSpec, device: Device) -> Albef:
             answering has no matching head.
     """
     file = original.only_file(spec)
-    return Albef(**fields(spec, device, file, matcher(file, original.named_settings(spec), spec.name, spec.allow_missing)))
+    return Albef(
+        **fields(spec, device, file, matcher(file, original.named_settings(spec), spec.name, spec.allow_missing))
+    )
 
 
 def fields(spec: ModelSpec, device: Device, file: Path, network: Any) -> dict[str, Any]:
