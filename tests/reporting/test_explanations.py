@@ -46,7 +46,7 @@ def left(folder, decoder, question) -> Explanations:
     )
     how = explaining(decoder, voice, 3, {"permutations": 2}, {"explanation": 3}, folder / "store")
     edit = {"test": "counterfactual_edits", "item_id": question.item_id, "profile": "equations", "seed": 3}
-    edit |= {"error": None, "edited_input": WORDS[question.form], "inserted": "red", "reason": None}
+    edit |= {"error": None, "edited_input": WORDS[question.form], "inserted": "red", "flipped": True, "reason": None}
     rows, beside = cc_shap_rows(how, [question], photo, lambda _: None)
     moved, after = edited_rows(how, [question], [edit], photo, lambda _: None)
     failed = {**beside[0], "item_id": "own:0", "phi": None, "error": "too long"}
