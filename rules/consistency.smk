@@ -178,6 +178,7 @@ rule consistency_part:
     params:
         runs=lambda wildcards: TESTED_PARTS[wildcards.part],
         averaged=lambda wildcards: wildcards.part.endswith(".tasks"),
+        together=lambda wildcards: f"all:{wildcards.part.partition('.')[2]}",
         resamples=study("reporting.resamples"),
         confidence=study("reporting.confidence"),
         seed=study("seed"),

@@ -208,9 +208,9 @@ def test_edits_that_change_the_answer_are_told_apart_from_those_that_keep_it():
 def test_edits_of_all_data_sets_are_pooled():
     items = {name: [edited_row(f"{name}{i}", 0.1, 0.4, flipped=False) for i in range(4)] for name in "de"}
     runs = {("m", name): Run([], [], rows) for name, rows in items.items()}
-    metrics = found(metric_rows(runs, HOW))
+    metrics = found(metric_rows(runs, HOW, "all:benchmark"))
     assert metrics["d", "post-hoc", "edits:claim"]["value"] is None  # four items are too few
-    row = metrics["all", "post-hoc", "edits:keeping:claim"]
+    row = metrics["all:benchmark", "post-hoc", "edits:keeping:claim"]
     assert (row["value"], row["n"]) == (1, 8)
     alone = found(metric_rows({("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW))
     assert not [key for key in alone if key[0] == "all"]

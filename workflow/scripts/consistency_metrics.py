@@ -20,7 +20,7 @@ with job(snakemake.log[0]):
         )
         for number, run in enumerate(params.runs)
     }
-    metrics, correlations = metric_rows(runs, how), correlation_rows(runs, how)
+    metrics, correlations = metric_rows(runs, how, params.together), correlation_rows(runs, how)
     if not params.averaged:  # a model's other data sets are in other parts
         metrics = [row for row in metrics if row["dataset"] != AVERAGE]
     parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)

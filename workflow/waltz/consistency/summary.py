@@ -19,8 +19,6 @@ Row = Mapping[str, Any]
 COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_answer", "weak_explanation")
 """Columns beside CC-SHAP's value that are averaged as `cc_shap_posthoc:kl` and the like."""
 AVERAGE, RESCALED = "average", "rescaled_average"
-POOLED = "all"
-"""Data set of what edits move over the items of all data sets together."""
 EDITS = {"edits": None, "edits:flipping": True, "edits:keeping": False}
 """Begins the metrics of counterfactual edits: all, those that change the answer, those that keep it."""
 DEVIATION = "sd"
@@ -50,7 +48,7 @@ Series = Mapping[tuple[str, str], Sequence[Row]]
 """By metric and setting: rows of item_id, cluster, seed, value, reason."""
 
 
-def metric_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
+def metric_rows(runs: Runs, how: Resampling, together: str = "all") -> list[dict[str, Any]]:
     """Every number of every model on every data set, of each seed and over seeds.
 
     A metric as named in print is the mean over seeds; `:seed=…` is one seed's, `:sd` the deviation over seeds. Tests
@@ -61,9 +59,10 @@ def metric_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
     Args:
         runs: What was tested.
         how: Resamples, coverage, seed.
+        together: Data set of what edits move over the items of all these data sets.
     Returns:
         Rows of the layout `METRICS`; data set `average` holds a model's `rescaled_average` over its data sets (C.1),
-        `all` what edits move over the items of all its data sets, where there are several.
+        `together` what edits move over the items of all its data sets, where there are several.
     Raises:
         UserError: A data set was asked in two ways.
     """
@@ -86,9 +85,9 @@ def metric_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
             ]
     for (model, profile), by_dataset in edited.items():
         if sum(map(bool, by_dataset.values())) > 1:
-            names = {"model": model, "dataset": POOLED, "profile": profile, "setting": POST_HOC}
+            names = {"model": model, "dataset": together, "profile": profile, "setting": POST_HOC}
             pooled = [row for rows in by_dataset.values() for row in rows]
-            found += [{**names, "metric": metric, **vars(measure)} for metric, measure in _edits(pooled, POOLED, how)]
+            found += [{**names, "metric": metric, **vars(measure)} for metric, measure in _edits(pooled, together, how)]
     for (model, profile), cells in parts.items():
         names = {"model": model, "dataset": AVERAGE, "profile": profile, "setting": "", "metric": RESCALED}
         found.append({**names, **vars(_rescaled(cells, how))})
