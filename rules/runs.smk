@@ -156,7 +156,10 @@ def companions_of(part):
 
 
 def shown_in(declaration, kind):
-    """Names of the parts whose numbers a table shows: of its kinds of models, on data sets that it has."""
+    """Names of the parts whose numbers a table shows: of its kinds of models, on data sets that it has.
+
+    A table that print does not have shows all of its kinds.
+    """
     shown = set()
     for number in declaration.published:
         for _, _, dataset, setting in read_published(
@@ -176,6 +179,7 @@ def shown_in(declaration, kind):
             and part.endswith(".benchmark")
             or shown & {dataset for _, dataset in runs}
             or "" in shown
+            or not declaration.published
         )
     ]
 
