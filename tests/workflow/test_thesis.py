@@ -54,6 +54,14 @@ def test_one_table_asks_for_no_more_than_it_shows(fresh):
     assert jobs["decode_valse"] == 3
 
 
+def test_a_table_that_print_does_not_have_asks_for_its_kinds_of_models(fresh):
+    """Print shows deviations over seeds in figures alone, so that no printed cell says which numbers are shown."""
+    jobs = _jobs(fresh.snakemake(*PLAN, "--", "table_seeds_images", study=""))
+    assert jobs["consistency_part"] > 0
+    assert {"consistency_images_valse", "cc_shap_valse"} <= set(jobs)
+    assert "consistency_texts" not in jobs
+
+
 @pytest.fixture
 def web(tmp_path):
     (tmp_path / "web").mkdir()
