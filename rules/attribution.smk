@@ -77,7 +77,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
         resources:
             gpu=1,
             mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
-            runtime=1440,
+            runtime=EXPLAINING_MINUTES,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
             profiles=study("profiles"),
@@ -110,7 +110,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
         resources:
             gpu=1,
             mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
-            runtime=1440,
+            runtime=EXPLAINING_MINUTES,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
             datasets=NAMES,
@@ -154,7 +154,7 @@ for GROUP, NAMES in ATTRIBUTED_ANSWERS.items():
         resources:
             gpu=1,
             mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
-            runtime=1440,
+            runtime=EXPLAINING_MINUTES,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
             datasets=NAMES,
@@ -229,7 +229,7 @@ rule attribute_questions:
     resources:
         gpu=1,
         mem_mb=lambda wildcards: memory_mb(wildcards.answerer),
-        runtime=1440,
+        runtime=EXPLAINING_MINUTES,
     params:
         model=lambda wildcards: decisive(MODELS[wildcards.answerer]),
         asked=lambda wildcards: ASKED[wildcards.asked],
@@ -286,11 +286,7 @@ rule shares_part:
         ],
         probes=lambda wildcards: expand(
             "<results>/benchmark/{dataset}.parquet",
-            dataset=[
-                name
-                for name in PROBE_SETS
-                if name in dict(map(reversed, ATTRIBUTED_PARTS[wildcards.part]))
-            ],
+            dataset=probes_in(ATTRIBUTED_PARTS[wildcards.part]),
         ),
         companions=lambda wildcards: companions_of(wildcards.part),
     output:
@@ -305,11 +301,7 @@ rule shares_part:
     params:
         runs=lambda wildcards: ATTRIBUTED_PARTS[wildcards.part],
         answering=[*ATTRIBUTING_ANSWERS, *ATTRIBUTING_QUESTIONS],
-        probes=lambda wildcards: [
-            name
-            for name in PROBE_SETS
-            if name in dict(map(reversed, ATTRIBUTED_PARTS[wildcards.part]))
-        ],
+        probes=lambda wildcards: probes_in(ATTRIBUTED_PARTS[wildcards.part]),
         resamples=study("reporting.resamples"),
         confidence=study("reporting.confidence"),
         seed=study("seed"),

@@ -146,7 +146,7 @@ rule audit:
     resources:
         gpu=1,
         mem_mb=6000,
-        runtime=240,
+        runtime=SCORING_MINUTES,
     params:
         instruments=list(INSTRUMENTS),
         models={key: decisive(MODELS[name]) for key, name in AUDITING.items()},

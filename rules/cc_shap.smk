@@ -50,7 +50,7 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
         resources:
             gpu=1,
             mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
-            runtime=1440,
+            runtime=EXPLAINING_MINUTES,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
             posing=posing(NAMES),
@@ -94,7 +94,7 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
             resources:
                 gpu=1,
                 mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
-                runtime=1440,
+                runtime=EXPLAINING_MINUTES,
             params:
                 model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
                 posing=posing(NAMES),

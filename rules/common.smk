@@ -6,19 +6,15 @@ import sys
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.study import PROBES as CV_PROBES
+from waltz.core.raw_files import IMAGES, file_name, files, image_parts, owners
 from waltz.core.study import (
     FILTER_MODELS,
-    IMAGES,
     PROPOSED,
     absent,
     datasets,
-    file_name,
-    files,
     grouped,
-    image_parts,
     instruments,
     needed_models,
-    owners,
     raw_sources,
     runnable,
     study_file,
@@ -112,6 +108,8 @@ ALIGNED = config.get("alignment", {})
 ASKED = config.get("answering", {})
 TASKS = config.get("texts", {})
 THREADS = config.get("threads", 8)
+SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
+"""What a scheduler is asked for jobs that load a model: for scores and answers, and for what asks many times over."""
 SCORED = grouped(config, "evaluation")
 EXPLAINED = grouped(config, "consistency")
 EXPLAINING = config.get("consistency", {}).get("models", [])

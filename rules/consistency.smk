@@ -74,7 +74,7 @@ for (GROUP, SEES), NAMES in TESTED_SETS.items():
         resources:
             gpu=1,
             mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
-            runtime=1440,
+            runtime=EXPLAINING_MINUTES,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
             helper=lambda wildcards: next(

@@ -53,7 +53,7 @@ if PROBES:
         resources:
             gpu=1,
             mem_mb=6000,
-            runtime=240,
+            runtime=SCORING_MINUTES,
         params:
             models={key: decisive(MODELS[name]) for key, name in CHOOSING.items()},
             scenes=study("scenes") if study("benchmark.oracle") else None,

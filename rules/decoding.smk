@@ -42,7 +42,7 @@ for (GROUP, KIND), NAMES in POSED.items():
         resources:
             gpu=1,
             mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
-            runtime=240,
+            runtime=SCORING_MINUTES,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
             posing=posing(NAMES),

@@ -78,7 +78,7 @@ for GROUP, NAMES in SCORABLE.items():
         resources:
             gpu=1,
             mem_mb=lambda wildcards: memory_mb(wildcards.reader),
-            runtime=240,
+            runtime=SCORING_MINUTES,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.reader]),
             profiles=study("profiles"),
@@ -112,7 +112,7 @@ for GROUP, NAMES in SCORABLE.items():
         resources:
             gpu=1,
             mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
-            runtime=240,
+            runtime=SCORING_MINUTES,
         params:
             model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
             profiles=study("profiles"),
@@ -143,7 +143,7 @@ rule answer:
     resources:
         gpu=1,
         mem_mb=lambda wildcards: memory_mb(wildcards.answerer),
-        runtime=240,
+        runtime=SCORING_MINUTES,
     params:
         model=lambda wildcards: decisive(MODELS[wildcards.answerer]),
         asked=lambda wildcards: ASKED[wildcards.asked],
@@ -172,11 +172,7 @@ rule metrics_part:
         ],
         probes=lambda wildcards: expand(
             "<results>/benchmark/{dataset}.parquet",
-            dataset=[
-                name
-                for name in PROBE_SETS
-                if name in dict(map(reversed, SCORED_PARTS[wildcards.part]))
-            ],
+            dataset=probes_in(SCORED_PARTS[wildcards.part]),
         ),
     output:
         metrics="<results>/evaluation/metrics/{part}.parquet",

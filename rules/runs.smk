@@ -114,6 +114,11 @@ def taken_by(model, groups):
     ]
 
 
+def probes_in(runs):
+    """CV-Probes, where they are among the data sets of some runs, as a list of one or none."""
+    return [name for name in PROBE_SETS if name in {dataset for _, dataset in runs}]
+
+
 def asked_in(runs):
     """The data sets of questions among some runs, with their entries."""
     return {name: ASKED[name] for _, name in runs if name in ASKED}

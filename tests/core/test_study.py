@@ -6,18 +6,8 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.core.study import (
-    absent,
-    datasets,
-    file_name,
-    image_parts,
-    keys,
-    local_copy,
-    owners,
-    runnable,
-    study_file,
-    validate,
-)
+from waltz.core.raw_files import file_name, image_parts, local_copy, owners
+from waltz.core.study import absent, datasets, keys, runnable, study_file, validate
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow" / "schemas" / "study.schema.yaml"

@@ -6,7 +6,7 @@ from waltz.core.archives import take_member
 from waltz.core.fetch import check_by_lock, fetch, take
 from waltz.core.job import job
 from waltz.core.lock import LOCK
-from waltz.core.study import local_copy
+from waltz.core.raw_files import local_copy
 from waltz.core.urls import member_of
 
 params = snakemake.params

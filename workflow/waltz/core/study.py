@@ -1,7 +1,6 @@
 """Study files: found by name, validated against one schema, cut into the slices that rules read."""
 
 import difflib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +10,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
 from waltz.core.errors import UserError
-from waltz.core.urls import file_of, member_of
+from waltz.core.raw_files import files, owners
 
 DEFAULT = "scenes"
 ITEM_FORMATS = ("valse-release", "pairs")
@@ -46,8 +45,6 @@ TASKS = ("e-snli", "e-snli-lines", "comve", "bbh", "bbh-examples")
 """Formats of sources whose items are text tasks with labels (`texts`)."""
 PROBES, PROBES_KEY = "cv-probes", "cv_probes"
 """Name of the data set that CV-Probes are, and the study's key that asks for it."""
-IMAGES = "images"
-"""Name of a source's images among its files."""
 SCORING = ("evaluation", "attribution", "consistency")
 """Stages that run models on groups of data sets."""
 FILTER_MODELS = frozenset(key for keys in FILTERS.values() for key in keys)
@@ -245,51 +242,6 @@ def raw_sources(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: entry for name, entry in config["sources"].items() if entry["format"] not in ITEM_FORMATS}
 
 
-def files(config: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """The entry of every file of every source by source and name.
-
-    A source's images are called `images`; where they lie in several places, `images-1` and so on, and there is then
-    no `images`.
-    """
-    found = {}
-    for source, entry in config["sources"].items():
-        for name, file in entry["files"].items():
-            found[source, name] = file
-        if isinstance(entry.get(IMAGES), list):
-            for number, file in enumerate(entry[IMAGES], 1):
-                found[source, f"{IMAGES}-{number}"] = file
-        elif IMAGES in entry:
-            found[source, IMAGES] = entry[IMAGES]
-    return found
-
-
-def image_parts(config: Mapping[str, Any], source: str) -> list[str]:
-    """Names among `files` of the places where a source's images lie; none where it has no images."""
-    return [name for (of, name) in files(config) if of == source and name.partition("-")[0] == IMAGES]
-
-
-def owners(config: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, str]]:
-    """Source and name of the first file of each url, which fetches it for the others.
-
-    Returns:
-        By url without the part behind #, and `file`, or `archive` where files of it are meant.
-    Raises:
-        UserError: Two files give the same url different checksums.
-    """
-    found: dict[tuple[str, str], tuple[str, str]] = {}
-    entries = files(config)
-    for key, file in entries.items():
-        if "url" not in file:
-            continue
-        url = str(file["url"]).partition("#")[0]
-        first = found.setdefault((url, "archive" if member_of(str(file["url"])) else "file"), key)
-        if entries[first]["sha256"] != file["sha256"]:
-            raise UserError(
-                f"study file: sources.{'.'.join(key)}.sha256: sources.{'.'.join(first)} gives the same url another"
-            )
-    return found
-
-
 def absent(config: Mapping[str, Any]) -> dict[str, str]:
     """What a study names and cannot run here, with the reason: models by name, and cv-probes.
 
@@ -328,23 +280,6 @@ def runnable(config: Mapping[str, Any], reasons: Mapping[str, str]) -> dict[str,
                 }
             found[stage] = entry
     return found
-
-
-def file_name(file: Mapping[str, Any]) -> str:
-    """Name under which a raw file is kept: that of its path, url, or place in the archive that the url gives."""
-    if "path" in file:
-        return str(file["path"]).rstrip("/").rsplit("/", 1)[-1]
-    url = str(file["url"])
-    return Path(member_of(url)).name or file_of(url)
-
-
-def local_copy(file: Mapping[str, Any]) -> Path | None:
-    """The copy of a raw file below `$WALTZ_DATA`, where there is one."""
-    folder = os.environ.get("WALTZ_DATA")
-    if not folder or "local" not in file:
-        return None
-    path = Path(folder) / str(file["local"])
-    return path if path.is_file() else None
 
 
 def keys(schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:

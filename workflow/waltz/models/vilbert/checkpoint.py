@@ -52,21 +52,11 @@ def load(
     if TASKS in weights and not multitask:
         raise UserError(f"{where}: it reads task tokens ({TASKS}); say that it is of kind vilbert-12in1")
     if said is None:
-        said = config_beside(file)
+        said = original.settings_beside(file) or None
     with torch.device("meta"):
         network = TwoStreams(config_of(weights, said, multitask, where)).to(dtype)
     original.fit(network, weights, file, name, elsewhere, allow_missing)
     return network.eval().requires_grad_(False)
-
-
-def config_beside(file: Path) -> Mapping[str, Any] | None:
-    """The release's JSON beside a checkpoint, of its name or `config.json`; None where there is none.
-
-    Raises:
-        UserError: It is no JSON mapping.
-    """
-    paths = (file.with_suffix(".json"), file.with_name("config.json"))
-    return next((original.read_settings(path) for path in paths if path.is_file()), None)
 
 
 def elsewhere(key: str) -> bool:
