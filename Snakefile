@@ -36,6 +36,15 @@ include: "rules/report.smk"
 include: "rules/export.smk"
 
 
+if workflow.is_main_process:
+    for LINE in holding.told(config["study"]):
+        print(f"waltz: {LINE}", file=sys.stderr)
+
+
+onstart:
+    holding.hold(config["study"])
+
+
 localrules:
     all,
     tables,

@@ -17,7 +17,8 @@ import torch
 from waltz.core.devices import lease
 from waltz.core.record import peak_memory_mb
 from waltz.foils.checklist import checklist_proposals
-from waltz.foils.proposals import Slot, proposals
+from waltz.foils.needs import Slot
+from waltz.foils.proposals import proposals
 from waltz.models.masked import load_masked_model
 from waltz.models.registry import ModelSpec
 from waltz.sources.valse import read_release

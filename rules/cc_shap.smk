@@ -3,7 +3,11 @@
 CC_SHARDS = study("consistency.shards") or 1
 CC_SETTINGS = study("consistency.cc_shap")
 CC_MODELS = EXPLAINING if CC_SETTINGS else []
-CC_EDITS = bool(CC_SETTINGS) and bool(CC_SETTINGS.get("edits"))
+CC_EDITS = CC_SETTINGS.get("edits", False)
+CC_EDITED = [
+    name for name in CC_MODELS if CC_EDITS is True or (CC_EDITS and name in CC_EDITS)
+]
+"""Models whose contributions are computed before and after edits as well."""
 CC_POSED = {
     (group, kind): (models, posed_among(models[0], names))
     for group, names in EXPLAINED.items()
@@ -18,11 +22,15 @@ CC_SHAPS = [
     for dataset in names
     if takes(model, GROUP_OF[dataset])
 ]
-CC_PARTS = {"cc-shap": "CC_SHAP", "contributions": "ATTRIBUTION"} | (
-    {"edited": "EDITED", "edited-contributions": "ATTRIBUTION"} if CC_EDITS else {}
-)
+CC_PARTS = {"cc-shap": "CC_SHAP", "contributions": "ATTRIBUTION"}
+EDIT_PARTS = {"edited": "EDITED", "edited-contributions": "ATTRIBUTION"}
 CC_RECORDS = {"contributions": "cc-shap", "edited-contributions": "edited"}
 """Parts whose records are those of the part that the same job writes."""
+
+
+def cc_parts(model):
+    """What stage consistency leaves of a model's contributions."""
+    return [*CC_PARTS, *(EDIT_PARTS if model in CC_EDITED else [])]
 
 
 for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
@@ -65,7 +73,8 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
         script:
             "../workflow/scripts/cc_shap.py"
 
-    if CC_EDITS:
+    EDITED_HERE = [name for name in NAMED if name in CC_EDITED]
+    if EDITED_HERE:
 
         rule:
             name:
@@ -87,7 +96,7 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
             log:
                 f"<logs>/cc_shap_edits/{{decoder}}/{CALLED}.{{shard}}.log",
             wildcard_constraints:
-                decoder="|".join(map(re.escape, NAMED)),
+                decoder="|".join(map(re.escape, EDITED_HERE)),
             conda:
                 "../envs/models.yaml"
             threads: THREADS
@@ -111,7 +120,7 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
             script:
                 "../workflow/scripts/cc_shap_edits.py"
 
-    for PART, LAYOUT in CC_PARTS.items():
+    for PART, LAYOUT in (CC_PARTS | (EDIT_PARTS if EDITED_HERE else {})).items():
         RECORDED = CC_RECORDS.get(PART, PART)
 
         rule:
@@ -140,7 +149,9 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
             log:
                 f"<logs>/cc_shap_whole/{{decoder}}/{PART}.{CALLED}.log",
             wildcard_constraints:
-                decoder="|".join(map(re.escape, NAMED)),
+                decoder="|".join(
+                    map(re.escape, EDITED_HERE if PART in EDIT_PARTS else NAMED)
+                ),
             conda:
                 "../envs/data.yaml"
             params:
@@ -157,5 +168,5 @@ rule cc_shap:
         [
             f"<results>/consistency/{model}/{part}/{dataset}.parquet"
             for model, dataset in CC_SHAPS
-            for part in CC_PARTS
+            for part in cc_parts(model)
         ],

@@ -3,20 +3,20 @@
 import re
 import sys
 
+from waltz.core import holding
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
+from waltz.core.left_out import absent, runnable
 from waltz.core.study import PROBES as CV_PROBES
 from waltz.core.raw_files import IMAGES, file_name, files, image_parts, owners
 from waltz.core.study import (
     FILTER_MODELS,
     PROPOSED,
-    absent,
     datasets,
     grouped,
     instruments,
     needed_models,
     raw_sources,
-    runnable,
     study_file,
     validate,
 )

@@ -149,6 +149,11 @@ rule consistency:
 TESTED_PARTS = parted(TESTED)
 
 
+def edited_among(runs):
+    """Runs of models whose contributions are computed before and after edits."""
+    return [(model, dataset) for model, dataset in runs if model in CC_EDITED]
+
+
 rule consistency_part:
     """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
     input:
@@ -163,8 +168,7 @@ rule consistency_part:
         ],
         edited=lambda wildcards: [
             f"<results>/consistency/{model}/edited/{dataset}.parquet"
-            for model, dataset in TESTED_PARTS[wildcards.part]
-            if study("consistency.cc_shap.edits")
+            for model, dataset in edited_among(TESTED_PARTS[wildcards.part])
         ],
     output:
         metrics="<results>/consistency/metrics/{part}.parquet",
@@ -177,6 +181,7 @@ rule consistency_part:
         "../envs/report.yaml"
     params:
         runs=lambda wildcards: TESTED_PARTS[wildcards.part],
+        edited=lambda wildcards: edited_among(TESTED_PARTS[wildcards.part]),
         averaged=lambda wildcards: wildcards.part.endswith(".tasks"),
         together=lambda wildcards: f"all:{wildcards.part.partition('.')[2]}",
         resamples=study("reporting.resamples"),

@@ -47,15 +47,28 @@ PRINTED_SAMPLES = {
     ("traces", "vision"): "thesis C.27, C.29, C.31, C.33",
 }
 """Printed figures and tables of single samples, by folder and kind of model."""
-CC_SHAP_FOLDERS = ["explanations", "edits"] if CC_EDITS else ["explanations"]
+EXPLAINED_DECODERS = {
+    (kind, edited): found
+    for kind, models in DRAWN_DECODERS.items()
+    for edited in (False, True)
+    if (
+        found := [
+            name
+            for name in models
+            if name in CC_MODELS and (name in CC_EDITED) == edited
+        ]
+    )
+}
+"""Decoders whose answers and explanations are drawn, by kind and whether after edits as well."""
 SAMPLE_FOLDERS = {
     f"<results>/reporting/figures/{shows}/{model}": (shows, kind)
     for shows, kind, models in [
         ("samples", "encoder", DRAWN_ENCODERS),
+        *(("traces", kind, models) for kind, models in DRAWN_DECODERS.items()),
         *(
             (shows, kind, models)
-            for shows in [*(CC_SHAP_FOLDERS if CC_SETTINGS else []), "traces"]
-            for kind, models in DRAWN_DECODERS.items()
+            for (kind, edited), models in EXPLAINED_DECODERS.items()
+            for shows in ["explanations", *(["edits"] if edited else [])]
         ),
     ]
     for model in models
@@ -135,62 +148,64 @@ rule sample_figures:
         "../workflow/scripts/samples.py"
 
 
+for (KIND, AFTER_EDITS), NAMED in EXPLAINED_DECODERS.items():
+    NAMES = DRAWN_SETS[KIND]
+    CALLED = "images" if KIND == "vision" else "texts"
+
+    rule:
+        name:
+            f"edit_figures_{CALLED}" if AFTER_EDITS else f"explanation_figures_{CALLED}"
+        input:
+            **{
+                part.replace("-", "_"): expand(
+                    f"<results>/consistency/{{{{decoder}}}}/{part}/{{dataset}}.parquet",
+                    dataset=NAMES,
+                )
+                for part in [*CC_PARTS, *(EDIT_PARTS if AFTER_EDITS else [])]
+            },
+            images=images_where(KIND == "vision", NAMES),
+            weights=lambda wildcards: weight_files(MODELS[wildcards.decoder]),
+            style="workflow/waltz/reporting/waltz.mplstyle",
+        output:
+            **{
+                shows: report(
+                    directory(f"<results>/reporting/figures/{shows}/{{decoder}}"),
+                    patterns=["{name}.svg"],
+                    caption="../workflow/report/sample.rst",
+                    category="Samples",
+                    subcategory="{decoder}",
+                    labels={
+                        "figure": PRINTED_SAMPLES[shows, KIND],
+                        "what": SHOWS[shows],
+                        "sample": "{name}",
+                    },
+                )
+                for shows in ["explanations", *(["edits"] if AFTER_EDITS else [])]
+            },
+        log:
+            f"<logs>/explanation_figures/{{decoder}}.{CALLED}.log",
+        wildcard_constraints:
+            decoder="|".join(map(re.escape, NAMED)),
+        conda:
+            "../envs/models.yaml"
+        threads: THREADS
+        resources:
+            gpu=int(KIND == "vision"),
+            mem_mb=8000,
+        params:
+            model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
+            datasets=NAMES,
+            profiles=study("profiles"),
+            most=study("reporting.explained"),
+            seed=study("seed"),
+            code=code("explanation_figures.py"),
+        script:
+            "../workflow/scripts/explanation_figures.py"
+
+
 for KIND, NAMED in DRAWN_DECODERS.items():
     NAMES = DRAWN_SETS[KIND]
     CALLED = "images" if KIND == "vision" else "texts"
-    SEEN_IMAGES = images_where(KIND == "vision", NAMES)
-
-    if CC_SETTINGS:
-
-        rule:
-            name:
-                f"explanation_figures_{CALLED}"
-            input:
-                **{
-                    part.replace("-", "_"): expand(
-                        f"<results>/consistency/{{{{decoder}}}}/{part}/{{dataset}}.parquet",
-                        dataset=NAMES,
-                    )
-                    for part in CC_PARTS
-                },
-                images=SEEN_IMAGES,
-                weights=lambda wildcards: weight_files(MODELS[wildcards.decoder]),
-                style="workflow/waltz/reporting/waltz.mplstyle",
-            output:
-                **{
-                    shows: report(
-                        directory(f"<results>/reporting/figures/{shows}/{{decoder}}"),
-                        patterns=["{name}.svg"],
-                        caption="../workflow/report/sample.rst",
-                        category="Samples",
-                        subcategory="{decoder}",
-                        labels={
-                            "figure": PRINTED_SAMPLES[shows, KIND],
-                            "what": SHOWS[shows],
-                            "sample": "{name}",
-                        },
-                    )
-                    for shows in CC_SHAP_FOLDERS
-                },
-            log:
-                f"<logs>/explanation_figures/{{decoder}}.{CALLED}.log",
-            wildcard_constraints:
-                decoder="|".join(map(re.escape, NAMED)),
-            conda:
-                "../envs/models.yaml"
-            threads: THREADS
-            resources:
-                gpu=int(KIND == "vision"),
-                mem_mb=8000,
-            params:
-                model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
-                datasets=NAMES,
-                profiles=study("profiles"),
-                most=study("reporting.explained"),
-                seed=study("seed"),
-                code=code("explanation_figures.py"),
-            script:
-                "../workflow/scripts/explanation_figures.py"
 
     rule:
         name:
@@ -200,7 +215,7 @@ for KIND, NAMED in DRAWN_DECODERS.items():
                 "<results>/consistency/{{decoder}}/tests/{dataset}.parquet",
                 dataset=NAMES,
             ),
-            images=SEEN_IMAGES,
+            images=images_where(KIND == "vision", NAMES),
             style="workflow/waltz/reporting/waltz.mplstyle",
         output:
             traces=report(

@@ -41,7 +41,7 @@ if ENCODERS or ANSWERERS or DECODED:
 if ATTRIBUTIONS:
     BUILT["shares"] = "<results>/attribution/shares.parquet"
     BUILT["attributed"] = "<results>/attribution/metrics.parquet"
-if TESTED and study("consistency.cc_shap.edits"):
+if TESTED and CC_EDITED:
     BUILT["edits"] = "<results>/consistency/metrics.parquet"
 SCORED_RUNS = [*WITH_SCORES, *ANSWERED, *DECODED]
 

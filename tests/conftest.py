@@ -13,6 +13,10 @@ if SHARED.is_dir():
     os.environ["WALTZ_DATA"] = str(SHARED.resolve())
 
 
+def pytest_addoption(parser):
+    parser.addoption("--kills", type=int, default=20, help="kills at random moments in tests/faults")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data, laid out as WALTZ_DATA; a test that needs it is skipped without it."""

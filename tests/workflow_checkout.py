@@ -7,11 +7,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import yaml
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("Snakefile", "rules", "workflow", "config", "profiles", "envs", "resources")
 DATA = ROOT / "tests" / "data"
+TARGET = "tables"
+"""What the small study of tests/faults is run for."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,13 @@ class Checkout:
         assert not check or result.returncode == 0, result.stdout
         return result.stdout
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         """Start Snakemake in a process group of its own."""
         log = (self.folder / "started.log").open("wb")
         return subprocess.Popen(
-            self.command("tiny.yaml"),
+            [*self.command("tiny.yaml"), *arguments],
             cwd=self.folder,
-            env=self.environment(),
+            env=self.environment(**environment),
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -139,3 +142,19 @@ def checkout(folder: Path, model: Path) -> Checkout:
     shutil.copytree(DATA, folder / "data")
     (folder / "tiny.yaml").write_text(yaml.safe_dump(tiny_study(model), sort_keys=False))
     return Checkout(folder)
+
+
+def jobs_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """Scripts that a Snakemake runs."""
+    return [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if any(".snakemake/scripts" in word for word in _command(child))
+    ]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

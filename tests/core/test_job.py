@@ -1,5 +1,7 @@
+import errno
 import json
 import logging
+import os
 
 import pytest
 
@@ -39,3 +41,26 @@ def test_a_run_record_holds_what_was_said_and_what_ran(tmp_path):
     assert record["model"] == {"name": "tiny"}
     assert record["packages"]["pyarrow"]
     assert record["peak_memory_mb"] > 10
+
+
+def test_what_stands_in_an_id_cannot_steer_a_terminal(tmp_path, capsys):
+    with pytest.raises(SystemExit), job(tmp_path / "a.log"):
+        raise UserError("a.json: id 'x\x1b[2J\x00\u202ey\n': é and 🦓 stay")
+    assert capsys.readouterr().err == "waltz: a.json: id 'x\\x1b[2J\\x00\\u202ey\\n': é and 🦓 stay\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.ENOSPC, "no space is left"), (errno.EROFS, "the file system is read-only"), (errno.EACCES, "permission")],
+)
+def test_what_the_system_refuses_is_one_line_without_traceback(tmp_path, capsys, number, said):
+    with pytest.raises(SystemExit), job(tmp_path / "a.log"):
+        raise OSError(number, os.strerror(number), "results/a.parquet")
+    assert f"waltz: results/a.parquet: {said}" in capsys.readouterr().err
+    assert "Traceback" not in (tmp_path / "a.log").read_text()
+
+
+def test_other_errors_of_the_system_are_faults_of_the_program(tmp_path, capsys):
+    with pytest.raises(SystemExit), job(tmp_path / "a.log"):
+        raise OSError(errno.EPIPE, "Broken pipe")
+    assert "traceback in" in capsys.readouterr().err

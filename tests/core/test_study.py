@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
+from waltz.core.left_out import absent, runnable
 from waltz.core.raw_files import file_name, image_parts, local_copy, owners
-from waltz.core.study import absent, datasets, keys, runnable, study_file, validate
+from waltz.core.study import datasets, keys, study_file, validate
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow" / "schemas" / "study.schema.yaml"
@@ -124,6 +125,11 @@ def test_a_misspelt_study_is_named_with_the_nearest():
             r"evaluation.only: nothing is called 'scenes-clipp' \(did you",
         ),
         ("evaluation.only", {"scenes-clip": ["pair"]}, r"evaluation.only.scenes-clip: nothing is called 'pair' \(did"),
+        (
+            "consistency.cc_shap.edits",
+            ["scenes-lava"],
+            r"consistency.cc_shap.edits: nothing is called 'scenes-lava' \(did you mean 'scenes-llava'\?\)",
+        ),
         ("instruments.relations.filters", ["fluency"], "'fluency' is not one of"),
         ("instruments.plurality.cap", "flat", "instruments.plurality.cap"),
         ("cv_probes.image", 5, r"cv_probes: unknown key 'image' \(did you mean 'images'\?\)"),

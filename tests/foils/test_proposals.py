@@ -9,7 +9,8 @@ from tiny_models import masked_model, roberta_model
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.foils.checklist import WORDNET, checklist_proposals, text_generator
-from waltz.foils.proposals import Slot, fitting, proposals
+from waltz.foils.needs import Slot
+from waltz.foils.proposals import fitting, proposals
 from waltz.models.masked import load_masked_model
 from waltz.models.registry import ModelSpec
 

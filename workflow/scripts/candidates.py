@@ -16,8 +16,6 @@ from waltz.core.schema import CANDIDATES
 from waltz.foils.candidates import Refused, Tally, candidate_row
 from waltz.foils.instruments import distinct, made, of_splits
 from waltz.foils.needs import Needs
-from waltz.foils.proposals import fitting, proposals
-from waltz.models.masked import load_masked_model
 from waltz.models.registry import ModelSpec
 from waltz.sources.valse import PIECES
 
@@ -49,6 +47,9 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     needs = Needs()
     with progress(len(rows), "slot", instrument) as bar:
         if params.model:
+            from waltz.foils.proposals import fitting, proposals
+            from waltz.models.masked import load_masked_model
+
             model = load_masked_model(ModelSpec(**params.model[0]), device)
             longest, best = params.proposals["longest"], params.proposals["best"]
             needs = Needs(

@@ -10,16 +10,15 @@ params = snakemake.params
 
 with job(snakemake.log[0]):
     how = Resampling(params.resamples, params.confidence, params.seed)
-    layouts = {"tests": CONSISTENCY, "cc_shap": CC_SHAP, "edited": EDITED}
-    runs = {
-        tuple(run): Run(
-            **{
-                name: parquet.read(snakemake.input[name][number], layout).to_pylist() if snakemake.input[name] else []
-                for name, layout in layouts.items()
-            }
-        )
-        for number, run in enumerate(params.runs)
+    parts = {"tests": (CONSISTENCY, params.runs), "cc_shap": (CC_SHAP, params.runs), "edited": (EDITED, params.edited)}
+    read = {
+        name: {
+            tuple(run): parquet.read(file, layout).to_pylist()
+            for run, file in zip(runs, snakemake.input[name], strict=bool(snakemake.input[name]))
+        }
+        for name, (layout, runs) in parts.items()
     }
+    runs = {tuple(run): Run(**{name: found.get(tuple(run), []) for name, found in read.items()}) for run in params.runs}
     metrics, correlations = metric_rows(runs, how, params.together), correlation_rows(runs, how)
     if not params.averaged:  # a model's other data sets are in other parts
         metrics = [row for row in metrics if row["dataset"] != AVERAGE]

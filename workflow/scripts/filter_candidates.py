@@ -2,30 +2,40 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 from waltz.core import parquet
-from waltz.core.devices import lease
+from waltz.core.devices import Device, lease
 from waltz.core.job import job, progress
 from waltz.core.record import write_record
 from waltz.core.schema import CANDIDATES, FILTERED
 from waltz.filters.judge import Judges, judge
-from waltz.models.classifier import load_classifier
-from waltz.models.masked import load_masked_model
 from waltz.models.registry import ModelSpec
-from waltz.models.text import load_text_model
 
 params = snakemake.params
-LOADERS = {
-    "likelihood": load_masked_model,
-    "acceptability": load_classifier,
-    "nli": load_classifier,
-    "ranking": load_text_model,
-}
+
+
+def loaded(models: dict[str, Any], device: Device) -> Judges:
+    """The models that filters ask, imported only where one does."""
+    if not models:
+        return Judges()
+    from waltz.models.classifier import load_classifier
+    from waltz.models.masked import load_masked_model
+    from waltz.models.text import load_text_model
+
+    loaders = {
+        "likelihood": load_masked_model,
+        "acceptability": load_classifier,
+        "nli": load_classifier,
+        "ranking": load_text_model,
+    }
+    return Judges(**{key: loaders[key](ModelSpec(**model), device) for key, model in models.items()})
+
 
 with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
     candidates = parquet.read(snakemake.input.candidates, CANDIDATES).to_pylist()
-    judges = Judges(**{key: LOADERS[key](ModelSpec(**model), device) for key, model in params.models.items()})
+    judges = loaded(params.models, device)
     stored = Path(snakemake.output.filtered).parent / ".store" / snakemake.wildcards.instrument
     with progress(len(candidates), "text", snakemake.wildcards.instrument) as bar:
         rows, close = judge(candidates, judges, params.filters, params.grammaticality, stored, bar.update)

@@ -1,14 +1,16 @@
 """Modality ablation: scores with all of the text, or all of the image, masked (thesis 4.4.5)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from waltz.evaluation.alignment import RIGHT
 from waltz.evaluation.metrics import THRESHOLD, prediction
-from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.encoders.players import Players
+from waltz.evaluation.pairs import RIGHT
+
+if TYPE_CHECKING:
+    from waltz.models.encoders.coalitions import Coalitions
+    from waltz.models.encoders.players import Players
 
 ABLATED = ("nothing", "text", "image")
 """What is masked, in the order of the masks."""
@@ -16,7 +18,7 @@ SETTINGS = {masked: f"without {masked}" for masked in ("text", "image")}
 """Names of the ablated scores among the settings of the evaluation layout."""
 
 
-def masks(game: Players) -> np.ndarray:
+def masks(game: "Players") -> np.ndarray:
     """The coalitions of all players, of the patches alone and of the text alone.
 
     Returns:
@@ -26,7 +28,7 @@ def masks(game: Players) -> np.ndarray:
     return np.array([np.ones_like(text), ~text, text])
 
 
-def ablate(coalitions: Coalitions) -> list[np.ndarray]:
+def ablate(coalitions: "Coalitions") -> list[np.ndarray]:
     """The values of each game as it is, without its text and without the image.
 
     All three are coalitions of MM-SHAP's game, so what its estimator has asked is not computed again: at most two

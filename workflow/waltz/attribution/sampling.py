@@ -2,13 +2,16 @@
 
 import warnings
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import shapiq
 
 from waltz.attribution.estimate import Estimate, Estimation
 from waltz.attribution.exact import exact
 from waltz.core.errors import UserError
+
+if TYPE_CHECKING:
+    from shapiq import InteractionValues
 
 Value = Callable[[np.ndarray], np.ndarray]
 """From coalitions, bool of shape (k, players) or (players,), to values of shape (k,)."""
@@ -84,12 +87,14 @@ def _estimation(name: str, players: int, evaluations: int, seed: int) -> Estimat
     )
 
 
-def _approximate(name: str, players: int, budget: int, seed: int, value: Value) -> shapiq.InteractionValues:
+def _approximate(name: str, players: int, budget: int, seed: int, value: Value) -> "InteractionValues":
+    import shapiq  # takes a second, and few studies name one of its estimators
+
     paired = {"pairing_trick": True} if name == "KernelSHAP" else {}
     approximator = getattr(shapiq, name)(n=players, random_state=seed, **paired)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Not all budget is required")  # more than 2**players were asked
-        found: shapiq.InteractionValues = approximator.approximate(budget, value)
+        found: InteractionValues = approximator.approximate(budget, value)
     return found
 
 

@@ -9,15 +9,16 @@ from typing import Any
 
 from tqdm import tqdm
 
-from waltz.core.errors import UserError
+from waltz.core.errors import UserError, refused
 
 
 @contextmanager
 def job(log: str | Path) -> Iterator[None]:
     """Send log records and tracebacks to the rule's log file; print one line where it fails.
 
-    A `UserError` is printed as it is, without a traceback anywhere. Any other exception is a fault of
-    the program: its traceback goes to the log file, and the line printed says where that is.
+    A `UserError` is printed as it is, without a traceback anywhere, and so is what the system refuses for want of space
+    or rights. Any other exception is a fault of the program: its traceback goes to the log file, and the line printed
+    says where that is.
 
     Raises:
         SystemExit: With status 1, whenever the block raised.
@@ -32,13 +33,14 @@ def job(log: str | Path) -> Iterator[None]:
     logging.captureWarnings(True)
     try:
         yield
-    except UserError as error:
-        logging.getLogger("waltz").error("%s", error)
-        print(f"waltz: {error}", file=sys.stderr)
-        raise SystemExit(1) from None
     except Exception as error:
-        logging.getLogger("waltz").exception("the job failed")
-        print(f"waltz: {type(error).__name__}: {error} (traceback in {path})", file=sys.stderr)
+        mended = error if isinstance(error, UserError) else refused(error) if isinstance(error, OSError) else None
+        if mended is not None:
+            logging.getLogger("waltz").error("%s", mended)
+            print(f"waltz: {mended}", file=sys.stderr)
+        else:
+            logging.getLogger("waltz").exception("the job failed")
+            print(f"waltz: {type(error).__name__}: {error} (traceback in {path})", file=sys.stderr)
         raise SystemExit(1) from None
     finally:
         root.removeHandler(handler)

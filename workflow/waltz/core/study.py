@@ -85,7 +85,8 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
     known = {**datasets(config), **instruments(config)}
     posed = {**config.get("alignment", {}), **config.get("answering", {}), **config.get("texts", {})}
     scorable = {**known, **posed, **({PROBES: {}} if "cv_probes" in config else {})}
-    models, groups = config.get("models", {}), config.get("groups", {})
+    models, groups, consistency = config.get("models", {}), config.get("groups", {}), config.get("consistency", {})
+    edits = consistency.get("cc_shap", {}).get("edits")
     named = (
         *((f"groups.{group}", names, scorable) for group, names in groups.items()),
         *(
@@ -102,7 +103,8 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
             (f"evaluation.only.{name}", names, config["evaluation"]["groups"])
             for name, names in config.get("evaluation", {}).get("only", {}).items()
         ),
-        ("consistency.helper", [name for name in [config.get("consistency", {}).get("helper")] if name], models),
+        ("consistency.cc_shap.edits", edits if isinstance(edits, list) else [], consistency.get("models", [])),
+        ("consistency.helper", [name for name in [consistency.get("helper")] if name], models),
         ("left_out", config.get("left_out", {}), models),
         ("reporting.pronouns", config["reporting"].get("pronouns", []), known),
         ("benchmark.annotations", config.get("benchmark", {}).get("annotations", {}), instruments(config)),
@@ -240,46 +242,6 @@ def _check_probes(config: Mapping[str, Any]) -> None:
 def raw_sources(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The sources that are no finished items, by name."""
     return {name: entry for name, entry in config["sources"].items() if entry["format"] not in ITEM_FORMATS}
-
-
-def absent(config: Mapping[str, Any]) -> dict[str, str]:
-    """What a study names and cannot run here, with the reason: models by name, and cv-probes.
-
-    A model is left out where the study says so (`left_out`) or where its regions are not there; CV-Probes where the
-    captions are not there that people write for it.
-    """
-    reasons = {name: str(reason) for name, reason in config.get("left_out", {}).items()}
-    for name, entry in config.get("models", {}).items():
-        regions = (entry or {}).get("regions", "")
-        if regions and not Path(regions).exists():
-            reasons.setdefault(name, f"not run: there are no regions for it here (models.{name}.regions: {regions})")
-    written = config.get(PROBES_KEY, {}).get("written")
-    if written and not Path(written).exists():
-        reasons[PROBES] = f"not run: nobody has written the plain captions (cv_probes.written: {written})"
-    return reasons
-
-
-def runnable(config: Mapping[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:
-    """A study without what `absent` found: models in no stage, CV-Probes in no group, and no group empty."""
-    found = dict(config)
-    if PROBES in reasons:
-        found.pop(PROBES_KEY, None)
-        groups = config.get("groups", {})
-        kept = {group: [name for name in names if name != PROBES] for group, names in groups.items()}
-        found["groups"] = {group: names for group, names in kept.items() if names}
-    for stage in SCORING:
-        if stage in config:
-            entry = dict(config[stage])
-            entry["models"] = [name for name in entry["models"] if name not in reasons]
-            entry["groups"] = [group for group in entry["groups"] if group in found.get("groups", {})]
-            if "only" in entry:
-                entry["only"] = {
-                    name: [group for group in groups if group in entry["groups"]]
-                    for name, groups in entry["only"].items()
-                    if name not in reasons
-                }
-            found[stage] = entry
-    return found
 
 
 def keys(schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -11,14 +11,12 @@ import numpy as np
 from waltz.evaluation.cv_probes import EXPECTED, judged
 from waltz.evaluation.items import texts
 from waltz.evaluation.metrics import prediction
-from waltz.evaluation.pairs import ALIGNMENT, MISMATCHED
+from waltz.evaluation.pairs import ALIGNMENT, RIGHT
 from waltz.models.alignment import Aligned, align
 from waltz.models.batches import Done, nothing
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import Picture, picture
 from waltz.sources.images import ImageSource, load_image
-
-RIGHT = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
 
 
 @dataclass(frozen=True)

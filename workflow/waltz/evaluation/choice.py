@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from waltz.core.sampling import rank
-from waltz.evaluation.alignment import RIGHT
 from waltz.evaluation.answering import ROLE
 from waltz.evaluation.following import labels, published_labels
-from waltz.evaluation.pairs import AFTER_COT, CHOICE, PAIRWISE, SINGLE
+from waltz.evaluation.pairs import AFTER_COT, CHOICE, PAIRWISE, RIGHT, SINGLE
 from waltz.evaluation.prompts import Voice, render, said
 from waltz.evaluation.questions import Question
 from waltz.evaluation.replies import Examinee, Query, Reply, written

@@ -24,6 +24,8 @@ MISMATCHED = "mismatched"
 """Role of such a foil."""
 FOILS = ("foil", MISMATCHED)
 """Roles of the text that is wrong for its image."""
+RIGHT = {"caption": "match", "foil": "mismatch", MISMATCHED: "mismatch"}
+"""What is right to say of a text, by its role."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,21 +1,23 @@
-"""All filters of an instrument over its candidates, one after the other; each text is read once."""
+"""All filters of an instrument over its candidates, one after the other; each text is read once.
+
+What asks models is imported where it is used: most instruments have no filter, and torch takes seconds to import.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waltz.core.errors import UserError
-from waltz.filters.gruen import score_texts
-from waltz.filters.nli import infer
 from waltz.filters.ranking import READS_WORSE, WORDED_WORSE, worse_captions, worse_wordings
 from waltz.filters.verdicts import Thresholds, judged
-from waltz.models.batches import Done
-from waltz.models.classifier import Classifier
-from waltz.models.likelihood import mean_scores
-from waltz.models.masked import MaskedModel
-from waltz.models.text import TextModel
+
+if TYPE_CHECKING:
+    from waltz.models.batches import Done
+    from waltz.models.classifier import Classifier
+    from waltz.models.masked import MaskedModel
+    from waltz.models.text import TextModel
 
 TOKENS = 2048
 """Most tokens in one forward pass of the ranking model."""
@@ -34,10 +36,10 @@ class Judges:
         ranking: Causal language model.
     """
 
-    likelihood: MaskedModel | None = None
-    acceptability: Classifier | None = None
-    nli: Classifier | None = None
-    ranking: TextModel | None = None
+    likelihood: "MaskedModel | None" = None
+    acceptability: "Classifier | None" = None
+    nli: "Classifier | None" = None
+    ranking: "TextModel | None" = None
 
 
 def judge(
@@ -46,7 +48,7 @@ def judge(
     filters: Sequence[str],
     grammaticality: float | None,
     stored: Path,
-    done: Done,
+    done: "Done",
 ) -> tuple[Rows, Rows]:
     """Scores and verdicts of every candidate that its instrument's rules can use.
 
@@ -65,6 +67,8 @@ def judge(
     scores = _grammaticality({row["foil"] for row in usable}, judges, stored, done) if asks_grammar else None
     inferences = None
     if asks_nli:
+        from waltz.filters.nli import infer
+
         assert judges.nli is not None
         inferences = infer([(row["caption"], row["foil"]) for row in usable], judges.nli, stored, done)
     rows, close = judged(candidates, Thresholds(grammaticality if asks_grammar else None, asks_nli), scores, inferences)
@@ -73,15 +77,19 @@ def judge(
     return (_ranked(rows, judges, stored, done) if "ranking" in filters else rows), close
 
 
-def _grammaticality(texts: set[str], judges: Judges, stored: Path, done: Done) -> dict[str, float]:
+def _grammaticality(texts: set[str], judges: Judges, stored: Path, done: "Done") -> dict[str, float]:
+    from waltz.filters.gruen import score_texts
+
     assert judges.likelihood is not None
     assert judges.acceptability is not None
     return score_texts(sorted(texts), judges.likelihood, judges.acceptability, stored, done)
 
 
-def _ranked(rows: Rows, judges: Judges, stored: Path, done: Done) -> Rows:
+def _ranked(rows: Rows, judges: Judges, stored: Path, done: "Done") -> Rows:
     """The kept candidates with scores of their texts; only the best caption of an image stays, and of the foils that
     make one exchange in it the best worded."""
+    from waltz.models.likelihood import mean_scores
+
     assert judges.ranking is not None
     kept = [row for row in rows if row["kept"]]
     captions = sorted({row["caption"] for row in kept})

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from waltz.filters.nli import Inference
+if TYPE_CHECKING:
+    from waltz.filters.nli import Inference
 
 CLOSE = 1e-4
 """Scores this near to a threshold may fall on its other side on another machine."""
@@ -34,7 +35,7 @@ def judged(
     rows: Iterable[Mapping[str, Any]],
     thresholds: Thresholds,
     grammaticality: Mapping[str, float] | None = None,
-    inferences: Mapping[tuple[str, str], Inference] | None = None,
+    inferences: "Mapping[tuple[str, str], Inference] | None" = None,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Candidates with their scores and verdicts, and those whose verdict hangs on the last digits.
 
@@ -84,7 +85,7 @@ def judged(
 
 
 def _asked(
-    thresholds: Thresholds, score: float | None, relation: Inference | None
+    thresholds: Thresholds, score: float | None, relation: "Inference | None"
 ) -> Iterable[tuple[str, float | None, float, str]]:
     """Filter, value, threshold and reason of every filter that is asked for, in order."""
     if thresholds.grammaticality is not None:

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from waltz.core.errors import UserError
-from waltz.foils.proposals import BEAM, Proposal, Slot
+from waltz.foils.needs import Proposal, Slot
+from waltz.foils.proposals import BEAM
 from waltz.models.masked import MaskedModel
 
 WORDNET = "pattern.text.en.wordnet"

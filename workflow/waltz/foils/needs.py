@@ -4,7 +4,44 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from waltz.core.text import Span
-from waltz.foils.proposals import Proposal, Slot
+
+
+@dataclass(frozen=True, order=True)
+class Slot:
+    """A place in a text that is to be filled.
+
+    Attributes:
+        text: The text.
+        start: First character that is replaced.
+        end: Character after the last that is replaced.
+    """
+
+    text: str
+    start: int
+    end: int
+
+    def masked(self, mask: str, masks: int) -> str:
+        """The text with that many masks in the slot, blanks between them."""
+        return self.text[: self.start] + " ".join([mask] * masks) + self.text[self.end :]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a model puts into a slot.
+
+    Attributes:
+        phrase: The filling as text. It begins with the vocabulary's mark of a word's continuation ("##")
+            where it does not begin a word.
+        pieces: Its tokens.
+        score: Mean score of the tokens, higher is better.
+        rank: Place among the proposals of as many tokens for this slot, or among the given words; from 0.
+    """
+
+    phrase: str
+    pieces: tuple[str, ...]
+    score: float
+    rank: int
+
 
 Propose = Callable[[Sequence[Slot]], Mapping[Slot, Sequence[Proposal]]]
 """The best spans for each slot, best first."""

@@ -7,11 +7,11 @@ spans are not on one scale; `log_softmax` makes them logarithmic probabilities.
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from waltz.core.errors import UserError
+from waltz.foils.needs import Proposal, Slot
 from waltz.models.batches import Done, nothing
 from waltz.models.masked import Asked, MaskedModel, Place, Scale, best_tokens, token_scores
 from waltz.models.trie import Tokens
@@ -26,43 +26,6 @@ SLOTS = 512
 
 Hypothesis = tuple[Tokens, float]
 """Tokens of a span from its left, and the sum of their scores."""
-
-
-@dataclass(frozen=True, order=True)
-class Slot:
-    """A place in a text that is to be filled.
-
-    Attributes:
-        text: The text.
-        start: First character that is replaced.
-        end: Character after the last that is replaced.
-    """
-
-    text: str
-    start: int
-    end: int
-
-    def masked(self, mask: str, masks: int) -> str:
-        """The text with that many masks in the slot, blanks between them."""
-        return self.text[: self.start] + " ".join([mask] * masks) + self.text[self.end :]
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """What a model puts into a slot.
-
-    Attributes:
-        phrase: The filling as text. It begins with the vocabulary's mark of a word's continuation ("##")
-            where it does not begin a word.
-        pieces: Its tokens.
-        score: Mean score of the tokens, higher is better.
-        rank: Place among the proposals of as many tokens for this slot, or among the given words; from 0.
-    """
-
-    phrase: str
-    pieces: tuple[str, ...]
-    score: float
-    rank: int
 
 
 def proposals(

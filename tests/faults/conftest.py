@@ -1,0 +1,50 @@
+"""A study that takes ten seconds, undisturbed and to be disturbed."""
+
+import shutil
+
+import pytest
+import yaml
+
+from workflow_checkout import TARGET, Checkout, checkout, tiny_study
+
+
+def pytest_generate_tests(metafunc):
+    if "kill" in metafunc.fixturenames:
+        metafunc.parametrize("kill", range(metafunc.config.getoption("--kills")))
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory, tiny_model_folder) -> Checkout:
+    """A checkout whose study has few jobs, in which nothing ran yet; copy it."""
+    made = checkout(tmp_path_factory.mktemp("small") / "waltz", tiny_model_folder)
+    study = tiny_study(tiny_model_folder)
+    study["profiles"] = ["equations"]
+    study["sources"].pop("release")
+    study["groups"] = {"pairs": ["own-counting"]}
+    (made.folder / "tiny.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
+    return made
+
+
+def copied(made: Checkout, folder) -> Checkout:
+    shutil.copytree(made.folder, folder, symlinks=True)
+    return Checkout(folder)
+
+
+@pytest.fixture
+def fresh(small, tmp_path) -> Checkout:
+    """A checkout in which nothing ran yet."""
+    return copied(small, tmp_path / "waltz")
+
+
+@pytest.fixture(scope="session")
+def undisturbed(small, tmp_path_factory) -> Checkout:
+    """The same after an undisturbed run; look, but do not touch."""
+    done = copied(small, tmp_path_factory.mktemp("undisturbed") / "waltz")
+    done.snakemake(TARGET)
+    return done
+
+
+@pytest.fixture
+def finished(undisturbed, tmp_path) -> Checkout:
+    """A copy of the finished checkout, to be changed."""
+    return copied(undisturbed, tmp_path / "waltz")

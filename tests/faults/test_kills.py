@@ -1,0 +1,82 @@
+"""Kills at random moments: nothing half-written is taken as whole, and the next run ends in the same bytes."""
+
+import os
+import random
+import signal
+import threading
+import time
+
+import psutil
+import pytest
+
+from rehearsal.server import MIRROR, World, environment, serving
+from workflow_checkout import TARGET, jobs_of
+
+VICTIMS = ("a job", "snakemake", "snakemake and its jobs")
+SECONDS = 9.0
+"""Within which a kill comes: about what the study takes."""
+HOST = "data.example.org/own.csv"
+
+
+def whole(checkout, undisturbed):
+    """Check that each Parquet file that is there is that of the undisturbed run."""
+    known = undisturbed.parquet()
+    for name, content in checkout.parquet().items():
+        assert content == known[name], f"{name} is half-written, or another"
+
+
+def strike(running, victim):
+    """Kill a job, Snakemake alone, or everything; nothing where it has ended."""
+    if victim == "a job":
+        for job in jobs_of(running)[:1]:
+            job.send_signal(signal.SIGKILL)
+        running.wait()
+    elif victim == "snakemake":
+        orphans = jobs_of(running)
+        running.kill()
+        running.wait()
+        psutil.wait_procs(orphans, timeout=60)
+    else:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+
+
+def test_a_run_that_is_killed_goes_on(kill, fresh, undisturbed):
+    moment = random.Random(f"kill:{kill}")
+    victim = VICTIMS[kill % len(VICTIMS)]
+    running = fresh.start(TARGET)
+    time.sleep(moment.uniform(0.5, SECONDS))
+    if running.poll() is None:
+        strike(running, victim)
+    whole(fresh, undisturbed)
+    fresh.snakemake("--unlock")
+    fresh.snakemake(TARGET)
+    assert fresh.parquet() == undisturbed.parquet()
+    assert not list((fresh.folder / "results").rglob("*.tmp"))
+    assert "Nothing to be done" in fresh.snakemake("--dry-run", TARGET)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_download_that_is_killed_begins_anew_or_goes_on(share, fresh, undisturbed, tmp_path):
+    content = (fresh.folder / "data/own.csv").read_bytes()
+    (tmp_path / "own.csv").write_bytes(content)
+    file = {"url": f"https://{HOST}", "annotations": "data/own-annotations.csv"}
+    fresh.change("sources.own.files.own-counting", file)
+    world = World({HOST: tmp_path / "own.csv"})
+    world.misbehave(MIRROR + HOST, "slow", times=1)
+    with serving(world) as address:
+        given = environment(address, tmp_path / "home")
+        running = fresh.start(TARGET, **given)
+        deadline = time.monotonic() + 60
+        while not world.asked["GET", MIRROR + HOST]:
+            assert time.monotonic() < deadline
+            assert running.poll() is None
+            threading.Event().wait(0.01)
+        time.sleep(share)
+        strike(running, "snakemake and its jobs")
+        assert not list((fresh.folder / "results").rglob("own*.csv"))
+        fresh.snakemake("--unlock")
+        fresh.snakemake(TARGET, **given)
+    (fetched,) = (fresh.folder / "results").rglob("own*.csv")
+    assert fetched.read_bytes() == content
+    assert fresh.parquet() == undisturbed.parquet()

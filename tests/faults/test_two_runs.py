@@ -1,0 +1,48 @@
+"""Two runs of one study at once, and the lock of a run that is gone."""
+
+import os
+import signal
+import time
+
+from workflow_checkout import TARGET
+
+
+def halted(checkout):
+    """A run that holds its study and does not move."""
+    running = checkout.start(TARGET)
+    deadline = time.monotonic() + 60
+    while not (checkout.folder / ".snakemake/waltz/tiny.json").exists():
+        assert running.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    running.send_signal(signal.SIGSTOP)
+    return running
+
+
+def told(printed):
+    (line,) = [line for line in printed.splitlines() if line.startswith("waltz: ")]
+    return line
+
+
+def test_the_second_says_who_runs_it_and_the_first_goes_on(fresh, undisturbed):
+    running = halted(fresh)
+    printed = fresh.snakemake(TARGET, check=False)
+    assert f"study tiny is being run by another snakemake (process {running.pid} on" in told(printed)
+    assert "Directory cannot be locked" in printed
+    assert "Traceback" not in printed
+    running.send_signal(signal.SIGCONT)
+    assert running.wait() == 0
+    assert fresh.parquet() == undisturbed.parquet()
+    assert "waltz: " not in fresh.snakemake("--dry-run", TARGET)
+
+
+def test_the_lock_of_a_run_that_is_gone_is_told_from_a_live_one(fresh, undisturbed):
+    running = halted(fresh)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    printed = fresh.snakemake(TARGET, check=False)
+    assert f"the last run of study tiny (process {running.pid} on" in told(printed)
+    assert told(printed).endswith("was killed and holds nothing any more: snakemake --unlock")
+    fresh.snakemake("--unlock")
+    fresh.snakemake(TARGET)
+    assert fresh.parquet() == undisturbed.parquet()
