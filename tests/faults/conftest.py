@@ -21,6 +21,7 @@ def small(tmp_path_factory, tiny_model_folder) -> Checkout:
     study["profiles"] = ["equations"]
     study["sources"].pop("release")
     study["groups"] = {"pairs": ["own-counting"]}
+    study["reporting"]["tables"] = ["thesis-3.4"]
     (made.folder / "tiny.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
     return made
 

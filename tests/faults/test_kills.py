@@ -13,7 +13,7 @@ from rehearsal.server import MIRROR, World, environment, serving
 from workflow_checkout import TARGET, jobs_of
 
 VICTIMS = ("a job", "snakemake", "snakemake and its jobs")
-SECONDS = 9.0
+SECONDS = 7.0
 """Within which a kill comes: about what the study takes."""
 HOST = "data.example.org/own.csv"
 
@@ -53,7 +53,6 @@ def test_a_run_that_is_killed_goes_on(kill, fresh, undisturbed):
     fresh.snakemake(TARGET)
     assert fresh.parquet() == undisturbed.parquet()
     assert not list((fresh.folder / "results").rglob("*.tmp"))
-    assert "Nothing to be done" in fresh.snakemake("--dry-run", TARGET)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])

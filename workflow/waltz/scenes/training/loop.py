@@ -29,7 +29,7 @@ def optimise(
         told: Told step and loss, for a progress bar and the log.
     """
     network.train()
-    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.02, betas=(0.9, 0.98))
+    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.02, betas=(0.9, 0.98), fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _factor(step, steps))
     for step in range(steps):
         loss = losses(step)

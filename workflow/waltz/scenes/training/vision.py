@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 
@@ -22,6 +23,8 @@ LLAVA = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_to
 IMAGE_TOKEN = "<image>"
 PAIRS = 2
 """Pairs of caption and foil that each image of a CLIP batch is asked about."""
+ALIKE = 64
+"""Texts of about the same length that are read together: padding to the longest of all would double the tokens."""
 
 SIDES = re.compile(r"\b(left|right)\b")
 OTHER = {"left": "right", "right": "left"}
@@ -71,11 +74,16 @@ def clip(
     order = batches(len(examples), 64, generator)
 
     def described(texts: Sequence[str], turned: Sequence[bool]) -> torch.Tensor:
-        encoded = tokenizer(mirrored(texts, turned), padding=True, truncation=True, return_tensors="pt")
-        pooled = network.text_model(
-            input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"]
-        ).pooler_output
-        return torch.nn.functional.normalize(network.text_projection(pooled), dim=-1)
+        ids = tokenizer(mirrored(texts, turned), truncation=True)["input_ids"]
+        order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
+        parts = [order[first : first + ALIKE] for first in range(0, len(order), ALIKE)]
+        pooled = torch.cat([read([ids[place] for place in part]) for part in parts])
+        return torch.nn.functional.normalize(network.text_projection(pooled[np.argsort(order)]), dim=-1)
+
+    def read(ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        padded = tokenizer.pad({"input_ids": ids}, return_tensors="pt")
+        found: torch.Tensor = network.text_model(**padded).pooler_output
+        return found
 
     def loss(_: int) -> torch.Tensor:
         chosen = next(order)
