@@ -90,4 +90,7 @@ def _mean_score(tokens: Tokens, losses: Sequence[np.ndarray], window: int) -> Sc
     scored = losses[0][1:]
     if not len(scored):
         return Score(None, len(tokens), "no token has a context")
-    return Score(-math.fsum(scored) / len(scored), len(tokens))
+    value = -math.fsum(scored) / len(scored)
+    if not math.isfinite(value):
+        return Score(None, len(tokens), f"the model's log-likelihood is {value}")
+    return Score(value, len(tokens))
