@@ -65,5 +65,6 @@ def test_scores_that_are_no_numbers_are_rows_with_an_error_and_in_no_mean(fresh,
     rows = parquet.read(fresh.folder / SCORED, EVALUATION).to_pylist()
     assert rows
     assert all(row["error"] and row["score"] is None for row in rows)
-    numbers = parquet.read(fresh.folder / "results/tiny/evaluation/metrics/language.benchmark.parquet", METRICS).to_pylist()
+    metrics = fresh.folder / "results/tiny/evaluation/metrics/language.benchmark.parquet"
+    numbers = parquet.read(metrics, METRICS).to_pylist()
     assert all(row["value"] is None and row["reason"] for row in numbers if row["metric"] == "acc_r")
