@@ -92,10 +92,12 @@ def test_few_players_and_few_evaluations():
 
 
 def test_a_regression_that_its_coalitions_do_not_determine_is_refused(monkeypatch):
+    whole = shapiq.KernelSHAP
+
     def all_or_nobody(*, n, **kwargs):
-        approximator = shapiq.KernelSHAP(n=n, **kwargs)
+        approximator = whole(n=n, **kwargs)
         return type("Poor", (), {"approximate": lambda self, budget, value: approximator.approximate(4, value)})()
 
-    monkeypatch.setattr("waltz.attribution.sampling.shapiq", type("Library", (), {"KernelSHAP": all_or_nobody}))
+    monkeypatch.setattr("shapiq.KernelSHAP", all_or_nobody)
     with pytest.raises(UserError, match="do not tell 8 players apart"):
         next(sampling("KernelSHAP", 8, 40, 0))

@@ -1,5 +1,6 @@
 """Kills at random moments: nothing half-written is taken as whole, and the next run ends in the same bytes."""
 
+import hashlib
 import os
 import random
 import signal
@@ -59,7 +60,8 @@ def test_a_run_that_is_killed_goes_on(kill, fresh, undisturbed):
 def test_a_download_that_is_killed_begins_anew_or_goes_on(share, fresh, undisturbed, tmp_path):
     content = (fresh.folder / "data/own.csv").read_bytes()
     (tmp_path / "own.csv").write_bytes(content)
-    file = {"url": f"https://{HOST}", "annotations": "data/own-annotations.csv"}
+    checksum = hashlib.sha256(content).hexdigest()
+    file = {"url": f"https://{HOST}", "sha256": checksum, "annotations": "data/own-annotations.csv"}
     fresh.change("sources.own.files.own-counting", file)
     world = World({HOST: tmp_path / "own.csv"})
     world.misbehave(MIRROR + HOST, "slow", times=1)
