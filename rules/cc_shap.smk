@@ -28,11 +28,6 @@ CC_RECORDS = {"contributions": "cc-shap", "edited-contributions": "edited"}
 """Parts whose records are those of the part that the same job writes."""
 
 
-def cc_parts(model):
-    """What stage consistency leaves of a model's contributions."""
-    return [*CC_PARTS, *(EDIT_PARTS if model in CC_EDITED else [])]
-
-
 for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
     CALLED = GROUP if KIND == "vision" else f"texts_{GROUP}"
 

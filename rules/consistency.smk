@@ -149,11 +149,6 @@ rule consistency:
 TESTED_PARTS = parted(TESTED)
 
 
-def edited_among(runs):
-    """Runs of models whose contributions are computed before and after edits."""
-    return [(model, dataset) for model, dataset in runs if model in CC_EDITED]
-
-
 rule consistency_part:
     """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
     input:

@@ -202,3 +202,13 @@ def records_of(kind, runs):
         ]
     folder = {"evaluation": "evaluation", "shares": "attribution"}[kind]
     return [f"<results>/{folder}/{model}/{dataset}.run.json" for model, dataset in runs]
+
+
+def cc_parts(model):
+    """What stage consistency leaves of a model's contributions."""
+    return [*CC_PARTS, *(EDIT_PARTS if model in CC_EDITED else [])]
+
+
+def edited_among(runs):
+    """Runs of models whose contributions are computed before and after edits."""
+    return [(model, dataset) for model, dataset in runs if model in CC_EDITED]
