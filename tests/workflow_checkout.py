@@ -158,3 +158,9 @@ def _command(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def told(printed: str) -> list[str]:
+    """The lines that are for the user, of a run that printed no traceback."""
+    assert "Traceback" not in printed
+    return [line for line in printed.splitlines() if line.startswith("waltz: ")]

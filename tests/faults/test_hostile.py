@@ -6,7 +6,7 @@ import pytest
 
 from waltz.core import parquet
 from waltz.core.schema import BENCHMARK
-from workflow_checkout import TARGET
+from workflow_checkout import TARGET, told
 
 HOSTILE = [
     "There are <script>document.title='taken'</script> zebras.",
@@ -42,11 +42,6 @@ def test_hostile_captions_stay_data_on_the_whole_way(fresh):
     assert "<script>document.title" not in page
     tables = fresh.folder / "results/tiny/reporting/tables"
     assert all("\\input{" not in path.read_text(encoding="utf-8") for path in tables.glob("*.tex"))
-
-
-def told(printed):
-    assert "Traceback" not in printed
-    return [line for line in printed.splitlines() if line.startswith("waltz: ")]
 
 
 def test_a_study_with_tags_runs_nothing(fresh):

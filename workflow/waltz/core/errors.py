@@ -27,8 +27,10 @@ class UserError(Exception):
         )
 
 
-def refused(error: OSError) -> UserError | None:
-    """What to tell of an error of the system that is the user's to mend; None of any other."""
-    if error.errno not in OUTSIDE:
-        return None
-    return UserError(f"{error.filename or 'writing a file'}: {OUTSIDE[error.errno]}")
+def mended_by_user(error: Exception) -> UserError | None:
+    """The error where it is the user's to mend, those of the system among them; None for a fault of the program."""
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, OSError) and error.errno in OUTSIDE:
+        return UserError(f"{error.filename or 'writing a file'}: {OUTSIDE[error.errno]}")
+    return None

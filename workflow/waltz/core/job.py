@@ -9,7 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from waltz.core.errors import UserError, refused
+from waltz.core.errors import mended_by_user
 
 
 @contextmanager
@@ -34,10 +34,10 @@ def job(log: str | Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        mended = error if isinstance(error, UserError) else refused(error) if isinstance(error, OSError) else None
-        if mended is not None:
-            logging.getLogger("waltz").error("%s", mended)
-            print(f"waltz: {mended}", file=sys.stderr)
+        told = mended_by_user(error)
+        if told is not None:
+            logging.getLogger("waltz").error("%s", told)
+            print(f"waltz: {told}", file=sys.stderr)
         else:
             logging.getLogger("waltz").exception("the job failed")
             print(f"waltz: {type(error).__name__}: {error} (traceback in {path})", file=sys.stderr)
