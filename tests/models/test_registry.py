@@ -130,6 +130,7 @@ def test_excused_keys_are_part_of_what_decides_a_models_numbers():
         ("mine", {"weights": "https://example.org/a.pth"}, "from a url need a sha256"),
         ("mine", {"weights": "https://example.org/a", "sha256": "lock", "unpack": "tar"}, "'tar' is none of folder"),
         ("mine", {"weights": "some/model", "kind": "klip"}, r"models\.mine\.kind.*did you mean 'clip'"),
+        ("vg-frcnn", {"config": "mine.yaml"}, r"models\.vg-frcnn\.config: a detector reads the config\.yaml beside"),
     ],
 )
 def test_what_cannot_be_resolved_is_named(name, entry, fault):

@@ -138,7 +138,7 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
 
     Raises:
         UserError: The name is not registered and the entry names no weights, weights from the hub come without a
-            revision or those of a url without a checksum, or the kind is unknown.
+            revision or those of a url without a checksum, the kind is unknown, or a detector has a `config`.
     """
     known = registered()
     known_fields = {known_field.name for known_field in fields(ModelSpec)}
@@ -159,6 +159,11 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         )
     if spec.unpack and spec.unpack not in UNPACKED:
         raise UserError(f"study file: models.{name}.unpack: {spec.unpack!r} is none of {', '.join(UNPACKED)}")
+    if spec.kind == DETECTOR and spec.config:
+        raise UserError(
+            f"study file: models.{name}.config: a detector reads the {DETECTOR_CONFIG} beside its weights, and without one"
+            " the released values; put the file there"
+        )
     if is_url(spec.weights):
         if not spec.sha256:
             raise UserError(

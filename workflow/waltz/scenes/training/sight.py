@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 
 from waltz.scenes.graph import PREPOSITIONS, SIZE, Cell, Graph
@@ -57,8 +58,8 @@ class Sight:
 
 def sight(graphs: Sequence[Graph]) -> Sight:
     """What there is to be seen in scenes."""
-    shown = torch.zeros((4, len(graphs), GRID, GRID), dtype=torch.int64)
-    counts = torch.zeros((len(graphs), len(kinds())), dtype=torch.int64)
+    shown = np.zeros((4, len(graphs), GRID, GRID), dtype=np.int64)
+    counts = np.zeros((len(graphs), len(kinds())), dtype=np.int64)
     names, acts, where = list(kinds()), list(verbs()), list(places())
     for index, graph in enumerate(graphs):
         best = [[SEEN] * GRID for _ in range(GRID)]
@@ -70,18 +71,19 @@ def sight(graphs: Sequence[Graph]) -> Sight:
             said = (1 + names.index(entry.kind), verb, 1 + COLOURS.index(entry.colour) if entry.colour else 0)
             for cell in entry.cells:
                 middle = _patch(cell.top + cell.size / 2), _patch(cell.left + cell.size / 2)
-                shown[3, index][middle] = min(2, int(shown[3, index][middle]) + 1)
+                shown[3, index, *middle] = min(2, shown[3, index, *middle] + 1)
                 for row, column, share in _covered(cell):
                     if share >= best[row][column]:
                         best[row][column] = share
-                        shown[:3, index, row, column] = torch.tensor(said)
+                        shown[:3, index, row, column] = said
     meant = [1 + PREPOSITIONS.index(graph.relations[0].preposition) if graph.relations else 0 for graph in graphs]
+    by_patch = torch.from_numpy(shown)
     return Sight(
-        kinds=shown[0],
-        verbs=shown[1],
-        colours=shown[2],
-        centres=shown[3],
-        counts=counts,
+        kinds=by_patch[0],
+        verbs=by_patch[1],
+        colours=by_patch[2],
+        centres=by_patch[3],
+        counts=torch.from_numpy(counts),
         places=torch.tensor([where.index(graph.place) for graph in graphs]),
         relations=torch.tensor(meant),
     )

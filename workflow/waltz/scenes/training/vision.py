@@ -111,7 +111,7 @@ def normalised(pixels: torch.Tensor, mirror: torch.Generator | None = None) -> t
     Returns:
         float32 of the shape of `pixels`, and which images are mirrored.
     """
-    values = (pixels.float() / 255 - MEAN[0]) / DEVIATION[0]
+    values = pixels.float().div_(255).sub_(MEAN[0]).div_(DEVIATION[0])
     turned = torch.zeros(len(values), dtype=torch.bool)
     if mirror is not None:
         turned = torch.rand(len(values), generator=mirror) < 0.5
