@@ -161,8 +161,8 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         raise UserError(f"study file: models.{name}.unpack: {spec.unpack!r} is none of {', '.join(UNPACKED)}")
     if spec.kind == DETECTOR and spec.config:
         raise UserError(
-            f"study file: models.{name}.config: a detector reads the {DETECTOR_CONFIG} beside its weights, and without one"
-            " the released values; put the file there"
+            f"study file: models.{name}.config: a detector reads the {DETECTOR_CONFIG} beside its weights, and without"
+            " one the released values; put the file there"
         )
     if is_url(spec.weights):
         if not spec.sha256:
