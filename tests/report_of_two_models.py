@@ -161,7 +161,12 @@ def report(folder):
     return Report(
         study="tiny",
         sources={
-            "coco": {"format": "coco-captions", "citation": "Lin et al.", "files": {"val": {"url": "u", "sha256": "5"}}}
+            "coco": {
+                "format": "coco-captions",
+                "citation": "Lin et al.",
+                "files": {"val": {"url": "u", "sha256": "5"}},
+                "images": [{"url": "train.zip", "sha256": "6"}, {"path": "val2014"}],
+            }
         },
         records=records(),
         cells=cells(),

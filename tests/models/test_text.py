@@ -64,6 +64,15 @@ def test_out_of_memory_halves_the_batch(model, monkeypatch):
     assert sizes == [4, 2, 1, 1, 2, 1, 1]
 
 
+def test_a_device_that_has_no_room_for_the_probe_does_not_decide_how_a_model_reads(tiny_model_folder, monkeypatch):
+    def full(model, trie):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(text, "_tree_losses", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        text.load_text_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
+
+
 def test_a_folder_is_loaded_and_its_files_are_its_fingerprint(tiny_model_folder):
     model = text.load_text_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
     assert model.tokens("There are four zebras.") == (2, 3, 29, 24, 43)

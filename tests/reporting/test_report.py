@@ -70,6 +70,11 @@ def test_the_page_holds_all_it_shows_and_loads_nothing(page):
     assert page.index('<section id="samples"') < page.index('<section id="construction"') < page.index('id="records"')
 
 
+def test_every_file_of_a_source_and_every_place_of_its_images_says_where_it_is_from(page):
+    rows = re.findall(r'<th scope="row">coco</th><td>([^<]*)</td><td class="wrap">([^<]*)</td>', page)
+    assert rows == [("val", "u"), ("images-1", "train.zip"), ("images-2", "val2014")]
+
+
 def test_the_page_is_the_same_bytes_again(page, tmp_path):
     write_report(tmp_path / "report.html", report(tmp_path))
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page

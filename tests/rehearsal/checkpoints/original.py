@@ -16,7 +16,7 @@ import yaml
 
 import tiny_albef
 import tiny_detector
-import tiny_encoders
+import tiny_vilbert
 from rehearsal import words
 from rehearsal.checkpoints.judges import SIZES
 from rehearsal.storing import seeded, state_of
@@ -55,12 +55,12 @@ def albef(name: str, layout: str, momentum: bool = False) -> bytes:
 def vilbert_settings() -> dict[str, Any]:
     """The JSON of both ViLBERTs."""
     sizes = {"vocab_size": len(words.bert(cased=False)), "max_position_embeddings": WINDOW}
-    return {**tiny_encoders.VILBERT, **sizes, "v_feature_size": REGION_WIDTH}
+    return {**tiny_vilbert.VILBERT, **sizes, "v_feature_size": REGION_WIDTH}
 
 
 def vilbert(multitask: bool) -> bytes:
     """A checkpoint of the pre-trained model, or of 12-in-1."""
-    return _saved(tiny_encoders.vilbert_weights(vilbert_settings(), multitask))
+    return _saved(tiny_vilbert.vilbert_weights(vilbert_settings(), multitask))
 
 
 def detector() -> bytes:

@@ -17,7 +17,7 @@ from rehearsal.checkpoints.encoders import DEVIATION, MEAN
 from rehearsal.checkpoints.language import DECODER, Builder
 from rehearsal.storing import save_config, save_state, seeded, state_of
 
-SIDE, PATCH = 56, 14
+SIDE, PATCH = 28, 14
 GRIDS = [[SIDE, 2 * SIDE], [2 * SIDE, SIDE], [2 * SIDE, 2 * SIDE], [3 * SIDE, SIDE], [SIDE, 3 * SIDE]]
 PADDED = 64
 """The embeddings are of a multiple of so many rows, more than there are tokens."""

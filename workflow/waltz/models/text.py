@@ -151,6 +151,8 @@ def _agree(trees: TextModel, rows: TextModel) -> bool:
     probe = pack(PROBE)
     try:
         found = _tree_losses(trees, probe)
+    except torch.OutOfMemoryError:  # a RuntimeError, which says nothing of how the model reads
+        raise
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         log.info("%s reads plain rows only: %s", trees.spec.name, str(error).splitlines()[0])
         return False

@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 
 from waltz.core.atomic import write_text
+from waltz.core.raw_files import files
 from waltz.reporting.construction import PlainTable, Row
 from waltz.reporting.declarations import TABLES, Declaration, Where
 from waltz.reporting.drawn import sample_files
@@ -157,7 +158,7 @@ def numeric_columns(table: PlainTable) -> list[bool]:
 def _source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
     """A source, what was read of it, and its files, each with where it comes from and its checksum."""
     read = next((record.facts for record in records if record.name == f"sources/{name}"), {})
-    entries = {**source["files"], **({"images": source["images"]} if "images" in source else {})}
+    entries = {part: file for (_, part), file in files({"sources": {name: source}}).items()}
     unnamed = DRAWN if all("drawn" in file for file in entries.values()) else "not stated"
     return {
         "name": name,
