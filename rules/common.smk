@@ -7,6 +7,7 @@ from waltz.core import holding
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.left_out import absent, runnable
+from waltz.core.lock import LOCK
 from waltz.core.study import PROBES as CV_PROBES
 from waltz.core.raw_files import IMAGES, file_name, files, image_parts, owners
 from waltz.core.study import (
@@ -73,7 +74,7 @@ DETECTORS = {
 MODELS = {name: placed(spec, WEIGHTS, DETECTORS) for name, spec in RESOLVED.items()}
 """Models with the places where what is fetched for them lies."""
 WEB = {
-    place: (url, spec.sha256 if url == spec.weights else "lock")
+    place: (url, spec.sha256 if url == spec.weights else LOCK)
     for spec in RESOLVED.values()
     for url, place in downloads(spec, WEIGHTS).items()
 }
@@ -84,6 +85,10 @@ SNAPSHOTS = {
     if on_hub(spec)
 }
 """Repositories of the hub that are fetched as a whole, by their place."""
+LOCKED = {
+    name: spec.weights for name, spec in RESOLVED.items() if spec.revision == LOCK
+}
+"""Where the weights come from of each model whose revision only the lock file knows."""
 UNPACKED = {
     MODELS[name].weights: spec for name, spec in RESOLVED.items() if spec.unpack
 }

@@ -84,6 +84,8 @@ rule report:
     params:
         study=study("study"),
         sources=study("sources"),
+        locked=LOCKED,
+        lock=LOCK_FILE,
         figures=FIGURE_TITLES,
         sample_figures=[
             (f"Samples: {SHOWS[shows]}", PRINTED_SAMPLES[shows, kind])

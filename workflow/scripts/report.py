@@ -11,6 +11,7 @@ from waltz.evaluation.answers import questions
 from waltz.reporting.browsed import RunFiles, browsed, pictures
 from waltz.reporting.browser import browser_data
 from waltz.reporting.construction import Construction, construction_tables
+from waltz.reporting.locked import with_checksums, with_revisions
 from waltz.reporting.multimodality import Multimodality, multimodality_tables
 from waltz.reporting.probes import Probes, probe_table
 from waltz.reporting.report import Drawing, Report, sample_drawings, write_report
@@ -43,14 +44,15 @@ with job(snakemake.log[0]):
     }
     runs = RunFiles(*map(by_run, ("evaluation", "attribution", "consistency", "cc_shap")))
     shown, made = browsed(items, runs, params.samples, params.seed)
-    records = read_records(given.records, page.parent.parent)
+    lock = Path(params.lock)
+    records = with_revisions(read_records(given.records, page.parent.parent), params.locked, lock)
     with pictures(dict(zip(params.pictured, given.images, strict=True))) as picture:
         browser = browser_data(
             shown, made, picture, {name: len(rows) for name, rows in items.items()}, cropping_models(records)
         )
     report = Report(
         params.study,
-        params.sources,
+        with_checksums(params.sources, lock),
         records,
         [cell for file in given.cells for cell in from_csv(Path(file).read_text(encoding="utf-8"))],
         [

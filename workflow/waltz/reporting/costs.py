@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from waltz.core.errors import UserError
 from waltz.models.registry import registered
 from waltz.reporting.run_facts import SUFFIX, Record, read_records
@@ -29,7 +31,7 @@ class Cost:
         stage: Name of the stage.
         model: Name of the model.
         runs: How many records say so.
-        items: Items read.
+        items: Different items of a profile in what was written.
         passes: Forward passes: the evaluations that the records count, else rows written.
         seconds: Wall time.
         memory_mb: Largest memory of a job.
@@ -48,19 +50,40 @@ class Cost:
     gpu_hours: float | None
 
 
-def costs(records: Sequence[Record], items: Mapping[str, int], rate: float = RATE) -> list[Cost]:
+def costs(
+    records: Sequence[Record], items: Mapping[str, int], wanted: Mapping[str, int], rate: float = RATE
+) -> list[Cost]:
     """Costs by stage and model, in the order of the records; records of no model, or of several, are left out.
 
     Args:
-        records: Run records; one a data set, or one a shard of it.
-        items: Items a data set to scale to, by stage.
+        records: Run records; one a data set, or one a shard of it under the name of the whole.
+        items: Different items of a profile in each data set, by the name of its records.
+        wanted: Items a data set to scale to, by stage.
         rate: Operations a second.
     """
     found: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if len(record.models) == 1:
             found.setdefault((record.stage, str(record.models[0]["name"])), []).append(record)
-    return [_cost(stage, model, of, items.get(stage), rate) for (stage, model), of in found.items()]
+    return [_cost(stage, model, of, items, wanted.get(stage), rate) for (stage, model), of in found.items()]
+
+
+def item_counts(records: Sequence[Record], results: Path) -> dict[str, int]:
+    """How many different items a profile has in the file beside each record of one model, by the record's name.
+
+    Profiles may draw different items of a data set; the larger number counts.
+    """
+    names = dict.fromkeys(record.name for record in records if len(record.models) == 1)
+    return {name: _most_items(results / f"{name}.parquet") for name in names}
+
+
+def _most_items(file: Path) -> int:
+    rows = (
+        pq.read_table(file, columns=["profile", "item_id"])
+        .group_by("profile")
+        .aggregate([("item_id", "count_distinct")])
+    )
+    return max(rows["item_id_count_distinct"].to_pylist(), default=0)
 
 
 def operations(model: str, passes: float) -> float | None:
@@ -92,18 +115,18 @@ def markdown(found: Sequence[Cost]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (header, ("---",) * len(header), *rows))
 
 
-def _cost(stage: str, model: str, records: Sequence[Record], wanted: int | None, rate: float) -> Cost:
+def _cost(
+    stage: str, model: str, records: Sequence[Record], items: Mapping[str, int], wanted: int | None, rate: float
+) -> Cost:
     passes = [int(record.facts.get("evaluations") or record.facts["rows_out"]) for record in records]
-    read = [int(record.facts["rows_in"]) for record in records]
-    scaled = sum(
-        one if wanted is None or not items else one * wanted / items for one, items in zip(passes, read, strict=True)
-    )
+    of = [items[record.name] for record in records]
+    scaled = sum(one * wanted / count if wanted and count else one for one, count in zip(passes, of, strict=True))
     work = operations(model, scaled)
     return Cost(
         stage,
         model,
         len(records),
-        sum(read),
+        sum({record.name: items[record.name] for record in records}.values()),
         sum(passes),
         sum(float(record.facts["wall_seconds"]) for record in records),
         max(int(record.facts["peak_memory_mb"]) for record in records),
@@ -119,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--items", action="append", default=[], metavar="STAGE=N", help="items a data set to scale to")
     parser.add_argument("--rate", type=float, default=RATE, help="operations a second of the GPU")
     given = parser.parse_args(arguments)
-    items = dict(part.split("=", 1) for part in given.items)
+    wanted = dict(part.split("=", 1) for part in given.items)
     files = [file for file in sorted(given.results.rglob(f"*{SUFFIX}")) if "shards" not in file.parts]
     if not files:
         raise SystemExit(f"{given.results} holds no run records; name the results of a study that was run")
@@ -127,7 +150,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         records = read_records(files, given.results)
     except UserError as error:
         raise SystemExit(str(error)) from None
-    print(markdown(costs(records, {stage: int(n) for stage, n in items.items()}, given.rate)), end="")
+    found = costs(
+        records, item_counts(records, given.results), {stage: int(n) for stage, n in wanted.items()}, given.rate
+    )
+    print(markdown(found), end="")
 
 
 if __name__ == "__main__":
