@@ -49,6 +49,15 @@ def test_a_text_is_worth_its_tokens(profile):
     assert found["log-likelihood", "p_c"]["reason"] == NOT_APPLICABLE
 
 
+def test_a_blank_between_prompt_and_text_belongs_to_the_text():
+    """Vocabularies of pieces have a token for a word and its blank, so that a text cannot begin after one."""
+    decoder = scripted(lambda text: {" ": 2.0} if text.endswith("[/INST]") else {})
+    rows = likelihood_rows(examinee(decoder), single_questions(ITEMS[:1], "d"), published("llava-mistral"))
+    (row,) = [row for row in rows if (row["role"], row["setting"]) == ("caption", "log-likelihood-sum")]
+    blank = 2 - math.log(math.exp(2) + VOCABULARY - 1)
+    assert (row["tokens"], row["score"]) == (4, pytest.approx(blank - 3 * math.log(VOCABULARY), rel=1e-6))
+
+
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_vqascore_is_the_probability_of_yes(profile):
     logits = {"aab": 4.0, "bbbbb": 2.0, "abbb": 1.0, "ab": 5.0}

@@ -23,7 +23,8 @@ VQASCORE = "vqascore"
 def likelihood_rows(examinee: Examinee, questions: Sequence[Question], voice: Voice) -> list[dict[str, Any]]:
     """Rows of the evaluation layout: log-likelihood of each text as the description of its image, mean and sum.
 
-    The text follows the prompt for a description; its own tokens count, an end mark does not. `tokens` is their number.
+    The text follows the prompt for a description, a blank before it belongs to its first token; its own tokens count, an
+    end mark does not. `tokens` is their number.
 
     Args:
         examinee: Who is asked.
@@ -33,7 +34,7 @@ def likelihood_rows(examinee: Examinee, questions: Sequence[Question], voice: Vo
         VisualGPTScore (Lin et al. 2024), without its correction for the text alone.
     """
     queries = [
-        Query(question.image, render("caption", question, voice).text, (question.fields["caption"],))
+        Query(question.image, render("caption", question, voice).text.rstrip(" "), (question.fields["caption"],))
         for question in questions
     ]
     found = scored(examinee, queries, continuation, "log-probability")
