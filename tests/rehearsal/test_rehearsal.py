@@ -12,6 +12,7 @@ from rehearsal import dress
 from rehearsal.server import MIRROR
 from rehearsal.upstream import bare
 from waltz.core.fetch import ATTEMPTS
+from waltz.reporting.chart_declarations import CHARTS
 
 pytestmark = pytest.mark.rehearsal
 
@@ -148,7 +149,14 @@ def test_a_second_run_does_nothing(performed):
 
 
 def test_every_figure_and_the_page_are_there(performed):
-    page = (performed.results / "reporting/report.html").read_text(encoding="utf-8")
-    assert "thesis-3.4" in page
-    manifest = json.loads((performed.results / "reporting/runs/evaluation.json").read_text(encoding="utf-8"))
-    assert manifest
+    reporting = performed.results / "reporting"
+    page = (reporting / "report.html").read_text(encoding="utf-8")
+    shown = {file.stem for file in (reporting / "tables").glob("*.csv")}
+    assert shown >= {table for tables in TABLES_OF.values() for table in tables}
+    assert not [table for table in shown if table not in page]
+    drawn = {file.stem for file in (reporting / "figures").glob("*.svg")}
+    assert drawn >= {f"{chart.id}-{profile}" for chart in CHARTS for profile in dress.study()["profiles"]}
+    for made in ("evaluation", "shares", "consistency"):
+        manifests = list((reporting / "runs" / made).glob("*.json"))
+        assert manifests
+        assert all(json.loads(file.read_text(encoding="utf-8")) for file in manifests)

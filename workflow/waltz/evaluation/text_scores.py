@@ -23,8 +23,8 @@ VQASCORE = "vqascore"
 def likelihood_rows(examinee: Examinee, questions: Sequence[Question], voice: Voice) -> list[dict[str, Any]]:
     """Rows of the evaluation layout: log-likelihood of each text as the description of its image, mean and sum.
 
-    The text follows the prompt for a description, a blank before it belongs to its first token; its own tokens count, an
-    end mark does not. `tokens` is their number.
+    The text follows the prompt for a description, a blank before it belongs to its first token; its own tokens count,
+    an end mark does not. `tokens` is their number.
 
     Args:
         examinee: Who is asked.
