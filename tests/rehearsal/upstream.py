@@ -13,9 +13,9 @@ from random import Random
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from waltz.scenes.draw import png
+from waltz.scenes.draw import draw
 from waltz.scenes.foils import foils
-from waltz.scenes.graph import Graph
+from waltz.scenes.graph import SIZE, Graph
 from waltz.scenes.sample import scenes, without_action
 from waltz.scenes.writers import coco, images, sources, swig
 
@@ -124,7 +124,7 @@ def pictures(address: str) -> Files:
         elif graph.action is not None:
             verb = graph.action.verb
             found[f"{archive.partition('.')[0]}/{images.swig(verb, number)}"] = _drawn(number)
-            found[f"{archive.partition('.')[0]}/{images.still(verb, number)}"] = png(without_action(graph))
+            found[f"{archive.partition('.')[0]}/{images.still(verb, number)}"] = _small(without_action(graph))
     return found
 
 
@@ -259,7 +259,14 @@ def _entries(study: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, 
 
 @functools.cache
 def _drawn(number: int) -> bytes:
-    return png(world()[number - 1])
+    return _small(world()[number - 1])
+
+
+def _small(graph: Graph) -> bytes:
+    """A scene's picture at half its size, which processors scale four times as fast."""
+    file = io.BytesIO()
+    draw(graph).resize((SIZE // 2, SIZE // 2)).save(file, format="PNG")
+    return file.getvalue()
 
 
 def _image(instrument: str, dataset: str, number: int, graph: Graph) -> str:
