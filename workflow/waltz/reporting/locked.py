@@ -19,18 +19,20 @@ def with_revisions(records: Sequence[Record], origins: Mapping[str, str], lock: 
         origins: Hub id or url of each such model's weights, by the model's name.
         lock: The lock file.
     """
-    found = {name: _recorded(origin, lock) for name, origin in origins.items()}
+    fetched = {name: _recorded(origin, lock) for name, origin in origins.items()}
 
     def settled(model: Any) -> Any:
         if not isinstance(model, Mapping) or model.get("revision") != LOCK:
             return model
-        return {**model, "revision": found.get(str(model.get("name")), LOCK)}
+        return {**model, "revision": fetched.get(str(model.get("name")), LOCK)}
 
     def facts(record: Record) -> dict[str, Any]:
-        changed: dict[str, Any] = {key: settled(record.facts[key]) for key in ("model",) if key in record.facts}
-        if record.facts.get("models"):
-            changed["models"] = {role: settled(model) for role, model in record.facts["models"].items()}
-        return {**record.facts, **changed}
+        found = dict(record.facts)
+        if "model" in found:
+            found["model"] = settled(found["model"])
+        if found.get("models"):
+            found["models"] = {role: settled(model) for role, model in found["models"].items()}
+        return found
 
     return [replace(record, facts=facts(record)) for record in records]
 
