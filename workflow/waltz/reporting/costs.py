@@ -19,6 +19,8 @@ RATE = 1e14
 POSITIONS = {"text": 100, "masked": 30, "classifier": 60, "vision": 700}
 """Positions that one pass reads, by kind; an encoder of image and text reads `ENCODED`."""
 ENCODED = 300
+STAGES = ("evaluation", "attribution", "consistency")
+"""Those that ask one model about items, whose records are counted."""
 TILED = {"llava-next-mistral": 2900, "llava-next-vicuna": 2900}
 """Positions of models that cut an image into tiles."""
 
@@ -53,7 +55,7 @@ class Cost:
 def costs(
     records: Sequence[Record], items: Mapping[str, int], wanted: Mapping[str, int], rate: float = RATE
 ) -> list[Cost]:
-    """Costs by stage and model, in the order of the records; records of no model, or of several, are left out.
+    """Costs by stage and model, in the order of the records; of `STAGES` those of one model.
 
     Args:
         records: Run records; one a data set, or one a shard of it under the name of the whole.
@@ -62,19 +64,22 @@ def costs(
         rate: Operations a second.
     """
     found: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        if len(record.models) == 1:
-            found.setdefault((record.stage, str(record.models[0]["name"])), []).append(record)
+    for record in filter(_counted, records):
+        found.setdefault((record.stage, str(record.models[0]["name"])), []).append(record)
     return [_cost(stage, model, of, items, wanted.get(stage), rate) for (stage, model), of in found.items()]
 
 
 def item_counts(records: Sequence[Record], results: Path) -> dict[str, int]:
-    """How many different items a profile has in the file beside each record of one model, by the record's name.
+    """How many different items a profile has in the file beside each record that is counted, by the record's name.
 
     Profiles may draw different items of a data set; the larger number counts.
     """
-    names = dict.fromkeys(record.name for record in records if len(record.models) == 1)
+    names = dict.fromkeys(record.name for record in filter(_counted, records))
     return {name: _most_items(results / f"{name}.parquet") for name in names}
+
+
+def _counted(record: Record) -> bool:
+    return record.stage in STAGES and len(record.models) == 1
 
 
 def _most_items(file: Path) -> int:
