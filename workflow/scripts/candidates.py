@@ -69,7 +69,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         rejected=rejected,
         refused=dict(sorted(tally.refused.items(), key=lambda entry: (-entry[1], entry[0]))),
         settings=settings,
-        model=params.model,
+        model=params.model[0] if params.model else None,
         proposals=params.proposals,
         device=device.name,
         device_choice=device.why,
