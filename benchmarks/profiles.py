@@ -35,8 +35,8 @@ from waltz.consistency.profiles import Compared, Difference, Game, compare, mean
 from waltz.consistency.saying import POST_HOC, Speaking, spoken
 from waltz.core import parquet
 from waltz.core.devices import Device
+from waltz.core.measure import Resampling
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.posed import voice_of
 from waltz.evaluation.prompts import Voice, equations, without_template
 from waltz.evaluation.questions import Question

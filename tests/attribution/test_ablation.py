@@ -5,7 +5,8 @@ from PIL import Image
 
 from waltz.attribution.ablation import ablate, ablated_rows, masks
 from waltz.core.devices import Device
-from waltz.evaluation.metrics import Resampling, measures
+from waltz.core.measure import Resampling
+from waltz.evaluation.metrics import measures
 from waltz.evaluation.pairs import pairs
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds.ruler import load
@@ -84,8 +85,8 @@ def test_texts_that_are_alike_once_masked_tie_and_are_wrong():
         setting: measures(pairs([row for row in found if row["setting"] == setting], "equations"), "d", how)["acc_r"]
         for setting in ("without text", "without image")
     }
-    assert ranked["without text"].measure.value == 0
-    assert ranked["without image"].measure.value == 100
+    assert ranked["without text"].value == 0
+    assert ranked["without image"].value == 100
 
 
 def test_a_single_text_is_a_match_or_not():

@@ -19,9 +19,9 @@ from waltz.attribution.settings import Settings
 from waltz.attribution.summary import shares
 from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import ATTRIBUTION
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.prompts import equations, published
 from waltz.evaluation.wording import read_wording
 from waltz.models.decoders.outcomes import scores

@@ -17,9 +17,9 @@ from waltz.attribution.encoder_answers import attributed_questions
 from waltz.attribution.settings import Settings
 from waltz.attribution.summary import shares
 from waltz.core import parquet
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import ATTRIBUTION, SHARES
 from waltz.evaluation.answering import answer_rows, answered
-from waltz.evaluation.metrics import Resampling
 from waltz.models.encoders.answers import answer
 from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
 from waltz.models.regions import precomputed

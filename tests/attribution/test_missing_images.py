@@ -11,9 +11,9 @@ from waltz.attribution.settings import Settings
 from waltz.attribution.summary import shares
 from waltz.core import parquet
 from waltz.core.devices import Device
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import ATTRIBUTION, EVALUATION
 from waltz.evaluation.alignment import score_pairs
-from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.summary import metric_rows
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import resolve

@@ -6,7 +6,8 @@ import pytest
 
 from waltz.attribution.published_sample import published_sample
 from waltz.attribution.shares import mean_share, summaries
-from waltz.evaluation.metrics import Resampling, average
+from waltz.core.measure import Resampling
+from waltz.evaluation.metrics import average
 
 HOW = Resampling(resamples=2000, confidence=0.95, seed=1)
 PUBLISHED = Path(__file__).parents[2] / "resources/published"
@@ -68,9 +69,9 @@ def test_nothing_to_sum_up_says_so():
 
 def test_items_of_one_image_are_drawn_together():
     noise = np.random.default_rng(0).normal(0.5, 0.1, 50)
-    alone = mean_share([row(share, image=str(place)) for place, share in enumerate(noise)], "d", HOW).measure
+    alone = mean_share([row(share, image=str(place)) for place, share in enumerate(noise)], "d", HOW)
     four = [row(share, image=str(place)) for place, share in enumerate(noise) for _ in range(4)]
-    shared = mean_share(four, "d", HOW).measure
+    shared = mean_share(four, "d", HOW)
     assert (shared.ci_low, shared.ci_high) == pytest.approx((alone.ci_low, alone.ci_high))
     half = 1.96 * 100 * noise.std() / np.sqrt(50)
     assert (alone.ci_high - alone.ci_low) / 2 == pytest.approx(half, rel=0.1)
@@ -78,7 +79,7 @@ def test_items_of_one_image_are_drawn_together():
 
 def test_means_average_over_data_sets():
     parts = [mean_share([row(0.2)], "a", HOW), mean_share([row(0.6), row(0.8)], "b", HOW)]
-    assert average(parts, HOW).measure.value == pytest.approx(45)
+    assert average(parts).value == pytest.approx(45)
 
 
 IDS = [f"item {place}" for place in range(1000)]

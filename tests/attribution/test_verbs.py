@@ -6,7 +6,7 @@ import pytest
 
 from tiny_models import bert_tokenizer
 from waltz.attribution.verbs import CONDITIONS, chosen, verb_pieces, verb_table, verb_values
-from waltz.evaluation.metrics import Resampling
+from waltz.core.measure import Resampling
 from waltz.models.encoders.encoder import tokenized
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)

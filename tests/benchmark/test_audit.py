@@ -35,7 +35,8 @@ def test_accuracies_worked_by_hand_with_ties_as_halves():
 def test_a_bias_towards_foils_is_warned_of_too():
     items = [{"image": str(n), "caption": "A long red car stands there.", "foil": "A car stands."} for n in range(5)]
     (row,) = audit("plurality", items, {}, threshold=70, **FIXED)
-    assert (row["judge"], row["value"], row["ci_low"], row["ci_high"]) == ("length", 0.0, 0.0, 0.0)
+    assert (row["judge"], row["value"], row["ci_low"]) == ("length", 0.0, 0.0)
+    assert row["ci_high"] == pytest.approx(100 * (1 - 0.025 ** (1 / 5)))  # five images agree
     assert row["warning"] == "length alone prefers the foil in 100.0 % of the items; 70 % is the limit"
 
 

@@ -4,48 +4,13 @@ import csv
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from waltz.consistency.aggregates import consistent, correlation, mean_score, over_seeds
+from waltz.consistency.aggregates import correlation, over_seeds
 from waltz.consistency.rescaling import rescaled
 from waltz.core.measure import Measure
-from waltz.evaluation.metrics import Resampling
 
-HOW = Resampling(resamples=200, confidence=0.95, seed=1)
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
-
-
-def rows(*verdicts: int | None) -> list[dict]:
-    return [{"verdict": verdict, "score": verdict, "reason": "the text is empty"} for verdict in verdicts]
-
-
-def test_the_share_is_of_items_with_a_verdict_in_percent():
-    found = consistent(rows(1, 0, None, 1, 1), ["a", "b", "c", "d", "e"], "x", HOW).measure
-    assert (found.value, found.n) == (75.0, 4)
-    assert found.ci_low is not None
-    assert found.ci_high is not None
-    assert found.ci_low < 75 < found.ci_high
-
-
-def test_items_of_one_image_are_drawn_together():
-    verdicts, draws = rows(1, 1, 0, 0), 400
-    how = Resampling(resamples=draws, confidence=0.95, seed=1)
-    together = consistent(verdicts, ["a", "a", "b", "b"], "x", how).draws
-    assert set(np.unique(together)) == {0.0, 50.0, 100.0}  # two images: both one, one each, both the other
-    assert len(np.unique(consistent(verdicts, ["a", "b", "c", "d"], "x", how).draws)) == 5
-
-
-def test_a_test_without_verdicts_has_no_share_and_says_why():
-    found = consistent(rows(None, None), ["a", "b"], "x", HOW).measure
-    assert (found.value, found.n, found.reason) == (None, 0, "none of 2 items has one: the text is empty")
-    assert consistent([], [], "x", HOW).measure.reason == "none of 0 items has one"
-
-
-def test_scores_are_averaged_as_they_are():
-    scored = [{"score": 0.5, "reason": None}, {"score": -0.1, "reason": None}, {"score": None, "reason": "no"}]
-    found = mean_score(scored, ["a", "b", "c"], "x", HOW).measure
-    assert (found.value, found.n) == (pytest.approx(0.2), 2)
 
 
 def test_a_point_biserial_correlation_by_hand():

@@ -19,8 +19,8 @@ from waltz.consistency.edited_rows import edited_rows
 from waltz.consistency.saying import spoken
 from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import ATTRIBUTION, CC_SHAP, EDITED
-from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.prompts import equations, published
 from waltz.evaluation.questions import Question
 from waltz.evaluation.wording import read_wording

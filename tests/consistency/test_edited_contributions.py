@@ -6,7 +6,7 @@ import pytest
 from waltz.attribution.estimate import Estimate
 from waltz.consistency.cc_shap import Contributions
 from waltz.consistency.edited_contributions import Explained, Moved, claim, moved
-from waltz.evaluation.metrics import Resampling
+from waltz.core.measure import Resampling
 
 HOW = Resampling(resamples=500, confidence=0.95, seed=1)
 
@@ -82,7 +82,7 @@ def test_the_claim_is_supported_refuted_or_open():
     assert supported.difference.ci_low < 0.28 < supported.difference.ci_high
     assert supported.answer.value == pytest.approx(0.02)
     assert claim(items(far, near), images, "x", HOW).verdict == "refutes"
-    assert claim(items(near, near), images, "x", HOW).verdict == "refutes"  # they move no further
+    assert claim(items(near, near[::-1]), images, "x", HOW).verdict == "refutes"  # they move no further
     wide = np.tile([0.0, 0.14], 20)
     assert claim(items(near, wide), images, "x", HOW).verdict == "undecided"
     assert claim(items(near, far), images, "x", HOW) == supported
@@ -96,7 +96,7 @@ def test_clusters_are_drawn_and_items_without_distances_left_out():
     together = claim(items(answers, explanations), [str(place // 8) for place in range(80)], "x", HOW)
     widths = [one.difference.ci_high - one.difference.ci_low for one in (alone, together)]
     assert widths[1] > 2 * widths[0]
-    gone = claim([*items([0.1] * 6, [0.3] * 6), *items([None], [0.1])], list("abcdefg"), "x", HOW)
+    gone = claim([*items([0.1] * 6, [0.3, 0.31] * 3), *items([None], [0.1])], list("abcdefg"), "x", HOW)
     assert (gone.left_out, gone.difference.n, gone.verdict) == (1, 6, "supports")
     none = claim(items([None], [None]), ["a"], "x", HOW)
     assert (none.verdict, none.answer.value, none.left_out) == (None, None, 1)

@@ -8,7 +8,7 @@ import pytest
 from waltz.attribution.estimate import Estimate
 from waltz.consistency.cc_shap import Contributions, cc_shap
 from waltz.consistency.profiles import Difference, Game, compare, mean_difference
-from waltz.evaluation.metrics import Resampling
+from waltz.core.measure import Resampling
 
 
 def side(phi, shared, parts=None, exact=False):

@@ -12,8 +12,8 @@ from waltz.consistency.summary import Run, correlation_rows, metric_rows
 from waltz.consistency.tests import TESTS
 from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
-from waltz.evaluation.metrics import Resampling
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
@@ -177,7 +177,7 @@ def test_edits_support_or_refute_the_claim():
     assert supports["d", "post-hoc", "edits:claim"]["value"] == 1
     assert supports["d", "post-hoc", "edits:answer"]["value"] == pytest.approx(0.1)
     assert supports["d", "post-hoc", "edits:inserted_explanation"]["value"] == 0.5
-    refutes, _ = one(edits=[edited_row(str(i), 0.4, 0.1) for i in range(6)])
+    refutes, _ = one(edits=[edited_row(str(i), 0.4, 0.1 + i / 100) for i in range(6)])
     assert refutes["d", "post-hoc", "edits:claim"]["value"] == 0
     few, _ = one(edits=[edited_row("0", 0.1, 0.4)])
     assert few["d", "post-hoc", "edits:flipping:claim"]["n"] == 0
@@ -187,7 +187,7 @@ def test_edits_support_or_refute_the_claim():
 
 def test_edits_that_change_the_answer_are_told_apart_from_those_that_keep_it():
     kept = [edited_row(str(i), 0.1, 0.4 + i / 100, flipped=False) for i in range(6)]
-    changed = [edited_row(str(i), 0.9, 0.3, flipped=True) for i in range(6, 14)]
+    changed = [edited_row(str(i), 0.9, 0.3 + i / 100, flipped=True) for i in range(6, 14)]
     untried = edited_row("14", None, None, reason="no verb", inserted_answer=None, inserted_explanation=None)
     metrics, _ = one(edits=[*kept, *changed, untried])
     rows = {metric: row for (_, _, metric), row in metrics.items()}
@@ -206,7 +206,7 @@ def test_edits_that_change_the_answer_are_told_apart_from_those_that_keep_it():
 
 
 def test_edits_of_all_data_sets_are_pooled():
-    items = {name: [edited_row(f"{name}{i}", 0.1, 0.4, flipped=False) for i in range(4)] for name in "de"}
+    items = {name: [edited_row(f"{name}{i}", 0.1, 0.4 + i / 100, flipped=False) for i in range(4)] for name in "de"}
     runs = {("m", name): Run([], [], rows) for name, rows in items.items()}
     metrics = found(metric_rows(runs, HOW, "all:benchmark"))
     assert metrics["d", "post-hoc", "edits:claim"]["value"] is None  # four items are too few

@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.core.measure import Resamples, resample
+from waltz.core.measure import Resamples, Resampling, resample
 from waltz.evaluation.alignment import match_probability
 from waltz.evaluation.metrics import (
     METRICS,
     NOT_APPLICABLE,
-    Resampling,
     acc_r,
     auroc,
     auroc_draws,
@@ -41,7 +40,7 @@ def rows_of(logits, with_probability=True, profile="equations", images=None, wro
 
 def values(logits, profile="equations", **more):
     found = measures(pairs(rows_of(logits, profile=profile, **more), profile), "d", HOW)
-    return {metric: found[metric].measure.value for metric in METRICS}
+    return {metric: found[metric].value for metric in METRICS}
 
 
 def test_every_metric_of_four_items_worked_by_hand():
@@ -73,37 +72,38 @@ def test_probabilities_of_single_precision_tie_in_published_and_logits_do_not():
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(profile):
     found = measures(pairs(rows_of([(30.0, 20.0), (1.0, 2.0)], False, profile), profile), "d", HOW)
-    assert found["acc_r"].measure.value == 50
-    assert found["auroc"].measure.value == 50  # 30 beats both foils, 1 beats none
+    assert found["acc_r"].value == 50
+    assert found["auroc"].value == 50  # 30 beats both foils, 1 beats none
     for metric in ("acc", "p_c", "p_f", "min_pc_pf"):
-        assert found[metric].measure.value is None
-        assert found[metric].measure.reason == NOT_APPLICABLE
-        assert found[metric].measure.n == 2
-    assert average([found["acc"], found["acc"]], HOW).measure.reason == NOT_APPLICABLE
+        assert found[metric].value is None
+        assert found[metric].reason == NOT_APPLICABLE
+        assert found[metric].n == 2
+    assert average([found["acc"], found["acc"]]).reason == NOT_APPLICABLE
 
 
 def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
     for sampled in measures(pairs(rows_of([(1.0, -1.0)]), "equations"), "d", HOW).values():
-        assert (sampled.measure.value, sampled.measure.ci_low, sampled.measure.ci_high) == (100, None, None)
+        assert (sampled.value, sampled.ci_low, sampled.ci_high) == (100, None, None)
     found = measures(pairs(rows_of([(0.5, 0.5)] * 20), "equations"), "d", HOW)
-    for sampled in found.values():
-        measure = sampled.measure
-        assert measure.value == measure.ci_low == measure.ci_high
-    assert found["auroc"].measure.value == 50
-    assert found["acc_r"].measure.value == 0
+    apart = 100 * (1 - 0.025 ** (1 / 20))  # twenty images that agree leave as many of the others
+    ends = {metric: (found[metric].ci_low, found[metric].ci_high) for metric in ("acc_r", "auroc")}
+    assert ends["acc_r"] == pytest.approx((0, apart))
+    assert ends["auroc"] == pytest.approx((50 - apart / 2, 50 + apart / 2))
+    assert found["auroc"].value == 50
+    assert found["acc_r"].value == 0
 
 
 def test_items_without_a_score_are_left_out_of_every_metric_and_counted():
     scored = pairs(rows_of([(2, 1), (None, 1), (3, None)]), "equations")
     assert (scored.items, scored.unscored) == (("i0",), 2)
     none = measures(pairs(rows_of([(None, 1)]), "equations"), "d", HOW)
-    assert {entry.measure.reason for entry in none.values()} == {"none of 1 items could be scored"}
+    assert {entry.reason for entry in none.values()} == {"none of 1 items could be scored"}
 
 
 def test_a_mismatched_text_is_the_foil_and_other_profiles_are_passed_over():
     rows = rows_of([(2, 1)], wrong="mismatched") + rows_of([(1, 2)], profile="published")
-    assert measures(pairs(rows, "equations"), "d", HOW)["acc_r"].measure.value == 100
-    assert measures(pairs(rows, "published"), "d", HOW)["acc_r"].measure.value == 0
+    assert measures(pairs(rows, "equations"), "d", HOW)["acc_r"].value == 100
+    assert measures(pairs(rows, "published"), "d", HOW)["acc_r"].value == 0
 
 
 def test_infinite_scores_rank_and_those_that_are_no_number_are_refused():
@@ -119,7 +119,7 @@ def test_verdicts_on_single_texts_are_no_ranking_and_rankings_agree():
         acc_r(captions, "d", HOW)
     ranked = [{**row, "setting": "perplexity", "correct": row["item_id"] == "i0"} for row in captions]
     scored = pairs(rows_of([(2, 1), (3, 4)], with_probability=False), "equations")
-    assert acc_r(ranked, "d", HOW).measure == measures(scored, "d", HOW)["acc_r"].measure
+    assert acc_r(ranked, "d", HOW) == measures(scored, "d", HOW)["acc_r"]
 
 
 def test_a_text_without_its_counterpart_is_refused():
@@ -173,7 +173,7 @@ def test_the_interval_of_auroc_covers_as_often_as_it_says():
     for place in range(60):
         logits = np.stack([rng.normal(1, 1, 150), rng.normal(0, 1, 150)], axis=1)
         how = Resampling(300, 0.95, place)
-        measure = measures(pairs(rows_of(logits.tolist(), False), "equations"), "d", how)["auroc"].measure
+        measure = measures(pairs(rows_of(logits.tolist(), False), "equations"), "d", how)["auroc"]
         covered += measure.ci_low <= 100 * truth <= measure.ci_high
     assert 51 <= covered <= 60
 

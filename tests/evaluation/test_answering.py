@@ -11,10 +11,10 @@ from PIL import Image
 
 from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import EVALUATION
 from waltz.evaluation.answering import answer_rows, answered
 from waltz.evaluation.answers import accuracy, agreement, plain, questions, share, unreachable
-from waltz.evaluation.metrics import Resampling
 from waltz.models.alignment import Aligned, align
 from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec
@@ -46,7 +46,7 @@ def test_rows_say_answer_probability_and_verdict():
 def test_a_question_that_cannot_be_read_has_an_error_and_is_left_out_of_accuracy():
     rows = answer_rows(ITEMS, {**SAID, ("m0", "Is it?"): Aligned(None, 0, "too long")}, VOCABULARY, ["published"])
     assert (rows[0]["prediction"], rows[0]["correct"], rows[0]["error"]) == (None, None, "too long")
-    assert accuracy(ITEMS, rows, "published", "d", HOW).measure.n == 2
+    assert accuracy(ITEMS, rows, "published", "d", HOW).n == 2
 
 
 @dataclass(frozen=True)
@@ -98,12 +98,12 @@ def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():
 
 def test_accuracy_takes_the_gold_answer_or_the_annotators():
     rows = answer_rows(ITEMS, SAID, VOCABULARY, ["equations", "published"])
-    published = accuracy(ITEMS, rows, "published", "d", HOW).measure
+    published = accuracy(ITEMS, rows, "published", "d", HOW)
     assert (published.value, published.n) == (pytest.approx(100 / 3), 3)
     # q0 "no": 8 annotators see 2 others of 3, 2 see 1; q1 "2": 9 see 1, 1 sees none; q2 right
     expected = ((8 * 2 / 3 + 2 * 1 / 3) / 10 + (9 * 1 / 3) / 10 + 1) / 3
-    assert accuracy(ITEMS, rows, "equations", "d", HOW).measure.value == pytest.approx(100 * expected)
-    assert accuracy(ITEMS, [], "published", "d", HOW).measure.reason == "none of 3 questions was answered"
+    assert accuracy(ITEMS, rows, "equations", "d", HOW).value == pytest.approx(100 * expected)
+    assert accuracy(ITEMS, [], "published", "d", HOW).reason == "none of 3 questions was answered"
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=10, max_size=10))

@@ -11,9 +11,10 @@ from PIL import Image
 
 from scripted_decoders import scripted
 from waltz.core.errors import UserError
+from waltz.core.measure import Resampling
 from waltz.evaluation.choice import best, choice_rows, chosen, reasoned, shares, tally
 from waltz.evaluation.image_items import balanced_orders, pairwise_questions, published_orders, single_questions
-from waltz.evaluation.metrics import METRICS, Resampling
+from waltz.evaluation.metrics import METRICS
 from waltz.evaluation.prompts import equations, published, render
 from waltz.evaluation.replies import Examinee, Reply
 from waltz.evaluation.summary import comparison_rows, metric_rows

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from waltz.core.measure import Resampling
 from waltz.evaluation.comparisons import bootstrap_p, comparisons, holm, mcnemar
-from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.pairs import Pairs
 
 HOW = Resampling(1000, 0.95, 2)

@@ -6,10 +6,11 @@ from PIL import Image
 
 from waltz.core import parquet
 from waltz.core.devices import Device
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import EVALUATION
 from waltz.evaluation.alignment import match_probability, score_probes
 from waltz.evaluation.cv_probes import CONDITIONS, harmonic, judged, probe_measures
-from waltz.evaluation.metrics import NOT_APPLICABLE, Resampling
+from waltz.evaluation.metrics import NOT_APPLICABLE
 from waltz.foils import cv_conditions
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec

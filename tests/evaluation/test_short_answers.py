@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scripted_decoders import scripted
+from waltz.core.measure import Resampling
 from waltz.evaluation.answers import agreement, contained, normal
 from waltz.evaluation.choice import reasoned
-from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.prompts import equations, published
 from waltz.evaluation.replies import Examinee
 from waltz.evaluation.short_answers import answer_rows, put

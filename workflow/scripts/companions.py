@@ -8,10 +8,10 @@ from waltz.attribution.companions import companions
 from waltz.core import parquet
 from waltz.core.devices import lease
 from waltz.core.job import job, progress
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import METRICS
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select
-from waltz.evaluation.metrics import Resampling
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import load_image, open_images

@@ -3,8 +3,8 @@
 from waltz.consistency.summary import AVERAGE, Run, correlation_rows, metric_rows
 from waltz.core import parquet
 from waltz.core.job import job
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
-from waltz.evaluation.metrics import Resampling
 
 params = snakemake.params
 

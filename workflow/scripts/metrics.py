@@ -2,8 +2,8 @@
 
 from waltz.core import parquet
 from waltz.core.job import job
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import COMPARISONS, EVALUATION, METRICS
-from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.summary import comparison_rows
 
 params = snakemake.params

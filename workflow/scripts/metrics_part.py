@@ -4,10 +4,10 @@ import pyarrow.parquet as pq
 
 from waltz.core import parquet
 from waltz.core.job import job
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import EVALUATION, METRICS
 from waltz.core.schema import CONDITIONS
 from waltz.evaluation.answers import questions
-from waltz.evaluation.metrics import Resampling
 from waltz.evaluation.summary import metric_rows
 
 params = snakemake.params

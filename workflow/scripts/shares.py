@@ -3,9 +3,9 @@
 from waltz.attribution.summary import ablations, shares, verbs
 from waltz.core import parquet
 from waltz.core.job import job
+from waltz.core.measure import Resampling
 from waltz.core.model_schema import ATTRIBUTION, EVALUATION, METRICS, SHARES
 from waltz.core.schema import CONDITIONS
-from waltz.evaluation.metrics import Resampling
 
 params = snakemake.params
 

@@ -10,9 +10,8 @@ from waltz.attribution.emap import emap_ranking
 from waltz.attribution.perceptual import perceptual_score, ranking_credit
 from waltz.attribution.score_matrix import score_matrix
 from waltz.core.errors import UserError
-from waltz.core.measure import Measure
+from waltz.core.measure import Measure, Resampling
 from waltz.evaluation.items import texts
-from waltz.evaluation.metrics import Resampling
 from waltz.models.encoders.encoder import Encoder
 
 MODALITIES = ("text", "image")

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from waltz.core.measure import Measure, interval, resample
-from waltz.evaluation.metrics import Resampling
+from waltz.core.measure import Measure, Resampling, interval, resample
 
 DECIMALS = 9
 """Places of T-SHAP that are ranked."""
@@ -33,7 +32,7 @@ def correctness_and_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: R
     """Spearman's correlation of correctness and T-SHAP over the items of one role.
 
     The interval draws images and ranks each resample anew; resamples in which all items are right, wrong or equal have
-    no correlation and are left out.
+    no correlation.
 
     Args:
         rows: `correct`, `t_shap` and `image` of each item; those where one of the two is null are left out.
@@ -54,9 +53,8 @@ def correctness_and_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: R
     found = spearmanr(correct, shares)
     images = [str(row["image"]) for row in known]
     draws = np.concatenate([_rho(correct, shares, counts) for counts in _resampled(images, label, how)])
-    draws = draws[np.isfinite(draws)]
-    low, high = interval(draws, how.confidence) if draws.size else (None, None)
-    return Correlation(Measure(float(found.statistic), len(known), low, high), float(found.pvalue))
+    ends = interval(draws, how.confidence, len(set(images)), (-1.0, 1.0))
+    return Correlation(Measure(float(found.statistic), len(known), *ends), float(found.pvalue))
 
 
 def _undefined(correct: np.ndarray, shares: np.ndarray, asked: int) -> str | None:

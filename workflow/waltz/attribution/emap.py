@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from waltz.core.measure import Measure, bootstrap, interval
-from waltz.evaluation.metrics import Resampling
+from waltz.core.measure import Measure, Resampling, mean
 
 
 @dataclass(frozen=True)
@@ -105,10 +104,6 @@ def _slack(scores: np.ndarray) -> float:
 
 
 def _emap(hits: list[np.ndarray], images: np.ndarray, interaction: float, how: Resampling) -> Emap:
-    measures = []
-    for right in hits:
-        values = (100.0 * right).tolist()
-        clusters = [str(image) for image in images]
-        draws = bootstrap(values, clusters, resamples=how.resamples, seed=how.seed, label="emap")
-        measures.append(Measure(float(np.mean(values)), len(values), *interval(draws, how.confidence)))
-    return Emap(measures[0], measures[1], interaction)
+    clusters = [str(image) for image in images]
+    own, projected = (mean((100.0 * right).tolist(), clusters, "emap", how) for right in hits)
+    return Emap(own, projected, interaction)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from waltz.core.measure import Measure, bootstrap, interval
+from waltz.core.measure import PERCENT, Measure, Resampling, bootstrap, interval
 from waltz.core.sampling import rank
-from waltz.evaluation.metrics import Resampling
 
 Credit = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """What each of n items earns, 0 to 1, under its own label, when it reads the text of one item and sees the image of
@@ -72,12 +71,13 @@ def perceptual_score(
         for values in (right, lost)
     ]
     accuracy, drop = float(right.mean()), float(lost.mean())
-    n = len(item_ids)
+    n, clusters = len(item_ids), len(set(images))
+    lost_share = Measure(drop, n, *interval(draws[1], how.confidence, clusters, (-100.0, 100.0)))
     return Perception(
-        Measure(accuracy, n, *interval(draws[0], how.confidence)),
-        Measure(drop, n, *interval(draws[1], how.confidence)),
-        _by_model(accuracy, drop, n, draws, how),
-        _by_task(drop, n, draws[1], majority, how),
+        Measure(accuracy, n, *interval(draws[0], how.confidence, clusters, PERCENT)),
+        lost_share,
+        _by_model(accuracy, drop, n, draws, clusters, how),
+        _by_task(lost_share, majority),
         tuple(after.mean(axis=1).tolist()),
         float(after.mean(axis=1).std(ddof=1)) if repeats > 1 else None,
     )
@@ -150,16 +150,22 @@ def matching_credit(
     return credit
 
 
-def _by_model(accuracy: float, drop: float, n: int, draws: Sequence[np.ndarray], how: Resampling) -> Measure:
+def _by_model(
+    accuracy: float, drop: float, n: int, draws: Sequence[np.ndarray], clusters: int, how: Resampling
+) -> Measure:
     if not accuracy:
         return Measure(None, n, reason="no item is right: there is no accuracy to lose")
-    defined = draws[0] > 0
-    return Measure(100 * drop / accuracy, n, *interval(100 * draws[1][defined] / draws[0][defined], how.confidence))
+    shares = 100 * np.divide(draws[1], draws[0], out=np.full_like(draws[0], np.nan), where=draws[0] > 0)
+    bounds = (100 * (accuracy - 100) / accuracy, 100.0)
+    return Measure(100 * drop / accuracy, n, *interval(shares, how.confidence, clusters, bounds))
 
 
-def _by_task(drop: float, n: int, draws: np.ndarray, majority: float | None, how: Resampling) -> Measure:
+def _by_task(drop: Measure, majority: float | None) -> Measure:
     if majority is None:
-        return Measure(None, n, reason="the accuracy of the commonest label is not known")
+        return Measure(None, drop.n, reason="the accuracy of the commonest label is not known")
     if majority >= 1:
-        return Measure(None, n, reason="all items have one label")
-    return Measure(drop / (1 - majority), n, *interval(draws / (1 - majority), how.confidence))
+        return Measure(None, drop.n, reason="all items have one label")
+    value, low, high = (
+        None if end is None else end / (1 - majority) for end in (drop.value, drop.ci_low, drop.ci_high)
+    )
+    return Measure(value, drop.n, low, high)

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from waltz.attribution.t_shap import skew
-from waltz.core.measure import Measure, bootstrap, interval
-from waltz.evaluation.metrics import Resampling, Sampled
+from waltz.core.measure import Measure, Resampling, mean
 
 GROUP = ("role", "profile", "setting")
 
 
-def mean_share(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Sampled:
+def mean_share(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Measure:
     """Mean T-SHAP of one role of a data set, with an interval that draws images.
 
     Args:
@@ -27,10 +26,8 @@ def mean_share(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -
     """
     known = [row for row in rows if row["t_shap"] is not None]
     if not known:
-        return Sampled(Measure(None, 0, reason=f"none of {len(rows)} items has a T-SHAP"), np.empty(0))
-    values, images = [100.0 * row["t_shap"] for row in known], [str(row["image"]) for row in known]
-    draws = bootstrap(values, images, resamples=how.resamples, seed=how.seed, label=label)
-    return Sampled(Measure(float(np.mean(values)), len(values), *interval(draws, how.confidence)), draws)
+        return Measure(None, 0, reason=f"none of {len(rows)} items has a T-SHAP")
+    return mean([100.0 * row["t_shap"] for row in known], [str(row["image"]) for row in known], label, how)
 
 
 def summaries(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> list[dict[str, Any]]:
@@ -60,7 +57,7 @@ def summaries(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) ->
 
 
 def _summary(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> dict[str, Any]:
-    measure = mean_share(rows, label, how).measure
+    measure = mean_share(rows, label, how)
     known = [row for row in rows if row["t_shap"] is not None]
     sampled = [row for row in known if row["t_shap_se"] is not None]
     squares = float(np.mean([row["t_shap_se"] ** 2 for row in sampled])) if sampled else None

@@ -9,7 +9,8 @@ from waltz.attribution.ablation import ablated_rows
 from waltz.attribution.correlation import correctness_and_t_shap
 from waltz.attribution.shares import GROUP, summaries
 from waltz.attribution.verbs import verb_table
-from waltz.evaluation.metrics import Resampling, measures
+from waltz.core.measure import Resampling
+from waltz.evaluation.metrics import measures
 from waltz.evaluation.pairs import pairs
 from waltz.models.regions import OF_REGIONS
 
@@ -71,10 +72,10 @@ def ablations(model: str, dataset: str, rows: Sequence[Row], how: Resampling) ->
             ):
                 masked.setdefault(row["setting"], []).append(row)
         for setting, scored in masked.items():
-            for metric, sampled in measures(pairs(scored, profile), dataset, how).items():
+            for metric, measure in measures(pairs(scored, profile), dataset, how).items():
                 of_run = {"model": model, "dataset": dataset, "profile": profile, "metric": metric}
                 of_run["setting"] = setting + _label(rows)
-                found.append({**of_run, **vars(sampled.measure)})
+                found.append({**of_run, **vars(measure)})
     return found
 
 

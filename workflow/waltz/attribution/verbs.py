@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from waltz.core.measure import Measure, bootstrap, interval
+from waltz.core.measure import PERCENT, Measure, Resampling, mean
 from waltz.core.sampling import sample
 from waltz.core.text import Span
-from waltz.evaluation.metrics import Resampling
 
 SAMPLES = 50
 FORM = "simplified"
@@ -16,7 +15,9 @@ FORM = "simplified"
 CONDITIONS = ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
 PREDICTIONS = {True: "match", False: "non-match", None: "all"}
 """What the model says of an item, as the tables' `setting` names it; `all` pools both."""
-METRICS = ("t_shap_overall", "verb_shap", "verb_share", "pieces")
+BOUNDS = {"t_shap_overall": PERCENT, "verb_shap": None, "verb_share": PERCENT, "pieces": None}
+"""Each metric with the least and greatest value that it can have."""
+METRICS = tuple(BOUNDS)
 
 
 def chosen(items: Sequence[Mapping[str, Any]], n: int | None, seed: int) -> list[Mapping[str, Any]]:
@@ -132,5 +133,4 @@ def _cell(
         return vars(Measure(None, 0, reason=reason))
     label = f"verbs:{condition}:{metric}"
     values, images = [float(row[metric]) for row in known], [str(row["image"]) for row in known]
-    draws = bootstrap(values, images, resamples=how.resamples, seed=how.seed, label=label)
-    return vars(Measure(float(np.mean(values)), len(values), *interval(draws, how.confidence)))
+    return vars(mean(values, images, label, how, BOUNDS[metric]))

@@ -7,7 +7,7 @@ shows a bias that a model can use instead of the image.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from waltz.core.measure import Measure, bootstrap, interval
+from waltz.core.measure import Measure, Resampling, mean
 from waltz.core.text import WORD
 
 Preference = Callable[[Mapping[str, Any]], float | None]
@@ -102,8 +102,7 @@ def _share(
 ) -> Measure:
     if not wins:
         return Measure(None, 0, reason=NO_SCORES)
-    draws = 100 * bootstrap(wins, images, resamples=resamples, seed=seed, label=label)
-    return Measure(100 * sum(wins) / len(wins), len(wins), *interval(draws, confidence))
+    return mean([100 * win for win in wins], images, label, Resampling(resamples, confidence, seed))
 
 
 def _warning(judge: str, value: float | None, threshold: float) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from waltz.benchmark.funnel import reached
-from waltz.core.measure import Measure, bootstrap, interval
+from waltz.core.measure import Measure, Resampling, mean
 from waltz.scenes.graph import Graph
 from waltz.scenes.truth import in_grammar, truth
 
@@ -147,6 +147,5 @@ def oracle_answers(
 def _share(pairs: Sequence[tuple[bool, str]], label: str, resamples: int, confidence: float, seed: int) -> Measure:
     if not pairs:
         return Measure(None, 0, reason="there is no such candidate")
-    hits, images = [hit for hit, _ in pairs], [image for _, image in pairs]
-    draws = 100 * bootstrap(hits, images, resamples=resamples, seed=seed, label=label)
-    return Measure(100 * sum(hits) / len(hits), len(hits), *interval(draws, confidence))
+    percent, images = [100.0 * hit for hit, _ in pairs], [image for _, image in pairs]
+    return mean(percent, images, label, Resampling(resamples, confidence, seed))

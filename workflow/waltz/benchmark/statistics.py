@@ -8,7 +8,7 @@ from typing import Any
 from scipy.spatial.distance import jensenshannon
 
 from waltz.benchmark.votes import alpha
-from waltz.core.measure import Measure, bootstrap, interval
+from waltz.core.measure import Measure, Resampling, mean
 
 PRONOUNS = frozenset(
     [
@@ -88,10 +88,9 @@ def validation_statistics(
             found[metric] = found[f"{metric}_percent"] = Measure(None, 0, reason=NO_VOTES)
             continue
         label = f"{dataset}:{metric}"
-        draws = 100 * bootstrap(chosen, images, resamples=resamples, seed=seed, label=label)
         found[metric] = Measure(sum(chosen), len(voted))
-        share = 100 * sum(chosen) / len(voted)
-        found[f"{metric}_percent"] = Measure(share, len(voted), *interval(draws, confidence))
+        percent = [100.0 * bool(one) for one in chosen]
+        found[f"{metric}_percent"] = mean(percent, images, label, Resampling(resamples, confidence, seed))
     valid_ids = {item["item_id"] for item in valid}
     found["alpha"] = _alpha(annotations)
     found["alpha_valid"] = _alpha([row for row in annotations if row["item_id"] in valid_ids])

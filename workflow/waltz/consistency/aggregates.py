@@ -1,40 +1,19 @@
 """From the rows of tests and CC-SHAP to the numbers of thesis 5.2, C.1, C.2 and C.3."""
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from waltz.core.measure import Measure, bootstrap, interval
-from waltz.evaluation.metrics import Resampling, Sampled
+from waltz.core.measure import Measure
 
 Row = Mapping[str, Any]
 
 CONSTANT = 1e-12
 """Values that lie no further apart than this are the same but for rounding."""
-
-
-def consistent(rows: Sequence[Row], clusters: Sequence[str], label: str, how: Resampling) -> Sampled:
-    """Share of items that a test finds consistent.
-
-    Args:
-        rows: Rows of one test, one an item; those without a verdict are left out.
-        clusters: The image of each row, or its item where there is none.
-        label: Name of model, data set and test, which separates the bootstrap draws from others'.
-        how: Resamples, coverage, seed.
-    Returns:
-        Percent of the items with a verdict; n is their number. Without a value where there are none.
-    """
-    return _mean([_percent(row["verdict"]) for row in rows], rows, clusters, label, how)
-
-
-def mean_score(rows: Sequence[Row], clusters: Sequence[str], label: str, how: Resampling) -> Sampled:
-    """Mean CC-SHAP of the items that have one; arguments and result as of `consistent`, in -1 to 1."""
-    return _mean([row["score"] for row in rows], rows, clusters, label, how)
 
 
 def correlation(verdicts: Mapping[str, int | None], scores: Mapping[str, float | None]) -> Measure:
@@ -92,21 +71,3 @@ def over_seeds(values: Mapping[int, float | None]) -> Spread:
     if n == 1:
         return Spread(mean, Measure(None, n, reason="one seed; a standard deviation needs two"))
     return Spread(mean, Measure(float(np.std(known, ddof=1)), n))
-
-
-def _percent(verdict: int | None) -> float | None:
-    return None if verdict is None else 100.0 * verdict
-
-
-def _mean(
-    values: Sequence[float | None], rows: Sequence[Row], clusters: Sequence[str], label: str, how: Resampling
-) -> Sampled:
-    known = [(value, cluster) for value, cluster in zip(values, clusters, strict=True) if value is not None]
-    if not known:
-        reasons = Counter(str(row.get("reason")) for row in rows)
-        why = f": {reasons.most_common(1)[0][0]}" if reasons else ""
-        return Sampled(Measure(None, 0, reason=f"none of {len(rows)} items has one{why}"), np.empty(0))
-    numbers = [value for value, _ in known]
-    draws = bootstrap(numbers, [cluster for _, cluster in known], resamples=how.resamples, seed=how.seed, label=label)
-    low, high = interval(draws, how.confidence)
-    return Sampled(Measure(float(np.mean(numbers)), len(numbers), low, high), draws)

@@ -14,8 +14,7 @@ from waltz.attribution.ratios import LEAST, Profile
 from waltz.consistency.cc_shap import Contributions, mean_ratios
 from waltz.consistency.companions import cosine
 from waltz.consistency.shared_players import stayed
-from waltz.core.measure import Measure, interval, resample
-from waltz.evaluation.metrics import Resampling
+from waltz.core.measure import Bounds, Measure, Resampling, interval, resample
 
 Verdict = Literal["supports", "refutes", "undecided"]
 
@@ -165,15 +164,17 @@ def claim(items: Sequence[Moved], clusters: Sequence[str], label: str, how: Resa
     draws = resample(drawn, resamples=how.resamples, seed=how.seed, label=label)
     answer, explanation = (np.array([pair[side] for pair in pairs], dtype=np.float64) for side in (0, 1))
 
-    def measure(values: np.ndarray) -> Measure:
-        return Measure(float(values.mean()), len(values), *interval(draws.means(values), how.confidence))
+    def measure(values: np.ndarray, bounds: Bounds) -> Measure:
+        ends = interval(draws.means(values), how.confidence, draws.clusters, bounds)
+        return Measure(float(values.mean()), len(values), *ends)
 
-    verdict = _verdict(*interval(draws.means(explanation - answer), how.confidence))
+    difference = measure(explanation - answer, (-2.0, 2.0))
+    verdict = _verdict(difference.ci_low, difference.ci_high)
     return Claim(
-        answer=measure(answer),
-        explanation=measure(explanation),
-        difference=measure(explanation - answer),
-        verdict=verdict if len(set(drawn)) >= FEWEST else "undecided",
+        answer=measure(answer, (0.0, 2.0)),
+        explanation=measure(explanation, (0.0, 2.0)),
+        difference=difference,
+        verdict=verdict if draws.clusters >= FEWEST else "undecided",
         left_out=left_out,
     )
 

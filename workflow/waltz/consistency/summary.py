@@ -11,8 +11,7 @@ from waltz.consistency.aggregates import correlation, over_seeds
 from waltz.consistency.edited_contributions import claim_of
 from waltz.consistency.rescaling import CC_SHAPS, POST_HOC, SETTINGS, rescaled
 from waltz.core.errors import UserError
-from waltz.core.measure import Measure, Resamples, interval, resample
-from waltz.evaluation.metrics import Resampling, Sampled
+from waltz.core.measure import PERCENT, Bounds, Measure, Resamples, Resampling, interval, resample
 
 Row = Mapping[str, Any]
 
@@ -23,6 +22,7 @@ EDITS = {"edits": None, "edits:flipping": True, "edits:keeping": False}
 """Begins the metrics of counterfactual edits: all, those that change the answer, those that keep it."""
 DEVIATION = "sd"
 """Ends a metric (`paraphrasing:sd`): sample standard deviation over seeds. `paraphrasing:seed=3` is one seed's."""
+SIGNED: Bounds = (-1.0, 1.0)
 LEAST_VARIANCE = 1e-18
 """Below it what was drawn is constant but for rounding."""
 
@@ -40,6 +40,19 @@ class Run:
     tests: Sequence[Row]
     cc_shap: Sequence[Row] = field(default=())
     edited: Sequence[Row] = field(default=())
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A measure with the bootstrap draws behind its interval, for averages over seeds and tests.
+
+    Attributes:
+        measure: The number.
+        draws: float64 of shape (resamples,), in the measure's unit; empty where it has no value.
+    """
+
+    measure: Measure
+    draws: np.ndarray
 
 
 Runs = Mapping[tuple[str, str], Run]
@@ -74,7 +87,7 @@ def metric_rows(runs: Runs, how: Resampling, together: str = "all") -> list[dict
             names = {"model": model, "dataset": dataset, "profile": profile}
             for (metric, setting), rows in _series(of).items():
                 here = {**names, "setting": setting}
-                whole, told = _over_seeds(rows, dataset, how)
+                whole, told = _over_seeds(rows, dataset, how, _bounds(metric))
                 found += [{**here, "metric": metric + ending, **vars(measure)} for ending, measure in told]
                 if metric in SETTINGS or metric in CC_SHAPS.values():
                     parts.setdefault((model, profile), {})[dataset, metric] = whole
@@ -164,7 +177,16 @@ def _place(row: Row) -> tuple[int, str]:
     return row["seed"], row["item_id"]
 
 
-def _over_seeds(rows: Sequence[Row], label: str, how: Resampling) -> tuple[Sampled, list[tuple[str, Measure]]]:
+def _bounds(metric: str) -> Bounds | None:
+    """Least and greatest value of a metric; None of companions that have none."""
+    if metric in CC_SHAPS.values() or metric.endswith(":correlation"):
+        return SIGNED
+    return None if ":" in metric else PERCENT
+
+
+def _over_seeds(
+    rows: Sequence[Row], label: str, how: Resampling, bounds: Bounds | None
+) -> tuple[Sampled, list[tuple[str, Measure]]]:
     """A mean over items: over all seeds with its draws; and its numbers by what ends the metric's name."""
     known = sorted((row for row in rows if row["value"] is not None), key=_place)
     drawn = _drawn(known, label, how)
@@ -178,8 +200,9 @@ def _over_seeds(rows: Sequence[Row], label: str, how: Resampling) -> tuple[Sampl
             continue
         values = np.array([row["value"] for row in known])
         draws = drawn.means(values, np.array([row["seed"] == seed for row in known]))
-        by_seed[seed] = _sampled(float(np.mean([row["value"] for row in of])), len(of), draws, how)
-    return _together(by_seed, len({row["item_id"] for row in known}), how)
+        measure = _measure(float(np.mean([row["value"] for row in of])), len(of), draws, how, _clusters(of), bounds)
+        by_seed[seed] = Sampled(measure, draws)
+    return _together(by_seed, known, how, bounds)
 
 
 def _correlations(
@@ -203,11 +226,13 @@ def _correlations(
             },
             {row["item_id"]: row["value"] for row in scores if row["seed"] == seed},
         )
-        draws = np.empty(0)
-        if found.value is not None and drawn is not None:
-            draws = 100 * _pearson(pairs, drawn, np.array([row["seed"] == seed for row in pairs]))
-        by_seed[seed] = _sampled(None if found.value is None else 100 * found.value, found.n, draws, how, found.reason)
-    return _together(by_seed, len({row["item_id"] for row in pairs}), how)[1]
+        if found.value is None or drawn is None:
+            by_seed[seed] = Sampled(found, np.empty(0))
+            continue
+        draws = 100 * _pearson(pairs, drawn, np.array([row["seed"] == seed for row in pairs]))
+        clusters = _clusters([row for row in pairs if row["seed"] == seed])
+        by_seed[seed] = Sampled(_measure(100 * found.value, found.n, draws, how, clusters, None), draws)
+    return _together(by_seed, pairs, how, None)[1]
 
 
 def _pearson(pairs: Sequence[Row], drawn: Resamples, where: np.ndarray) -> np.ndarray:
@@ -229,14 +254,19 @@ def _drawn(rows: Sequence[Row], label: str, how: Resampling) -> Resamples | None
     return resample([row["cluster"] for row in rows], resamples=how.resamples, seed=how.seed, label=label)
 
 
-def _sampled(value: float | None, n: int, draws: np.ndarray, how: Resampling, reason: str | None = None) -> Sampled:
-    kept = draws[np.isfinite(draws)]
-    low, high = interval(kept, how.confidence) if kept.size else (None, None)
-    return Sampled(Measure(value, n, low, high, reason), draws)
+def _clusters(rows: Sequence[Row]) -> int:
+    return len({row["cluster"] for row in rows})
 
 
-def _together(by_seed: Mapping[int, Sampled], items: int, how: Resampling) -> tuple[Sampled, list[tuple[str, Measure]]]:
-    """The mean over seeds, and by what ends the metric's name: the mean, its deviation, each seed."""
+def _measure(value: float, n: int, draws: np.ndarray, how: Resampling, clusters: int, bounds: Bounds | None) -> Measure:
+    return Measure(value, n, *interval(draws, how.confidence, clusters, bounds))
+
+
+def _together(
+    by_seed: Mapping[int, Sampled], known: Sequence[Row], how: Resampling, bounds: Bounds | None
+) -> tuple[Sampled, list[tuple[str, Measure]]]:
+    """The mean over seeds of known numbers, and by what ends the metric's name: the mean, its deviation, each seed."""
+    items = len({row["item_id"] for row in known})
     spread = over_seeds({seed: sampled.measure.value for seed, sampled in by_seed.items()})
     each = [(f":seed={seed}", sampled.measure) for seed, sampled in by_seed.items()]
     if spread.mean.value is None:
@@ -245,7 +275,7 @@ def _together(by_seed: Mapping[int, Sampled], items: int, how: Resampling) -> tu
         whole = Sampled(Measure(None, items, reason=reason), np.empty(0))
         return whole, [("", whole.measure), (f":{DEVIATION}", replace(spread.deviation, reason=reason)), *each]
     draws = np.mean([sampled.draws for sampled in by_seed.values()], axis=0)
-    whole = _sampled(spread.mean.value, items, draws, how)
+    whole = Sampled(_measure(spread.mean.value, items, draws, how, _clusters(known), bounds), draws)
     return whole, [("", whole.measure), (f":{DEVIATION}", spread.deviation), *each]
 
 
@@ -259,7 +289,7 @@ def _rescaled(cells: Mapping[tuple[str, str], Sampled], how: Resampling) -> Meas
     for (dataset, metric), cell in cells.items():
         by_dataset.setdefault(dataset, []).append(50 * (cell.draws + 1) if metric in scores else cell.draws)
     draws = np.mean([np.mean(draws, axis=0) for draws in by_dataset.values()], axis=0)
-    return _sampled(found.value, found.n, draws, how).measure
+    return _measure(found.value, found.n, draws, how, found.n, PERCENT)
 
 
 def _edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[str, Measure]]:
@@ -288,4 +318,4 @@ def _moved(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[s
         yield "claim", Measure(None, n, reason=reason)
     for column in ("inserted_answer", "inserted_explanation"):
         shares = [_number(row, row[column]) for row in rows]
-        yield column, _over_seeds(shares, label, how)[0].measure if rows else found.difference
+        yield column, _over_seeds(shares, label, how, (0.0, 1.0))[0].measure if rows else found.difference

@@ -12,11 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from waltz.core.measure import Measure, interval, resample
+from waltz.core.measure import Measure, Resampling, mean
 from waltz.core.sampling import sample
-from waltz.evaluation.metrics import Resampling, Sampled
 from waltz.sources.selection import published
 
 SETTING = "answering"
@@ -31,7 +28,7 @@ WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 Row = Mapping[str, Any]
 
 
-def accuracy(items: Sequence[Row], rows: Iterable[Row], profile: str, label: str, how: Resampling) -> Sampled:
+def accuracy(items: Sequence[Row], rows: Iterable[Row], profile: str, label: str, how: Resampling) -> Measure:
     """Accuracy of predicted answers in percent, with the intervals of resampled images.
 
     Args:
@@ -44,12 +41,9 @@ def accuracy(items: Sequence[Row], rows: Iterable[Row], profile: str, label: str
     given = {row["item_id"]: row for row in rows if row["profile"] == profile and row["prediction"] is not None}
     answered = [item for item in items if item["item_id"] in given]
     if not answered:
-        return Sampled(Measure(None, 0, reason=f"none of {len(items)} questions was answered"), np.empty(0))
-    shares = np.array([share(given[item["item_id"]], item, profile) for item in answered])
-    drawn = resample([item["image"] for item in answered], resamples=how.resamples, seed=how.seed, label=label)
-    draws = drawn.means(100 * shares)
-    measure = Measure(float(100 * shares.mean()), len(answered), *interval(draws, how.confidence))
-    return Sampled(measure, draws)
+        return Measure(None, 0, reason=f"none of {len(items)} questions was answered")
+    shares = [100 * share(given[item["item_id"]], item, profile) for item in answered]
+    return mean(shares, [item["image"] for item in answered], label, how)
 
 
 def share(row: Row, item: Row, profile: str) -> float:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from waltz.core.measure import interval, resample
-from waltz.evaluation.metrics import METRICS, NOT_APPLICABLE, Resampling, hits, sampled
+from waltz.core.measure import Resampling, interval, resample
+from waltz.evaluation.metrics import METRICS, NOT_APPLICABLE, hits, sampled
 from waltz.evaluation.pairs import Pairs
 
 MCNEMAR, BOOTSTRAP = "McNemar", "bootstrap"
@@ -142,13 +142,14 @@ def _compared(
         lacking = [model for model, draws in zip(models, drawn, strict=True) if metric not in draws]
         return Comparison(*names, None, None, None, None, None, n, f"{NOT_APPLICABLE} ({', '.join(lacking)})")
     (value_a, draws_a), (value_b, draws_b) = (draws[metric] for draws in drawn)
-    difference = draws_a - draws_b
+    difference, images = draws_a - draws_b, len(set(scored[0].images))
     p = (
         mcnemar(hits(scored[0], metric), hits(scored[1], metric))
         if TESTS[metric] == MCNEMAR
-        else bootstrap_p(value_a - value_b, difference, len(set(scored[0].images)))
+        else bootstrap_p(value_a - value_b, difference, images)
     )
-    return Comparison(*names, value_a - value_b, *interval(difference, how.confidence), p, None, n)
+    ends = interval(difference, how.confidence, images, (-100.0, 100.0))
+    return Comparison(*names, value_a - value_b, *ends, p, None, n)
 
 
 def _corrected(found: Sequence[Comparison]) -> list[dict[str, Any]]:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from waltz.core.measure import Measure, Resamples, interval, resample
-from waltz.evaluation.metrics import NOT_APPLICABLE, Resampling
+from waltz.core.measure import PERCENT, Measure, Resamples, Resampling, interval, resample
+from waltz.evaluation.metrics import NOT_APPLICABLE
 
 Row = Mapping[str, Any]
 
@@ -86,10 +86,11 @@ def _accuracies(
             continue
         values.append(float(right[known].mean()))
         draws.append(drawn.means(right, known))
-        found.append((condition, "accuracy", _measure(values[-1], int(known.sum()), draws[-1], how)))
+        groups = len(np.unique(drawn.cluster[known]))
+        found.append((condition, "accuracy", _measure(values[-1], int(known.sum()), draws[-1], groups, how)))
     total = sum(measure.n for _, _, measure in found)
     if len(values) == len(CONDITIONS):
-        mean = _measure(float(harmonic(np.array(values))), total, harmonic(np.array(draws)), how)
+        mean = _measure(float(harmonic(np.array(values))), total, harmonic(np.array(draws)), drawn.clusters, how)
     else:
         reasons = list(dict.fromkeys(measure.reason for _, _, measure in found if measure.reason))
         mean = Measure(None, total, reason=reasons[0])
@@ -119,7 +120,8 @@ def _orders(
         known = ~np.isnan(margins)
         if known.any():
             right = 100.0 * (margins > 0)
-            measure = _measure(float(right[known].mean()), int(known.sum()), drawn.means(right, known), how)
+            groups = len(np.unique(drawn.cluster[known]))
+            measure = _measure(float(right[known].mean()), int(known.sum()), drawn.means(right, known), groups, how)
         else:
             measure = Measure(None, 0, reason="no two scored items of one group to compare")
         found.append((name, "acc_r", measure))
@@ -133,6 +135,5 @@ def harmonic(accuracies: np.ndarray) -> np.ndarray:
     return mean
 
 
-def _measure(value: float, n: int, draws: np.ndarray, how: Resampling) -> Measure:
-    """A measure whose interval leaves out resamples that hold none of the items."""
-    return Measure(value, n, *interval(draws[np.isfinite(draws)], how.confidence))
+def _measure(value: float, n: int, draws: np.ndarray, groups: int, how: Resampling) -> Measure:
+    return Measure(value, n, *interval(draws, how.confidence, groups, PERCENT))

@@ -10,12 +10,11 @@ What differs by profile:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from waltz.core.measure import Measure, Resamples, bootstrap, interval, resample
+from waltz.core.measure import PERCENT, Measure, Resamples, Resampling, interval, interval_of_mean, mean, resample
 from waltz.evaluation.pairs import ALIGNMENT, SINGLE, Pairs
 
 METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
@@ -24,34 +23,6 @@ THRESHOLD = 0.5
 NOT_APPLICABLE = "not applicable: the model has no probability of a match"
 NUMBERS = 2_000_000
 """Most weights that AUROC holds at once: 16 MB."""
-
-
-@dataclass(frozen=True)
-class Resampling:
-    """How intervals are made.
-
-    Attributes:
-        resamples: Bootstrap resamples.
-        confidence: Coverage, a share.
-        seed: Seed of the draws.
-    """
-
-    resamples: int
-    confidence: float
-    seed: int
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """A measure with the bootstrap draws behind its interval, for averages over data sets.
-
-    Attributes:
-        measure: The number.
-        draws: float64 of shape (resamples,), in the measure's unit; empty where it has no value.
-    """
-
-    measure: Measure
-    draws: np.ndarray
 
 
 def prediction(logit: float, probability: float, profile: str) -> str:
@@ -69,7 +40,7 @@ def prediction(logit: float, probability: float, profile: str) -> str:
     return "tie" if logit == 0 else "match" if logit > 0 else "mismatch"
 
 
-def measures(scored: Pairs, label: str, how: Resampling) -> dict[str, Sampled]:
+def measures(scored: Pairs, label: str, how: Resampling) -> dict[str, Measure]:
     """Every metric of one data set, in percent, on the same resamples of its images.
 
     - acc_r: share of items whose caption ranks strictly above its foil; a tie is wrong.
@@ -85,13 +56,12 @@ def measures(scored: Pairs, label: str, how: Resampling) -> dict[str, Sampled]:
         VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.4 and 4.4.
     """
     if not scored.items:
-        empty = Sampled(Measure(None, 0, reason=f"none of {scored.unscored} items could be scored"), np.empty(0))
-        return dict.fromkeys(METRICS, empty)
+        return dict.fromkeys(METRICS, Measure(None, 0, reason=f"none of {scored.unscored} items could be scored"))
     drawn = resample(scored.images, resamples=how.resamples, seed=how.seed, label=label)
     n, found = len(scored.items), sampled(scored, drawn)
-    without = Sampled(Measure(None, n, reason=NOT_APPLICABLE), np.empty(0))
+    without = Measure(None, n, reason=NOT_APPLICABLE)
     known = {
-        metric: Sampled(Measure(value, n, *interval(draws, how.confidence)), draws)
+        metric: Measure(value, n, *interval(draws, how.confidence, drawn.clusters, PERCENT))
         for metric, (value, draws) in found.items()
     }
     return {metric: known.get(metric, without) for metric in METRICS}
@@ -138,7 +108,7 @@ def auroc(captions: np.ndarray, foils: np.ndarray) -> float:
 
 def auroc_draws(scored: Pairs, drawn: Resamples) -> np.ndarray:
     """AUROC of each resample, a share: float64 of shape (resamples,); NaN where there is one image only."""
-    if drawn.counts.shape[1] == 1:
+    if drawn.clusters == 1:
         return np.full(len(drawn.counts), np.nan)
     order = np.argsort(scored.foil, kind="stable")
     below, upto = (np.searchsorted(scored.foil[order], scored.caption, side) for side in ("left", "right"))
@@ -152,7 +122,7 @@ def auroc_draws(scored: Pairs, drawn: Resamples) -> np.ndarray:
     return np.concatenate(draws)
 
 
-def acc_r(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> Sampled:
+def acc_r(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> Measure:
     """acc_r of rows that say for each item which of its texts the model prefers (settings `perplexity`, `pairwise`).
 
     Args:
@@ -169,7 +139,7 @@ def acc_r(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> 
     return share_correct(rows, label, how)
 
 
-def share_correct(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> Sampled:
+def share_correct(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> Measure:
     """Share of rows that are correct.
 
     Rows without a score (`correct` is null) are left out, and counted in the reason where none is left.
@@ -183,26 +153,23 @@ def share_correct(rows: Sequence[Mapping[str, object]], label: str, how: Resampl
     """
     scored = [row for row in rows if row["correct"] is not None]
     if not scored:
-        return Sampled(Measure(None, 0, reason=f"none of {len(rows)} items could be scored"), np.empty(0))
+        return Measure(None, 0, reason=f"none of {len(rows)} items could be scored")
     right = [100.0 * bool(row["correct"]) for row in scored]
     clusters = [str(row["item_id"] if row["image"] is None else row["image"]) for row in scored]
-    draws = bootstrap(right, clusters, resamples=how.resamples, seed=how.seed, label=label)
-    return Sampled(Measure(float(np.mean(right)), len(right), *interval(draws, how.confidence)), draws)
+    return mean(right, clusters, label, how)
 
 
-def average(parts: Sequence[Sampled], how: Resampling) -> Sampled:
-    """Mean over data sets, each weighing the same; data sets are resampled independently.
+def average(parts: Sequence[Measure]) -> Measure:
+    """Mean over data sets, each weighing the same; they are independent.
 
     Returns:
         The mean; without a value where one part has none.
     """
-    n = sum(part.measure.n for part in parts)
-    values = [part.measure.value for part in parts if part.measure.value is not None]
+    n = sum(part.n for part in parts)
+    values = [part.value for part in parts if part.value is not None]
     if not parts or len(values) < len(parts):
-        reasons = {part.measure.reason for part in parts}
+        reasons = {part.reason for part in parts}
         reason = f"{len(parts) - len(values)} of {len(parts)} data sets have no value"
         reason = NOT_APPLICABLE if reasons == {NOT_APPLICABLE} else reason
-        return Sampled(Measure(None, n, reason=reason), np.empty(0))
-    draws = np.mean([part.draws for part in parts], axis=0)
-    low, high = interval(draws, how.confidence)
-    return Sampled(Measure(float(np.mean(values)), n, low, high), draws)
+        return Measure(None, n, reason=reason)
+    return Measure(float(np.mean(values)), n, *interval_of_mean(parts))

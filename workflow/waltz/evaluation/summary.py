@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waltz.core.measure import Measure
+from waltz.core.measure import Measure, Resampling
 from waltz.evaluation import answers, cv_probes
 from waltz.evaluation.comparisons import comparisons
-from waltz.evaluation.metrics import METRICS, Resampling, Sampled, acc_r, average, measures, share_correct
+from waltz.evaluation.metrics import METRICS, acc_r, average, measures, share_correct
 from waltz.evaluation.pairs import AFTER_COT, ALIGNMENT, CHOICE, PAIRWISE, PERPLEXITY, SINGLE, pairs, preferred
 
 Row = Mapping[str, Any]
@@ -47,7 +47,7 @@ def metric_rows(
     """
     found = []
     for profile in profiles:
-        parts: dict[tuple[str, str], dict[str, dict[str, Sampled]]] = {}
+        parts: dict[tuple[str, str], dict[str, dict[str, Measure]]] = {}
         for (model, dataset), rows in runs.items():
             names = {"profile": profile, "model": model}
             if dataset == cv_probes.NAME:
@@ -58,11 +58,11 @@ def metric_rows(
                 if set(known) <= set(METRICS):
                     parts.setdefault((model, setting), {})[dataset] = known
                 here = {**names, "dataset": dataset, "setting": setting}
-                found += [{**here, "metric": metric, **vars(sampled.measure)} for metric, sampled in known.items()]
+                found += [{**here, "metric": metric, **vars(measure)} for metric, measure in known.items()]
         for (model, setting), by_dataset in parts.items() if averaged else ():
             names = {"profile": profile, "model": model, "dataset": AVERAGE, "setting": setting}
             for metric in next(iter(by_dataset.values())):
-                mean = _mean([by_dataset[name][metric] for name in averaged if name in by_dataset], len(averaged), how)
+                mean = _mean([by_dataset[name][metric] for name in averaged if name in by_dataset], len(averaged))
                 found.append({**names, "metric": metric, **vars(mean)})
     return found
 
@@ -95,10 +95,10 @@ def comparison_rows(runs: Runs, profiles: Sequence[str], how: Resampling) -> lis
     return found
 
 
-def _mean(parts: Sequence[Sampled], wanted: int, how: Resampling) -> Measure:
+def _mean(parts: Sequence[Measure], wanted: int) -> Measure:
     if len(parts) < wanted:
         return Measure(None, 0, reason=f"not averaged: {wanted - len(parts)} of {wanted} data sets were not run")
-    return average(parts, how).measure
+    return average(parts)
 
 
 def _by_setting(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -111,7 +111,7 @@ def _by_setting(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 def _known(
     setting: str, rows: Sequence[Row], profile: str, dataset: str, how: Resampling, asked: Sequence[Row] | None
-) -> dict[str, Sampled]:
+) -> dict[str, Measure]:
     """The metrics of the rows of one setting."""
     kind = setting.removesuffix(AFTER_COT)
     if asked is not None:

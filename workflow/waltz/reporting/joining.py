@@ -1,12 +1,11 @@
 """Our numbers beside the printed ones, cell by cell."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from waltz.core.measure import Measure
+from waltz.core.measure import Measure, interval_of_mean
 from waltz.reporting.declaration import AVERAGE, DERIVED, SAME, Declaration
 from waltz.reporting.numbers import Number, Numbers, Place
 from waltz.reporting.published import Key, Printed
@@ -172,7 +171,7 @@ def _number(declaration: Declaration, numbers: Numbers, shape: Shape, model: str
 
 
 def _average(parts: Sequence[Number | None]) -> Number | None:
-    """Mean over data sets, each weighing the same; they are independent, so that the squares of half widths add up."""
+    """Mean over data sets, each weighing the same; they are independent."""
     present = [part for part in parts if part is not None]
     if not present:
         return None
@@ -187,17 +186,7 @@ def _average(parts: Sequence[Number | None]) -> Number | None:
             reason = same or f"not averaged: {len(parts) - len(values)} of {len(parts)} data sets have no value"
         return Number(Measure(None, n, reason=reason))
     mean, sd = float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
-    low = _half([(part.measure.value, part.measure.ci_low) for part in present])
-    high = _half([(part.measure.value, part.measure.ci_high) for part in present])
-    if low is None or high is None:
-        return Number(Measure(mean, n), sd)
-    return Number(Measure(mean, n, mean - low, mean + high), sd)
-
-
-def _half(ends: Sequence[tuple[float | None, float | None]]) -> float | None:
-    """Half width of a mean's interval on one side."""
-    widths = [end - value for value, end in ends if value is not None and end is not None]
-    return math.hypot(*widths) / len(ends) if len(widths) == len(ends) else None
+    return Number(Measure(mean, n, *interval_of_mean([part.measure for part in present])), sd)
 
 
 def _chances(printed: Mapping[Key, Printed]) -> dict[Shape, float]:

@@ -10,7 +10,7 @@ import torch
 import transformers
 from scipy.stats import rankdata
 
-from waltz.core.measure import Measure, bootstrap, interval
+from waltz.core.measure import Measure, Resampling, mean
 from waltz.scenes.draw import draw
 from waltz.scenes.examples import foils
 from waltz.scenes.foils import PIECES
@@ -212,8 +212,7 @@ def _means(hits: Hits, seed: int) -> dict[str, Measure]:
     found = {}
     for metric, trials in hits.items():
         values, names = [value for value, _ in trials], [name for _, name in trials]
-        draws = bootstrap(values, names, resamples=RESAMPLES, seed=seed, label=metric)
-        found[metric] = Measure(float(np.mean(values)), len(values), *interval(draws, CONFIDENCE))
+        found[metric] = mean(values, names, metric, Resampling(RESAMPLES, CONFIDENCE, seed), (0.0, 1.0))
     return found
 
 
