@@ -1,5 +1,6 @@
 """The game engine against the networks' own forward passes, one coalition at a time."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from PIL import Image
 import tiny_decoders
 from waltz.models.decoders import players, prefixes
 from waltz.models.decoders.coalitions import Coalitions, Game
-from waltz.models.decoders.outcomes import FIRST_STEP, VALUES, scores
+from waltz.models.decoders.outcomes import FIRST_STEP, VALUES, scores, scores_after
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
 TEXT = "what is this ? ( A ) a cat or ( B ) a dog ? the best answer is : ("
@@ -201,6 +202,28 @@ def test_scores_are_the_values_of_the_whole():
         game = Game(played, (60, 41), value)
         expected = Coalitions(decoder, picture, [game]).values([whole])[0][0]
         np.testing.assert_allclose(scores(decoder, [prompt], [picture], [(60, 41)], value)[0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("value", ["log-odds", FIRST_STEP])
+def test_prompts_of_one_length_are_read_together_and_score_as_alone(value, monkeypatch):
+    decoder = tiny_decoders.causal()
+    texts = ["a cat", "what is this ?", "a dog", "( A ) a cat", "( B ) a dog", TEXT]
+    prompts = [decoder.prompt(text) for text in texts]
+    alone = scores(decoder, prompts, [None] * len(texts), [(60, 41, 5)] * len(texts), value)
+    lengths, network = [], decoder.network.model.forward
+
+    def counted(*args, **kwargs):
+        lengths.append(tuple(kwargs["input_ids"].shape))
+        return network(*args, **kwargs)
+
+    monkeypatch.setattr(decoder.network.model, "forward", counted)
+    together = scores_after(decoder, prompts, (60, 41, 5), value)
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    assert sorted(rows for rows, _ in lengths) == [1, 1, 2, 2]
+    lengths.clear()
+    few = dataclasses.replace(decoder, positions_per_batch=1)
+    np.testing.assert_allclose(scores_after(few, prompts, (60, 41, 5), value), alone, atol=1e-5)
+    assert len(lengths) == len(texts)
 
 
 def test_games_without_targets_are_refused():

@@ -20,7 +20,7 @@ from waltz.core.text import Span
 from waltz.models.decoders import players
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.decoder import Decoder, Picture, Prompt
-from waltz.models.decoders.outcomes import FIRST_STEP, scores
+from waltz.models.decoders.outcomes import FIRST_STEP, scores_after
 from waltz.models.decoders.players import Players
 
 PERMUTATIONS = 4
@@ -218,9 +218,7 @@ def _in_pieces(decoder: Decoder, part: Part, rules: Rules) -> Played:
         raise UserError(f"models.{decoder.spec.name}: the published code explains it beside an image; name an image")
 
     def log_odds(texts: Sequence[str]) -> np.ndarray:
-        prompts = [decoder.prompt(text) for text in texts]
-        nothing = [None] * len(prompts)
-        return np.stack(scores(decoder, prompts, nothing, [part.targets] * len(prompts), "log-odds"))
+        return scores_after(decoder, [decoder.prompt(text) for text in texts], part.targets, "log-odds")
 
     found = partition(part.text, tokenizer, log_odds, seed=rules.seed, rows=rules.rows, blanks=rules.blanks)
     ends = np.cumsum([len(piece) for piece in found.pieces]).tolist()

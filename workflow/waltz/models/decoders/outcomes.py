@@ -100,3 +100,33 @@ def scores(
         logits, _ = decoder.network.read(ids, positions, last=len(behind) + 1, embeds=embeds)
         found.append(read_off(logits, wanted, value)[0])
     return found
+
+
+@torch.inference_mode()
+def scores_after(decoder: Decoder, prompts: Sequence[Prompt], targets: Sequence[int], value: str) -> np.ndarray:
+    """What a decoder gives to the same targets after each of some prompts without an image.
+
+    Prompts of one length are read together, so that a value depends on which prompts it is asked with, by rounding.
+
+    Args:
+        decoder: A loaded decoder.
+        prompts: Prompts.
+        targets: Token ids that follow each of them.
+        value: One of `VALUES`.
+    Returns:
+        float64 of shape (prompts, targets).
+    """
+    behind = said_before(targets, value)
+    found = np.empty((len(prompts), len(targets)))
+    places: dict[int, list[int]] = {}
+    for place, prompt in enumerate(prompts):
+        places.setdefault(len(prompt.ids), []).append(place)
+    for length, alike in places.items():
+        size = max(1, decoder.positions_per_batch // (length + len(behind)))
+        for batch in (alike[first : first + size] for first in range(0, len(alike), size)):
+            ids = torch.tensor([[*prompts[place].ids, *behind] for place in batch], device=decoder.device)
+            followed = decoder.layout(prompts[batch[0]], None).followed(len(behind)).unsqueeze(-2)
+            positions = followed.expand(*followed.shape[:-2], len(batch), -1)
+            logits, _ = decoder.network.read(ids, positions, last=len(behind) + 1)
+            found[batch] = read_off(logits, targets, value)
+    return found
