@@ -1,98 +1,59 @@
 """Readers of raw files given spoilt ones: rows, or one line that names the file, and nothing else.
 
-By hand, for as long as one likes: WALTZ_FUZZ=100000 pytest tests/faults/test_fuzz.py
+By hand, for as long as one likes: WALTZ_FUZZ=100000 pytest tests/faults/test_fuzz.py, or guided by coverage with
+tests/faults/atheris_readers.py.
 """
 
-import json
-import os
+import random
+import runpy
+import sys
+import types
 
 import pytest
-import yaml
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from waltz.core import parquet
-from waltz.core.errors import UserError
-from waltz.scenes.sample import scenes
-from waltz.scenes.writers.sources import files
-from waltz.sources.read import read_source
+import spoilt_files
+from spoilt_files import STUDY, small_world, trial
 from workflow_checkout import ROOT
-
-EXAMPLES = int(os.environ.get("WALTZ_FUZZ", "60"))
-STUDY = yaml.safe_load((ROOT / "config/scenes.yaml").read_text(encoding="utf-8"))["sources"]
-OTHERS = [None, True, -1, 0, 2**70, 1e400, "", "\x00", "\u202e", "a" * 3000, [], {}, [[]], {"a": 1}, "0", "../x.jpg"]
-"""What a value may be instead."""
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    """Text of each annotation file of a small world."""
-    return files(scenes(6, 3), 3)
-
-
-def places(value, path=()):
-    """Paths of all values in a document."""
-    yield path
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in inside:
-        yield from places(child, (*path, key))
-
-
-def replaced(document, path, new):
-    """A document with another value at one place; `...` takes it out."""
-    if not path:
-        return None if new is ... else new
-    key, *rest = path
-    copy = dict(document) if isinstance(document, dict) else list(document)
-    if not rest and new is ...:
-        del copy[key]
-    else:
-        copy[key] = replaced(copy[key], rest, new)
-    return copy
-
-
-@st.composite
-def spoilt(draw, text):
-    """The bytes of a file that is cut off, has other bytes in a place, or another value."""
-    content = text.encode()
-    way = draw(st.sampled_from(["cut", "bytes", "value"]))
-    place = draw(st.integers(0, len(content) - 1))
-    if way == "cut":
-        return content[:place]
-    if way == "value" and text.startswith(("{", "[")):
-        document = json.loads(text)
-        known = list(places(document))
-        new = draw(st.sampled_from([*OTHERS, ...]))
-        return json.dumps(replaced(document, draw(st.sampled_from(known)), new)).encode()
-    other = draw(st.binary(min_size=1, max_size=8))
-    return content[:place] + other + content[place + draw(st.integers(0, 8)) :]
+    return small_world()
 
 
 @pytest.mark.parametrize("source", STUDY)
 def test_a_spoilt_file_gives_rows_or_one_line(source, drawn, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fuzz")
-    named = {name: entry["drawn"] for name, entry in STUDY[source]["files"].items()}
-    given_files = {name: str(folder / path) for name, path in named.items()}
-    for path in set(named.values()):
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(drawn[path], encoding="utf-8")
+    trial(source, drawn, tmp_path_factory.mktemp("fuzz"))()
 
-    @settings(
-        max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES < 1000, suppress_health_check=list(HealthCheck)
-    )
-    @given(st.data())
-    def tried(data):
-        path = data.draw(st.sampled_from(sorted(set(named.values()))))
-        (folder / path).write_bytes(data.draw(spoilt(drawn[path])))
-        said = ""
-        try:
-            rows, layout = read_source(STUDY[source]["format"], given_files, source)
-            parquet.write_rows(folder / "rows.parquet", rows, layout)
-        except UserError as error:
-            said = str(error)
-        (folder / path).write_text(drawn[path], encoding="utf-8")
-        assert (folder / "rows.parquet").exists() == (said == "")
-        assert str(folder) in said or not said
-        (folder / "rows.parquet").unlink(missing_ok=True)
 
-    tried()
+def test_what_atheris_would_run_finds_a_reader_that_fails(drawn, tmp_path, monkeypatch):
+    given_bytes, asked = [random.Random(seed).randbytes(400) for seed in range(20)], []
+
+    class Atheris(types.ModuleType):
+        """Its two calls, with bytes that were drawn beforehand."""
+
+        @staticmethod
+        def instrument_all():
+            asked.append("instrumented")
+
+        @staticmethod
+        def Setup(arguments, one_input):
+            asked.append(arguments)
+            Atheris.one_input = one_input
+
+        @staticmethod
+        def Fuzz():
+            for drawn_bytes in given_bytes:
+                Atheris.one_input(drawn_bytes)
+
+    monkeypatch.setitem(sys.modules, "atheris", Atheris("atheris"))
+    readers = runpy.run_path(str(ROOT / "tests/faults/atheris_readers.py"))
+    readers["main"](["atheris_readers.py", "coco", "-runs=20"])
+    assert asked == ["instrumented", ["atheris_readers.py", "-runs=20"]]
+
+    def fails(*_):
+        raise KeyError("images")
+
+    monkeypatch.setattr(spoilt_files, "read_source", fails)
+    with pytest.raises(KeyError, match="images"):
+        readers["main"](["atheris_readers.py", "coco", "-runs=20"])
