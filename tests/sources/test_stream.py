@@ -85,6 +85,11 @@ def test_the_bad_byte_is_named(tmp_path: Path, before: int) -> None:
         ('{"rows": [{}, 7]}', "entry 1 of 'rows' is a whole number, not an object"),
         ('{"rows": []} {}', "malformed JSON at byte 13: parse error: trailing garbage"),
         ('{"rows": ["\xff"]}', "malformed JSON at byte 11: lexical error: invalid bytes in UTF8"),
+        (
+            '{"rows": [{"\xc0\x80": 1}]}',
+            "malformed JSON at byte 14: 'utf-8' codec can't decode byte 0xc0",
+        ),  # an overlong NUL
+        ('{"\xc0\x80": 1, "rows": []}', "malformed JSON at byte 4: 'utf-8' codec can't decode byte 0xc0"),
     ],
 )
 def test_what_is_not_the_wanted_list_is_told(tmp_path: Path, content: str, message: str) -> None:
@@ -105,11 +110,15 @@ def test_an_empty_list_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("[1]", "the root is a list, not an object"), ('{"a": [1]}', "'a' of the root is a list, not an object")],
+    [
+        ("[1]", "the root is a list, not an object"),
+        ('{"a": [1]}', "'a' of the root is a list, not an object"),
+        ('{"a": {"\xc0\x80": 1}}', "malformed JSON at byte 10: 'utf-8' codec can't decode byte 0xc0"),
+    ],
 )
 def test_what_is_not_an_object_of_objects_is_told(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "raw.json"
-    path.write_text(content)
+    path.write_text(content, encoding="latin-1")
     with pytest.raises(UserError, match=message):
         list(object_entries(path, ""))
 

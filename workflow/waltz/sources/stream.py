@@ -18,6 +18,8 @@ from waltz.sources.fields import KINDS, kind_of
 T = TypeVar("T")
 
 CHUNK = 1 << 16
+BROKEN = (ijson.JSONError, UnicodeDecodeError)
+"""Errors of a parser. Overlong and cut-off UTF-8 passes its lexer, and fails where a string is made of it."""
 OPENINGS = {"start_map": "an object", "start_array": "a list", "map_key": "an object"}
 
 
@@ -42,7 +44,7 @@ def list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
                 if not isinstance(entry, kind):
                     raise UserError(f"{path}: entry {place} of {_named(key)} is {kind_of(entry)}, not {KINDS[kind]}")
                 yield entry
-        except ijson.JSONError as error:
+        except BROKEN as error:
             raise _malformed(path, error) from None
     if place < 0:
         _expect(path, key, "a list")
@@ -61,7 +63,7 @@ def object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, 
                 if not isinstance(entry, dict):
                     raise UserError(f"{path}: {name!r} of {_named(key)} is {kind_of(entry)}, not an object")
                 yield name, entry
-        except ijson.JSONError as error:
+        except BROKEN as error:
             raise _malformed(path, error) from None
     if name is None:
         _expect(path, key, "an object")
@@ -76,7 +78,7 @@ def root_kind(path: str | Path) -> str:
     with _opened(path) as file:
         try:
             _, event, value = next(ijson.parse(file, use_float=True))
-        except (ijson.JSONError, StopIteration) as error:
+        except (*BROKEN, StopIteration) as error:
             raise _malformed(path, error) from None
     return OPENINGS.get(event, kind_of(value))
 
@@ -90,7 +92,7 @@ def value_at(path: str | Path, key: str, kind: type[T]) -> T:
     with _opened(path) as file:
         try:
             value = next(ijson.items(file, key, use_float=True), None)
-        except ijson.JSONError as error:
+        except BROKEN as error:
             raise _malformed(path, error) from None
     if value is None:
         raise UserError(f"{path}: {_named(key)} is missing or null; get the file again")
@@ -248,6 +250,6 @@ class _Discard:
 def _accepts(parser: Any, chunk: bytes) -> bool:
     try:
         parser.send(chunk)
-    except ijson.JSONError:
+    except BROKEN:
         return False
     return True
