@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from waltz.consistency.aggregates import correlation, over_seeds
+from waltz.consistency.aggregates import Sampled, correlations, mean_of, measured
 from waltz.consistency.edited_contributions import claim_of
 from waltz.consistency.rescaling import CC_SHAPS, POST_HOC, SETTINGS, rescaled
 from waltz.core.errors import UserError
-from waltz.core.measure import PERCENT, Bounds, Measure, Resamples, Resampling, interval, resample
+from waltz.core.measure import PERCENT, Bounds, Measure, Resampling
 
 Row = Mapping[str, Any]
 
@@ -20,11 +20,7 @@ COMPANIONS = ("correlation", "mse", "variance", "kl", "js", "with_weak", "weak_a
 AVERAGE, RESCALED = "average", "rescaled_average"
 EDITS = {"edits": None, "edits:flipping": True, "edits:keeping": False}
 """Begins the metrics of counterfactual edits: all, those that change the answer, those that keep it."""
-DEVIATION = "sd"
-"""Ends a metric (`paraphrasing:sd`): sample standard deviation over seeds. `paraphrasing:seed=3` is one seed's."""
 SIGNED: Bounds = (-1.0, 1.0)
-LEAST_VARIANCE = 1e-18
-"""Below it what was drawn is constant but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +36,6 @@ class Run:
     tests: Sequence[Row]
     cc_shap: Sequence[Row] = field(default=())
     edited: Sequence[Row] = field(default=())
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """A measure with the bootstrap draws behind its interval, for averages over seeds and tests.
-
-    Attributes:
-        measure: The number.
-        draws: float64 of shape (resamples,), in the measure's unit; empty where it has no value.
-    """
-
-    measure: Measure
-    draws: np.ndarray
 
 
 Runs = Mapping[tuple[str, str], Run]
@@ -87,7 +70,7 @@ def metric_rows(runs: Runs, how: Resampling, together: str = "all") -> list[dict
             names = {"model": model, "dataset": dataset, "profile": profile}
             for (metric, setting), rows in _series(of).items():
                 here = {**names, "setting": setting}
-                whole, told = _over_seeds(rows, dataset, how, _bounds(metric))
+                whole, told = mean_of(rows, dataset, how, _bounds(metric))
                 found += [{**here, "metric": metric + ending, **vars(measure)} for ending, measure in told]
                 if metric in SETTINGS or metric in CC_SHAPS.values():
                     parts.setdefault((model, profile), {})[dataset, metric] = whole
@@ -126,7 +109,7 @@ def correlation_rows(runs: Runs, how: Resampling) -> list[dict[str, Any]]:
                 if metric not in SETTINGS or scores is None:
                     continue
                 here = {"model": model, "dataset": dataset, "profile": profile, "setting": setting}
-                told = _correlations(tests, scores, dataset, how)
+                told = correlations(tests, scores, dataset, how)
                 found += [{**here, "metric": metric + ending, **vars(measure)} for ending, measure in told]
     return found
 
@@ -173,110 +156,11 @@ def _number(row: Row, value: float | None) -> dict[str, Any]:
     }
 
 
-def _place(row: Row) -> tuple[int, str]:
-    return row["seed"], row["item_id"]
-
-
 def _bounds(metric: str) -> Bounds | None:
     """Least and greatest value of a metric; None of companions that have none."""
     if metric in CC_SHAPS.values() or metric.endswith(":correlation"):
         return SIGNED
     return None if ":" in metric else PERCENT
-
-
-def _over_seeds(
-    rows: Sequence[Row], label: str, how: Resampling, bounds: Bounds | None
-) -> tuple[Sampled, list[tuple[str, Measure]]]:
-    """A mean over items: over all seeds with its draws; and its numbers by what ends the metric's name."""
-    known = sorted((row for row in rows if row["value"] is not None), key=_place)
-    drawn = _drawn(known, label, how)
-    by_seed = {}
-    for seed in sorted({row["seed"] for row in rows}):
-        of = [row for row in known if row["seed"] == seed]
-        if drawn is None or not of:
-            why = next((f": {row['reason']}" for row in rows if row["seed"] == seed and row["reason"]), "")
-            count = sum(row["seed"] == seed for row in rows)
-            by_seed[seed] = Sampled(Measure(None, 0, reason=f"none of {count} items has one{why}"), np.empty(0))
-            continue
-        values = np.array([row["value"] for row in known])
-        draws = drawn.means(values, np.array([row["seed"] == seed for row in known]))
-        measure = _measure(float(np.mean([row["value"] for row in of])), len(of), draws, how, _clusters(of), bounds)
-        by_seed[seed] = Sampled(measure, draws)
-    return _together(by_seed, known, how, bounds)
-
-
-def _correlations(
-    tests: Sequence[Row], scores: Sequence[Row], label: str, how: Resampling
-) -> list[tuple[str, Measure]]:
-    """Correlation times 100 of one test with CC-SHAP, by what ends the metric's name."""
-    by_item = {(row["item_id"], row["seed"]): row["value"] for row in scores}
-    pairs = [
-        {**row, "score": by_item[row["item_id"], row["seed"]]}
-        for row in sorted(tests, key=_place)
-        if row["value"] is not None and by_item.get((row["item_id"], row["seed"])) is not None
-    ]
-    drawn = _drawn(pairs, label, how)
-    by_seed = {}
-    for seed in sorted({row["seed"] for row in tests}):
-        found = correlation(
-            {
-                row["item_id"]: None if row["value"] is None else int(row["value"] > 0)
-                for row in tests
-                if row["seed"] == seed
-            },
-            {row["item_id"]: row["value"] for row in scores if row["seed"] == seed},
-        )
-        if found.value is None or drawn is None:
-            by_seed[seed] = Sampled(found, np.empty(0))
-            continue
-        draws = 100 * _pearson(pairs, drawn, np.array([row["seed"] == seed for row in pairs]))
-        clusters = _clusters([row for row in pairs if row["seed"] == seed])
-        by_seed[seed] = Sampled(_measure(100 * found.value, found.n, draws, how, clusters, None), draws)
-    return _together(by_seed, pairs, how, None)[1]
-
-
-def _pearson(pairs: Sequence[Row], drawn: Resamples, where: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of value and score in each resample, NaN where one of them is constant."""
-    sides = [np.array([row[name] for row in pairs], dtype=np.float64) for name in ("value", "score")]
-    x, y = ((side - side[where].mean()) / (np.ptp(side[where]) or 1.0) for side in sides)
-    mean_x, mean_y = drawn.means(x, where), drawn.means(y, where)
-    covariance = drawn.means(x * y, where) - mean_x * mean_y
-    variances = (drawn.means(x * x, where) - mean_x**2) * (drawn.means(y * y, where) - mean_y**2)
-    defined = variances > LEAST_VARIANCE
-    found: np.ndarray = np.where(defined, covariance / np.sqrt(np.where(defined, variances, 1.0)), np.nan)
-    return found
-
-
-def _drawn(rows: Sequence[Row], label: str, how: Resampling) -> Resamples | None:
-    """The same resamples of clusters for all seeds, so that their draws can be averaged."""
-    if not rows:
-        return None
-    return resample([row["cluster"] for row in rows], resamples=how.resamples, seed=how.seed, label=label)
-
-
-def _clusters(rows: Sequence[Row]) -> int:
-    return len({row["cluster"] for row in rows})
-
-
-def _measure(value: float, n: int, draws: np.ndarray, how: Resampling, clusters: int, bounds: Bounds | None) -> Measure:
-    return Measure(value, n, *interval(draws, how.confidence, clusters, bounds))
-
-
-def _together(
-    by_seed: Mapping[int, Sampled], known: Sequence[Row], how: Resampling, bounds: Bounds | None
-) -> tuple[Sampled, list[tuple[str, Measure]]]:
-    """The mean over seeds of known numbers, and by what ends the metric's name: the mean, its deviation, each seed."""
-    items = len({row["item_id"] for row in known})
-    spread = over_seeds({seed: sampled.measure.value for seed, sampled in by_seed.items()})
-    each = [(f":seed={seed}", sampled.measure) for seed, sampled in by_seed.items()]
-    if spread.mean.value is None:
-        why = next(sampled.measure.reason for sampled in by_seed.values() if sampled.measure.value is None)
-        reason = why if len(by_seed) == 1 else f"{spread.mean.reason}: {why}"
-        whole = Sampled(Measure(None, items, reason=reason), np.empty(0))
-        return whole, [("", whole.measure), (f":{DEVIATION}", replace(spread.deviation, reason=reason)), *each]
-    draws = np.mean([sampled.draws for sampled in by_seed.values()], axis=0)
-    whole = Sampled(_measure(spread.mean.value, items, draws, how, _clusters(known), bounds), draws)
-    return whole, [("", whole.measure), (f":{DEVIATION}", spread.deviation), *each]
 
 
 def _rescaled(cells: Mapping[tuple[str, str], Sampled], how: Resampling) -> Measure:
@@ -289,7 +173,7 @@ def _rescaled(cells: Mapping[tuple[str, str], Sampled], how: Resampling) -> Meas
     for (dataset, metric), cell in cells.items():
         by_dataset.setdefault(dataset, []).append(50 * (cell.draws + 1) if metric in scores else cell.draws)
     draws = np.mean([np.mean(draws, axis=0) for draws in by_dataset.values()], axis=0)
-    return _measure(found.value, found.n, draws, how, found.n, PERCENT)
+    return measured(found.value, found.n, draws, how, found.n, PERCENT)
 
 
 def _edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[str, Measure]]:
@@ -318,4 +202,4 @@ def _moved(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[s
         yield "claim", Measure(None, n, reason=reason)
     for column in ("inserted_answer", "inserted_explanation"):
         shares = [_number(row, row[column]) for row in rows]
-        yield column, _over_seeds(shares, label, how, (0.0, 1.0))[0].measure if rows else found.difference
+        yield column, mean_of(shares, label, how, (0.0, 1.0))[0].measure if rows else found.difference
