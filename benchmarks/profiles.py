@@ -43,6 +43,7 @@ from waltz.evaluation.questions import Question
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, Picture, Turn
 from waltz.models.registry import ModelSpec, resolve
+from waltz.reporting.construction import interval_text
 from waltz.sources import comve
 from waltz.sources.images import load_image, open_images
 
@@ -159,12 +160,12 @@ def table(kept: list[dict]) -> None:
         print(
             f"{name}: published {pair[0]:.3f}, equations {pair[1]:.3f}, n {len(found)}, mean |difference| {apart:.3f}"
         )
-        print(f"  difference {whole.value:+.3f} [{whole.ci_low:+.3f}, {whole.ci_high:+.3f}]")
+        print(f"  difference {whole.value:+.3f}{interval_text(vars(whole), '+.3f')}")
         print(f"  beyond 1.96 standard errors: {sum(told)} of {len(told)}")
         for step in STEPS:
             parts = [replace(one, value=of["steps"][name][step]) for one, of in zip(found, known, strict=True)]
             by = mean_difference(parts, clusters, name, how)
-            print(f"  {step:10} {by.value:+.3f} [{by.ci_low:+.3f}, {by.ci_high:+.3f}]")
+            print(f"  {step:10} {by.value:+.3f}{interval_text(vars(by), '+.3f')}")
 
 
 def main() -> None:
