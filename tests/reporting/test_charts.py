@@ -65,6 +65,15 @@ def test_ours_are_filled_with_intervals_and_printed_ones_hollow():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["<m>", "<n>", "hollow: printed"]
 
 
+def test_every_column_of_panels_has_numbers_under_it():
+    metrics = tuple("abcdef")
+    chart = replace(CHART, keep={"metric": metrics, "setting": ("",)})
+    figure = draw(chart, [cell(name, "m", "x", 1.0) for name in metrics], "published", lambda _, name: name)
+    figure.canvas.draw()
+    numbered = [panel.xaxis.get_tick_params()["labelbottom"] for panel in figure.axes]
+    assert numbered[:6] == [False, False, True, True, True, True]  # four columns, of which two hold two panels
+
+
 def test_the_same_cells_give_the_same_bytes_and_no_cells_a_figure(tmp_path):
     cells = [cell("a", f"m{place}", f"d{place % 3}", float(place)) for place in range(12)]
     for name in ("one", "other"):

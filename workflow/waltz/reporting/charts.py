@@ -90,8 +90,9 @@ def draw(chart: Chart, cells: Sequence[Cell], profile: str, label: Callable[[str
                 panel.sharex(first[unit])
             panel.set_yticks(range(len(lines)), [label(chart.along, line) for line in lines])
             panel.set_ylim(len(lines) - 0.5, -0.5)
-        for panel in axes[len(panels) :]:
-            panel.set_axis_off()
+        for place in range(len(panels), len(axes)):
+            axes[place].set_axis_off()
+            axes[place - wide].tick_params(labelbottom=True)
         if not panels:
             figure.text(0.5, 0.4, _missing(chart, cells, profile), ha="center", fontsize=8, wrap=True)
         elif handles := _legend(found, chart, series, label):
