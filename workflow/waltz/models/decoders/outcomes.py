@@ -9,6 +9,8 @@ from waltz.models.decoders.decoder import Decoder, Picture, Prompt
 
 FIRST_STEP = "first-step-logit"
 """The published code's value for models that see: every target's logit where the first one is said."""
+LIKE = 1.5
+"""Prompts that are read together differ in length by at most this factor."""
 
 
 def _log_probability(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
@@ -106,7 +108,8 @@ def scores(
 def scores_after(decoder: Decoder, prompts: Sequence[Prompt], targets: Sequence[int], value: str) -> np.ndarray:
     """What a decoder gives to the same targets after each of some prompts without an image.
 
-    Prompts of one length are read together, so that a value depends on which prompts it is asked with, by rounding.
+    Prompts of like length are read together, padded in front, so that a value depends on which prompts it is asked
+    with, by rounding.
 
     Args:
         decoder: A loaded decoder.
@@ -118,15 +121,32 @@ def scores_after(decoder: Decoder, prompts: Sequence[Prompt], targets: Sequence[
     """
     behind = said_before(targets, value)
     found = np.empty((len(prompts), len(targets)))
-    places: dict[int, list[int]] = {}
-    for place, prompt in enumerate(prompts):
-        places.setdefault(len(prompt.ids), []).append(place)
-    for length, alike in places.items():
-        size = max(1, decoder.positions_per_batch // (length + len(behind)))
-        for batch in (alike[first : first + size] for first in range(0, len(alike), size)):
-            ids = torch.tensor([[*prompts[place].ids, *behind] for place in batch], device=decoder.device)
-            followed = decoder.layout(prompts[batch[0]], None).followed(len(behind)).unsqueeze(-2)
-            positions = followed.expand(*followed.shape[:-2], len(batch), -1)
-            logits, _ = decoder.network.read(ids, positions, last=len(behind) + 1)
-            found[batch] = read_off(logits, targets, value)
+    for batch in _of_like_length([len(prompt.ids) + len(behind) for prompt in prompts], decoder.positions_per_batch):
+        rows = [torch.tensor([*prompts[place].ids, *behind]) for place in batch]
+        followed = [decoder.layout(prompts[place], None).followed(len(behind)) for place in batch]
+        ids, visible = torch.stack(_padded(rows)), torch.stack(_padded([torch.ones_like(row) for row in rows]))
+        positions = torch.stack(_padded(followed), dim=-2)
+        logits, _ = decoder.network.read(
+            ids.to(decoder.device), positions, last=len(behind) + 1, visible=visible.to(decoder.device)
+        )
+        found[batch] = read_off(logits, targets, value)
     return found
+
+
+def _of_like_length(lengths: Sequence[int], positions: int) -> list[list[int]]:
+    """Places of rows in batches, whose longest is at most `LIKE` times the shortest and fits into so many positions."""
+    batches: list[list[int]] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        longest = lengths[place]
+        fits = batches and longest <= LIKE * lengths[batches[-1][0]] and longest * (len(batches[-1]) + 1) <= positions
+        if fits:
+            batches[-1].append(place)
+        else:
+            batches.append([place])
+    return batches
+
+
+def _padded(rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Rows with zeros in front, of one length."""
+    longest = max(row.shape[-1] for row in rows)
+    return [torch.nn.functional.pad(row, (longest - row.shape[-1], 0)) for row in rows]
