@@ -24,21 +24,18 @@ from waltz.core.study import (
 from waltz.core.urls import file_of, is_url, member_of
 from waltz.foils.instruments import MAKERS
 from waltz.reporting.chart_declarations import CHARTS
-from waltz.models import registry
+from waltz.models import weights
 from waltz.reporting.published import read_published
 from waltz.models.registry import (
     DECODER_KINDS,
     DETECTOR,
     decisive,
-    detector_files,
-    downloads,
     encoder_kinds,
     encoder_module,
-    on_hub,
-    placed,
     registered,
     resolve,
 )
+from waltz.models.weights import detector_files, downloads, on_hub, placed
 
 
 def chosen_study():

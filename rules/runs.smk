@@ -3,7 +3,7 @@
 
 def weight_files(spec):
     """Files of a model that lie here, or the place of those that are fetched."""
-    return [spec.weights] if spec.weights in FETCHED else registry.weight_files(spec)
+    return [spec.weights] if spec.weights in FETCHED else weights.weight_files(spec)
 
 
 def pairs_among(names):

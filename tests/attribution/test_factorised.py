@@ -9,18 +9,10 @@ import pytest
 
 from toy_encoders import Toy, game, picture
 from waltz.attribution.estimators import estimation
-from waltz.attribution.factorised import (
-    Side,
-    all_orders,
-    choose,
-    exact_factorised,
-    factorised_permutation,
-    interleaving,
-    sampled_orders,
-    shapley,
-)
+from waltz.attribution.factorised import choose, exact_factorised, factorised_permutation
 from waltz.attribution.mm_shap import explained, in_step
 from waltz.attribution.settings import Settings
+from waltz.attribution.sides import Side, all_orders, interleaving, sampled_orders, shapley
 from waltz.attribution.t_shap import t_shap
 from waltz.models.encoders.coalitions import Coalitions
 

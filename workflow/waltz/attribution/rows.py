@@ -19,7 +19,7 @@ from waltz.evaluation.pairs import ALIGNMENT
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import Picture, labelled, picture
-from waltz.models.registry import fingerprint
+from waltz.models.weights import fingerprint
 from waltz.sources.images import ImageSource, load_image
 
 Row = dict[str, Any]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from waltz.evaluation.questions import Question
 from waltz.evaluation.replies import Load
 from waltz.models.decoders.decoder import Decoder, Picture
 from waltz.models.decoders.outcomes import FIRST_STEP
-from waltz.models.registry import ModelSpec, decisive, fingerprint
+from waltz.models.registry import decisive
+from waltz.models.weights import fingerprint
 
 Row = dict[str, Any]
 SLOW = ("llama2", "llama2-chat", "mistral", "mistral-chat", "gpt2")
@@ -122,7 +122,7 @@ def contributions_of(
         texts=asked,
         question=[question.item_id, question.role, question.labels],
         image=None if image is None else store.key_of_bytes(image.tobytes(), image.size),
-        model=_fingerprint(decoder.spec),
+        model=fingerprint(decoder.spec),
         entry=decisive(decoder.spec),
         device=decoder.device.partition(":")[0],
         code=digest(__file__, type(decoder).__module__),
@@ -249,8 +249,3 @@ def _listed(ratios: np.ndarray) -> list[float | None]:
 
 def _or_null(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-@cache
-def _fingerprint(spec: ModelSpec) -> str:
-    return fingerprint(spec)

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,8 @@ from waltz.evaluation.prompts import Voice
 from waltz.models.batches import Done, in_memory, nothing
 from waltz.models.decoders.decoder import Decoder, Picture, Prompt, Sampling
 from waltz.models.decoders.outcomes import scores
-from waltz.models.registry import ModelSpec, decisive, fingerprint
+from waltz.models.registry import decisive
+from waltz.models.weights import fingerprint
 
 QUERIES = 64
 """Queries after which a block ends, once all of its last image's are in it."""
@@ -189,7 +190,7 @@ def _answered(
     decoder = examinee.decoder
     known = {
         "code": digest(__file__, type(decoder).__module__),
-        "model": _fingerprint(decoder.spec),
+        "model": fingerprint(decoder.spec),
         "entry": decisive(decoder.spec),
         "device": decoder.device.partition(":")[0],
         **content,
@@ -272,8 +273,3 @@ def _tried(act: Callable[[Any], T], value: Any) -> T | str:
         return act(value)
     except UserError as error:
         return str(error)
-
-
-@cache
-def _fingerprint(spec: ModelSpec) -> str:
-    return fingerprint(spec)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -17,7 +16,8 @@ from waltz.core.errors import UserError
 from waltz.models.batches import Done, in_memory, nothing
 from waltz.models.encoders.encoder import Encoder, States, Text
 from waltz.models.regions import Picture
-from waltz.models.registry import ModelSpec, encoder_module, fingerprint
+from waltz.models.registry import encoder_module
+from waltz.models.weights import fingerprint
 
 Pair = tuple[str, str]
 """Name of an image, and a text."""
@@ -97,7 +97,7 @@ def align(
     """
     content = {
         "code": digest(__file__, encoder_module(encoder.spec.kind)),
-        "model": _fingerprint(encoder.spec),
+        "model": fingerprint(encoder.spec),
         "kind": encoder.spec.kind,
         "dtype": encoder.spec.dtype,
         "device": encoder.device.partition(":")[0],
@@ -215,8 +215,3 @@ def _by_row(names: Sequence[str], states: States) -> dict[str, States]:
 
 def _stacked(rows: Sequence[States]) -> States:
     return tuple(torch.stack(parts) for parts in zip(*rows, strict=True))
-
-
-@cache
-def _fingerprint(spec: ModelSpec) -> str:
-    return fingerprint(spec)

@@ -14,7 +14,8 @@ import transformers
 
 from waltz.core.errors import UserError
 from waltz.models.original import allowed, listed
-from waltz.models.registry import ModelSpec, package_gguf
+from waltz.models.registry import ModelSpec
+from waltz.models.weights import package_gguf
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,9 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.models.batches import Done, computed, nothing
 from waltz.models.checkpoints import load, reading_window
-from waltz.models.registry import ModelSpec, fingerprint
+from waltz.models.registry import ModelSpec
 from waltz.models.trie import Tokens
+from waltz.models.weights import fingerprint
 
 log = logging.getLogger(__name__)
 

