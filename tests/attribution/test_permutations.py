@@ -5,10 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import shap
-from shap.utils import _masked_model
 
 from games import additive, play, random_terms, unanimity, unanimity_phi
-from waltz.attribution import permutations
 from waltz.attribution.permutations import permutation, published_evaluations
 from waltz.attribution.t_shap import jackknife, measure
 from waltz.core.errors import UserError
@@ -108,19 +106,6 @@ def test_numpys_global_generator_is_left_as_it_was():
     play(permutation(5, 33, 3), drawing)
     drawn.append(np.random.random())
     np.testing.assert_array_equal(drawn, expected)
-
-
-def test_the_generator_is_put_back_when_shap_fails():
-    def fail(masks):
-        raise ArithmeticError("no value")
-
-    np.random.seed(1)
-    before = np.random.get_state()[1].copy()
-    compiled = _masked_model._build_fixed_multi_output
-    with pytest.raises(ArithmeticError):
-        permutations._explain(3, 2, 0, fail)
-    np.testing.assert_array_equal(np.random.get_state()[1], before)
-    assert _masked_model._build_fixed_multi_output is compiled
 
 
 def test_what_numpys_generator_holds_does_not_matter():

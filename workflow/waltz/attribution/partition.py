@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import shap
-from shap.explainers import _partition
-from shap.utils import _masked_model
 
 from waltz.attribution.estimate import Estimate
 from waltz.core.errors import UserError
@@ -65,6 +62,8 @@ def partition(
     Source:
         CC-SHAP's released script for language models; Owen values with coalitions of a heuristic tree of tokens.
     """
+    import shap  # takes two seconds, and no other estimator needs it
+
     if rows < 4:
         raise UserError(f"rows: {rows} do not do for one split of a text; ask for at least 4")
     if not 0 <= seed < 2**32:
@@ -139,6 +138,9 @@ def _masked(masker: Any, mask: np.ndarray, text: str) -> str:
 @contextmanager
 def _interpreted() -> Iterator[None]:
     """Let `shap` run its loops in Python: numba takes seconds in each process to compile what takes milliseconds."""
+    from shap.explainers import _partition
+    from shap.utils import _masked_model
+
     functions = [
         (_partition, "lower_credit"),
         (_masked_model, "_init_masks"),
