@@ -13,7 +13,7 @@ import tiny_decoders
 from waltz.attribution import answer_rows
 from waltz.attribution.answer_rows import Answering, attributed_answers
 from waltz.attribution.answers import Said, contributed, fields
-from waltz.attribution.chosen import answers_to_attribute
+from waltz.attribution.chosen_answers import answers_to_attribute
 from waltz.attribution.prompt_games import estimation_of, published_budget
 from waltz.attribution.settings import Settings
 from waltz.attribution.summary import shares

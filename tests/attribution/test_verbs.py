@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 from tiny_models import bert_tokenizer
-from waltz.attribution.verbs import CONDITIONS, chosen, verb_pieces, verb_table, verb_values
+from waltz.attribution.chosen import probes_to_attribute
+from waltz.attribution.verbs import verb_pieces, verb_table, verb_values
 from waltz.core.measure import Resampling
+from waltz.core.schema import PROBE_CONDITIONS
 from waltz.models.encoders.encoder import tokenized
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
@@ -87,28 +89,28 @@ def everything(count):
         item(f"g{group}", condition, form, number, span(2, 8))
         for form in ("original", "simplified")
         for group in range(count)
-        for condition in CONDITIONS
+        for condition in PROBE_CONDITIONS
         for number in range(1 if condition == "+img+cap" else 2)
     ]
 
 
 def test_the_sample_takes_groups_whole():
     items = everything(80)
-    picked = chosen(items, 50, 7)
+    picked = probes_to_attribute(items, 50, 7)
     assert len(picked) == 200
     assert {row["form"] for row in picked} == {"simplified"}
     assert all(row["item_id"].endswith(":0") for row in picked)
-    by_condition = [[row["group"] for row in picked if row["condition"] == condition] for condition in CONDITIONS]
+    by_condition = [[row["group"] for row in picked if row["condition"] == condition] for condition in PROBE_CONDITIONS]
     assert by_condition == [by_condition[0]] * 4
     assert len(set(by_condition[0])) == 50
-    fewer = {row["item_id"] for row in chosen(items, 20, 7)}
+    fewer = {row["item_id"] for row in probes_to_attribute(items, 20, 7)}
     assert fewer < {row["item_id"] for row in picked}
-    assert fewer != {row["item_id"] for row in chosen(items, 20, 8)}
+    assert fewer != {row["item_id"] for row in probes_to_attribute(items, 20, 8)}
 
 
 def test_a_group_that_lacks_a_condition_is_not_drawn():
     items = [row for row in everything(3) if not (row["group"] == "g1" and row["condition"] == "-img-cap")]
-    assert {row["group"] for row in chosen(items, 50, 0)} == {"g0", "g2"}
+    assert {row["group"] for row in probes_to_attribute(items, 50, 0)} == {"g0", "g2"}
 
 
 def attribution(row, phi, matched, t_shap=0.6, error=None):
@@ -130,7 +132,7 @@ def cell(table, metric, condition, setting):
 
 
 def test_a_table_worked_by_hand():
-    items = chosen(everything(4), None, 0)
+    items = probes_to_attribute(everything(4), None, 0)
     own = [row for row in items if row["condition"] == "+img+cap"]
     # verb |0.3| + |-0.1| of 0.6 in two matches, all of the text in a non-match
     some, most = [[0.0], [0.2], [0.3], [-0.1], [0.0], [1.0]], [[0.0], [0.0], [-0.5], [-0.5], [0.0], [1.0]]
@@ -160,7 +162,7 @@ def test_a_table_worked_by_hand():
 
 
 def test_a_model_without_match_probability_has_only_the_pooled_cells():
-    items = chosen(everything(4), None, 0)
+    items = probes_to_attribute(everything(4), None, 0)
     rows = [attribution(row, [[0.1]] * 6, None) for row in items]
     table = verb_table(rows, items, HOW)
     assert cell(table, "verb_shap", "-img+cap", "match")["reason"] == "the model has no match probability"

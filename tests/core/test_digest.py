@@ -1,7 +1,12 @@
 import importlib
 import sys
+from pathlib import Path
 
 import pytest
+
+from waltz.core.digest import needed
+
+SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 
 FILES = {
     "__init__.py": '"""Package."""\n',
@@ -70,3 +75,20 @@ def test_an_import_inside_a_function_and_of_a_module_by_name_counts(digest_of):
 def test_a_string_that_is_no_docstring_counts(digest_of):
     before = digest_of(SCRIPT + 'NAME = "a"\n')
     assert before != digest_of(SCRIPT + 'NAME = "b"\n')
+
+
+RUN_MODELS = ("align", "answer", "attribute", "attribute_answers", "cc_shap", "consistency", "decode", "perplexity")
+
+
+@pytest.mark.parametrize("script", RUN_MODELS)
+def test_how_results_are_summed_up_is_no_part_of_what_runs_a_model(script):
+    # an edit of a metric or an interval would else ask every model again
+    named = needed(SCRIPTS / f"{script}.py")
+    assert "waltz.core.schema" in named
+    assert not [name for name in named if name.split(".")[-1] in ("measure", "metrics", "summary", "aggregates")]
+
+
+def test_encoders_are_attributed_without_the_code_of_decoders():
+    named = needed(SCRIPTS / "attribute.py")
+    assert "waltz.models.encoders" in named
+    assert not [name for name in named if ".decoders" in name]

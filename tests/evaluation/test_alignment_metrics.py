@@ -10,15 +10,14 @@ from waltz.core.measure import Resamples, Resampling, resample
 from waltz.evaluation.alignment import match_probability
 from waltz.evaluation.metrics import (
     METRICS,
-    NOT_APPLICABLE,
     acc_r,
     auroc,
     auroc_draws,
     average,
     measures,
-    prediction,
 )
 from waltz.evaluation.pairs import Pairs, pairs
+from waltz.evaluation.predictions import NOT_APPLICABLE, prediction
 
 HOW = Resampling(resamples=1000, confidence=0.95, seed=3)
 RIGHT = {"caption": "match", "foil": "mismatch", "mismatched": "mismatch"}

@@ -13,8 +13,9 @@ from waltz.core import parquet
 from waltz.core.errors import UserError
 from waltz.core.measure import Resampling
 from waltz.core.model_schema import EVALUATION
+from waltz.evaluation.accuracy import accuracy, agreement, share
 from waltz.evaluation.answering import answer_rows, answered
-from waltz.evaluation.answers import accuracy, agreement, plain, questions, share, unreachable
+from waltz.evaluation.answers import plain, questions, unreachable
 from waltz.models.alignment import Aligned, align
 from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec

@@ -7,7 +7,8 @@ from PIL import Image
 
 from scripted_decoders import scripted
 from waltz.core.measure import Resampling
-from waltz.evaluation.answers import agreement, contained, normal
+from waltz.evaluation.accuracy import agreement
+from waltz.evaluation.answers import contained, normal
 from waltz.evaluation.choice import reasoned
 from waltz.evaluation.prompts import equations, published
 from waltz.evaluation.replies import Examinee

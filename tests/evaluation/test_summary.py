@@ -4,7 +4,8 @@ import pytest
 from waltz.core import parquet
 from waltz.core.measure import Resampling
 from waltz.core.schema import MEASURE_FIELDS, Layout
-from waltz.evaluation.metrics import METRICS, NOT_APPLICABLE
+from waltz.evaluation.metrics import METRICS
+from waltz.evaluation.predictions import NOT_APPLICABLE
 from waltz.evaluation.summary import comparison_rows, metric_rows
 
 HOW = Resampling(100, 0.95, 0)

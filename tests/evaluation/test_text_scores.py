@@ -8,7 +8,7 @@ from PIL import Image
 from scripted_decoders import VOCABULARY, scripted
 from waltz.core.measure import Resampling
 from waltz.evaluation.image_items import single_questions
-from waltz.evaluation.metrics import NOT_APPLICABLE
+from waltz.evaluation.predictions import NOT_APPLICABLE
 from waltz.evaluation.prompts import equations, published
 from waltz.evaluation.replies import Examinee
 from waltz.evaluation.summary import metric_rows

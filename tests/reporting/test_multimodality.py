@@ -1,4 +1,4 @@
-from waltz.evaluation.metrics import NOT_APPLICABLE
+from waltz.evaluation.predictions import NOT_APPLICABLE
 from waltz.reporting.multimodality import (
     answer_tables,
     companion_tables,

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from waltz.attribution.answer_rows import Answering, attributed_answers
-from waltz.attribution.chosen import answers_to_attribute
+from waltz.attribution.chosen_answers import answers_to_attribute
 from waltz.attribution.rows import tally
 from waltz.attribution.settings import Settings
 from waltz.core import parquet

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from waltz.evaluation.metrics import THRESHOLD, prediction
 from waltz.evaluation.pairs import RIGHT
+from waltz.evaluation.predictions import THRESHOLD, prediction
 
 if TYPE_CHECKING:
     from waltz.models.encoders.coalitions import Coalitions

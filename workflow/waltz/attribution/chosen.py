@@ -7,13 +7,14 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from waltz.attribution.published_sample import published_sample
-from waltz.attribution.verbs import chosen
 from waltz.core import parquet
 from waltz.core.sampling import sample
-from waltz.core.schema import BENCHMARK, CONDITIONS
+from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CONDITIONS
 from waltz.evaluation.answers import questions
-from waltz.evaluation.decoders import orders_of
 from waltz.evaluation.items import select
+
+FORM = "simplified"
+"""Captions of CV-Probes that are attributed: 50 samples in the paper, each under four conditions."""
 
 
 def to_attribute(
@@ -33,7 +34,7 @@ def to_attribute(
         seed: Seed of both samples.
     """
     if "condition" in pq.read_schema(file).names:
-        return [dict(row) for row in chosen(parquet.read(file, CONDITIONS).to_pylist(), n, seed)]
+        return probes_to_attribute(parquet.read(file, CONDITIONS).to_pylist(), n, seed)
     benchmark = parquet.read(file, BENCHMARK)
     if profile == "published":
         rows = benchmark.to_pylist()
@@ -45,30 +46,25 @@ def to_attribute(
     return [of_id[item_id] for item_id in ids]
 
 
-def answers_to_attribute(
-    file: str | Path, dataset: str, profile: str, scored: str, scored_sample: int | None, n: int | None, seed: int
-) -> tuple[list[dict[str, Any]], dict[str, bool]]:
-    """The items of a data set whose answers by a decoder are attributed, and which of their captions are (A).
+def probes_to_attribute(items: Sequence[Mapping[str, Any]], n: int | None, seed: int) -> list[dict[str, Any]]:
+    """The rows of a seeded sample of groups, one a condition: the same actions stand in every column.
 
-    In `equations` those of encoders; in `published` the first valid items in file order, as the released scripts for
-    decoders take them. Orders are those of the evaluated answers.
+    A group (an image with an action) without one of the four conditions is not drawn; of several plain captions of one
+    the first is taken.
 
     Args:
-        file: Parquet of the benchmark.
-        dataset: Name of the data set in the study.
-        profile: `published` or `equations`.
-        scored: `valid` or `all`, as in `evaluation.items`.
-        scored_sample: Size of the sample that is scored in `equations`, or None.
-        n: Number of items, or None for all that are scored; 100 in print.
-        seed: Seed of both samples and of the orders in `equations`.
-    Returns:
-        Rows of the benchmark, and whether the caption stands first, by item.
+        items: Rows of CV-Probes in the order of its file; those that are not simplified are passed over.
+        n: Number of groups, or None for all; all where there are fewer.
+        seed: Seed of the sample.
     """
-    benchmark = parquet.read(file, BENCHMARK)
-    orders = orders_of(select(benchmark, scored, None, seed).to_pylist(), dataset, profile, seed)
-    if profile == "published":
-        return select(benchmark, "valid", None, seed).to_pylist()[:n], orders
-    return to_attribute(file, profile, scored, scored_sample, n, seed), orders
+    first: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for item in items:
+        if item["form"] == FORM:
+            first.setdefault((item["group"], item["condition"]), item)
+    groups = dict.fromkeys(group for group, _ in first)
+    whole = [group for group in groups if all((group, condition) in first for condition in PROBE_CONDITIONS)]
+    drawn = sample(whole, None if n is None else min(n, len(whole)), seed)
+    return [dict(first[group, condition]) for group in drawn for condition in PROBE_CONDITIONS]
 
 
 def questions_to_attribute(

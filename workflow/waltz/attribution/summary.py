@@ -10,9 +10,9 @@ from waltz.attribution.correlation import correctness_and_t_shap
 from waltz.attribution.shares import GROUP, summaries
 from waltz.attribution.verbs import verb_table
 from waltz.core.measure import Resampling
+from waltz.core.model_schema import OF_REGIONS
 from waltz.evaluation.metrics import measures
 from waltz.evaluation.pairs import pairs
-from waltz.models.regions import OF_REGIONS
 
 Row = Mapping[str, Any]
 

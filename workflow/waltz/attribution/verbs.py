@@ -6,39 +6,14 @@ from typing import Any
 import numpy as np
 
 from waltz.core.measure import PERCENT, Measure, Resampling, mean
-from waltz.core.sampling import sample
+from waltz.core.schema import PROBE_CONDITIONS
 from waltz.core.text import Span
 
-SAMPLES = 50
-FORM = "simplified"
-"""What is attributed in the paper: 50 samples of the simplified captions, each under four conditions."""
-CONDITIONS = ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
 PREDICTIONS = {True: "match", False: "non-match", None: "all"}
 """What the model says of an item, as the tables' `setting` names it; `all` pools both."""
 BOUNDS = {"t_shap_overall": PERCENT, "verb_shap": None, "verb_share": PERCENT, "pieces": None}
 """Each metric with the least and greatest value that it can have."""
 METRICS = tuple(BOUNDS)
-
-
-def chosen(items: Sequence[Mapping[str, Any]], n: int | None, seed: int) -> list[Mapping[str, Any]]:
-    """The rows of a seeded sample of groups, one a condition: the same actions stand in every column.
-
-    A group (an image with an action) without one of the four conditions is not drawn; of several plain captions of one
-    the first is taken.
-
-    Args:
-        items: Rows of CV-Probes in the order of its file; those that are not simplified are passed over.
-        n: Number of groups, or None for all; all where there are fewer.
-        seed: Seed of the sample.
-    """
-    first: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for item in items:
-        if item["form"] == FORM:
-            first.setdefault((item["group"], item["condition"]), item)
-    groups = dict.fromkeys(group for group, _ in first)
-    whole = [group for group in groups if all((group, condition) in first for condition in CONDITIONS)]
-    drawn = sample(whole, None if n is None else min(n, len(whole)), seed)
-    return [first[group, condition] for group in drawn for condition in CONDITIONS]
 
 
 def verb_pieces(spans: Sequence[Span], verb: Span | None) -> list[int]:
@@ -109,7 +84,7 @@ def verb_table(
     return [
         {"metric": metric, "condition": condition, "setting": setting, **_cell(measured, metric, condition, said, how)}
         for metric in METRICS
-        for condition in CONDITIONS
+        for condition in PROBE_CONDITIONS
         for said, setting in PREDICTIONS.items()
     ]
 

@@ -27,16 +27,8 @@ def digest(script: str | Path, *modules: str) -> str:
     return _digest(Path(script).resolve(), modules)
 
 
-@functools.cache
-def _digest(script: Path, modules: tuple[str, ...]) -> str:
-    total = hashlib.sha256(_syntax(script).encode())
-    for name, file in sorted(_closure(script, modules).items()):
-        total.update(name.encode() + b"\0" + _syntax(file).encode())
-    return total.hexdigest()[:16]
-
-
-def _closure(script: Path, modules: Iterable[str]) -> dict[str, Path]:
-    """Modules of the package that a file and some modules need, by name."""
+def needed(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
+    """Files of the modules of the package that a file and some modules need, by name of the module."""
     found = _files(modules)
     waiting = [script, *found.values()]
     while waiting:
@@ -44,6 +36,14 @@ def _closure(script: Path, modules: Iterable[str]) -> dict[str, Path]:
         found.update(new)
         waiting.extend(new.values())
     return found
+
+
+@functools.cache
+def _digest(script: Path, modules: tuple[str, ...]) -> str:
+    total = hashlib.sha256(_syntax(script).encode())
+    for name, file in sorted(needed(script, modules).items()):
+        total.update(name.encode() + b"\0" + _syntax(file).encode())
+    return total.hexdigest()[:16]
 
 
 def _file(module: str) -> Path | None:

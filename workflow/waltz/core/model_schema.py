@@ -70,6 +70,8 @@ them is null, `error` why there is nothing at all. Settings of encoders: `alignm
 with `:regions` behind it where regions found before play in the place of patches. Of decoders: `pairwise` and `single`
 for answers; in stage consistency `post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and `cot:explanation`, of
 edited items `post-hoc-edited:answer` and `post-hoc-edited:explanation`."""
+OF_REGIONS = ":regions"
+"""Ends the setting of an attribution whose image players are regions."""
 
 METRICS = Layout(
     "metrics",

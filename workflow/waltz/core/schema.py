@@ -217,9 +217,11 @@ CONDITIONS = Layout(
     ),
     key=("item_id",),
 )
-"""One row an image beside a caption. `form` is `original` or `simplified`, `condition` one of `foils.cv_conditions`;
+"""One row an image beside a caption. `form` is `original` or `simplified`, `condition` one of `PROBE_CONDITIONS`;
 `group` is the image with the action that an item goes back to; `match` is false where the caption names an action
 that the image does not show."""
+PROBE_CONDITIONS = ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
+"""Kind of image and of caption, in the order of the paper's tables."""
 
 REPRODUCTION = Layout(
     "construction fidelity",

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from waltz.evaluation.cv_probes import EXPECTED, judged
 from waltz.evaluation.items import texts
-from waltz.evaluation.metrics import prediction
 from waltz.evaluation.pairs import ALIGNMENT, RIGHT
+from waltz.evaluation.predictions import EXPECTED, judged, prediction
 from waltz.models.alignment import Aligned, align
 from waltz.models.batches import Done, nothing
 from waltz.models.encoders.encoder import Encoder
@@ -48,7 +47,7 @@ def score_pairs(
 ) -> list[dict[str, Any]]:
     """Rows of the evaluation layout: both texts of each item in each profile.
 
-    The profiles share the logits and differ in what is made of them; see `evaluation.metrics`. A text that the model
+    The profiles share the logits and differ in what is made of them (`evaluation.predictions`). A text that the model
     cannot read, or whose image cannot be opened, has a row with an error. A model without a probability of a match has
     neither prediction nor verdict.
 

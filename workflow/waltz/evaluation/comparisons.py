@@ -19,8 +19,9 @@ import numpy as np
 from scipy import stats
 
 from waltz.core.measure import Resampling, interval, resample
-from waltz.evaluation.metrics import METRICS, NOT_APPLICABLE, hits, sampled
+from waltz.evaluation.metrics import METRICS, hits, sampled
 from waltz.evaluation.pairs import Pairs
+from waltz.evaluation.predictions import NOT_APPLICABLE
 
 MCNEMAR, BOOTSTRAP = "McNemar", "bootstrap"
 TESTS = {metric: MCNEMAR if metric in ("acc_r", "p_c", "p_f") else BOOTSTRAP for metric in METRICS}

@@ -15,33 +15,19 @@ from typing import Any
 import numpy as np
 
 from waltz.core.measure import PERCENT, Measure, Resamples, Resampling, interval, resample
-from waltz.evaluation.metrics import NOT_APPLICABLE
+from waltz.core.schema import PROBE_CONDITIONS
+from waltz.evaluation.predictions import NOT_APPLICABLE
 
 Row = Mapping[str, Any]
 
 NAME = "cv-probes"
-CONDITIONS = ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
-"""Kind of image and of caption, as in the paper's tables."""
 HARMONIC = "harmonic-mean"
-EXPECTED = {True: "match", False: "mismatch"}
-"""What a model shall say, by the column `match`."""
 ORDERS = {
     "captions": ("-img-cap", "-img+cap", "image", 1),
     "images": ("-img+cap", "+img+cap", "caption", -1),
 }
 """By comparison: the condition of its items, the one that each is compared with, what both share beside the group, and
 whether the first shall score higher (1) or lower (-1)."""
-
-
-def judged(said: Row, profile: str) -> str:
-    """`match` or `mismatch`, whichever is strictly more probable, else `tie`.
-
-    Args:
-        said: Score and probability.
-        profile: `published` compares probabilities in single precision, `equations` the logit with 0.
-    """
-    margin = said["probability"] - 0.5 if profile == "published" else said["score"]
-    return "tie" if margin == 0 else "match" if margin > 0 else "mismatch"
 
 
 def probe_measures(items: Sequence[Row], rows: Iterable[Row], profile: str, how: Resampling) -> list[dict[str, Any]]:
@@ -75,7 +61,7 @@ def _accuracies(
     items: Sequence[Row], scores: Mapping[str, Row], drawn: Resamples, how: Resampling
 ) -> list[tuple[str, str, Measure]]:
     values, draws, found = [], [], []
-    for condition in CONDITIONS:
+    for condition in PROBE_CONDITIONS:
         ours = np.array([item["condition"] == condition for item in items])
         known = ours & np.array([scores[item["item_id"]]["correct"] is not None for item in items])
         right = np.array([100.0 * bool(scores[item["item_id"]]["correct"]) for item in items])
@@ -89,7 +75,7 @@ def _accuracies(
         groups = len(np.unique(drawn.cluster[known]))
         found.append((condition, "accuracy", _measure(values[-1], int(known.sum()), draws[-1], groups, how)))
     total = sum(measure.n for _, _, measure in found)
-    if len(values) == len(CONDITIONS):
+    if len(values) == len(PROBE_CONDITIONS):
         mean = _measure(float(harmonic(np.array(values))), total, harmonic(np.array(draws)), drawn.clusters, how)
     else:
         reasons = list(dict.fromkeys(measure.reason for _, _, measure in found if measure.reason))

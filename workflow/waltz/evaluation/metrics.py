@@ -1,12 +1,8 @@
 """Metrics over scored pairs of caption and foil, each defined once.
 
-What differs by profile:
-
-- What is compared in acc_r and AUROC. `published`: the probability of a match, in single precision as the scripts of
-  MM-SHAP compute it, and the logit of models without one (CLIP). `equations`: the logit, which no rounding near 0 or 1
-  makes tie.
-- What counts as "match". `published`: a probability of at least 0.5; anything below is a mismatch. `equations`: a logit
-  above 0; below 0 it is a mismatch, and at 0 it is neither, so wrong for caption and foil alike.
+What is compared in acc_r and AUROC differs by profile. `published`: the probability of a match, in single precision as
+the scripts of MM-SHAP compute it, and the logit of models without one (CLIP). `equations`: the logit, which no rounding
+near 0 or 1 makes tie. What counts as "match" differs too (`predictions`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,28 +12,12 @@ from scipy import stats
 
 from waltz.core.measure import PERCENT, Measure, Resamples, Resampling, interval, interval_of_mean, mean, resample
 from waltz.evaluation.pairs import ALIGNMENT, SINGLE, Pairs
+from waltz.evaluation.predictions import NOT_APPLICABLE
 
 METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
 """Every metric of `measures`."""
-THRESHOLD = 0.5
-NOT_APPLICABLE = "not applicable: the model has no probability of a match"
 NUMBERS = 2_000_000
 """Most weights that AUROC holds at once: 16 MB."""
-
-
-def prediction(logit: float, probability: float, profile: str) -> str:
-    """What a model with a probability of a match takes a text for.
-
-    Args:
-        logit: Log-odds of a match.
-        probability: Probability of a match.
-        profile: `published` or `equations`.
-    Returns:
-        `match`, `mismatch`, or `tie` (in `equations` alone).
-    """
-    if profile == "published":
-        return "match" if probability >= THRESHOLD else "mismatch"
-    return "tie" if logit == 0 else "match" if logit > 0 else "mismatch"
 
 
 def measures(scored: Pairs, label: str, how: Resampling) -> dict[str, Measure]:

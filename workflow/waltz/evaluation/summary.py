@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from waltz.core.measure import Measure, Resampling
-from waltz.evaluation import answers, cv_probes
+from waltz.evaluation import cv_probes
+from waltz.evaluation.accuracy import accuracy
 from waltz.evaluation.comparisons import comparisons
 from waltz.evaluation.metrics import METRICS, acc_r, average, measures, share_correct
 from waltz.evaluation.pairs import AFTER_COT, ALIGNMENT, CHOICE, PAIRWISE, PERPLEXITY, SINGLE, pairs, preferred
@@ -115,7 +116,7 @@ def _known(
     """The metrics of the rows of one setting."""
     kind = setting.removesuffix(AFTER_COT)
     if asked is not None:
-        return {"accuracy": answers.accuracy(asked, rows, profile, dataset, how)}
+        return {"accuracy": accuracy(asked, rows, profile, dataset, how)}
     mine = [row for row in rows if row["profile"] == profile]
     if kind == CHOICE:
         return {"accuracy": share_correct(mine, dataset, how)}

@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
+from waltz.core.model_schema import OF_REGIONS
 from waltz.models import bottom_up
 from waltz.models.encoders.encoder import Encoder, States, Text
 from waltz.models.encoders.players import PROFILES, Players
@@ -28,8 +29,6 @@ DETECTOR = "detector"
 """What may be stored beside: a text that says what found the regions."""
 TSV = ".tsv"
 """Suffix of tables of regions, which those of a table in parts (`.tsv.0`) have too."""
-OF_REGIONS = ":regions"
-"""Ends the setting of an attribution whose image players are regions."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from waltz.evaluation.metrics import NOT_APPLICABLE
+from waltz.evaluation.predictions import NOT_APPLICABLE
 from waltz.reporting.construction import PlainTable, Row
 from waltz.reporting.grouping import HEADINGS, by, groups, in_turn, reasons, short
 
