@@ -224,11 +224,11 @@ def _rectangle(
     panel: Axes, left: float, bottom: float, wide: float, high: float, hatched: bool, **look: object
 ) -> None:
     drawn = Rectangle((left, bottom), wide, high, linewidth=0.5, **look)  # type: ignore[arg-type]
-    panel.add_patch(drawn)
+    panel.add_artist(drawn)  # `add_patch` would measure it for limits that are set
     if hatched:
         lines = Rectangle((left, bottom), wide, high, fill=False, linewidth=0, hatch=HATCH, edgecolor=(0, 0, 0, 0.45))
         lines.set_hatch_linewidth(0.35)
-        panel.add_patch(lines)
+        panel.add_artist(lines)
 
 
 def panel_at(figure: Figure, left: float, bottom: float, wide: float, high: float) -> Axes:
