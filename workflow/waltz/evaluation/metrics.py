@@ -2,7 +2,7 @@
 
 What is compared in acc_r and AUROC differs by profile. `published`: the probability of a match, in single precision as
 the scripts of MM-SHAP compute it, and the logit of models without one (CLIP). `equations`: the logit, which no rounding
-near 0 or 1 makes tie. What counts as "match" differs too (`predictions`).
+near 0 or 1 makes tie. What counts as "match" differs too (`predictions.prediction`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,4 @@
-"""What a model takes a text for: a match, a mismatch, or neither.
-
-`published`: a probability of at least 0.5 is a match; anything below is a mismatch. `equations`: a logit above 0 is a
-match, one below a mismatch, and 0 is neither, so wrong for caption and foil alike.
-"""
+"""What a model takes a text for: a match, a mismatch, or neither, of pairs and of CV-Probes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +10,10 @@ EXPECTED = {True: "match", False: "mismatch"}
 
 
 def prediction(logit: float, probability: float, profile: str) -> str:
-    """What a model with a probability of a match takes a text for.
+    """What a model with a probability of a match takes a text of a pair for.
+
+    `published`: a probability of at least 0.5 is a match; anything below is a mismatch. `equations`: a logit above 0 is
+    a match, one below a mismatch, and 0 is neither, so wrong for caption and foil alike.
 
     Args:
         logit: Log-odds of a match.
@@ -29,11 +28,11 @@ def prediction(logit: float, probability: float, profile: str) -> str:
 
 
 def judged(said: Mapping[str, Any], profile: str) -> str:
-    """`match` or `mismatch`, whichever is strictly more probable, else `tie`.
+    """What a model takes a text of CV-Probes for: `match` or `mismatch`, whichever is strictly more probable, or `tie`.
 
     Args:
         said: Score and probability.
         profile: `published` compares probabilities in single precision, `equations` the logit with 0.
     """
-    margin = said["probability"] - 0.5 if profile == "published" else said["score"]
+    margin = said["probability"] - THRESHOLD if profile == "published" else said["score"]
     return "tie" if margin == 0 else "match" if margin > 0 else "mismatch"
