@@ -46,6 +46,15 @@ def test_comments_docstrings_and_formatting_say_nothing(digest_of):
     assert before == digest_of(core__numbers='def double(x):\n    """Two times x."""\n    # sum\n    return 2*x\n')
 
 
+def test_a_docstring_more_says_nothing(digest_of):
+    assert digest_of() == digest_of('"""Runs it."""\n' + SCRIPT, stage='"""A stage."""\n' + FILES["stage.py"])
+
+
+def test_where_a_statement_stands_counts(digest_of):
+    inside = "if VALUE:\n    first()\n    second()\n"
+    assert digest_of(inside) != digest_of(inside.replace("    second", "second"))
+
+
 def test_a_change_in_an_imported_module_counts_however_deep(digest_of):
     assert digest_of() != digest_of(core__numbers="def double(x):\n    return x + x\n")
 

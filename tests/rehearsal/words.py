@@ -27,13 +27,31 @@ Merges = list[tuple[str, str]]
 
 
 @functools.cache
+def _texts() -> str:
+    """Scenes' captions, the prompts and the templates of chats."""
+    told = [caption for graph in scenes(40, 11) for caption in captions(graph, Random(graph.id))]
+    files = [*(ROOT / "resources/prompts").glob("*.yaml"), *(ROOT / "resources/chat-templates").glob("*.jinja")]
+    return " ".join([*told, *(path.read_text(encoding="utf-8") for path in sorted(files))])
+
+
+@functools.cache
 def common(cased: bool) -> tuple[str, ...]:
-    """The commonest words of scenes' captions and of the prompts, commonest first."""
-    texts = [caption for graph in scenes(40, 11) for caption in captions(graph, Random(graph.id))]
-    texts += [path.read_text(encoding="utf-8") for path in sorted((ROOT / "resources/prompts").glob("*.yaml"))]
-    counted = Counter(re.findall(r"[a-z]+", " ".join(texts).lower()))
-    words = [word for word, _ in sorted(counted.items(), key=lambda found: (-found[1], found[0]))[:MOST]]
+    """The commonest words of these texts, commonest first."""
+    words = _commonest(re.findall(r"[a-z]+", _texts().lower()))[:MOST]
     return (*words, *(word.capitalize() for word in words[:CAPITALS])) if cased else tuple(words)
+
+
+def written(blank: str) -> list[str]:
+    """Words as these texts write them, after a blank and, merged where that does not fit, without one.
+
+    So prompts are about as long as the real tokenizers make them, and no longer.
+    """
+    words = _commonest(re.findall(r"[A-Za-z]+", _texts()))
+    return [*(blank + word for word in words), *words]
+
+
+def _commonest(words: Sequence[str]) -> list[str]:
+    return [word for word, _ in sorted(Counter(words).items(), key=lambda found: (-found[1], found[0]))]
 
 
 def bert(cased: bool) -> Any:
@@ -49,7 +67,7 @@ def bert(cased: bool) -> Any:
 def gpt2(specials: Sequence[str] = (END,)) -> tuple[dict[str, int], Merges]:
     """Vocabulary and merges of a byte-level BPE whose words begin with a blank; special tokens come last."""
     symbols = sorted(ByteLevel.alphabet())
-    vocabulary, merges = _merged(symbols, [f"Ġ{word}" for word in common(cased=True)])
+    vocabulary, merges = _merged(symbols, written("Ġ"))
     return _numbered([*vocabulary, *specials]), merges
 
 
@@ -78,7 +96,7 @@ def clip_tokenizer() -> Any:
 def llama_tokenizer(added: Sequence[str] = (), **options: Any) -> Any:
     """Llama's and Mistral's: blanks as ▁, unknown letters as bytes; added tokens come last."""
     symbols = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *LETTERS]
-    vocabulary, merges = _merged(symbols, [f"▁{word}" for word in common(cased=True)])
+    vocabulary, merges = _merged(symbols, written("▁"))
     tokenizer = transformers.LlamaTokenizer(
         vocab=_numbered(vocabulary), merges=merges, add_bos_token=True, model_max_length=4096, **options
     )

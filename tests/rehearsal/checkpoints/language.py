@@ -21,7 +21,7 @@ LLAMA_CHAT = (
 DECODER = {
     "hidden_size": 32,
     "intermediate_size": 48,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 4,
     "max_position_embeddings": 4096,
     "bos_token_id": 1,

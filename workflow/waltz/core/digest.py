@@ -13,6 +13,8 @@ from pathlib import Path
 import waltz
 
 PACKAGE = Path(waltz.__file__).parent
+SAYS_NOTHING = ("ctx", "kind", "type_ignores")
+"""Fields of a syntax tree that follow from where a node stands, or mean nothing."""
 
 
 def digest(script: str | Path, *modules: str) -> str:
@@ -40,9 +42,9 @@ def needed(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
 
 @functools.cache
 def _digest(script: Path, modules: tuple[str, ...]) -> str:
-    total = hashlib.sha256(_syntax(script).encode())
+    total = hashlib.sha256(_read(script)[0].encode())
     for name, file in sorted(needed(script, modules).items()):
-        total.update(name.encode() + b"\0" + _syntax(file).encode())
+        total.update(name.encode() + b"\0" + _read(file)[0].encode())
     return total.hexdigest()[:16]
 
 
@@ -59,14 +61,7 @@ def _file(module: str) -> Path | None:
 @functools.cache
 def _imports(file: Path) -> dict[str, Path]:
     """Modules of the package that a file imports anywhere in it, with the packages they lie in."""
-    named: set[str] = set()
-    for node in ast.walk(_tree(file)):
-        if isinstance(node, ast.Import):
-            named.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            named.add(node.module)
-            named.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return _files(named)
+    return _files(_read(file)[1])
 
 
 def _files(names: Iterable[str]) -> dict[str, Path]:
@@ -77,18 +72,32 @@ def _files(names: Iterable[str]) -> dict[str, Path]:
 
 
 @functools.cache
-def _tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+def _read(file: Path) -> tuple[str, frozenset[str]]:
+    """Digest of a file's syntax and the names that it imports, in one look: this is most of Snakemake's start."""
+    syntax: list[str] = []
+    imported: set[str] = set()
+    _look(ast.parse(file.read_text(encoding="utf-8"), filename=str(file)), syntax, imported)
+    return hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imported)
 
 
-@functools.cache
-def _syntax(file: Path) -> str:
-    tree = _tree(file)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [
-                statement
-                for statement in node.body
-                if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
-            ]
-    return ast.dump(tree)
+def _look(node: ast.AST, syntax: list[str], imported: set[str]) -> None:
+    """Add what a node says, unless it is a constant that stands alone, and what it imports."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return
+    if isinstance(node, ast.Import):
+        imported.update(alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        imported.add(node.module)
+        imported.update(f"{node.module}.{alias.name}" for alias in node.names)
+    syntax.append(f"{type(node).__name__}(")
+    for field in node._fields:
+        if field in SAYS_NOTHING:
+            continue
+        value = getattr(node, field)
+        syntax.append(field)
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, ast.AST):
+                _look(part, syntax, imported)
+            else:
+                syntax.append(repr(part))
+    syntax.append(")")
