@@ -44,6 +44,9 @@ if workflow.is_main_process:
 
 onstart:
     holding.hold(config["study"])
+    # To keep its bound on jobs a second, Snakemake looks at all ready jobs once more a second for every job that has ended.
+    if workflow.local_exec:
+        workflow.scheduler.job_rate_limiter = None
 
 
 localrules:

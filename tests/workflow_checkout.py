@@ -144,6 +144,11 @@ def checkout(folder: Path, model: Path) -> Checkout:
     return Checkout(folder)
 
 
+def copied(made: Checkout, folder: Path) -> Checkout:
+    shutil.copytree(made.folder, folder, symlinks=True)
+    return Checkout(folder)
+
+
 def jobs_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """Scripts that a Snakemake runs."""
     return [

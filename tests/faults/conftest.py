@@ -1,16 +1,15 @@
 """A study that takes ten seconds, undisturbed and to be disturbed."""
 
-import shutil
-
 import pytest
 import yaml
 
-from workflow_checkout import TARGET, Checkout, checkout, tiny_study
+from workflow_checkout import TARGET, Checkout, checkout, copied, tiny_study
 
 
 def pytest_generate_tests(metafunc):
-    if "kill" in metafunc.fixturenames:
-        metafunc.parametrize("kill", range(metafunc.config.getoption("--kills")))
+    if "kills" in metafunc.fixturenames:
+        kills = range(metafunc.config.getoption("--kills"))
+        metafunc.parametrize("kills", [kills[first : first + 2] for first in kills[::2]], ids=str)
 
 
 @pytest.fixture(scope="session")
@@ -24,11 +23,6 @@ def small(tmp_path_factory, tiny_model_folder) -> Checkout:
     study["reporting"]["tables"] = ["thesis-3.4"]
     (made.folder / "tiny.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
     return made
-
-
-def copied(made: Checkout, folder) -> Checkout:
-    shutil.copytree(made.folder, folder, symlinks=True)
-    return Checkout(folder)
 
 
 @pytest.fixture

@@ -1,10 +1,14 @@
 """A clock that is set back between two runs, faked inside the processes alone."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from workflow_checkout import TARGET, Checkout
+
+TRUE_WAITS = Path(__file__).parent / "true_waits"
+"""Holds the module that Python imports at its start."""
 
 
 class SetBack(Checkout):
@@ -16,7 +20,8 @@ class SetBack(Checkout):
     @staticmethod
     def environment(**changes: str) -> dict[str, str]:
         """Waits are by the monotonic clock, which nobody sets back: it stays true."""
-        return Checkout.environment(FAKETIME_DONT_FAKE_MONOTONIC="1", DONT_FAKE_MONOTONIC="1", **changes)
+        untouched = {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
+        return Checkout.environment(**untouched, PYTHONPATH=str(TRUE_WAITS), **changes)
 
 
 def test_a_clock_that_is_set_back_is_said_and_the_run_goes_on_when_it_is_right(fresh, undisturbed):

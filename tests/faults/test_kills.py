@@ -6,16 +6,17 @@ import random
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 
 from rehearsal.server import MIRROR, World, environment, serving
-from workflow_checkout import TARGET, jobs_of
+from workflow_checkout import TARGET, copied, jobs_of
 
 VICTIMS = ("a job", "snakemake", "snakemake and its jobs")
-SECONDS = 7.0
-"""Within which a kill comes: about what the study takes."""
+SECONDS = 9.0
+"""Within which a kill comes: about what the study takes beside another."""
 HOST = "data.example.org/own.csv"
 
 
@@ -42,7 +43,8 @@ def strike(running, victim):
         running.wait()
 
 
-def test_a_run_that_is_killed_goes_on(kill, fresh, undisturbed):
+def goes_on(kill, fresh, undisturbed):
+    """Start a run, kill it at its moment, look at what is there, and run again."""
     moment = random.Random(f"kill:{kill}")
     victim = VICTIMS[kill % len(VICTIMS)]
     running = fresh.start(TARGET)
@@ -50,10 +52,20 @@ def test_a_run_that_is_killed_goes_on(kill, fresh, undisturbed):
     if running.poll() is None:
         strike(running, victim)
     whole(fresh, undisturbed)
-    fresh.snakemake("--unlock")
+    if victim != "a job":
+        fresh.snakemake("--unlock")
     fresh.snakemake(TARGET)
     assert fresh.parquet() == undisturbed.parquet()
     assert not list((fresh.folder / "results").rglob("*.tmp"))
+
+
+def test_runs_that_are_killed_go_on(kills, small, undisturbed, tmp_path):
+    # two beside each other, since a run is mostly one process after another
+    with ThreadPoolExecutor(max_workers=len(kills)) as beside:
+        folders = {kill: copied(small, tmp_path / str(kill)) for kill in kills}
+        ended = [beside.submit(goes_on, kill, fresh, undisturbed) for kill, fresh in folders.items()]
+        for end in ended:
+            end.result()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
