@@ -10,9 +10,10 @@ import torch
 from waltz.attribution.estimate import Estimate
 from waltz.attribution.exact import MOST_PLAYERS
 from waltz.attribution.sides import Side, Vectors, parts, shapley, t_shap_error, within
-from waltz.models.encoders.coalitions import cut, in_memory
+from waltz.models.encoders.coalitions import cut, joined
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.encoders.players import Players
+from waltz.models.memory import run_in_halves
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +173,7 @@ def _stacked(compute: Callable[[int, int], States], size: int, batch: int) -> np
     """One vector a row, batch by batch, as float64."""
     found = []
     for rows in cut(range(size), batch):
-        states = in_memory(partial(_after, compute, rows[0]), len(rows))
+        states = run_in_halves(partial(_after, compute, rows[0]), len(rows), joined)
         found.append(states[0].double().cpu().numpy())
     return np.concatenate(found)
 

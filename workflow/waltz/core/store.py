@@ -7,6 +7,7 @@ it can be deleted at any time and is filled again.
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,34 @@ def load_json(folder: str | Path, key: str) -> Any:
         return json.loads((Path(folder) / f"{key}.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
+
+
+def load_or_compute(folder: Path | None, content: Mapping[str, Any], compute: Callable[[], np.ndarray]) -> np.ndarray:
+    """Return the stored array of some content, or compute and store it.
+
+    Args:
+        folder: Folder of the stored results; None stores nothing.
+        content: Everything that decides the result, as in `key`.
+        compute: Computes the result.
+    """
+    if folder is None:
+        return compute()
+    name = key(**content)
+    values = load(folder, name)
+    if values is None:
+        values = compute()
+        save(folder, name, values)
+    return values
+
+
+def load_or_compute_json(folder: Path, content: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+    """Return the stored JSON value of some content, or compute and store it; arguments as in `load_or_compute`."""
+    name = key(**content)
+    value = load_json(folder, name)
+    if value is None:
+        value = compute()
+        save_json(folder, name, value)
+    return value
 
 
 def save_json(folder: str | Path, key: str, value: Any) -> None:

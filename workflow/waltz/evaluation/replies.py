@@ -16,7 +16,7 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.evaluation.following import Follow, continuation
 from waltz.evaluation.prompts import Voice
-from waltz.models.batches import Done, in_memory, nothing
+from waltz.models.batches import Done, compute_in_halves, nothing
 from waltz.models.decoders.decoder import Decoder, Picture, Prompt, Sampling
 from waltz.models.decoders.outcomes import scores
 from waltz.models.registry import decisive
@@ -205,14 +205,14 @@ def _answered(
             digests = {name: found[1] for name, found in pictures.items() if not isinstance(found, str)}
             texts = [(read.prompt.text, read.targets, read.query.seed) for read in readable]
             shown = [digests.get(read.query.image or "") for read in readable]
-            key = store.key(texts=texts, shown=shown, **known) if examinee.stored else ""
-            values = store.load(examinee.stored, key) if examinee.stored else None
-            if values is None:
-                width = max(len(read.targets) for read in readable)
-                values = in_memory(partial(compute, width), readable)
-                if examinee.stored:
-                    store.save(examinee.stored, key, values)
-            rows = iter(values)
+            width = max(len(read.targets) for read in readable)
+            rows = iter(
+                store.load_or_compute(
+                    examinee.stored,
+                    {"texts": texts, "shown": shown, **known},
+                    partial(compute_in_halves, partial(compute, width), readable),
+                )
+            )
         for query, (read, error) in tried:
             yield query, read, error if error is not None else next(rows)
         examinee.done(len(block))

@@ -13,7 +13,7 @@ from PIL import Image
 from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.models.batches import Done, in_memory, nothing
+from waltz.models.batches import Done, compute_in_halves, nothing
 from waltz.models.encoders.encoder import Encoder, States, Text
 from waltz.models.regions import Picture
 from waltz.models.registry import encoder_module
@@ -138,12 +138,13 @@ def _block(
     said: dict[Pair, tuple[float, ...]] = {}
     if usable:
         pixels = [sha256(f"{image.size}".encode() + image.tobytes()).hexdigest() for image in pictures.values()]
-        key = store.key(pairs=usable, pixels=pixels, **content) if stored else ""
-        values = store.load(stored, key) if stored else None
-        if values is None:
-            values = in_memory(lambda batch: _outputs(encoder, batch, pictures, readable, numbers), usable)
-            if stored:
-                store.save(stored, key, values)
+
+        def compute(pairs: list[Pair]) -> np.ndarray:
+            return _outputs(encoder, pairs, pictures, readable, numbers)
+
+        values = store.load_or_compute(
+            stored, {"pairs": usable, "pixels": pixels, **content}, lambda: compute_in_halves(compute, usable)
+        )
         said = dict(zip(usable, map(tuple, values.tolist()), strict=True))
     found: dict[Pair, Aligned] = {}
     for name, text in block:

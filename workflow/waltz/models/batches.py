@@ -4,19 +4,18 @@ No row is padded, and the cut depends on the set of rows alone, so that no numbe
 a caller happened to ask for together.
 """
 
-import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 
 from waltz.core import store
-
-log = logging.getLogger(__name__)
+from waltz.models.memory import run_in_halves
 
 Row = TypeVar("Row", bound=Hashable)
+T = TypeVar("T")
 Done = Callable[[int], object]
 """Told how many rows another batch finished, for a progress bar."""
 
@@ -67,30 +66,17 @@ def computed(
     """
     found: dict[Row, np.ndarray] = {}
     for batch in by_length(rows, length):
-        key = store.key(rows=batch, **content) if stored else ""
-        values = store.load(stored, key) if stored else None
-        if values is None:
-            values = in_memory(compute, batch)
-            if stored:
-                store.save(stored, key, values)
+        values = store.load_or_compute(stored, {"rows": batch, **content}, partial(compute_in_halves, compute, batch))
         found |= dict(zip(batch, values, strict=True))
         done(len(batch))
     return found
 
 
-def in_memory(compute: Callable[[list[Row]], np.ndarray], batch: list[Row]) -> np.ndarray:
-    """What `compute` says of a batch, at once or in halves where the device has too little memory.
+def compute_in_halves(compute: Callable[[list[T]], np.ndarray], batch: list[T]) -> np.ndarray:
+    """Compute a batch at once, or in halves where the device has too little memory.
 
     Args:
         compute: From rows to an array whose first axis is the batch.
         batch: The rows.
     """
-    try:
-        return compute(batch)
-    except torch.OutOfMemoryError:
-        if len(batch) == 1:
-            raise
-        log.warning("out of memory at %d rows: halving the batch", len(batch))
-        torch.cuda.empty_cache()
-        half = len(batch) // 2
-        return np.concatenate([in_memory(compute, batch[:half]), in_memory(compute, batch[half:])])
+    return run_in_halves(lambda first, last: compute(batch[first:last]), len(batch), np.concatenate)

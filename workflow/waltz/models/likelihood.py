@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -62,17 +63,14 @@ def token_losses(
     code = digest(text.__file__)
     found: dict[Tokens, np.ndarray] = {}
     for trie in packs(sequences, tokens_per_batch):
-        key = store.key(
-            code=code,
-            model=model.fingerprint,
-            dtype=model.spec.dtype,
-            device=model.device.partition(":")[0],
-            sequences=trie.sequences,
-        )
-        values = store.load(stored, key)
-        if values is None:
-            values = text.node_losses(model, trie)
-            store.save(stored, key, values)
+        content = {
+            "code": code,
+            "model": model.fingerprint,
+            "dtype": model.spec.dtype,
+            "device": model.device.partition(":")[0],
+            "sequences": trie.sequences,
+        }
+        values = store.load_or_compute(stored, content, partial(text.node_losses, model, trie))
         found |= {sequence: values[trie.path(index)] for index, sequence in enumerate(trie.sequences)}
         done(len(trie.sequences))
     return found

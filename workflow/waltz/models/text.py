@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.models.checkpoints import load
+from waltz.models.memory import run_in_halves
 from waltz.models.registry import ModelSpec
 from waltz.models.trie import Pack, Tokens, pack
 from waltz.models.weights import fingerprint
@@ -85,24 +87,16 @@ def node_losses(model: TextModel, trie: Pack) -> np.ndarray:
     Returns:
         Nats, float64 of shape (nodes,); NaN at roots, which nothing comes before.
     """
-    try:
-        return _tree_losses(model, trie) if model.reads_trees else _row_losses(model, trie)
-    except torch.OutOfMemoryError:
-        if len(trie.sequences) == 1:
-            raise
-        log.warning("out of memory at %d tokens: halving the batch", len(trie.tokens))
-        torch.cuda.empty_cache()
-        return _in_halves(model, trie)
 
+    def compute(first: int, last: int) -> list[np.ndarray]:
+        part = trie if last - first == len(trie.sequences) else pack(trie.sequences[first:last])
+        part_losses = _tree_losses(model, part) if model.reads_trees else _row_losses(model, part)
+        return [part_losses[part.path(index)] for index in range(last - first)]
 
-def _in_halves(model: TextModel, trie: Pack) -> np.ndarray:
+    by_sequence = run_in_halves(compute, len(trie.sequences), lambda parts: list(chain.from_iterable(parts)))
     losses = np.full(len(trie.tokens), np.nan)
-    half = len(trie.sequences) // 2
-    for first, sequences in ((0, trie.sequences[:half]), (half, trie.sequences[half:])):
-        part = pack(sequences)
-        found = node_losses(model, part)
-        for index in range(len(sequences)):
-            losses[trie.path(first + index)] = found[part.path(index)]
+    for index, sequence_losses in enumerate(by_sequence):
+        losses[trie.path(index)] = sequence_losses
     return losses
 
 

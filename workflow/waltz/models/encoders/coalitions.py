@@ -1,6 +1,5 @@
 """Values of coalitions: one image with some texts, where no masked text, masked image or pair is computed twice."""
 
-import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -11,8 +10,7 @@ import torch
 
 from waltz.models.encoders.encoder import Encoder, States
 from waltz.models.encoders.players import Players
-
-log = logging.getLogger(__name__)
+from waltz.models.memory import run_in_halves
 
 Row = TypeVar("Row")
 
@@ -110,9 +108,10 @@ class Coalitions:
         """States of some masked images."""
         game = next(game for game in self.games if game.grid == grid)
         self.looks += len(looks)
-        return in_memory(
+        return run_in_halves(
             lambda first, last: self.encoder.see(game.hidden(self.image, _masks(looks[first:last], game.patches))),
             len(looks),
+            joined,
         )
 
     def _read(self, index: int, texts: list[bytes]) -> list[int]:
@@ -121,7 +120,7 @@ class Coalitions:
         waiting = [text for text in dict.fromkeys(texts) if text not in side.rows]
         for batch in cut(waiting, self.encoder.texts_per_batch):
             ids = game.ids(_masks(batch, game.words)).to(self.encoder.device)
-            side.add(batch, in_memory(partial(_part, self.encoder.read, ids), len(batch)))
+            side.add(batch, run_in_halves(partial(_part, self.encoder.read, ids), len(batch), joined))
             self.readings += len(batch)
         return [side.rows[text] for text in texts]
 
@@ -138,7 +137,7 @@ class Coalitions:
                 rows = slice(first + start, first + end)
                 return (self.encoder.fuse(_taken(words, text[rows]), _taken(states, image[rows])),)
 
-            found = self._outcome(in_memory(logits, last - first)[0]).double().cpu().tolist()
+            found = self._outcome(run_in_halves(logits, last - first, joined)[0]).double().cpu().tolist()
             self.known[index].update(zip(keys[first:last], found, strict=True))
         self.pairs += len(keys)
 
@@ -185,23 +184,6 @@ def cut(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
     batches = math.ceil(len(rows) / size)
     for number in range(batches):
         yield rows[number * len(rows) // batches : (number + 1) * len(rows) // batches]
-
-
-def in_memory(compute: Callable[[int, int], States], size: int) -> States:
-    """What `compute` makes of rows 0 to `size`, at once, or in halves where the device has too little memory."""
-
-    def between(first: int, last: int) -> States:
-        try:
-            return compute(first, last)
-        except torch.OutOfMemoryError:
-            if last - first == 1:
-                raise
-            log.warning("out of memory at %d rows: halving the batch", last - first)
-        torch.cuda.empty_cache()
-        half = (first + last) // 2
-        return joined([between(first, half), between(half, last)])
-
-    return between(0, size)
 
 
 def joined(parts: Sequence[States]) -> States:
