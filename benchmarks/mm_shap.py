@@ -28,10 +28,11 @@ import transformers
 from PIL import Image
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from waltz.attribution.estimators import estimation
-from waltz.attribution.factorised import exact_factorised, factorised_permutation
-from waltz.attribution.mm_shap import attribute, explained, in_step
+from waltz.attribution.mm_shap import attribute, explained
 from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.estimate import run_in_step
+from waltz.attribution.shapley.estimators import begin_estimation
+from waltz.attribution.shapley.factorised import compute_exact_factorised, compute_factorised_permutations
 from waltz.core.devices import Device
 from waltz.core.record import peak_memory_mb
 from waltz.models.encoders import load_encoder
@@ -162,8 +163,8 @@ def plainly(network: Any, encoder: Any, text: str, permutations: int) -> np.ndar
     """Shapley values of a text by single passes."""
     image = encoder.image(picture())
     game = published(encoder, encoder.text(text), image)
-    asking = estimation("permutation", len(game), game.words, settings(permutations, len(game)))
-    phi: np.ndarray = in_step([asking], one_by_one(network, encoder, image, game))[0].phi[:, 0]
+    asking = begin_estimation("permutation", len(game), game.words, settings(permutations, len(game)))
+    phi: np.ndarray = run_in_step([asking], one_by_one(network, encoder, image, game))[0].phi[:, 0]
     return phi
 
 
@@ -214,7 +215,7 @@ def error(arguments: argparse.Namespace) -> None:
     image = trained.image(picture())
     for text in ("a dog.", "two cats on the table."):
         game = published(trained, trained.text(text), image)
-        (exact,), wall, _ = timed(partial(exact_factorised, trained, image, [game]))
+        (exact,), wall, _ = timed(partial(compute_exact_factorised, trained, image, [game]))
         truth = exact.estimate.phi[:, 0]
         print(f"{text} {len(game.text.ids)} tokens, grid {game.grid}: exact in {exact.passes} passes, {wall:.1f} s")
         errors, passes = [], 0
@@ -225,7 +226,7 @@ def error(arguments: argparse.Namespace) -> None:
             passes = found.asked
         print(f"  10 permutations: median error {np.median(errors):.4f}, {passes} coalitions, {2 * passes} passes")
         for budget in (40, 60, 80, 100, 120, 140, 160, 200, 240, 320, 400, 480):
-            many = [factorised_permutation(trained, image, [game], budget, seed)[0] for seed in range(10)]
+            many = [compute_factorised_permutations(trained, image, [game], budget, seed)[0] for seed in range(10)]
             middle = np.median([_relative(one.estimate.phi[:, 0], truth) for one in many])
             print(f"  either side by itself: median error {middle:.4f}, {max(one.passes for one in many)} passes")
             if middle <= np.median(errors):
@@ -235,7 +236,7 @@ def error(arguments: argparse.Namespace) -> None:
     for name in arguments.items:
         games = [published(encoder, encoder.text(text), image) for text in ITEMS[name]]
         if all(game.grid == 3 for game in games):
-            found, wall, cpu = timed(partial(exact_factorised, encoder, image, games))
+            found, wall, cpu = timed(partial(compute_exact_factorised, encoder, image, games))
             passes = sum(one.passes for one in found)
             print(
                 f"CLIP's shape, {name}: exact values of 2 texts in {passes} passes, {wall:.1f} s wall, {cpu:.1f} s CPU"

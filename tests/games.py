@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from waltz.attribution.estimate import Estimate, Estimation
+from waltz.attribution.shapley.estimate import Estimate, Estimation
 
 Game = Callable[[np.ndarray], np.ndarray]
 """From coalitions, bool (k, players), to values, float64 (k, outputs)."""

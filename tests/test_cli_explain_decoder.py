@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import published_explanations
 import tiny_decoders
-from waltz.attribution.partition import partition
+from waltz.attribution.shapley.partition import compute_owen_values
 from waltz.cli import app
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
@@ -201,7 +201,7 @@ def test_tokens_are_joined_by_blanks_where_the_released_code_did(
 
     def spied(*arguments, **options):
         asked.append(options)
-        return partition(*arguments, **{**options, "rows": 10})
+        return compute_owen_values(*arguments, **{**options, "rows": 10})
 
     monkeypatch.setattr("waltz.consistency.played.partition", spied)
     record, _ = written(tmp_path / "x.json", "--model", folders / "lm", *asked_by, "--family", family)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from waltz.attribution.estimate import Estimate
 from waltz.attribution.ratios import ROUNDING, contributed, ratios
+from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.t_shap import measure, measure_outputs, t_shap, t_shap_of_outputs
 
 PHI = np.array([[1.0, 8.0], [-1.0, 0.0], [2.0, -8.0]])

@@ -8,9 +8,9 @@ import pytest
 
 from conftest import ROOT
 from games import play, random_terms, unanimity, unanimity_phi
-from waltz.attribution.estimate import Estimate
-from waltz.attribution.exact import exact
-from waltz.attribution.permutations import permutation
+from waltz.attribution.shapley.estimate import Estimate
+from waltz.attribution.shapley.exact import begin_exact
+from waltz.attribution.shapley.permutations import begin_permutations
 from waltz.attribution.t_shap import jackknife, measure, skew, t_shap
 
 
@@ -86,8 +86,8 @@ def test_the_standard_error_covers():
     terms = random_terms(players, 8, longest=6, count=60)
     game = unanimity(terms)
     truth = t_shap(unanimity_phi(players, terms), text)
-    assert t_shap(play(exact(players), game)[0].phi, text) == pytest.approx(truth)
-    drawn = [play(permutation(players, 250, seed), game)[0] for seed in range(200)]
+    assert t_shap(play(begin_exact(players), game)[0].phi, text) == pytest.approx(truth)
+    drawn = [play(begin_permutations(players, 250, seed), game)[0] for seed in range(200)]
     found = [measure(one, text) for one in drawn]
     off = np.array([one.value - truth for one in found])
     errors = np.array([one.standard_error for one in found])

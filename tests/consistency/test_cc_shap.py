@@ -13,9 +13,9 @@ from scipy import special, stats
 from scipy.spatial import distance
 
 from games import play, random_terms, unanimity
-from waltz.attribution.estimate import Estimate
-from waltz.attribution.partition import partition
-from waltz.attribution.permutations import permutation
+from waltz.attribution.shapley.estimate import Estimate
+from waltz.attribution.shapley.partition import compute_owen_values
+from waltz.attribution.shapley.permutations import begin_permutations
 from waltz.consistency.cc_shap import Contributions, cc_shap, mean_ratios
 
 
@@ -198,7 +198,7 @@ def test_the_standard_error_is_the_spread_over_seeds():
     games = [unanimity(random_terms(8, seed, longest=5, count=30)) for seed in (1, 2)]
     found = []
     for seed in range(60):
-        sides = [play(permutation(8, 17 * 8, seed), game)[0] for game in games]
+        sides = [play(begin_permutations(8, 17 * 8, seed), game)[0] for game in games]
         found.append(cc_shap(*(Contributions(one, np.arange(8)) for one in sides), "equations"))
     spread = np.std([one.value for one in found], ddof=1)
     assert spread > 0.005
@@ -223,7 +223,7 @@ def explained(prompt, weights):
     def value(texts):
         return np.array([[sum(weight.get(word, 0) for word in text.split()) for weight in weights] for text in texts])
 
-    found = partition(prompt, Words(), value, seed=0)
+    found = compute_owen_values(prompt, Words(), value, seed=0)
     return found.pieces, Contributions(found.estimate, np.arange(4))
 
 

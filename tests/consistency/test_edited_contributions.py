@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from waltz.attribution.estimate import Estimate
+from waltz.attribution.shapley.estimate import Estimate
 from waltz.consistency.cc_shap import Contributions
 from waltz.consistency.edited_contributions import Explained, Moved, claim, moved
 from waltz.core.measure import Resampling

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from waltz.attribution.estimate import Estimate
+from waltz.attribution.shapley.estimate import Estimate
 from waltz.consistency.cc_shap import Contributions, cc_shap
 from waltz.consistency.profiles import Difference, Game, compare, mean_difference
 from waltz.core.measure import Resampling

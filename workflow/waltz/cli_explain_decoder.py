@@ -97,7 +97,7 @@ def _put(spec: "ModelSpec", options: Mapping[str, Any]) -> "Put":
 
 
 def _rules(profile: "Profile", seed: int, options: Mapping[str, Any]) -> "Rules":
-    from waltz.attribution.estimators import BY_MASKS
+    from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS
     from waltz.consistency.played import Rules
     from waltz.models.decoders.outcomes import VALUES
 
@@ -105,7 +105,7 @@ def _rules(profile: "Profile", seed: int, options: Mapping[str, Any]) -> "Rules"
         raise UserError(f"seed {seed}: give a number from 0 to {2**32 - 1}")
     if {"evaluations", "permutations"} <= set(options):
         raise UserError("--permutations: says the same as --evaluations; leave one of them out")
-    for name, known in (("estimator", ("auto", *BY_MASKS)), ("value", tuple(VALUES))):
+    for name, known in (("estimator", ("auto", *COALITION_ESTIMATORS)), ("value", tuple(VALUES))):
         if name in options and options[name] not in known:
             raise UserError(f"--{name} {options[name]}: there are {', '.join(known)}")
     if options.get("permutations", 1) < 1:

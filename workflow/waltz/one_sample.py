@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from waltz.attribution.estimators import NAMES
 from waltz.attribution.mm_shap import Attribution, attribute
 from waltz.attribution.relevance import clip_relevance
 from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.estimators import ESTIMATORS
 from waltz.core.devices import Device, lease
 from waltz.core.errors import UserError
 from waltz.explanation import Explained, Explanation
@@ -50,9 +50,9 @@ def explain(
         raise UserError(f"profile {profile!r}{nearest(profile, PROFILES)}; there are {', '.join(PROFILES)}")
     if not 0 <= seed < 2**32:
         raise UserError(f"seed {seed}: give a number from 0 to {2**32 - 1}")
-    if estimator not in NAMES:
-        hint = nearest(estimator, NAMES)
-        raise UserError(f"estimator {estimator!r}: there is none of that name{hint}; take {', '.join(NAMES)}")
+    if estimator not in ESTIMATORS:
+        hint = nearest(estimator, ESTIMATORS)
+        raise UserError(f"estimator {estimator!r}: there is none of that name{hint}; take {', '.join(ESTIMATORS)}")
     if profile == "published" and estimator not in ("auto", "permutation"):
         raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
     settings = Settings(profile, estimator, evaluations, seed)

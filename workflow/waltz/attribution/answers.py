@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from waltz.attribution.estimate import Estimate
-from waltz.attribution.mm_shap import in_step
 from waltz.attribution.prompt_games import estimation_of, published_players
 from waltz.attribution.ratios import Profile
 from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.estimate import Estimate, run_in_step
 from waltz.attribution.t_shap import TShap, measure_outputs
 from waltz.core.text import Span
 from waltz.models.decoders import players
@@ -98,7 +97,7 @@ def contributed(
         return table.values(asked)
 
     begun = [estimation_of(game.players, settings) for game in games]
-    estimates = in_step([estimation for _, estimation in begun], values)
+    estimates = run_in_step([estimation for _, estimation in begun], values)
     halves = table.values([_halves(game.players) for game in games])
     for after, stored in zip(table.known, known or [], strict=known is not None):
         stored.update(after)

@@ -9,11 +9,16 @@ import torch
 from PIL import Image
 
 from waltz.attribution.ablation import ablate
-from waltz.attribution.estimate import Estimate, Estimation
-from waltz.attribution.estimators import FACTORISED, estimation
-from waltz.attribution.factorised import Factorised, choose, exact_factorised, factorised_permutation
-from waltz.attribution.permutations import published_evaluations
 from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.estimate import Estimate, run_in_step
+from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
+from waltz.attribution.shapley.factorised import (
+    FactorisedEstimate,
+    choose_estimator,
+    compute_exact_factorised,
+    compute_factorised_permutations,
+)
+from waltz.attribution.shapley.permutations import count_published_evaluations
 from waltz.attribution.t_shap import TShap, measure
 from waltz.core.errors import UserError
 from waltz.core.text import Span
@@ -100,7 +105,7 @@ def attribute(
     found: dict[int, Attribution] = {}
     for name in dict.fromkeys(names):
         places = [place for place, other in enumerate(names) if other == name]
-        if name in FACTORISED:
+        if name in FACTORISED_ESTIMATORS:
             of = [games[place] for place in places]
             made = _factorised(name, cast(LateEncoder, encoder), prepared, of, settings)
             for place, one in zip(places, made, strict=True):
@@ -133,7 +138,7 @@ def estimator_of(settings: Settings, encoder: Encoder, game: Players) -> str:
         if settings.estimator not in ("auto", "permutation"):
             raise UserError(f"attribution.estimator: profile published draws permutations, not {settings.estimator!r}")
         return "permutation"
-    if settings.estimator in FACTORISED and not encoder.late:
+    if settings.estimator in FACTORISED_ESTIMATORS and not encoder.late:
         raise UserError(
             f"attribution.estimator: {settings.estimator} is for encoders of late fusion, models.{encoder.spec.name}"
             " is none; take permutation"
@@ -142,16 +147,16 @@ def estimator_of(settings: Settings, encoder: Encoder, game: Players) -> str:
         return settings.estimator
     if settings.standard_error is not None:
         return "permutation"
-    return choose(encoder, game, settings.evaluations or published_evaluations(len(game)))
+    return choose_estimator(encoder, game, settings.evaluations or count_published_evaluations(len(game)))
 
 
 def _factorised(
     name: str, encoder: LateEncoder, prepared: torch.Tensor, games: Sequence[Players], settings: Settings
-) -> list[Factorised]:
+) -> list[FactorisedEstimate]:
     if name == "exact-factorised":
-        return exact_factorised(encoder, prepared, games)
-    budget = settings.evaluations or published_evaluations(max(map(len, games)))
-    found = factorised_permutation(encoder, prepared, games, budget, settings.seed)
+        return compute_exact_factorised(encoder, prepared, games)
+    budget = settings.evaluations or count_published_evaluations(max(map(len, games)))
+    found = compute_factorised_permutations(encoder, prepared, games, budget, settings.seed)
     least = max(one.estimate.asked for one in found)
     if least > budget:
         raise UserError(
@@ -176,8 +181,8 @@ def _by_masks(
         answers = table.values([of_place.get(place, nobody[place]) for place in range(len(games))])
         return [answers[place] for place in places]
 
-    begun = [estimation(name, len(games[place]), games[place].words, settings) for place in places]
-    for place, estimate, found in zip(places, in_step(begun, values), distinct, strict=True):
+    begun = [begin_estimation(name, len(games[place]), games[place].words, settings) for place in places]
+    for place, estimate, found in zip(places, run_in_step(begun, values), distinct, strict=True):
         yield place, estimate, len(found)
 
 
@@ -212,27 +217,6 @@ def what_is_explained(encoder: Encoder) -> str:
 def explained(encoder: Encoder) -> Callable[[torch.Tensor], torch.Tensor]:
     """What is explained, as a function of the logit."""
     return torch.sigmoid if what_is_explained(encoder) == "probability" else _itself
-
-
-def in_step(begun: Sequence[Estimation], values: Callable[[list[np.ndarray]], list[np.ndarray]]) -> list[Estimate]:
-    """Run estimations together: what all of them ask in a round is computed at once.
-
-    Args:
-        begun: An estimation of each game, none of which has asked yet.
-        values: For each game, from coalitions of shape (k, players), k possibly 0, to values of shape (k, outputs).
-    """
-    found: dict[int, Estimate] = {}
-    asked: list[np.ndarray | None] = [next(game) for game in begun]
-    nobody = [np.zeros((0, masks.shape[1]), dtype=bool) for masks in asked if masks is not None]
-    while len(found) < len(begun):
-        answers = values([nobody[game] if masks is None else masks for game, masks in enumerate(asked)])
-        for game, running in enumerate(begun):
-            if asked[game] is not None:
-                try:
-                    asked[game] = running.send(answers[game])
-                except StopIteration as finished:
-                    found[game], asked[game] = finished.value, None
-    return [found[game] for game in range(len(begun))]
 
 
 def _itself(logits: torch.Tensor) -> torch.Tensor:

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Sequence
 
-from waltz.attribution.estimate import Estimation
-from waltz.attribution.estimators import FACTORISED, estimation
-from waltz.attribution.exact import MOST_PLAYERS
-from waltz.attribution.permutations import permutation, published_evaluations
 from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.estimate import Estimation
+from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
+from waltz.attribution.shapley.exact import MAX_PLAYERS
+from waltz.attribution.shapley.permutations import begin_permutations, count_published_evaluations
 from waltz.core.errors import UserError
 from waltz.models.decoders import players
 from waltz.models.decoders.decoder import Decoder, Picture, Prompt
@@ -79,12 +79,12 @@ def estimation_of(players: Players, settings: Settings) -> tuple[str, Estimation
     if settings.profile == "published":
         if settings.estimator not in ("auto", "permutation"):
             raise UserError(f"attribution.estimator: profile published draws permutations, not {settings.estimator!r}")
-        return "permutation", permutation(count, published_budget(count), settings.seed)
+        return "permutation", begin_permutations(count, published_budget(count), settings.seed)
     name = settings.estimator
-    if name in FACTORISED:
+    if name in FACTORISED_ESTIMATORS:
         raise UserError(f"attribution.estimator: {name} is for encoders of late fusion; a decoder takes permutation")
     if name == "auto":
-        allowed = settings.evaluations or published_evaluations(count)
-        few = count <= MOST_PLAYERS and 2**count <= allowed
+        allowed = settings.evaluations or count_published_evaluations(count)
+        few = count <= MAX_PLAYERS and 2**count <= allowed
         name = "exact" if few and settings.standard_error is None else "permutation"
-    return name, estimation(name, count, players.words, settings)
+    return name, begin_estimation(name, count, players.words, settings)

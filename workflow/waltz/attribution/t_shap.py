@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from waltz.attribution.estimate import Estimate
 from waltz.attribution.ratios import LEAST, Profile, contributed, ratios
+from waltz.attribution.shapley.estimate import Estimate
 
 BALANCED = 5.0
 """Points by which T-SHAP may differ from 50 without a skew; it fits every cell of thesis Tables 4.2 and B.1."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from waltz.attribution.estimate import Estimate
 from waltz.attribution.ratios import LEAST, Profile, contributed, ratios
+from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.t_shap import jackknife_error, leave_one_out
 from waltz.consistency.companions import Companions, companions, cosine
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from waltz.attribution.answers import fields
-from waltz.attribution.estimate import Estimate
+from waltz.attribution.shapley.estimate import Estimate
 from waltz.consistency.cc_shap import CCShap, Contributions
 from waltz.consistency.explained import Explained, Side, explained
 from waltz.consistency.played import Part, Rules

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from waltz.attribution.estimate import Estimate, Estimation
-from waltz.attribution.estimators import estimation
-from waltz.attribution.mm_shap import in_step
-from waltz.attribution.partition import PUBLISHED, partition
-from waltz.attribution.permutations import permutation
 from waltz.attribution.prompt_games import BUDGETS, published_budget, published_players
 from waltz.attribution.ratios import LEAST, Profile
 from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.estimate import Estimate, Estimation, run_in_step
+from waltz.attribution.shapley.estimators import begin_estimation
+from waltz.attribution.shapley.partition import PUBLISHED_ROWS, compute_owen_values
+from waltz.attribution.shapley.permutations import begin_permutations
 from waltz.core.errors import UserError
 from waltz.core.text import Span
 from waltz.models.decoders import players
@@ -78,7 +77,7 @@ class Rules:
     value: str = "log-probability"
     least: float = LEAST
     budgets: tuple[int, ...] = BUDGETS
-    rows: int = PUBLISHED
+    rows: int = PUBLISHED_ROWS
     tail: str | None = None
     masked_id: int | None = None
     kept_ids: tuple[int, ...] | None = None
@@ -137,7 +136,7 @@ def _by_equations(
         who = players.equations(decoder, decoder.prompt(part.text), picture, positions=positions, grid=grid)
         games[part.game] = Game(who, part.targets, rules.value)
     name, settings = _estimator(max(len(game.players) for game in games.values()), rules)
-    begun = [estimation(name, len(game.players), game.players.words, settings) for game in games.values()]
+    begun = [begin_estimation(name, len(game.players), game.players.words, settings) for game in games.values()]
     return _estimated(decoder, picture, games, begun, name)
 
 
@@ -188,7 +187,7 @@ def _as_published(
                 )
                 games[part.game] = Game(who, part.targets, FIRST_STEP)
     counts = [len(game.players) for game in games.values()]
-    begun = [permutation(count, published_budget(count, rules.budgets), rules.seed) for count in counts]
+    begun = [begin_permutations(count, published_budget(count, rules.budgets), rules.seed) for count in counts]
     return _estimated(decoder, picture, games, begun, "permutation")
 
 
@@ -201,7 +200,7 @@ def _estimated(
 ) -> Games:
     """The values of games, whose estimations advance in step."""
     table = Coalitions(decoder, picture, list(games.values()))
-    estimates = in_step(begun, table.values)
+    estimates = run_in_step(begun, table.values)
     found = {}
     for (key, game), estimate, known in zip(games.items(), estimates, table.known, strict=True):
         who = game.players
@@ -220,7 +219,7 @@ def _in_pieces(decoder: Decoder, part: Part, rules: Rules) -> Played:
     def log_odds(texts: Sequence[str]) -> np.ndarray:
         return scores_after(decoder, [decoder.prompt(text) for text in texts], part.targets, "log-odds")
 
-    found = partition(part.text, tokenizer, log_odds, seed=rules.seed, rows=rules.rows, blanks=rules.blanks)
+    found = compute_owen_values(part.text, tokenizer, log_odds, seed=rules.seed, rows=rules.rows, blanks=rules.blanks)
     ends = np.cumsum([len(piece) for piece in found.pieces]).tolist()
     spans = tuple(Span(start=end - len(piece), end=end) for piece, end in zip(found.pieces, ends, strict=True))
     if "".join(found.pieces) != part.text:

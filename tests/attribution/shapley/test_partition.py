@@ -11,7 +11,7 @@ from shap.utils import _masked_model
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from waltz.attribution.partition import partition
+from waltz.attribution.shapley.partition import compute_owen_values
 from waltz.core.errors import UserError
 
 TEXT = "there are two dogs and a cat, the big dog runs fast (not so). Why is it not the answer?"
@@ -76,7 +76,7 @@ def log_odds(network, tokenizer):
 
 def test_the_values_are_those_of_shap_with_a_language_model(gpt2, interpreted):
     tokenizer = byte_tokenizer(start=False)
-    found = partition(TEXT, tokenizer, log_odds(gpt2, tokenizer), seed=3)
+    found = compute_owen_values(TEXT, tokenizer, log_odds(gpt2, tokenizer), seed=3)
     text = shap.maskers.Text(tokenizer, mask_token="...", collapse_mask_token=True)
     masker = shap.maskers.OutputComposite(text, lambda prompt: np.array([TARGETS]))
     np.random.seed(3)
@@ -111,7 +111,7 @@ def test_tokenizers_without_offsets_join_with_blanks(kind, start, request, inter
         texts.extend(asked)
         return value(asked)
 
-    found = partition(TEXT, tokenizer, noting, seed=0, blanks=True)
+    found = compute_owen_values(TEXT, tokenizer, noting, seed=0, blanks=True)
     np.random.seed(0)
     explainer = shap.PartitionExplainer(value, Plain(tokenizer))
     expected = explainer([TEXT], batch_size=10, max_evals=500, silent=True)
@@ -131,7 +131,7 @@ def test_a_start_token_plays_and_its_removal_inserts_dots(gpt2):
         texts.extend(asked)
         return log_odds(gpt2, tokenizer)(asked)
 
-    found = partition(TEXT, tokenizer, value, seed=0)
+    found = compute_owen_values(TEXT, tokenizer, value, seed=0)
     assert found.pieces[:3] == ("", "there", " are")
     assert found.estimate.phi[0].any()
     assert any(re.match(r"\.\.\.there are", text.replace("... ", "...")) for text in texts)
@@ -147,11 +147,11 @@ def test_all_rows_are_spent_and_no_text_is_read_twice(gpt2):
         texts.extend(asked)
         return log_odds(gpt2, tokenizer)(asked)
 
-    found = partition(TEXT, tokenizer, value, seed=0)
+    found = compute_owen_values(TEXT, tokenizer, value, seed=0)
     assert found.estimate.asked == 500
     assert len(set(texts)) == len(texts) == found.read <= 500
     assert found.estimate.residual < 1e-9
-    few = partition(TEXT, tokenizer, log_odds(gpt2, tokenizer), seed=0, rows=20)
+    few = compute_owen_values(TEXT, tokenizer, log_odds(gpt2, tokenizer), seed=0, rows=20)
     assert few.estimate.asked == 20
     assert np.unique(few.estimate.phi[:, 0]).size < len(few.pieces) / 2  # what stays together shares alike
 
@@ -164,7 +164,7 @@ def test_pieces_that_add_up_get_their_own(interpreted):
     def value(texts):
         return np.array([[float(sum(len(word) for word in found.split() if word in text.split()))] for found in texts])
 
-    found = partition(text, tokenizer, value, seed=0, blanks=True)
+    found = compute_owen_values(text, tokenizer, value, seed=0, blanks=True)
     words = [piece.strip() for piece in found.pieces]
     assert words == text.split()
     np.testing.assert_allclose(found.estimate.phi[:, 0], [len(word) for word in words])
@@ -178,7 +178,10 @@ def test_numpys_global_generator_is_left_as_it_was():
     expected = np.random.random(2)
     np.random.seed(7)
     drawn = [np.random.random()]
-    values = [partition("the big dog", tokenizer, lambda texts: np.ones((len(texts), 1)), seed=seed) for seed in (1, 1)]
+    values = [
+        compute_owen_values("the big dog", tokenizer, lambda texts: np.ones((len(texts), 1)), seed=seed)
+        for seed in (1, 1)
+    ]
     drawn.append(np.random.random())
     np.testing.assert_array_equal(drawn, expected)
     np.testing.assert_array_equal(*(one.estimate.phi for one in values))
@@ -188,8 +191,8 @@ def test_numpys_global_generator_is_left_as_it_was():
 def test_what_cannot_be_split_is_refused():
     tokenizer = byte_tokenizer(start=False)
     with pytest.raises(UserError, match="at least 4"):
-        partition(TEXT, tokenizer, len, seed=0, rows=3)
+        compute_owen_values(TEXT, tokenizer, len, seed=0, rows=3)
     with pytest.raises(UserError, match="is no seed"):
-        partition(TEXT, tokenizer, len, seed=-1)
+        compute_owen_values(TEXT, tokenizer, len, seed=-1)
     with pytest.raises(UserError, match="needs two"):
-        partition("there", tokenizer, len, seed=0)
+        compute_owen_values("there", tokenizer, len, seed=0)

@@ -7,9 +7,16 @@ from functools import partial
 import numpy as np
 import torch
 
-from waltz.attribution.estimate import Estimate
-from waltz.attribution.exact import MOST_PLAYERS
-from waltz.attribution.sides import Side, Vectors, parts, shapley, t_shap_error, within
+from waltz.attribution.shapley.bilinear import (
+    Side,
+    Vectors,
+    average_orders_within,
+    compute_parts,
+    compute_shapley_values,
+    compute_t_shap_error,
+)
+from waltz.attribution.shapley.estimate import Estimate
+from waltz.attribution.shapley.exact import MAX_PLAYERS
 from waltz.models.encoders.coalitions import cut, joined
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.encoders.players import Players
@@ -17,7 +24,7 @@ from waltz.models.memory import run_in_halves
 
 
 @dataclass(frozen=True, eq=False)
-class Factorised:
+class FactorisedEstimate:
     """Shapley values of a late-fusion game.
 
     Attributes:
@@ -31,7 +38,7 @@ class Factorised:
     t_shap_se: float
 
 
-def choose(encoder: Encoder, players: Players, budget: int) -> str:
+def choose_estimator(encoder: Encoder, players: Players, budget: int) -> str:
     """The estimator that a budget allows: `exact-factorised`, `exact`, `factorised-permutation` or `permutation`.
 
     Args:
@@ -39,16 +46,18 @@ def choose(encoder: Encoder, players: Players, budget: int) -> str:
         players: The game's players.
         budget: Encoder passes for late fusion, else coalitions.
     """
-    words, patches = _free(players)
+    words, patches = _find_free_players(players)
     if encoder.late and 2 ** len(words) + 2 ** len(patches) <= budget:
         return "exact-factorised"
     free = len(words) + len(patches)
-    if free <= MOST_PLAYERS and 2**free <= budget:
+    if free <= MAX_PLAYERS and 2**free <= budget:
         return "exact"
     return "factorised-permutation" if encoder.late else "permutation"
 
 
-def exact_factorised(encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players]) -> list[Factorised]:
+def compute_exact_factorised(
+    encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players]
+) -> list[FactorisedEstimate]:
     """Exact Shapley values of each text; texts with one grid share an image side.
 
     Args:
@@ -56,12 +65,12 @@ def exact_factorised(encoder: LateEncoder, image: torch.Tensor, games: Sequence[
         image: What `encoder.image` made.
         games: Players of each text with this image.
     """
-    return _estimates(encoder, image, games, None, 0)
+    return _compute_estimates(encoder, image, games, None, 0)
 
 
-def factorised_permutation(
+def compute_factorised_permutations(
     encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players], budget: int, seed: int
-) -> list[Factorised]:
+) -> list[FactorisedEstimate]:
     """Unbiased Shapley values of each text from sampled orders of patches, and of tokens where these are many.
 
     All subsets of one side are taken where they need no more than half of the budget, and the other side has the rest;
@@ -74,10 +83,10 @@ def factorised_permutation(
         budget: Most encoder passes for one text, those of its image included.
         seed: Seed of the orders; those of the patches are the same for all texts.
     """
-    return _estimates(encoder, image, games, budget, seed)
+    return _compute_estimates(encoder, image, games, budget, seed)
 
 
-def _split(words: int, patches: int, budget: int) -> tuple[int, int]:
+def _split_budget(words: int, patches: int, budget: int) -> tuple[int, int]:
     """Encoder passes for tokens and for patches."""
     if 2**words + 2**patches <= budget:
         return 2**words, 2**patches
@@ -90,31 +99,33 @@ def _split(words: int, patches: int, budget: int) -> tuple[int, int]:
 
 
 @torch.inference_mode()
-def _estimates(
+def _compute_estimates(
     encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players], budget: int | None, seed: int
-) -> list[Factorised]:
+) -> list[FactorisedEstimate]:
     """Values of each text; no budget means all orders."""
     found = []
     seen: dict[tuple[int, int], Side] = {}
     for game in games:
-        words, patches = (len(free) for free in _free(game))
-        for_words, for_patches = (2**words, 2**patches) if budget is None else _split(words, patches, budget)
-        text = within(_text_vectors(encoder, game), words, for_words, (seed, 0))
+        words, patches = (len(free) for free in _find_free_players(game))
+        for_words, for_patches = (2**words, 2**patches) if budget is None else _split_budget(words, patches, budget)
+        text = average_orders_within(_build_text_vectors(encoder, game), words, for_words, (seed, 0))
         known = (game.grid, for_patches) in seen
         if not known:
-            seen[game.grid, for_patches] = within(_image_vectors(encoder, image, game), patches, for_patches, (seed, 1))
+            seen[game.grid, for_patches] = average_orders_within(
+                _build_image_vectors(encoder, image, game), patches, for_patches, (seed, 1)
+            )
         side = seen[game.grid, for_patches]
-        estimate, error = _combined(encoder, game, text, side)
-        found.append(Factorised(estimate, text.passes + (0 if known else side.passes), error))
+        estimate, error = _combine_sides(encoder, game, text, side)
+        found.append(FactorisedEstimate(estimate, text.passes + (0 if known else side.passes), error))
     return found
 
 
-def _combined(encoder: LateEncoder, game: Players, text: Side, image: Side) -> tuple[Estimate, float]:
+def _combine_sides(encoder: LateEncoder, game: Players, text: Side, image: Side) -> tuple[Estimate, float]:
     """The values of all players, and the standard error of T-SHAP."""
-    free = np.concatenate([part + start for part, start in zip(_free(game), (0, game.words), strict=True)])
+    free = np.concatenate([part + start for part, start in zip(_find_free_players(game), (0, game.words), strict=True)])
     phi, sampled = np.zeros(len(game)), []
-    phi[free] = encoder.scale * np.concatenate(shapley(text, image))
-    for single in parts(text, image):
+    phi[free] = encoder.scale * np.concatenate(compute_shapley_values(text, image))
+    for single in compute_parts(text, image):
         sampled.append(np.zeros((len(single), len(game))))
         sampled[-1][:, free] = encoder.scale * single
     ends = [np.array([encoder.scale * float(text.means[end] @ image.means[end]) + encoder.bias]) for end in (0, -1)]
@@ -127,33 +138,33 @@ def _combined(encoder: LateEncoder, game: Players, text: Side, image: Side) -> t
             parts=sampled[0][:, :, None] if len(sampled) == 1 else None,
             exact=not sampled,
         ),
-        t_shap_error(sampled, game.words),
+        compute_t_shap_error(sampled, game.words),
     )
 
 
-def _free(game: Players) -> tuple[np.ndarray, np.ndarray]:
+def _find_free_players(game: Players) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the tokens and of the patches that coalitions change."""
     return np.flatnonzero(~game.kept[: game.words]), np.flatnonzero(~game.kept[game.words :])
 
 
-def _text_vectors(encoder: LateEncoder, game: Players) -> Vectors:
-    free, _ = _free(game)
+def _build_text_vectors(encoder: LateEncoder, game: Players) -> Vectors:
+    free, _ = _find_free_players(game)
 
     def vectors(masks: np.ndarray) -> np.ndarray:
-        ids = game.ids(_placed(masks, free, game.words))
-        return _stacked(
+        ids = game.ids(_place_masks(masks, free, game.words))
+        return _compute_in_batches(
             lambda first, last: encoder.read(ids[first:last].to(encoder.device)), len(masks), encoder.texts_per_batch
         )
 
     return vectors
 
 
-def _image_vectors(encoder: LateEncoder, image: torch.Tensor, game: Players) -> Vectors:
-    _, free = _free(game)
+def _build_image_vectors(encoder: LateEncoder, image: torch.Tensor, game: Players) -> Vectors:
+    _, free = _find_free_players(game)
 
     def vectors(masks: np.ndarray) -> np.ndarray:
-        placed = _placed(masks, free, game.patches)
-        return _stacked(
+        placed = _place_masks(masks, free, game.patches)
+        return _compute_in_batches(
             lambda first, last: encoder.see(game.hidden(image, placed[first:last])),
             len(masks),
             encoder.images_per_batch,
@@ -162,21 +173,21 @@ def _image_vectors(encoder: LateEncoder, image: torch.Tensor, game: Players) -> 
     return vectors
 
 
-def _placed(masks: np.ndarray, free: np.ndarray, players: int) -> np.ndarray:
+def _place_masks(masks: np.ndarray, free: np.ndarray, players: int) -> np.ndarray:
     """Masks of the free players as masks of all."""
     placed = np.ones((len(masks), players), dtype=bool)
     placed[:, free] = masks
     return placed
 
 
-def _stacked(compute: Callable[[int, int], States], size: int, batch: int) -> np.ndarray:
+def _compute_in_batches(compute: Callable[[int, int], States], size: int, batch: int) -> np.ndarray:
     """One vector a row, batch by batch, as float64."""
     found = []
     for rows in cut(range(size), batch):
-        states = run_in_halves(partial(_after, compute, rows[0]), len(rows), joined)
+        states = run_in_halves(partial(_compute_from, compute, rows[0]), len(rows), joined)
         found.append(states[0].double().cpu().numpy())
     return np.concatenate(found)
 
 
-def _after(compute: Callable[[int, int], States], start: int, first: int, last: int) -> States:
+def _compute_from(compute: Callable[[int, int], States], start: int, first: int, last: int) -> States:
     return compute(start + first, start + last)

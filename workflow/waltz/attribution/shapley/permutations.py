@@ -5,21 +5,21 @@ from collections.abc import Iterator
 import numpy as np
 
 from waltz.attribution import t_shap
-from waltz.attribution.estimate import Estimate, Estimation
+from waltz.attribution.shapley.estimate import Estimate, Estimation
 from waltz.core.errors import UserError
 
-PUBLISHED = 10
+PUBLISHED_PERMUTATIONS = 10
 """Permutations of one explanation in the fork of `shap` that MM-SHAP was released with, whatever the budget."""
-FEWEST = 5
+MIN_PERMUTATIONS = 5
 """Permutations before a standard error is trusted to stop the sampling."""
 
 
-def published_evaluations(players: int) -> int:
+def count_published_evaluations(players: int) -> int:
     """Coalitions that the released MM-SHAP scripts ask for: ten permutations of 2 * players + 1."""
-    return PUBLISHED * (2 * players + 1)
+    return PUBLISHED_PERMUTATIONS * (2 * players + 1)
 
 
-def permutation(
+def begin_permutations(
     players: int, evaluations: int, seed: int, text_players: int = 0, standard_error: float | None = None
 ) -> Estimation:
     """Shapley values by permutation sampling; a round asks for one permutation.
@@ -66,7 +66,7 @@ def _estimation(
     for order in _orders(players, permutations, seed):
         values.append(np.asarray((yield _walked(order)), dtype=np.float64))
         parts.append(_part(order, values[-1]))
-        if standard_error is not None and len(parts) >= FEWEST:
+        if standard_error is not None and len(parts) >= MIN_PERMUTATIONS:
             reached = t_shap.jackknife(np.stack(parts), text_players) <= standard_error
             if reached:
                 break

@@ -3,24 +3,24 @@
 from collections.abc import Callable
 from functools import partial
 
-from waltz.attribution.estimate import Estimation
-from waltz.attribution.exact import exact
-from waltz.attribution.permutations import permutation, published_evaluations
-from waltz.attribution.sampling import SHAPIQ, sampling
 from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.estimate import Estimation
+from waltz.attribution.shapley.exact import begin_exact
+from waltz.attribution.shapley.permutations import begin_permutations, count_published_evaluations
+from waltz.attribution.shapley.shapiq_estimators import MIN_EVALUATIONS, begin_shapiq
 from waltz.core.errors import UserError
 
-Maker = Callable[[int, int, Settings], Estimation]
+EstimationBuilder = Callable[[int, int, Settings], Estimation]
 """From the number of players and of text players among them to an estimation that is not begun."""
 
 
 def _permutation(players: int, text_players: int, settings: Settings) -> Estimation:
-    evaluations = published_evaluations(players) if settings.evaluations is None else settings.evaluations
-    return permutation(players, evaluations, settings.seed, text_players, settings.standard_error)
+    evaluations = count_published_evaluations(players) if settings.evaluations is None else settings.evaluations
+    return begin_permutations(players, evaluations, settings.seed, text_players, settings.standard_error)
 
 
 def _exact(players: int, text_players: int, settings: Settings) -> Estimation:
-    return exact(players)
+    return begin_exact(players)
 
 
 def _sampling(name: str, players: int, text_players: int, settings: Settings) -> Estimation:
@@ -28,26 +28,26 @@ def _sampling(name: str, players: int, text_players: int, settings: Settings) ->
         raise UserError(
             f"attribution.standard_error: {name} tells no standard error to stop at; leave it out or take permutation"
         )
-    evaluations = published_evaluations(players) if settings.evaluations is None else settings.evaluations
-    return sampling(name, players, evaluations, settings.seed)
+    evaluations = count_published_evaluations(players) if settings.evaluations is None else settings.evaluations
+    return begin_shapiq(name, players, evaluations, settings.seed)
 
 
-BY_MASKS: dict[str, Maker] = {
+COALITION_ESTIMATORS: dict[str, EstimationBuilder] = {
     "permutation": _permutation,
     "exact": _exact,
-    **{name: partial(_sampling, name) for name in SHAPIQ},
+    **{name: partial(_sampling, name) for name in MIN_EVALUATIONS},
 }
 """Estimators of any game, which ask for the values of coalitions."""
 
 
-FACTORISED = ("exact-factorised", "factorised-permutation")
+FACTORISED_ESTIMATORS = ("exact-factorised", "factorised-permutation")
 """Estimators of games of late fusion, which ask for vectors: see `attribution.factorised`."""
 
-NAMES = ("auto", *BY_MASKS, *FACTORISED)
+ESTIMATORS = ("auto", *COALITION_ESTIMATORS, *FACTORISED_ESTIMATORS)
 """Every name that a study or a command can give."""
 
 
-def estimation(name: str, players: int, text_players: int, settings: Settings) -> Estimation:
+def begin_estimation(name: str, players: int, text_players: int, settings: Settings) -> Estimation:
     """Begin an estimator; without a number of evaluations it may ask for 10 * (2 * players + 1).
 
     Args:
@@ -58,6 +58,6 @@ def estimation(name: str, players: int, text_players: int, settings: Settings) -
     Raises:
         UserError: There is no such estimator, it cannot do what the settings ask, or not for as many players.
     """
-    if name not in BY_MASKS:
-        raise UserError(f"attribution.estimator: there is no {name!r}; take one of {', '.join(NAMES)}")
-    return BY_MASKS[name](players, text_players, settings)
+    if name not in COALITION_ESTIMATORS:
+        raise UserError(f"attribution.estimator: there is no {name!r}; take one of {', '.join(ESTIMATORS)}")
+    return COALITION_ESTIMATORS[name](players, text_players, settings)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waltz.attribution.estimate import Estimate, Estimation
-from waltz.attribution.exact import exact
+from waltz.attribution.shapley.estimate import Estimate, Estimation
+from waltz.attribution.shapley.exact import begin_exact
 from waltz.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Value = Callable[[np.ndarray], np.ndarray]
 """From coalitions, bool of shape (k, players) or (players,), to values of shape (k,)."""
 
-SHAPIQ: dict[str, Callable[[int], int]] = {
+MIN_EVALUATIONS: dict[str, Callable[[int], int]] = {
     "KernelSHAP": lambda players: 4 * players,
     "UnbiasedKernelSHAP": lambda players: 4 * players,
     "SVARM": lambda players: 4 * players,
@@ -29,7 +29,7 @@ number of players. The last two leave out what they have not drawn, which moves 
 stratum, or each of ten points, of each player once."""
 
 
-def sampling(name: str, players: int, evaluations: int, seed: int) -> Estimation:
+def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estimation:
     """Shapley values by an approximator of `shapiq`, in one round.
 
     Its coalitions depend on the seed alone, so that a first run tells them and another one takes their values. There
@@ -45,8 +45,8 @@ def sampling(name: str, players: int, evaluations: int, seed: int) -> Estimation
         UserError: The evaluations are too few, or those that were drawn do not determine KernelSHAP's regression.
     """
     if players < 2:
-        return exact(players)
-    least = SHAPIQ[name](players)
+        return begin_exact(players)
+    least = MIN_EVALUATIONS[name](players)
     if evaluations < least:
         raise UserError(
             f"attribution.evaluations: {evaluations} do not do for {name} on {players} players; "

@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 
 from games import additive, play, random_terms, unanimity
-from waltz.attribution.estimators import estimation
-from waltz.attribution.sampling import SHAPIQ
 from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.estimators import begin_estimation
+from waltz.attribution.shapley.shapiq_estimators import MIN_EVALUATIONS
 from waltz.attribution.t_shap import measure
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
@@ -27,7 +27,7 @@ def found_by(name, text, profile, share, evaluations=None):
     image = encoder.image(Image.new("RGB", (90, 60), (10, 200, 90)))
     game = PROFILES[profile](encoder, encoder.text(text), image)
     table = Coalitions(encoder, image, [game], lambda logits: logits)
-    made = estimation(name, len(game), game.words, Settings(profile, name, evaluations=evaluations, seed=3))
+    made = begin_estimation(name, len(game), game.words, Settings(profile, name, evaluations=evaluations, seed=3))
     found, _ = play(made, lambda masks: table.values([masks])[0])
     return found, measure(found, game.words)
 
@@ -42,11 +42,11 @@ def test_rulers_get_their_share(name, text, profile, share):
     assert found.residual <= 1e-5 * abs(found.value - found.base_value).max()
 
 
-@pytest.mark.parametrize("name", SHAPIQ)
+@pytest.mark.parametrize("name", MIN_EVALUATIONS)
 def test_rulers_get_their_share_from_shapiq(name):
     # SVARM and unbiased KernelSHAP are not exact on additive games before they have all coalitions
     slow = name in ("SVARM", "UnbiasedKernelSHAP")
-    evaluations = None if slow else max(150, SHAPIQ[name](24))
+    evaluations = None if slow else max(150, MIN_EVALUATIONS[name](24))
     found, share_of_text = found_by(name, SHORT if slow else LONG, "equations", 0.25, evaluations)
     assert share_of_text.value == pytest.approx(0.25, abs=0.02)
     assert np.isnan(share_of_text.standard_error) != found.exact
@@ -54,29 +54,31 @@ def test_rulers_get_their_share_from_shapiq(name):
 
 def test_a_name_that_is_none_lists_those_that_are():
     with pytest.raises(UserError, match=r"no 'magic'; take one of auto, permutation, exact, KernelSHAP"):
-        estimation("magic", 4, 2, Settings("equations"))
+        begin_estimation("magic", 4, 2, Settings("equations"))
 
 
 def test_evaluations_default_to_what_the_released_scripts_ask():
-    found, asked = play(estimation("permutation", 26, 10, Settings("published")), additive(np.arange(26.0)))
+    found, asked = play(begin_estimation("permutation", 26, 10, Settings("published")), additive(np.arange(26.0)))
     assert (found.asked, len(asked)) == (530, 10)
 
 
 def test_a_standard_error_can_stop_permutations_only():
     wanted = Settings("equations", evaluations=900, standard_error=0.01)
-    found, _ = play(estimation("permutation", 4, 2, wanted), additive(np.arange(4.0)))
+    found, _ = play(begin_estimation("permutation", 4, 2, wanted), additive(np.arange(4.0)))
     assert found.stopped_by == "standard error"
-    assert play(estimation("exact", 4, 2, wanted), additive(np.arange(4.0)))[0].exact
+    assert play(begin_estimation("exact", 4, 2, wanted), additive(np.arange(4.0)))[0].exact
     with pytest.raises(UserError, match="SVARM tells no standard error"):
-        estimation("SVARM", 4, 2, wanted)
+        begin_estimation("SVARM", 4, 2, wanted)
 
 
-@pytest.mark.parametrize("name", ["permutation", "exact", *SHAPIQ])
+@pytest.mark.parametrize("name", ["permutation", "exact", *MIN_EVALUATIONS])
 def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
     games = [unanimity(random_terms(players, players)) for players in (6, 9)]
     wanted = Settings("equations", evaluations=200, seed=5)
-    alone = [play(estimation(name, players, 3, wanted), game)[0] for players, game in zip((6, 9), games, strict=True)]
-    running = {players: estimation(name, players, 3, wanted) for players in (9, 6)}
+    alone = [
+        play(begin_estimation(name, players, 3, wanted), game)[0] for players, game in zip((6, 9), games, strict=True)
+    ]
+    running = {players: begin_estimation(name, players, 3, wanted) for players in (9, 6)}
     asked = {players: next(made) for players, made in running.items()}
     together = {}
     while running:
@@ -92,11 +94,11 @@ def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
         np.testing.assert_array_equal(together[players].phi, found.phi)
 
 
-@pytest.mark.parametrize("name", ["permutation", *SHAPIQ])
+@pytest.mark.parametrize("name", ["permutation", *MIN_EVALUATIONS])
 def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
     asked = {
         (seed, evaluations): np.concatenate(
-            play(estimation(name, 9, 3, Settings("equations", name, evaluations, seed)), additive(np.ones(9)))[1]
+            play(begin_estimation(name, 9, 3, Settings("equations", name, evaluations, seed)), additive(np.ones(9)))[1]
         )
         for seed in (1, 2)
         for evaluations in (200, 260)

@@ -4,14 +4,14 @@ from math import factorial
 
 import numpy as np
 
-from waltz.attribution.estimate import Estimate, Estimation
+from waltz.attribution.shapley.estimate import Estimate, Estimation
 from waltz.core.errors import UserError
 
-MOST_PLAYERS = 12
+MAX_PLAYERS = 12
 """4,096 coalitions."""
 
 
-def exact(players: int) -> Estimation:
+def begin_exact(players: int) -> Estimation:
     """Shapley values by their definition, in one round of all 2**players coalitions.
 
     phi_i = sum over coalitions S without i of s! (n - s - 1)! / n! * (v(S and i) - v(S)), with s players in S.
@@ -23,10 +23,10 @@ def exact(players: int) -> Estimation:
     Source:
         Shapley (1953).
     """
-    if players > MOST_PLAYERS:
+    if players > MAX_PLAYERS:
         raise UserError(
             f"attribution.estimator: exact asks for 2**{players} coalitions of {players} players; at most "
-            f"{MOST_PLAYERS} players are taken: choose permutation, or exact-factorised for encoders of late fusion"
+            f"{MAX_PLAYERS} players are taken: choose permutation, or exact-factorised for encoders of late fusion"
         )
     return _estimation(players)
 

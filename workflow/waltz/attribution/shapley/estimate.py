@@ -1,6 +1,6 @@
 """What an estimator of Shapley values gives, and how it asks for the values of coalitions."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,3 +40,27 @@ class Estimate:
 Estimation = Generator[np.ndarray, np.ndarray, Estimate]
 """Yields coalitions, bool of shape (k, players); is sent their values, float64 of shape (k, outputs); returns an
 estimate. The estimations of several texts of one image advance in step, so that their masked images are shared."""
+
+
+def run_in_step(
+    estimations: Sequence[Estimation], compute_values: Callable[[list[np.ndarray]], list[np.ndarray]]
+) -> list[Estimate]:
+    """Run the estimations of several games together, so that each round's coalitions are evaluated at once.
+
+    Args:
+        estimations: One of each game, none of which has begun.
+        compute_values: For each game, from coalitions of shape (k, players), k possibly 0, to values of shape
+            (k, outputs).
+    """
+    estimates: dict[int, Estimate] = {}
+    coalitions: list[np.ndarray | None] = [next(estimation) for estimation in estimations]
+    none = [np.zeros((0, masks.shape[1]), dtype=bool) for masks in coalitions if masks is not None]
+    while len(estimates) < len(estimations):
+        values = compute_values([none[game] if masks is None else masks for game, masks in enumerate(coalitions)])
+        for game, estimation in enumerate(estimations):
+            if coalitions[game] is not None:
+                try:
+                    coalitions[game] = estimation.send(values[game])
+                except StopIteration as finished:
+                    estimates[game], coalitions[game] = finished.value, None
+    return [estimates[game] for game in range(len(estimations))]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from waltz.attribution.estimate import Estimate
+from waltz.attribution.shapley.estimate import Estimate
 from waltz.core.errors import UserError
 
-PUBLISHED = 500
+PUBLISHED_ROWS = 500
 """Rows of one explanation in the released CC-SHAP."""
 BATCH = 10
 """Rows that are asked for at once there; which nodes are split next depends on it."""
@@ -21,7 +21,7 @@ StringValue = Callable[[Sequence[str]], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class PieceValues:
+class PieceAttribution:
     """What the pieces of a text contribute.
 
     Attributes:
@@ -35,9 +35,9 @@ class PieceValues:
     read: int
 
 
-def partition(
-    text: str, tokenizer: Any, value: StringValue, *, seed: int, rows: int = PUBLISHED, blanks: bool = False
-) -> PieceValues:
+def compute_owen_values(
+    text: str, tokenizer: Any, value: StringValue, *, seed: int, rows: int = PUBLISHED_ROWS, blanks: bool = False
+) -> PieceAttribution:
     """Owen values of a text's pieces, as `shap.PartitionExplainer` computes them for the released CC-SHAP.
 
     A run of masked pieces becomes one " ...", blanks are squeezed, and the text is tokenised anew. A start token that
@@ -68,25 +68,25 @@ def partition(
         raise UserError(f"rows: {rows} do not do for one split of a text; ask for at least 4")
     if not 0 <= seed < 2**32:
         raise UserError(f"attribution.seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
-    masker = shap.maskers.Text(_Pieces(tokenizer, blanks), mask_token=MASK, collapse_mask_token=True)
+    masker = shap.maskers.Text(_PieceTokenizer(tokenizer, blanks), mask_token=MASK, collapse_mask_token=True)
     pieces = tuple(str(piece) for piece in masker.token_segments(text)[0])
     if len(pieces) < 2:
         raise UserError(f"prompt {text!r}: {len(pieces)} pieces have no tree; the partition estimator needs two")
-    known = _Known(value)
+    known = _CachedValues(value)
     state = np.random.get_state()
     try:
-        with _interpreted(), np.errstate(invalid="ignore"):  # infinite log-odds make NaN, which CC-SHAP tells of
+        with _run_interpreted(), np.errstate(invalid="ignore"):  # infinite log-odds make NaN, which CC-SHAP tells of
             np.random.seed(seed)
             explainer = shap.PartitionExplainer(known, masker)
             found = explainer([text], max_evals=rows, batch_size=BATCH, silent=True)
     finally:
         np.random.set_state(state)
-    whole, empty = known([_masked(masker, np.full(len(pieces), visible), text) for visible in (True, False)])
+    whole, empty = known([_mask_text(masker, np.full(len(pieces), visible), text) for visible in (True, False)])
     phi = np.asarray(found.values[0], dtype=np.float64).reshape(len(pieces), -1)
-    return PieceValues(pieces, Estimate(phi, empty, whole, asked=known.asked - 2, exact=True), len(known.values))
+    return PieceAttribution(pieces, Estimate(phi, empty, whole, asked=known.asked - 2, exact=True), len(known.values))
 
 
-class _Pieces:
+class _PieceTokenizer:
     """A tokenizer as `shap.maskers.Text` asks one, so that it cuts a text as the released code's version of it does."""
 
     def __init__(self, tokenizer: Any, blanks: bool) -> None:
@@ -114,7 +114,7 @@ class _Pieces:
         return list(added) == [self.tokenizer.bos_token_id]
 
 
-class _Known:
+class _CachedValues:
     """A value function of texts that reads no text twice, and counts what it is asked."""
 
     def __init__(self, value: StringValue) -> None:
@@ -131,12 +131,12 @@ class _Known:
         return np.stack([self.values[text] for text in wanted])
 
 
-def _masked(masker: Any, mask: np.ndarray, text: str) -> str:
+def _mask_text(masker: Any, mask: np.ndarray, text: str) -> str:
     return str(masker(mask, text)[0][0])
 
 
 @contextmanager
-def _interpreted() -> Iterator[None]:
+def _run_interpreted() -> Iterator[None]:
     """Let `shap` run its loops in Python: numba takes seconds in each process to compile what takes milliseconds."""
     from shap.explainers import _partition
     from shap.utils import _masked_model

@@ -8,11 +8,22 @@ import numpy as np
 import pytest
 
 from toy_encoders import Toy, game, picture
-from waltz.attribution.estimators import estimation
-from waltz.attribution.factorised import choose, exact_factorised, factorised_permutation
-from waltz.attribution.mm_shap import explained, in_step
+from waltz.attribution.mm_shap import explained
 from waltz.attribution.settings import Settings
-from waltz.attribution.sides import Side, all_orders, interleaving, sampled_orders, shapley
+from waltz.attribution.shapley.bilinear import (
+    Side,
+    average_all_orders,
+    average_sampled_orders,
+    compute_interleaving,
+    compute_shapley_values,
+)
+from waltz.attribution.shapley.estimate import run_in_step
+from waltz.attribution.shapley.estimators import begin_estimation
+from waltz.attribution.shapley.factorised import (
+    choose_estimator,
+    compute_exact_factorised,
+    compute_factorised_permutations,
+)
 from waltz.attribution.t_shap import t_shap
 from waltz.models.encoders.coalitions import Coalitions
 
@@ -38,7 +49,7 @@ def brute_force(encoder, image, players) -> np.ndarray:
 def test_exact_values_are_those_of_brute_force(profile):
     encoder, image = Toy(), picture()
     players = game(encoder, image, *IDS, profile=profile)
-    (found,) = exact_factorised(encoder, image, [players])
+    (found,) = compute_exact_factorised(encoder, image, [players])
     expected = brute_force(encoder, image, players)
     assert np.ptp(expected) > 0.1
     np.testing.assert_allclose(found.estimate.phi[:, 0], expected, rtol=0, atol=1e-14)
@@ -52,7 +63,7 @@ def test_exact_values_are_those_of_brute_force(profile):
 def test_the_values_at_both_ends_are_those_of_the_encoder():
     encoder, image = Toy(scale=3.0, bias=-2.0), picture(1)
     players = game(encoder, image, *IDS)
-    (found,) = exact_factorised(encoder, image, [players])
+    (found,) = compute_exact_factorised(encoder, image, [players])
     ends = np.array([[False] * len(players), [True] * len(players)])
     expected = Coalitions(encoder, image, [players], explained(encoder)).values([ends])[0]
     np.testing.assert_allclose([found.estimate.base_value, found.estimate.value], expected, rtol=0, atol=1e-14)
@@ -62,24 +73,24 @@ def test_texts_with_one_grid_share_the_image_side():
     encoder, image = Toy(), picture()
     games = [game(encoder, image, *IDS), game(encoder, image, 2, 5, 6, 3), game(encoder, image, 2, 5, 4, 4, 8, 6, 3)]
     assert [players.grid for players in games] == [3, 2, 3]
-    exact_factorised(encoder, image, games)
+    compute_exact_factorised(encoder, image, games)
     assert sum(encoder.passes["see"]) == 2**9 + 2**4
     assert sum(encoder.passes["read"]) == 2**3 + 2**2 + 2**5
-    for players, found in zip(games, exact_factorised(encoder, image, games), strict=True):
-        (alone,) = exact_factorised(encoder, image, [players])
+    for players, found in zip(games, compute_exact_factorised(encoder, image, games), strict=True):
+        (alone,) = compute_exact_factorised(encoder, image, [players])
         np.testing.assert_array_equal(found.estimate.phi, alone.estimate.phi)
 
 
 def test_weights_of_interleavings():
     # one of two own players after one of the other side, by hand: orders of x1 x2 y put y first, between or last
-    np.testing.assert_allclose(interleaving(2, 1), [[2 / 3, 1 / 3], [1 / 3, 2 / 3]])
-    np.testing.assert_allclose(interleaving(6, 4).sum(axis=1), 1)
-    assert interleaving(0, 3).shape == (0, 4)
+    np.testing.assert_allclose(compute_interleaving(2, 1), [[2 / 3, 1 / 3], [1 / 3, 2 / 3]])
+    np.testing.assert_allclose(compute_interleaving(6, 4).sum(axis=1), 1)
+    assert compute_interleaving(0, 3).shape == (0, 4)
     # with the share of one subset of each size, the classical weight (s + u)! (n - s - u - 1)! / n!
     a, b = 5, 4
     for s in range(a):
         for u in range(b + 1):
-            weight = interleaving(a, b)[s, u] / (a * math.comb(a - 1, s) * math.comb(b, u))
+            weight = compute_interleaving(a, b)[s, u] / (a * math.comb(a - 1, s) * math.comb(b, u))
             classical = math.factorial(s + u) * math.factorial(a + b - s - u - 1) / math.factorial(a + b)
             assert weight == pytest.approx(classical, rel=1e-13)
 
@@ -90,15 +101,15 @@ def random_vectors(seed, players, width=4):
 
 
 def test_samples_are_unbiased_and_efficient():
-    text, image = all_orders(random_vectors(1, 3), 3), all_orders(random_vectors(2, 5), 5)
-    expected = np.concatenate(shapley(text, image))
+    text, image = average_all_orders(random_vectors(1, 3), 3), average_all_orders(random_vectors(2, 5), 5)
+    expected = np.concatenate(compute_shapley_values(text, image))
     estimates = []
     for seed in range(800):
         sides = (
-            sampled_orders(random_vectors(1, 3), 3, 1, (seed, 0)),
-            sampled_orders(random_vectors(2, 5), 5, 2, (seed, 1)),
+            average_sampled_orders(random_vectors(1, 3), 3, 1, (seed, 0)),
+            average_sampled_orders(random_vectors(2, 5), 5, 2, (seed, 1)),
         )
-        estimates.append(np.concatenate(shapley(*sides)))
+        estimates.append(np.concatenate(compute_shapley_values(*sides)))
     whole = text.means[-1] @ image.means[-1] - text.means[0] @ image.means[0]
     np.testing.assert_allclose(np.sum(estimates, axis=1), whole, atol=1e-12)
     error = np.std(estimates, axis=0) / math.sqrt(len(estimates))
@@ -108,7 +119,7 @@ def test_samples_are_unbiased_and_efficient():
 
 def test_one_order_of_each_side_is_averaged_over_all_interleavings():
     text, image = random_vectors(3, 2), random_vectors(4, 3)
-    one = sampled_orders(text, 2, 1, (0,)), sampled_orders(image, 3, 1, (1,))
+    one = average_sampled_orders(text, 2, 1, (0,)), average_sampled_orders(image, 3, 1, (1,))
     expected = np.zeros(5)
     ways = 0
     for words in one[0].orders[0]:
@@ -125,24 +136,26 @@ def test_one_order_of_each_side_is_averaged_over_all_interleavings():
                     value = text(seen[:1, :2])[0] @ image(seen[1:])[0]
                     expected[player + 2 * side] += value - before
                     before = value
-    np.testing.assert_allclose(np.concatenate(shapley(*one)), expected / ways, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate(compute_shapley_values(*one)), expected / ways, atol=1e-12)
 
 
 def sampled(encoder, image, players, passes, seeds):
-    return [factorised_permutation(encoder, image, [players], passes, seed)[0] for seed in seeds]
+    return [compute_factorised_permutations(encoder, image, [players], passes, seed)[0] for seed in seeds]
 
 
 def test_the_samples_of_one_budget_beat_plain_permutations_at_equal_passes():
     encoder, image = Toy(width=6), picture()
     players = game(encoder, image, *range(2, 12))  # 8 free tokens and 16 patches
-    expected = exact_factorised(encoder, image, [players])[0].estimate.phi[:, 0]
+    expected = compute_exact_factorised(encoder, image, [players])[0].estimate.phi[:, 0]
     rows = 4 * (2 * len(players) + 1)
     ours, plain = [], []
     for seed in range(12):
         table = Coalitions(encoder, image, [players], explained(encoder))
         settings = Settings("published", "permutation", rows, seed)
-        (estimate,) = in_step([estimation("permutation", len(players), players.words, settings)], table.values)
-        (found,) = factorised_permutation(encoder, image, [players], table.looks + table.readings, seed)
+        (estimate,) = run_in_step(
+            [begin_estimation("permutation", len(players), players.words, settings)], table.values
+        )
+        (found,) = compute_factorised_permutations(encoder, image, [players], table.looks + table.readings, seed)
         assert found.passes <= table.looks + table.readings
         plain.append(((estimate.phi[:, 0] - expected) ** 2).sum())
         ours.append(((found.estimate.phi[:, 0] - expected) ** 2).sum())
@@ -153,7 +166,7 @@ def test_the_samples_of_one_budget_beat_plain_permutations_at_equal_passes():
 def test_the_standard_error_of_t_shap_covers_the_truth(ids):
     encoder, image = Toy(width=8, seed=3), picture()
     players = game(encoder, image, *ids)
-    truth = t_shap(exact_factorised(encoder, image, [players])[0].estimate.phi, players.words)
+    truth = t_shap(compute_exact_factorised(encoder, image, [players])[0].estimate.phi, players.words)
     found = sampled(encoder, image, players, 400 if len(ids) < 10 else 900, range(60))
     errors = np.array([(t_shap(one.estimate.phi, players.words) - truth) / one.t_shap_se for one in found])
     assert np.isfinite(errors).all()
@@ -164,39 +177,41 @@ def test_the_standard_error_of_t_shap_covers_the_truth(ids):
 def test_parts_are_there_where_one_side_alone_is_sampled():
     encoder, image = Toy(), picture()
     players = game(encoder, image, *range(2, 9))
-    (found,) = factorised_permutation(encoder, image, [players], 200, 0)
+    (found,) = compute_factorised_permutations(encoder, image, [players], 200, 0)
     assert not found.estimate.exact
     np.testing.assert_allclose(found.estimate.parts.mean(axis=0), found.estimate.phi, atol=1e-12)
-    (single,) = factorised_permutation(encoder, image, [players], 64, 0)
+    (single,) = compute_factorised_permutations(encoder, image, [players], 64, 0)
     assert math.isnan(single.t_shap_se)
 
 
 def test_a_budget_for_all_subsets_gives_exact_values():
     encoder, image = Toy(), picture()
     players = game(encoder, image, *IDS)
-    (found,) = factorised_permutation(encoder, image, [players], 2**3 + 2**9, 0)
+    (found,) = compute_factorised_permutations(encoder, image, [players], 2**3 + 2**9, 0)
     assert found.estimate.exact
-    np.testing.assert_array_equal(found.estimate.phi, exact_factorised(encoder, image, [players])[0].estimate.phi)
+    np.testing.assert_array_equal(
+        found.estimate.phi, compute_exact_factorised(encoder, image, [players])[0].estimate.phi
+    )
 
 
 def test_the_estimator_follows_from_the_budget():
     image = picture()
     late, early = Toy(), Toy(late=False)
     players = game(late, image, *range(2, 11))  # 7 free tokens, 9 patches
-    assert choose(late, players, 640) == "exact-factorised"
-    assert choose(late, players, 639) == "factorised-permutation"
-    assert choose(early, players, 10**6) == "permutation"
+    assert choose_estimator(late, players, 640) == "exact-factorised"
+    assert choose_estimator(late, players, 639) == "factorised-permutation"
+    assert choose_estimator(early, players, 10**6) == "permutation"
     few = game(early, image, *IDS)  # 3 free tokens, 9 patches
-    assert choose(early, few, 4096) == "exact"
-    assert choose(early, few, 4095) == "permutation"
+    assert choose_estimator(early, few, 4096) == "exact"
+    assert choose_estimator(early, few, 4095) == "permutation"
 
 
 def test_a_grid_of_sixteen_is_summed_as_it_comes():
     encoder, image = Toy(images_per_batch=256), picture()
     players = game(encoder, image, *range(2, 12))
-    exact_factorised(encoder, image, [game(encoder, image, *IDS)])
+    compute_exact_factorised(encoder, image, [game(encoder, image, *IDS)])
     tracemalloc.start()
-    (found,) = exact_factorised(encoder, image, [players])
+    (found,) = compute_exact_factorised(encoder, image, [players])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sum(encoder.passes["see"]) == 2**9 + 2**16
@@ -208,13 +223,13 @@ def test_a_grid_of_sixteen_is_summed_as_it_comes():
 def test_a_text_without_players_leaves_the_patches():
     encoder, image = Toy(), picture()
     players = game(encoder, image, 2, 3)
-    (found,) = exact_factorised(encoder, image, [players])
+    (found,) = compute_exact_factorised(encoder, image, [players])
     np.testing.assert_allclose(found.estimate.phi[:, 0], brute_force(encoder, image, players), atol=1e-14)
     assert found.estimate.phi[:2].tolist() == [[0.0], [0.0]]
 
 
 def test_a_side_keeps_what_its_orders_give():
-    side = sampled_orders(random_vectors(0, 4), 4, 3, (5,))
+    side = average_sampled_orders(random_vectors(0, 4), 4, 3, (5,))
     assert isinstance(side, Side)
     # what the players add along an order is the whole, whoever stands where
     np.testing.assert_allclose(side.gains.sum(axis=(0, 1)), side.means[-1] - side.means[0], atol=1e-12)

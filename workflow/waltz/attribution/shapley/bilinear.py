@@ -44,7 +44,7 @@ class Side:
     prefixes: np.ndarray | None = None
 
 
-def all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Side:
+def average_all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Side:
     """A side over all subsets of its players, whose vectors are summed as they come."""
     inside: np.ndarray = np.zeros(())
     total: np.ndarray = np.zeros(())
@@ -64,7 +64,7 @@ def all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Side:
     return Side(added / times[:, None], means, 2**players)
 
 
-def sampled_orders(vectors: Vectors, players: int, pairs: int, seed: Sequence[int]) -> Side:
+def average_sampled_orders(vectors: Vectors, players: int, pairs: int, seed: Sequence[int]) -> Side:
     """A side over sampled orders of its players, each with its reverse."""
     generator = np.random.default_rng(seed)
     one_way = np.stack([generator.permutation(players) for _ in range(pairs)])
@@ -79,14 +79,14 @@ def sampled_orders(vectors: Vectors, players: int, pairs: int, seed: Sequence[in
     return Side(gains, prefixes.mean(axis=(0, 1)), len(distinct), orders, prefixes)
 
 
-def within(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> Side:
+def average_orders_within(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> Side:
     """A side over all orders where the passes suffice, else over as many pairs of orders as they do."""
     if players < 2 or 2**players <= passes:
-        return all_orders(vectors, players)
-    return sampled_orders(vectors, players, max(1, (passes - 2) // (2 * (players - 1))), seed)
+        return average_all_orders(vectors, players)
+    return average_sampled_orders(vectors, players, max(1, (passes - 2) // (2 * (players - 1))), seed)
 
 
-def interleaving(mine: int, others: int) -> np.ndarray:
+def compute_interleaving(mine: int, others: int) -> np.ndarray:
     """Probability that the player after s of its own side has u of the other side before it.
 
     Args:
@@ -104,29 +104,29 @@ def interleaving(mine: int, others: int) -> np.ndarray:
     ).reshape(mine, others + 1)
 
 
-def shapley(text: Side, image: Side) -> tuple[np.ndarray, np.ndarray]:
+def compute_shapley_values(text: Side, image: Side) -> tuple[np.ndarray, np.ndarray]:
     """Values of free tokens and patches where v is the dot product of both sides."""
-    return _values(text.gains, image.means), _values(image.gains, text.means)
+    return _compute_values(text.gains, image.means), _compute_values(image.gains, text.means)
 
 
-def parts(text: Side, image: Side) -> list[np.ndarray]:
+def compute_parts(text: Side, image: Side) -> list[np.ndarray]:
     """For each sampled side, the values from its single pairs with all of the other: (pairs, tokens + patches)."""
     found = []
     for side, other, text_first in ((text, image, True), (image, text, False)):
         if side.orders is None or side.prefixes is None:
             continue
         players = side.orders.shape[-1]
-        meets = interleaving(players, len(other.means) - 1) @ other.means
+        meets = compute_interleaving(players, len(other.means) - 1) @ other.means
         dots = np.einsum("pksd,sd->pks", np.diff(side.prefixes, axis=2), meets)
         mine = np.take_along_axis(dots, side.orders.argsort(axis=-1), axis=-1).mean(axis=1)
-        before = interleaving(len(other.gains), players)
+        before = compute_interleaving(len(other.gains), players)
         gains = np.einsum("jud,us->jsd", other.gains, before)
         theirs = np.einsum("jsd,psd->pj", gains, side.prefixes.mean(axis=1))
         found.append(np.concatenate([mine, theirs] if text_first else [theirs, mine], axis=1))
     return found
 
 
-def t_shap_error(sides: Sequence[np.ndarray], words: int) -> float:
+def compute_t_shap_error(sides: Sequence[np.ndarray], words: int) -> float:
     """Standard error of T-SHAP by the jackknife: each side's pairs of orders are left out in turn.
 
     Args:
@@ -141,7 +141,7 @@ def t_shap_error(sides: Sequence[np.ndarray], words: int) -> float:
     return math.hypot(*(jackknife(single[:, :, None], words) for single in sides))
 
 
-def _values(gains: np.ndarray, means: np.ndarray) -> np.ndarray:
-    meets = interleaving(len(gains), len(means) - 1) @ means
+def _compute_values(gains: np.ndarray, means: np.ndarray) -> np.ndarray:
+    meets = compute_interleaving(len(gains), len(means) - 1) @ means
     values: np.ndarray = np.einsum("isd,sd->i", gains, meets)
     return values

@@ -1,0 +1,1 @@
+"""Shapley values: what an estimate holds, and the estimators."""
