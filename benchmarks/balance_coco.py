@@ -21,10 +21,10 @@ from waltz.benchmark.balance import Balance, balance
 from waltz.benchmark.statistics import jensen_shannon
 from waltz.core.sampling import rank, sample
 from waltz.foils.candidates import Candidate, candidate_row
-from waltz.foils.captions import parsed
+from waltz.foils.coco_captions import parsed
 from waltz.foils.plurality import plurality
 from waltz.foils.relations import Slot, attested_relations, slots
-from waltz.sources.coco import read_captions
+from waltz.sources.formats.coco import read_captions
 
 PRINTED = {"plurality": (1000, 0.742), "relations": (614, 0.083)}
 """Size and distance of thesis A.2."""

@@ -16,10 +16,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 
 from waltz.foils.candidates import Candidate
-from waltz.foils.captions import parsed
+from waltz.foils.coco_captions import parsed
 from waltz.foils.plurality import plurality
 from waltz.foils.relations import attested, attested_relations, slots
-from waltz.sources.coco import read_captions
+from waltz.sources.formats.coco import read_captions
 
 
 def main() -> None:

@@ -15,12 +15,12 @@ from pathlib import Path
 import torch
 
 from waltz.core.devices import lease
-from waltz.core.record import peak_memory_mb
+from waltz.core.run_record import peak_memory_mb
 from waltz.filters.gruen import ACCEPTABILITY_POSITIONS, acceptable_class, grammaticality, score_texts, split
-from waltz.models.classifier import Classifier, load_classifier
-from waltz.models.masked import MaskedModel, load_masked_model
 from waltz.models.registry import ModelSpec
-from waltz.sources.valse import read_release
+from waltz.models.text.classifier import Classifier, load_classifier
+from waltz.models.text.masked import MaskedModel, load_masked_model
+from waltz.sources.formats.valse import read_release
 
 MODELS = Path(__file__).parents[1] / "resources" / "scenes" / "models"
 

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from waltz.core.devices import lease
-from waltz.core.record import peak_memory_mb
+from waltz.core.run_record import peak_memory_mb
 from waltz.models.registry import registered
-from waltz.models.text import load_text_model, node_losses
-from waltz.models.trie import pack, packs
-from waltz.sources.valse import read_release
+from waltz.models.text.causal import load_text_model, node_losses
+from waltz.models.text.prefix_trees import pack, packs
+from waltz.sources.formats.valse import read_release
 
 
 def main() -> None:

@@ -28,23 +28,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 import numpy as np
 import torch
 
-from waltz.consistency.chosen import to_ask
 from waltz.consistency.explained import Explained, Side, explained
+from waltz.consistency.item_selection import to_ask
 from waltz.consistency.played import Part, Rules
-from waltz.consistency.profiles import Compared, Difference, Game, compare, mean_difference
 from waltz.consistency.saying import POST_HOC, Speaking, spoken
-from waltz.core import parquet
+from waltz.consistency.summary.fidelity_differences import Compared, Difference, Game, compare, mean_difference
 from waltz.core.devices import Device
-from waltz.core.measure import Resampling
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.posed import voice_of
-from waltz.evaluation.prompts import Voice, equations, without_template
-from waltz.evaluation.questions import Question
+from waltz.evaluation.decoder_tasks import voice_of
+from waltz.evaluation.prompting.prompts import Voice, equations, without_template
+from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, Picture, Turn
 from waltz.models.registry import ModelSpec, resolve
-from waltz.reporting.construction import interval_text
-from waltz.sources import comve
+from waltz.reporting.page.construction_tables import interval_text
+from waltz.sources.formats import comve
 from waltz.sources.images import load_image, open_images
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,13 +15,13 @@ from pathlib import Path
 import torch
 
 from waltz.core.devices import lease
-from waltz.core.record import peak_memory_mb
+from waltz.core.run_record import peak_memory_mb
 from waltz.foils.checklist import checklist_proposals
-from waltz.foils.needs import Slot
 from waltz.foils.proposals import proposals
-from waltz.models.masked import load_masked_model
+from waltz.foils.proposer_needs import Slot
 from waltz.models.registry import ModelSpec
-from waltz.sources.valse import read_release
+from waltz.models.text.masked import load_masked_model
+from waltz.sources.formats.valse import read_release
 
 MODEL = Path(__file__).parents[1] / "resources" / "scenes" / "models" / "masked-lm"
 LONGEST = 3

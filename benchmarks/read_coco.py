@@ -14,8 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 
-from waltz.core.parquet import write_rows
-from waltz.sources.coco import read_captions
+from waltz.core.files.parquet import write_rows
+from waltz.sources.formats.coco import read_captions
 from waltz.sources.layouts import CAPTIONS
 
 

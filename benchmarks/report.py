@@ -21,20 +21,20 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
-from waltz.core import parquet
-from waltz.core.measure import Measure
-from waltz.core.model_schema import ATTRIBUTION, EVALUATION
-from waltz.core.record import peak_memory_mb
+from waltz.core.files import parquet
+from waltz.core.intervals import Measure
+from waltz.core.result_schema import ATTRIBUTION, EVALUATION
+from waltz.core.run_record import peak_memory_mb
 from waltz.core.schema import BENCHMARK
-from waltz.reporting.browsed import RunFiles, browsed, pictures
-from waltz.reporting.browser import browser_data
-from waltz.reporting.figures import save
-from waltz.reporting.heatmap import Sample, sample_figure
-from waltz.reporting.published import Printed, read_published
-from waltz.reporting.report import Drawing, Report, write_report
-from waltz.reporting.run_facts import read_records
-from waltz.reporting.tables import Cell, from_csv, to_csv
-from waltz.reporting.verdicts import compare
+from waltz.reporting.figures.frequencies import save
+from waltz.reporting.figures.heatmap import Sample, sample_figure
+from waltz.reporting.page.example_files import RunFiles, browsed, pictures
+from waltz.reporting.page.examples import browser_data
+from waltz.reporting.page.report import Drawing, Report, write_report
+from waltz.reporting.page.run_facts import read_records
+from waltz.reporting.tables.cells import Cell, from_csv, to_csv
+from waltz.reporting.tables.paper_values import Printed, read_published
+from waltz.reporting.tables.verdicts import compare
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 PROFILES = ("published", "equations")

@@ -3,11 +3,11 @@
 import re
 import sys
 
-from waltz.core import holding
+from waltz.core import run_lock
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.left_out import absent, runnable
-from waltz.core.lock import LOCK
+from waltz.core.files.download_lock import LOCK
 from waltz.core.study import PROBES as CV_PROBES
 from waltz.core.raw_files import IMAGES, file_name, files, image_parts, owners
 from waltz.core.study import (
@@ -21,11 +21,11 @@ from waltz.core.study import (
     study_file,
     validate,
 )
-from waltz.core.urls import file_of, is_url, member_of
+from waltz.core.files.urls import file_of, is_url, member_of
 from waltz.foils.instruments import MAKERS
-from waltz.reporting.chart_declarations import CHARTS
+from waltz.reporting.figures.chart_declarations import CHARTS
 from waltz.models import weights
-from waltz.reporting.published import read_published
+from waltz.reporting.tables.paper_values import read_published
 from waltz.models.registry import (
     DECODER_KINDS,
     DETECTOR,

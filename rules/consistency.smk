@@ -3,7 +3,7 @@
 Language models are asked the text tasks of a group, decoders that see its data sets with images.
 """
 
-from waltz.evaluation.families import check
+from waltz.evaluation.prompting.prompt_families import check
 
 EXPLANATION_SHARDS = study("consistency.shards") or 1
 HELPER = [study("consistency.helper")] if study("consistency.helper") else []

@@ -1,7 +1,7 @@
 """Stage evaluation: what decoders answer, a job for one model and one group of data sets."""
 
 from waltz.core.errors import UserError
-from waltz.evaluation.families import check
+from waltz.evaluation.prompting.prompt_families import check
 
 POSED = {
     (group, kind): posed_among(DECODERS[kind][0], names)

@@ -80,7 +80,7 @@ rule charts:
     """The charts of the study's tables, in each profile."""
     input:
         tables=TABLES,
-        style="workflow/waltz/reporting/waltz.mplstyle",
+        style="workflow/waltz/reporting/figures/waltz.mplstyle",
     output:
         svg=[
             report(
@@ -118,7 +118,7 @@ rule sample_figures:
             DRAWN_ENCODERS, taken_by(wildcards.encoder, ATTRIBUTED)
         ),
         weights=lambda wildcards: files_of(wildcards.encoder),
-        style="workflow/waltz/reporting/waltz.mplstyle",
+        style="workflow/waltz/reporting/figures/waltz.mplstyle",
     output:
         figures=report(
             directory("<results>/reporting/figures/samples/{encoder}"),
@@ -165,7 +165,7 @@ for (KIND, AFTER_EDITS), NAMED in EXPLAINED_DECODERS.items():
             },
             images=images_where(KIND == "vision", NAMES),
             weights=lambda wildcards: weight_files(MODELS[wildcards.decoder]),
-            style="workflow/waltz/reporting/waltz.mplstyle",
+            style="workflow/waltz/reporting/figures/waltz.mplstyle",
         output:
             **{
                 shows: report(
@@ -216,7 +216,7 @@ for KIND, NAMED in DRAWN_DECODERS.items():
                 dataset=NAMES,
             ),
             images=images_where(KIND == "vision", NAMES),
-            style="workflow/waltz/reporting/waltz.mplstyle",
+            style="workflow/waltz/reporting/figures/waltz.mplstyle",
         output:
             traces=report(
                 directory("<results>/reporting/figures/traces/{decoder}"),

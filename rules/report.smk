@@ -43,7 +43,7 @@ rule report:
     input:
         **BUILT,
         templates=expand(
-            "workflow/waltz/reporting/templates/{file}",
+            "workflow/waltz/reporting/page/templates/{file}",
             file=["report.html", "parts.html", "report.css", "report.js"],
         ),
         cells=TABLES,

@@ -1,6 +1,6 @@
 """Stage reporting: tables and figures, ours beside the published ones."""
 
-from waltz.reporting.declarations import TABLES as DECLARED
+from waltz.reporting.tables.declarations import TABLES as DECLARED
 
 ASKED_TABLES = study("reporting.tables")
 ASKED_TABLES = list(DECLARED) if ASKED_TABLES == "all" else list(ASKED_TABLES)
@@ -220,7 +220,7 @@ rule frequency_figures:
     """Words exchanged and pronouns, before and after validation (thesis figures 3.1, A.1, A.3, A.4)."""
     input:
         frequencies=rules.validation_statistics.output.frequencies,
-        style="workflow/waltz/reporting/waltz.mplstyle",
+        style="workflow/waltz/reporting/figures/waltz.mplstyle",
     output:
         svg=[
             report(

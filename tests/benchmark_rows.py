@@ -5,13 +5,13 @@ from pathlib import Path
 
 from PIL import Image
 
-from waltz.core import parquet
+from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, CONDITIONS
-from waltz.core.text import changed_spans
+from waltz.core.text_diff import changed_spans
 from waltz.export.facts import Facts, Source
 from waltz.export.licences import Terms
 from waltz.export.parts import Part
-from waltz.sources.valse import PIECES
+from waltz.sources.formats.valse import PIECES
 
 NAUGHTY = "naïve 🐘 <script>alert('x')</script> | \"quoted\" \\ `code` \x00\x1b\r\n\t\u2028 עברית ---"
 """A text with everything that a format may trip over."""

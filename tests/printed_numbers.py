@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from waltz.core.measure import Measure
-from waltz.reporting.declaration import AVERAGE, DERIVED, ENCODER
-from waltz.reporting.declarations import TABLES
-from waltz.reporting.derived import derived
-from waltz.reporting.joining import EVERY_METRIC, RANDOM, Study, join, places
-from waltz.reporting.making import printed_cells
-from waltz.reporting.numbers import Number, words
+from waltz.core.intervals import Measure
+from waltz.reporting.tables.build_table import printed_cells
+from waltz.reporting.tables.compare_to_paper import EVERY_METRIC, RANDOM, Study, join, places
+from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.derived import derived
+from waltz.reporting.tables.numbers import Number, words
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 

@@ -5,15 +5,15 @@ from dataclasses import astuple
 import numpy as np
 from PIL import Image
 
-from waltz.core.measure import Measure
-from waltz.reporting.browser import Run, browser_data
-from waltz.reporting.construction import PlainTable
-from waltz.reporting.inlined import image_uri
-from waltz.reporting.published import Printed
-from waltz.reporting.report import Drawing, Report
-from waltz.reporting.run_facts import Record
-from waltz.reporting.tables import Cell
-from waltz.reporting.verdicts import compare
+from waltz.core.intervals import Measure
+from waltz.reporting.page.construction_tables import PlainTable
+from waltz.reporting.page.examples import Run, browser_data
+from waltz.reporting.page.inlined import image_uri
+from waltz.reporting.page.report import Drawing, Report
+from waltz.reporting.page.run_facts import Record
+from waltz.reporting.tables.cells import Cell
+from waltz.reporting.tables.paper_values import Printed
+from waltz.reporting.tables.verdicts import compare
 
 HOSTILE = "<script>window.harmed = 1</script><img src=x onerror='window.harmed = 2'>&amp; 🐈 A cat."
 TEXT = "🐈 A cat sits."

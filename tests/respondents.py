@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from waltz.consistency.asking import Request
-from waltz.evaluation.questions import Question, letters
+from waltz.consistency.edit_tests.generation_requests import Request
+from waltz.evaluation.prompting.questions import Question, letters
 
 
 def closed(item_id: str, text: str, gold: str = "A", labels: int = 2, wrong: str = "B") -> Question:

@@ -7,9 +7,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.scenes.sample import scenes
+from waltz.core.files import parquet
+from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.sources import files
 from waltz.sources.read import read_source
 from workflow_checkout import ROOT

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import tiny_clip
 from waltz import explain
-from waltz.cli import app
+from waltz.cli.app import app
 
 SCENES = Path(__file__).parents[1] / "resources" / "scenes" / "models" / "clip"
 SHORT = "a dog sees"

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import published_explanations
 import tiny_decoders
 from waltz.attribution.shapley.partition import compute_owen_values
-from waltz.cli import app
+from waltz.cli.app import app
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import restated_albef as restated
 from tiny_albef import CONFIG, VOCABULARY, random_weights
-from waltz.cli import app
+from waltz.cli.app import app
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from conftest import WORDS
-from waltz.models import classifier, masked
 from waltz.models.registry import ModelSpec
+from waltz.models.text import classifier, masked
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
 PIECES = ["##s", "##ing", "##man", "##board", "##off", "sit", "stand"]

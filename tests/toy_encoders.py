@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from waltz.core.text import Span
+from waltz.core.text_diff import Span
 from waltz.models.encoders.encoder import Text
 from waltz.models.encoders.players import Players, equations, published
 from waltz.models.registry import ModelSpec

@@ -3,11 +3,11 @@ import pytest
 import torch
 from PIL import Image
 
-from waltz.attribution.ablation import ablate, ablated_rows, masks
+from waltz.attribution.companions.ablation import ablate, ablated_rows, masks
 from waltz.core.devices import Device
-from waltz.core.measure import Resampling
-from waltz.evaluation.metrics import measures
-from waltz.evaluation.pairs import pairs
+from waltz.core.intervals import Resampling
+from waltz.evaluation.metrics.pair_metrics import measures
+from waltz.evaluation.metrics.scored_pairs import pairs
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds.ruler import load
 from waltz.models.encoders.players import PROFILES

@@ -13,19 +13,19 @@ import tiny_decoders
 from waltz.attribution import answer_rows
 from waltz.attribution.answer_rows import Answering, attributed_answers
 from waltz.attribution.answers import Said, contributed, fields
-from waltz.attribution.chosen_answers import answers_to_attribute
+from waltz.attribution.item_selection import answers_to_attribute
 from waltz.attribution.prompt_games import estimation_of, published_budget
 from waltz.attribution.settings import Settings
 from waltz.attribution.summary import shares
-from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import ATTRIBUTION
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.result_schema import ATTRIBUTION
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.prompts import equations, published
-from waltz.evaluation.wording import read_wording
+from waltz.evaluation.prompting.prompt_files import read_wording
+from waltz.evaluation.prompting.prompts import equations, published
 from waltz.models.decoders.outcomes import scores
-from waltz.sources.selection import caption_first
+from waltz.sources.published_samples import caption_first
 
 torch.set_num_threads(1)
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from waltz.attribution.correlation import _resampled, _rho, correctness_and_t_shap
-from waltz.core.measure import Resampling, bootstrap
+from waltz.core.intervals import Resampling, bootstrap
 
 HOW = Resampling(resamples=2000, confidence=0.95, seed=3)
 

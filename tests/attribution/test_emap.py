@@ -5,10 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
-from waltz.attribution.emap import emap_matching, emap_ranking, projection
-from waltz.attribution.score_matrix import score_matrix
+from waltz.attribution.companions.emap import emap_matching, emap_ranking, projection
+from waltz.attribution.companions.score_matrix import score_matrix
 from waltz.core.devices import Device
-from waltz.core.measure import Resampling
+from waltz.core.intervals import Resampling
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
 

@@ -12,22 +12,22 @@ from PIL import Image
 
 from printed_numbers import printed_of
 from tiny_encoders import ANSWERS, REGIONS, WIDTH, build
-from waltz.attribution.chosen import questions_to_attribute
 from waltz.attribution.encoder_answers import attributed_questions
+from waltz.attribution.item_selection import questions_to_attribute
 from waltz.attribution.settings import Settings
 from waltz.attribution.summary import shares
-from waltz.core import parquet
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import ATTRIBUTION, SHARES
-from waltz.evaluation.answering import answer_rows, answered
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.result_schema import ATTRIBUTION, SHARES
+from waltz.evaluation.encoder_vqa import answer_rows, answered
 from waltz.models.encoders.answers import answer
 from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
 from waltz.models.regions import precomputed
 from waltz.models.registry import ModelSpec
-from waltz.reporting.declaration import ENCODER
-from waltz.reporting.declarations import TABLES
-from waltz.reporting.joining import Study, join
-from waltz.reporting.numbers import read_numbers
+from waltz.reporting.tables.compare_to_paper import Study, join
+from waltz.reporting.tables.declaration import ENCODER
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.numbers import read_numbers
 from waltz.sources.images import open_images
 
 SIDE, MASK = 16, 4

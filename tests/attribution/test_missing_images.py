@@ -5,16 +5,16 @@ from functools import partial
 import pytest
 from PIL import Image
 
-from waltz.attribution.companions import companions
+from waltz.attribution.companions.encoder_companions import companions
 from waltz.attribution.rows import attributed
 from waltz.attribution.settings import Settings
 from waltz.attribution.summary import shares
-from waltz.core import parquet
 from waltz.core.devices import Device
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import ATTRIBUTION, EVALUATION
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.result_schema import ATTRIBUTION, EVALUATION
 from waltz.evaluation.alignment import score_pairs
-from waltz.evaluation.summary import metric_rows
+from waltz.evaluation.metrics.summary import metric_rows
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import resolve
 from waltz.sources.images import load_image, open_images

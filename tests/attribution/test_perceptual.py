@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from waltz.attribution.perceptual import donors, matching_credit, perceptual_score, ranking_credit
-from waltz.core.measure import Resampling
+from waltz.attribution.companions.perceptual_score import donors, matching_credit, perceptual_score, ranking_credit
+from waltz.core.intervals import Resampling
 
 HOW = Resampling(resamples=400, confidence=0.95, seed=5)
 COUNT = 400

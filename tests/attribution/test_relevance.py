@@ -4,7 +4,7 @@ import torch
 from transformers.models.clip import modeling_clip
 
 import tiny_clip
-from waltz.attribution.relevance import clip_relevance, propagated
+from waltz.attribution.companions.attention_relevance import clip_relevance, propagated
 
 IDS = torch.tensor([48, 3, 17, 5, 49])
 END = 49

@@ -4,10 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from waltz.attribution.published_sample import published_sample
+from waltz.attribution.item_selection import published_sample
 from waltz.attribution.shares import mean_share, summaries
-from waltz.core.measure import Resampling
-from waltz.evaluation.metrics import average
+from waltz.core.intervals import Resampling
+from waltz.evaluation.metrics.pair_metrics import average
 
 HOW = Resampling(resamples=2000, confidence=0.95, seed=1)
 PUBLISHED = Path(__file__).parents[2] / "resources/published"

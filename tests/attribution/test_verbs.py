@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from tiny_models import bert_tokenizer
-from waltz.attribution.chosen import probes_to_attribute
+from waltz.attribution.item_selection import probes_to_attribute
 from waltz.attribution.verbs import verb_pieces, verb_table, verb_values
-from waltz.core.measure import Resampling
+from waltz.core.intervals import Resampling
 from waltz.core.schema import PROBE_CONDITIONS
 from waltz.models.encoders.encoder import tokenized
 

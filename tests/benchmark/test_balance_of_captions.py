@@ -7,7 +7,7 @@ import pytest
 
 from conftest import ROOT
 from waltz.core.sampling import sample
-from waltz.sources.coco import read_captions
+from waltz.sources.formats.coco import read_captions
 
 SIZES = {"plurality": 120, "relations": 100}
 

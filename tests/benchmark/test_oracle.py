@@ -3,8 +3,8 @@
 import pytest
 
 from waltz.benchmark.oracle import groups, oracle_shares
-from waltz.scenes.graph import Action, Cell, Graph, Object
-from waltz.scenes.truth import truth
+from waltz.scenes.oracle.truth import truth
+from waltz.scenes.world.graph import Action, Cell, Graph, Object
 from waltz.scenes.writers.images import scene_of
 
 NO_CONTRADICTION = "no contradiction"

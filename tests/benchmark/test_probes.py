@@ -25,16 +25,16 @@ from waltz.benchmark.probes import (
     rejections,
     to_check,
 )
-from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.ranking import READS_WORSE
-from waltz.foils.cv_probes import chosen_images, contextual_captions, contextual_verbs
-from waltz.foils.wordnet import read_verbs
-from waltz.scenes.sample import scenes
+from waltz.foils.cv_probes.contextual_captions import chosen_images, contextual_captions, contextual_verbs
+from waltz.foils.english.wordnet import read_verbs
+from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers import swig
 from waltz.scenes.writers.images import scene_of
-from waltz.sources.swig import read_frames, read_space
+from waltz.sources.formats.swig import read_frames, read_space
 
 SWIG = read_verbs()
 

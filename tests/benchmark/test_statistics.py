@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from waltz.benchmark.statistics import frequencies, jensen_shannon, validation_statistics
-from waltz.sources.valse import read_release
+from waltz.sources.formats.valse import read_release
 
 HOW = {"resamples": 200, "confidence": 0.95, "seed": 1}
 PRINTED = Path(__file__).parents[2] / "resources" / "published" / "thesis-A.2.csv"

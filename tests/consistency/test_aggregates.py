@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from waltz.consistency.aggregates import correlation, over_seeds
-from waltz.consistency.rescaling import rescaled
-from waltz.core.measure import Measure
+from waltz.consistency.summary.aggregates import correlation, over_seeds
+from waltz.consistency.summary.rescaling import rescaled
+from waltz.core.intervals import Measure
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
 

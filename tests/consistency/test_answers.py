@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from respondents import by_kind, closed, open_ended
-from waltz.consistency.answers import mean_the_same, same_open, unchanged
-from waltz.consistency.asking import in_step
-from waltz.consistency.settings import Settings
+from waltz.consistency.edit_tests.answer_changes import mean_the_same, same_open, unchanged
+from waltz.consistency.edit_tests.generation_requests import in_step
+from waltz.consistency.edit_tests.settings import Settings
 from waltz.filters.nli import Inference
 
 OPEN = open_ended("q1", "What is it?", "a dog")

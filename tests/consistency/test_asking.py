@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from respondents import Scripted, closed
-from waltz.consistency.asking import Request, in_step, seed_of, together, witnessed
+from waltz.consistency.edit_tests.generation_requests import Request, in_step, seed_of, together, witnessed
 
 
 def request(text: str) -> Request:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from respondents import Scripted, by_kind, closed, open_ended
-from waltz.consistency.asking import Request, in_step
-from waltz.consistency.biasing import biasing_features, told
-from waltz.consistency.findings import Finding, Unedited
-from waltz.consistency.settings import Settings
-from waltz.evaluation.questions import Question
+from waltz.consistency.edit_tests.biasing import biasing_features, told
+from waltz.consistency.edit_tests.findings import Finding, Unedited
+from waltz.consistency.edit_tests.generation_requests import Request, in_step
+from waltz.consistency.edit_tests.settings import Settings
+from waltz.evaluation.prompting.questions import Question
 
 QUESTION = closed("i1", "Is it A or B or C?", labels=3, wrong="C")
 OPEN = open_ended("i2", "What is it?", "a dog")

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from waltz.consistency.chosen import left_over_pair, setting, to_ask
+from waltz.consistency.item_selection import left_over_pair, setting, to_ask
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.evaluation.image_items import balanced_orders
-from waltz.sources.selection import published
+from waltz.evaluation.prompting.image_questions import balanced_orders
+from waltz.sources.published_samples import published
 
 Row = dict[str, Any]
 PAIRS = {"form": "pairs"}

@@ -17,13 +17,13 @@ from waltz.consistency.contributions import contributions_of, explaining, side_o
 from waltz.consistency.edited_contributions import claim_of
 from waltz.consistency.edited_rows import edited_rows
 from waltz.consistency.saying import spoken
-from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import ATTRIBUTION, CC_SHAP, EDITED
-from waltz.evaluation.prompts import equations, published
-from waltz.evaluation.questions import Question
-from waltz.evaluation.wording import read_wording
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.result_schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.evaluation.prompting.prompt_files import read_wording
+from waltz.evaluation.prompting.prompts import equations, published
+from waltz.evaluation.prompting.questions import Question
 
 torch.set_num_threads(1)
 

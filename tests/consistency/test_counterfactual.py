@@ -3,12 +3,12 @@
 import pytest
 
 from respondents import Scripted, by_kind, closed, open_ended
-from waltz.consistency.asking import in_step, seed_of
-from waltz.consistency.counterfactual import counterfactual_edits, mentions
-from waltz.consistency.edits import edits
-from waltz.consistency.findings import Finding
-from waltz.consistency.settings import Settings
-from waltz.evaluation.questions import Question
+from waltz.consistency.edit_tests.counterfactual import counterfactual_edits, mentions
+from waltz.consistency.edit_tests.edits import edits
+from waltz.consistency.edit_tests.findings import Finding
+from waltz.consistency.edit_tests.generation_requests import in_step, seed_of
+from waltz.consistency.edit_tests.settings import Settings
+from waltz.evaluation.prompting.questions import Question
 
 TEXT = "Birds sang loudly, and a red fish ate."
 QUESTION = closed("i7", TEXT)

@@ -6,7 +6,7 @@ import pytest
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.consistency.cc_shap import Contributions
 from waltz.consistency.edited_contributions import Explained, Moved, claim, moved
-from waltz.core.measure import Resampling
+from waltz.core.intervals import Resampling
 
 HOW = Resampling(resamples=500, confidence=0.95, seed=1)
 

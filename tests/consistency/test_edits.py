@@ -5,8 +5,8 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.consistency.edits import edits, inserted
-from waltz.consistency.words import urn
+from waltz.consistency.edit_tests.edits import edits, inserted
+from waltz.consistency.edit_tests.modifiers import urn
 
 BLANK = spacy.blank("en")
 TEXT = "Birds sang loudly, and a red fish ate."

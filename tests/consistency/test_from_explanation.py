@@ -3,13 +3,13 @@
 import pytest
 
 from respondents import Scripted, by_kind, closed
-from waltz.consistency.asking import in_step
-from waltz.consistency.findings import Finding
-from waltz.consistency.from_explanation import input_from_explanation, shared_pair
-from waltz.consistency.settings import Settings
+from waltz.consistency.edit_tests.findings import Finding
+from waltz.consistency.edit_tests.generation_requests import in_step
+from waltz.consistency.edit_tests.input_from_explanation import input_from_explanation, shared_pair
+from waltz.consistency.edit_tests.settings import Settings
 from waltz.core.errors import UserError
-from waltz.evaluation.questions import Question
-from waltz.evaluation.wording import read_wording
+from waltz.evaluation.prompting.prompt_files import read_wording
+from waltz.evaluation.prompting.questions import Question
 
 PAIR = ("Fish fly.", "Birds fly.")
 OTHER = ("He ate tea.", "He drank tea.")

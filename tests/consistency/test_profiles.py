@@ -7,8 +7,8 @@ import pytest
 
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.consistency.cc_shap import Contributions, cc_shap
-from waltz.consistency.profiles import Difference, Game, compare, mean_difference
-from waltz.core.measure import Resampling
+from waltz.consistency.summary.fidelity_differences import Difference, Game, compare, mean_difference
+from waltz.core.intervals import Resampling
 
 
 def side(phi, shared, parts=None, exact=False):

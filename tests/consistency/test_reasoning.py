@@ -5,19 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from respondents import Scripted, by_kind, closed
-from waltz.consistency import reasoning
-from waltz.consistency.asking import in_step
-from waltz.consistency.findings import Finding, Unedited
-from waltz.consistency.settings import Settings
+from waltz.consistency.edit_tests import chain_of_thought
+from waltz.consistency.edit_tests.findings import Finding, Unedited
+from waltz.consistency.edit_tests.generation_requests import in_step
+from waltz.consistency.edit_tests.settings import Settings
 
 QUESTION = closed("i1", "Is it A or B?")
 THOUGHT = " Dogs bark. Cats do not, so it is A."  # 9 words, 36 characters
 PUBLISHED, EQUATIONS = Settings("published", seed=0), Settings("equations", seed=0)
 TESTS = {
-    "early_answering": reasoning.early_answering,
-    "filler_tokens": reasoning.filler_tokens,
-    "adding_mistakes": reasoning.adding_mistakes,
-    "paraphrasing": reasoning.paraphrasing,
+    "early_answering": chain_of_thought.early_answering,
+    "filler_tokens": chain_of_thought.filler_tokens,
+    "adding_mistakes": chain_of_thought.adding_mistakes,
+    "paraphrasing": chain_of_thought.paraphrasing,
 }
 
 
@@ -112,22 +112,25 @@ def test_a_helper_model_that_does_not_do_as_told_gives_no_verdict_in_equations()
     ],
 )
 def test_a_mistake_is_kept_to_the_end_of_its_sentence(mistaken: str, kept: str | None):
-    assert reasoning.up_to_mistake(" It is cold. So A. Then", mistaken) == kept
+    assert chain_of_thought.up_to_mistake(" It is cold. So A. Then", mistaken) == kept
 
 
 @given(st.text(alphabet="ab. \n", max_size=40))
 def test_thirds_and_quarters_are_beginnings_of_the_length_that_is_meant(thought: str):
     words = thought.split()
     for settings, length in ((PUBLISHED, len), (EQUATIONS, lambda text: len(text.split()))):
-        third, most = reasoning.first_third(thought, settings), reasoning.three_quarters(thought, settings)
+        third, most = (
+            chain_of_thought.first_third(thought, settings),
+            chain_of_thought.three_quarters(thought, settings),
+        )
         whole = len(thought) if settings is PUBLISHED else len(words)
         assert thought.startswith(third)
         assert thought.startswith(most)
         assert length(third) == whole // 3
         assert length(most) == whole - whole // 4
-    assert reasoning.first_third(thought, EQUATIONS).split() == words[: len(words) // 3]
+    assert chain_of_thought.first_third(thought, EQUATIONS).split() == words[: len(words) // 3]
 
 
 @given(st.lists(st.sampled_from(["ab", "cd.", "ef!", "g"]), max_size=8), st.integers(0, 7))
 def test_a_text_that_was_only_shortened_has_no_mistake_in_it(words: list[str], kept: int):
-    assert reasoning.up_to_mistake("  " + " ".join(words), "\n".join(words[:kept])) is None
+    assert chain_of_thought.up_to_mistake("  " + " ".join(words), "\n".join(words[:kept])) is None

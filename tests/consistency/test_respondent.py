@@ -7,17 +7,17 @@ from PIL import Image
 
 import tiny_decoders
 from scripted_decoders import scripted
-from waltz.consistency import respondent as asked_models
-from waltz.consistency.asking import Request
-from waltz.consistency.respondent import interviewed
-from waltz.consistency.rows import consistency_rows, fitting, settings_of, tally
-from waltz.consistency.tests import TESTS
-from waltz.core import parquet
+from waltz.consistency.edit_tests import runner as asked_models
+from waltz.consistency.edit_tests.generation_requests import Request
+from waltz.consistency.edit_tests.rows import consistency_rows, fitting, settings_of, tally
+from waltz.consistency.edit_tests.runner import interviewed
+from waltz.consistency.edit_tests.tests import TESTS
 from waltz.core.errors import UserError
-from waltz.core.model_schema import CONSISTENCY
+from waltz.core.files import parquet
+from waltz.core.result_schema import CONSISTENCY
 from waltz.evaluation.decoders import sampling_of
-from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Examinee
+from waltz.evaluation.prompting.generation_cache import Examinee
+from waltz.evaluation.prompting.questions import Question
 from waltz.filters.nli import Inference
 
 TEXTS = {"explanation": 6, "answer": 3, "mistake": 6, "paraphrase": 4}

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from waltz.consistency.rescaling import SETTINGS
-from waltz.consistency.summary import Run, correlation_rows, metric_rows
-from waltz.consistency.tests import TESTS
-from waltz.core import parquet
+from waltz.consistency.edit_tests.tests import TESTS
+from waltz.consistency.summary.metrics import Run, correlation_rows, metric_rows
+from waltz.consistency.summary.rescaling import SETTINGS
 from waltz.core.errors import UserError
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.result_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"

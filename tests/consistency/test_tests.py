@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from respondents import Scripted, closed, open_ended
-from waltz.consistency.asking import OF_ANSWER, OF_HELPER, Request, in_step
-from waltz.consistency.findings import unedited
-from waltz.consistency.settings import Settings
-from waltz.consistency.tests import TESTS, of_item, of_items, row
+from waltz.consistency.edit_tests.findings import unedited
+from waltz.consistency.edit_tests.generation_requests import OF_ANSWER, OF_HELPER, Request, in_step
+from waltz.consistency.edit_tests.settings import Settings
+from waltz.consistency.edit_tests.tests import TESTS, of_item, of_items, row
 from waltz.core.errors import UserError
-from waltz.evaluation.prompts import Voice, published, render, worded
-from waltz.evaluation.questions import Question
-from waltz.evaluation.text_items import text_questions
-from waltz.evaluation.wording import read_wording
+from waltz.evaluation.prompting.prompt_files import read_wording
+from waltz.evaluation.prompting.prompts import Voice, published, render, worded
+from waltz.evaluation.prompting.questions import Question
+from waltz.evaluation.prompting.text_questions import text_questions
 from waltz.models.decoders.decoder import Turn
-from waltz.sources.comve import read_pairs
+from waltz.sources.formats.comve import read_pairs
 
 PAIR = ("dog rides table", "man rides horse")
 WORDING = {profile: read_wording(profile) for profile in ("published", "equations")}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from waltz.consistency.words import COUNTS, extract, main, urn
+from waltz.consistency.edit_tests.modifiers import COUNTS, extract, main, urn
 from waltz.core.errors import UserError
-from waltz.foils.wordnet import RESOURCE
+from waltz.foils.english.wordnet import RESOURCE
 
 HEAD = "  1 WordNet 3.0 Copyright 2006 by Princeton University.\n"
 

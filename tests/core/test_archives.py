@@ -4,9 +4,9 @@ import zipfile
 
 import pytest
 
-from waltz.core import archives
-from waltz.core.archives import take_folder, take_member
 from waltz.core.errors import UserError
+from waltz.core.files import archives
+from waltz.core.files.archives import take_folder, take_member
 
 FILES = {"data/a.json": b"[1]", "data/b/a.json": b"[2]", "data/c.txt": b"c" * 5000}
 

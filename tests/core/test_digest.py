@@ -94,7 +94,7 @@ def test_how_results_are_summed_up_is_no_part_of_what_runs_a_model(script):
     # an edit of a metric or an interval would else ask every model again
     named = needed(SCRIPTS / f"{script}.py")
     assert "waltz.core.schema" in named
-    assert not [name for name in named if name.split(".")[-1] in ("measure", "metrics", "summary", "aggregates")]
+    assert not [name for name in named if name.split(".")[-1] in ("intervals", "pair_metrics", "summary", "aggregates")]
 
 
 def test_encoders_are_attributed_without_the_code_of_decoders():

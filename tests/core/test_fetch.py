@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from waltz.core import fetch
 from waltz.core.errors import UserError
-from waltz.core.lock import recorded
+from waltz.core.files import fetch
+from waltz.core.files.download_lock import recorded
 
 CONTENT = bytes(range(256)) * 4000
 SHA = hashlib.sha256(CONTENT).hexdigest()

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.job import job
-from waltz.core.record import write_record
+from waltz.core.job_log import job
+from waltz.core.run_record import write_record
 
 
 def test_a_users_error_is_one_line_without_traceback(tmp_path, capsys):

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.core.lock import record, recorded
+from waltz.core.files.download_lock import record, recorded
 
 URL = "https://example.org/a.zip"
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from waltz.core.measure import PERCENT, Measure, Resampling, bootstrap, interval, interval_of_mean, mean
+from waltz.core.intervals import PERCENT, Measure, Resampling, bootstrap, interval, interval_of_mean, mean
 
 HOW = {"resamples": 500, "seed": 3, "label": "x"}
 RESAMPLING = Resampling(resamples=500, confidence=0.95, seed=3)

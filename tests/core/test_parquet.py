@@ -1,9 +1,9 @@
 import pyarrow as pa
 import pytest
 
-from waltz.core import parquet
-from waltz.core.atomic import replacing, write_text
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
+from waltz.core.files.atomic import replacing, write_text
 from waltz.core.schema import Layout
 
 LAYOUT = Layout(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core.text import changed_spans, slice_of
+from waltz.core.text_diff import changed_spans, slice_of
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from waltz.core.urls import asked_at, file_of, member_of, place_of
+from waltz.core.files.urls import asked_at, file_of, member_of, place_of
 
 
 @pytest.mark.parametrize(

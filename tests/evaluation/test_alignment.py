@@ -9,22 +9,21 @@ import torch
 import transformers
 from PIL import Image
 
-from waltz.core import parquet
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import EVALUATION
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.result_schema import EVALUATION
 from waltz.evaluation.alignment import match_probability, score_pairs, tally
-from waltz.evaluation.metrics import measures
-from waltz.evaluation.pairs import pairs
-from waltz.models import alignment
-from waltz.models.alignment import align, blocks
-from waltz.models.encoders import load_encoder
+from waltz.evaluation.metrics.pair_metrics import measures
+from waltz.evaluation.metrics.scored_pairs import pairs
+from waltz.models.encoders import alignment, load_encoder
+from waltz.models.encoders.alignment import align, blocks
 from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec
-from waltz.scenes.draw import draw
-from waltz.scenes.foils import foils
-from waltz.scenes.sample import scenes
+from waltz.scenes.drawing.draw import draw
+from waltz.scenes.language.foils import foils
+from waltz.scenes.world.sampling import scenes
 from waltz.sources.images import load_image, open_images
 
 CLIP = Path(__file__).parents[2] / "resources" / "scenes" / "models" / "clip"

@@ -6,18 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.core.measure import Resamples, Resampling, resample
+from waltz.core.intervals import Resamples, Resampling, resample
 from waltz.evaluation.alignment import match_probability
-from waltz.evaluation.metrics import (
-    METRICS,
-    acc_r,
-    auroc,
-    auroc_draws,
-    average,
-    measures,
-)
-from waltz.evaluation.pairs import Pairs, pairs
-from waltz.evaluation.predictions import NOT_APPLICABLE, prediction
+from waltz.evaluation.metrics.pair_metrics import METRICS, acc_r, auroc, auroc_draws, average, measures
+from waltz.evaluation.metrics.predictions import NOT_APPLICABLE, prediction
+from waltz.evaluation.metrics.scored_pairs import Pairs, pairs
 
 HOW = Resampling(resamples=1000, confidence=0.95, seed=3)
 RIGHT = {"caption": "match", "foil": "mismatch", "mismatched": "mismatch"}

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import EVALUATION
-from waltz.evaluation.accuracy import accuracy, agreement, share
-from waltz.evaluation.answering import answer_rows, answered
-from waltz.evaluation.answers import plain, questions, unreachable
-from waltz.models.alignment import Aligned, align
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.result_schema import EVALUATION
+from waltz.evaluation.encoder_vqa import answer_rows, answered
+from waltz.evaluation.metrics.vqa_accuracy import accuracy, agreement, share
+from waltz.evaluation.vqa_items import plain, questions, unreachable
+from waltz.models.encoders.alignment import Aligned, align
 from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images
-from waltz.sources.selection import published
+from waltz.sources.published_samples import published
 
 HOW = Resampling(300, 0.95, 1)
 VOCABULARY = ("yes", "no", "2")

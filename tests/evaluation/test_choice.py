@@ -11,16 +11,21 @@ from PIL import Image
 
 from scripted_decoders import scripted
 from waltz.core.errors import UserError
-from waltz.core.measure import Resampling
-from waltz.evaluation.choice import best, choice_rows, chosen, reasoned, shares, tally
-from waltz.evaluation.image_items import balanced_orders, pairwise_questions, published_orders, single_questions
-from waltz.evaluation.metrics import METRICS
-from waltz.evaluation.prompts import equations, published, render
-from waltz.evaluation.replies import Examinee, Reply
-from waltz.evaluation.summary import comparison_rows, metric_rows
-from waltz.evaluation.text_items import text_questions
+from waltz.core.intervals import Resampling
+from waltz.evaluation.label_choice import best, choice_rows, chosen, reasoned, shares, tally
+from waltz.evaluation.metrics.pair_metrics import METRICS
+from waltz.evaluation.metrics.summary import comparison_rows, metric_rows
+from waltz.evaluation.prompting.generation_cache import Examinee, Reply
+from waltz.evaluation.prompting.image_questions import (
+    balanced_orders,
+    pairwise_questions,
+    published_orders,
+    single_questions,
+)
+from waltz.evaluation.prompting.prompts import equations, published, render
+from waltz.evaluation.prompting.text_questions import text_questions
 from waltz.models.decoders.decoder import Sampling
-from waltz.sources import bbh, comve, esnli
+from waltz.sources.formats import bbh, comve, esnli
 
 HOW = Resampling(200, 0.95, 0)
 PAIR = re.compile(r'\(A\): "(.*?)" or is it \(B\): "(.*?)"')

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from waltz.core.measure import Resampling
-from waltz.evaluation.comparisons import bootstrap_p, comparisons, holm, mcnemar
-from waltz.evaluation.pairs import Pairs
+from waltz.core.intervals import Resampling
+from waltz.evaluation.metrics.comparisons import bootstrap_p, comparisons, holm, mcnemar
+from waltz.evaluation.metrics.scored_pairs import Pairs
 
 HOW = Resampling(1000, 0.95, 2)
 

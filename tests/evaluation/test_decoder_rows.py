@@ -10,14 +10,14 @@ from PIL import Image
 
 import tiny_decoders
 from scripted_decoders import scripted
-from waltz.core import parquet
-from waltz.core.model_schema import EVALUATION
+from waltz.core.files import parquet
+from waltz.core.result_schema import EVALUATION
 from waltz.core.schema import Layout
 from waltz.evaluation.decoders import Saying, benchmark_rows, labelled_rows, open_rows, orders_of, sampling_of
-from waltz.evaluation.image_items import drawn_before
-from waltz.evaluation.prompts import equations, published
-from waltz.evaluation.replies import Examinee
-from waltz.evaluation.wording import read_wording
+from waltz.evaluation.prompting.generation_cache import Examinee
+from waltz.evaluation.prompting.image_questions import drawn_before
+from waltz.evaluation.prompting.prompt_files import read_wording
+from waltz.evaluation.prompting.prompts import equations, published
 from waltz.models.decoders.decoder import Sampling
 
 NULLABLE = [field.with_nullable(True) if field.name == "image" else field for field in EVALUATION.schema]

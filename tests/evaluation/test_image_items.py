@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.evaluation.image_items import (
+from waltz.evaluation.prompting.image_questions import (
     PUBLISHED_STREAM,
     balanced_orders,
     drawn_before,
@@ -19,8 +19,8 @@ from waltz.evaluation.image_items import (
     published_orders,
     single_questions,
 )
-from waltz.evaluation.questions import Question
-from waltz.sources import gqa, valse, vqa
+from waltz.evaluation.prompting.questions import Question
+from waltz.sources.formats import gqa, valse, vqa
 
 ITEM = {
     "item_id": "x:1",

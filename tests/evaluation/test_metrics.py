@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from waltz.core.measure import Resampling, bootstrap
-from waltz.evaluation.metrics import acc_r, average
+from waltz.core.intervals import Resampling, bootstrap
+from waltz.evaluation.metrics.pair_metrics import acc_r, average
 
 HOW = Resampling(resamples=4000, confidence=0.95, seed=3)
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.mismatched import mismatched_items, text_of
-from waltz.sources.selection import published
+from waltz.sources.published_samples import published
 
 
 def captions(*texts, rejected=()):

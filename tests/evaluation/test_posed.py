@@ -7,17 +7,17 @@ from PIL import Image
 
 import tiny_decoders
 from scripted_decoders import scripted
-from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.core.model_schema import EVALUATION
+from waltz.core.files import parquet
+from waltz.core.result_schema import EVALUATION
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation import posed as module
+from waltz.evaluation import decoder_tasks as module
+from waltz.evaluation.decoder_tasks import Posed, left_out, posed, posed_rows, voice_of
 from waltz.evaluation.decoders import Saying
-from waltz.evaluation.families import check, family_of
-from waltz.evaluation.image_items import balanced_orders, published_orders
-from waltz.evaluation.posed import Posed, left_out, posed, posed_rows, voice_of
-from waltz.evaluation.prompts import equations
-from waltz.evaluation.replies import Examinee
+from waltz.evaluation.prompting.generation_cache import Examinee
+from waltz.evaluation.prompting.image_questions import balanced_orders, published_orders
+from waltz.evaluation.prompting.prompt_families import check, family_of
+from waltz.evaluation.prompting.prompts import equations
 from waltz.models.decoders.decoder import Turn
 from waltz.models.registry import ModelSpec
 from waltz.sources.layouts import QUESTIONS, TEXTS

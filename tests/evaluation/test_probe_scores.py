@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from waltz.core import parquet
 from waltz.core.devices import Device
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import EVALUATION
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.result_schema import EVALUATION
 from waltz.core.schema import PROBE_CONDITIONS
 from waltz.evaluation.alignment import match_probability, score_probes
-from waltz.evaluation.cv_probes import harmonic, probe_measures
-from waltz.evaluation.predictions import NOT_APPLICABLE, judged
-from waltz.foils import cv_conditions
+from waltz.evaluation.metrics.cv_probes import harmonic, probe_measures
+from waltz.evaluation.metrics.predictions import NOT_APPLICABLE, judged
+from waltz.foils.cv_probes import conditions
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
-from waltz.reporting.published import read_published
+from waltz.reporting.tables.paper_values import read_published
 from waltz.sources.images import open_images
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
@@ -96,7 +96,7 @@ def test_comparisons_pair_by_image_and_caption_where_a_group_has_two_plain_image
 
 
 def test_the_conditions_are_those_that_are_built():
-    assert tuple(cv_conditions.CONDITIONS) == PROBE_CONDITIONS
+    assert tuple(conditions.CONDITIONS) == PROBE_CONDITIONS
 
 
 def test_forms_are_told_apart_and_unscored_items_left_out():

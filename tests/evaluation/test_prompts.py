@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.core.text import slice_of
-from waltz.evaluation.prompts import Voice, equations, published, render, said, without_template, worded
-from waltz.evaluation.questions import Question
-from waltz.evaluation.wording import FREE, INSTEAD, KINDS, RESOURCE, prompt_of, read_wording
+from waltz.core.text_diff import slice_of
+from waltz.evaluation.prompting.prompt_files import FREE, INSTEAD, KINDS, RESOURCE, prompt_of, read_wording
+from waltz.evaluation.prompting.prompts import Voice, equations, published, render, said, without_template, worded
+from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Turn
 
 SNAPSHOTS = Path(__file__).parent / "prompts"

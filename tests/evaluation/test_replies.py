@@ -10,9 +10,9 @@ from PIL import Image
 import tiny_decoders
 from scripted_decoders import scripted
 from waltz.core.errors import UserError
-from waltz.evaluation.following import after, continuation, labels, published_labels
-from waltz.evaluation.prompts import equations, published
-from waltz.evaluation.replies import QUERIES, Examinee, Query, blocks, said, scored, written
+from waltz.evaluation.prompting.generation_cache import QUERIES, Examinee, Query, blocks, said, scored, written
+from waltz.evaluation.prompting.label_tokens import after, continuation, labels, published_labels
+from waltz.evaluation.prompting.prompts import equations, published
 from waltz.models.decoders.decoder import Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP
 

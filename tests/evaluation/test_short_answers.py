@@ -6,16 +6,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scripted_decoders import scripted
-from waltz.core.measure import Resampling
-from waltz.evaluation.accuracy import agreement
-from waltz.evaluation.answers import contained, normal
-from waltz.evaluation.choice import reasoned
-from waltz.evaluation.prompts import equations, published
-from waltz.evaluation.replies import Examinee
-from waltz.evaluation.short_answers import answer_rows, put
-from waltz.evaluation.summary import metric_rows
+from waltz.core.intervals import Resampling
+from waltz.evaluation.label_choice import reasoned
+from waltz.evaluation.metrics.summary import metric_rows
+from waltz.evaluation.metrics.vqa_accuracy import agreement
+from waltz.evaluation.open_answers import answer_rows, put
+from waltz.evaluation.prompting.generation_cache import Examinee
+from waltz.evaluation.prompting.prompts import equations, published
+from waltz.evaluation.vqa_items import contained, normal
 from waltz.models.decoders.decoder import Sampling
-from waltz.sources import vqa
+from waltz.sources.formats import vqa
 
 HOW = Resampling(200, 0.95, 0)
 ITEMS = [

@@ -1,12 +1,12 @@
 import pyarrow as pa
 import pytest
 
-from waltz.core import parquet
-from waltz.core.measure import Resampling
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
 from waltz.core.schema import MEASURE_FIELDS, Layout
-from waltz.evaluation.metrics import METRICS
-from waltz.evaluation.predictions import NOT_APPLICABLE
-from waltz.evaluation.summary import comparison_rows, metric_rows
+from waltz.evaluation.metrics.pair_metrics import METRICS
+from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
+from waltz.evaluation.metrics.summary import comparison_rows, metric_rows
 
 HOW = Resampling(100, 0.95, 0)
 NAMES = ("profile", "model", "dataset", "setting", "metric")

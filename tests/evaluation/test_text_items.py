@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.evaluation.prompts import published, render, worded
-from waltz.evaluation.questions import wrong_label
-from waltz.evaluation.text_items import text_questions
-from waltz.evaluation.wording import read_wording
-from waltz.sources import bbh, comve, esnli
+from waltz.evaluation.prompting.prompt_files import read_wording
+from waltz.evaluation.prompting.prompts import published, render, worded
+from waltz.evaluation.prompting.questions import wrong_label
+from waltz.evaluation.prompting.text_questions import text_questions
+from waltz.sources.formats import bbh, comve, esnli
 
 Row = dict[str, Any]
 

@@ -6,12 +6,12 @@ import pytest
 from PIL import Image
 
 from scripted_decoders import VOCABULARY, scripted
-from waltz.core.measure import Resampling
-from waltz.evaluation.image_items import single_questions
-from waltz.evaluation.predictions import NOT_APPLICABLE
-from waltz.evaluation.prompts import equations, published
-from waltz.evaluation.replies import Examinee
-from waltz.evaluation.summary import metric_rows
+from waltz.core.intervals import Resampling
+from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
+from waltz.evaluation.metrics.summary import metric_rows
+from waltz.evaluation.prompting.generation_cache import Examinee
+from waltz.evaluation.prompting.image_questions import single_questions
+from waltz.evaluation.prompting.prompts import equations, published
 from waltz.evaluation.text_scores import likelihood_rows, vqascore_rows
 
 HOW = Resampling(200, 0.95, 0)

@@ -14,7 +14,7 @@ from waltz.export.folder import write_dataset
 from waltz.export.licences import Terms
 from waltz.export.parts import write_part
 from waltz.export.valse_layout import file_name
-from waltz.sources.valse import PIECES, read_release
+from waltz.sources.formats.valse import PIECES, read_release
 
 
 def read(folder):

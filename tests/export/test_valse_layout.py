@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from benchmark_rows import NAUGHTY, ORIGINALS, TEXTS, item, released_item, unvoted, write_release
 from waltz.benchmark.items import read_items
-from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
 from waltz.export.valse_layout import FIELDS, as_json, built, file_name, own, released
-from waltz.sources.valse import PIECES, read_release
+from waltz.sources.formats.valse import PIECES, read_release
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from waltz.core import parquet
+from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
 from workflow_checkout import TARGET, told
 

@@ -10,9 +10,9 @@ from tiny_models import classifier_model, masked_model
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.filters import gruen
-from waltz.models.classifier import class_logits, load_classifier
-from waltz.models.masked import load_masked_model
 from waltz.models.registry import ModelSpec
+from waltz.models.text.classifier import class_logits, load_classifier
+from waltz.models.text.masked import load_masked_model
 
 CPU = Device("cpu", 1, "test")
 SCENES = ROOT / "resources" / "scenes" / "models"

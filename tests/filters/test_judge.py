@@ -14,9 +14,9 @@ from waltz.filters.judge import Judges, judge
 from waltz.filters.nli import infer
 from waltz.filters.ranking import READS_WORSE, WORDED_WORSE
 from waltz.filters.verdicts import NO_CONTRADICTION
-from waltz.models.likelihood import mean_scores
 from waltz.models.registry import ModelSpec
-from waltz.models.text import adopt
+from waltz.models.text.causal import adopt
+from waltz.models.text.likelihood import mean_scores
 
 
 def candidate(number, caption, foil, *, image="1.png", words=("on", "in"), rejected=None):

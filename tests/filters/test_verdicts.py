@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from waltz.filters.nli import Inference
 from waltz.filters.verdicts import Thresholds, judged
-from waltz.sources.valse import read_release
+from waltz.sources.formats.valse import read_release
 
 BOTH = Thresholds(grammaticality=0.8, contradiction=True)
 CONTRADICTS, NEUTRAL = Inference(0.1, 0.2, 0.7), Inference(0.1, 0.6, 0.3)

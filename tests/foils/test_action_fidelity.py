@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from waltz.core.text import slice_of
+from waltz.core.text_diff import slice_of
 from waltz.foils.actants import actant_swaps
 from waltz.foils.action_texts import read_caption
 from waltz.foils.actions import ActionCaption, action_captions, replacement_verbs
 from waltz.foils.candidates import Refused, replaced
-from waltz.foils.wordnet import read_verbs
-from waltz.scenes.graph import Graph
-from waltz.scenes.lexicon import verbs as scene_verbs
-from waltz.scenes.sample import scenes
-from waltz.scenes.truth import truth
+from waltz.foils.english.wordnet import read_verbs
+from waltz.scenes.oracle.truth import truth
+from waltz.scenes.world.graph import Graph
+from waltz.scenes.world.lexicon import verbs as scene_verbs
+from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers import swig as written
-from waltz.sources.swig import read_frames, read_space
+from waltz.sources.formats.swig import read_frames, read_space
 
 VERBS = read_verbs()
 SEED = 2026

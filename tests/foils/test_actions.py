@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.core.text import slice_of
-from waltz.foils.abstracts import Place, read_abstract
+from waltz.core.text_diff import slice_of
 from waltz.foils.actants import actant_swaps
 from waltz.foils.action_texts import read_caption
 from waltz.foils.actions import ActionCaption, action_captions, finite, replacement_verbs, replacements
 from waltz.foils.candidates import Refused
-from waltz.foils.fillers import filler
-from waltz.foils.wordnet import read_verbs
+from waltz.foils.english.wordnet import read_verbs
+from waltz.foils.swig_fillers import filler
+from waltz.foils.verb_abstracts import Place, read_abstract
 
 VERBS = read_verbs()
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from waltz.foils.captions import readable
-from waltz.foils.fidelity.captions import cause_plurality, cause_relations, reproduce_plurality, reproduce_relations
+from waltz.foils.coco_captions import readable
+from waltz.foils.release.captions import cause_plurality, cause_relations, reproduce_plurality, reproduce_relations
 
 STREET = {"classes": "street", "classes_foil": "streets", "orig_caption": "A bus on the street."}
 

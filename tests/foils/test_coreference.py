@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core.text import slice_of
+from waltz.core.text_diff import slice_of
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.coreference import coreference
-from waltz.sources.visdial import read_turns
+from waltz.sources.formats.visdial import read_turns
 
 
 def test_a_round_is_written_as_the_release_writes_it() -> None:

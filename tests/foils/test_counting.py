@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core.text import slice_of
+from waltz.core.text_diff import slice_of
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.counting import NUMERALS, counting, recounted
-from waltz.foils.language import parse
-from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement
+from waltz.foils.english.parsing import parse
+from waltz.foils.english.statements import IS_ARE, NOTHING, Forms, Statement
 
 
 def found(question: str, answer: str, instrument: str, seen: range = range(8)) -> list[Candidate | Refused]:

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.core.text import slice_of
+from waltz.core.text_diff import slice_of
 from waltz.foils.candidates import Refused
-from waltz.foils.cv_captions import read_descriptions, reviewed, simplified, written_by_scenes
-from waltz.foils.cv_conditions import conditions, ranked_images, verb_span
-from waltz.foils.cv_probes import (
+from waltz.foils.cv_probes.conditions import conditions, ranked_images, verb_span
+from waltz.foils.cv_probes.contextual_captions import (
     VERBS,
     Filled,
     best,
@@ -25,12 +24,13 @@ from waltz.foils.cv_probes import (
     forms,
     repaired,
 )
-from waltz.foils.language import parse
-from waltz.foils.wordnet import read_verbs
-from waltz.scenes.sample import scenes, without_action
-from waltz.scenes.truth import truth
+from waltz.foils.cv_probes.plain_captions import read_descriptions, reviewed, simplified, written_by_scenes
+from waltz.foils.english.parsing import parse
+from waltz.foils.english.wordnet import read_verbs
+from waltz.scenes.oracle.truth import truth
+from waltz.scenes.world.sampling import scenes, without_action
 from waltz.scenes.writers import swig as written
-from waltz.sources.swig import read_frames, read_space
+from waltz.sources.formats.swig import read_frames, read_space
 
 SWIG = read_verbs()
 SEED = 2026

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.core.text import slice_of
-from waltz.foils.asked import asked
+from waltz.core.text_diff import slice_of
 from waltz.foils.candidates import Candidate, Refused
+from waltz.foils.counting_questions import asked
+from waltz.foils.english.nouns import singular_of
+from waltz.foils.english.numerals import number_of
+from waltz.foils.english.parsing import parse
+from waltz.foils.english.statements import IS_ARE, NOTHING, Forms, Statement, noun_forms
 from waltz.foils.existence import existence, negated
-from waltz.foils.fidelity.numbers import reproduce_existence
-from waltz.foils.language import parse
-from waltz.foils.nouns import singular_of
-from waltz.foils.numerals import number_of
-from waltz.foils.statements import IS_ARE, NOTHING, Forms, Statement, noun_forms
+from waltz.foils.release.numbers import reproduce_existence
 
 
 def found(question: str, answer: str) -> Candidate | Refused:

@@ -13,7 +13,7 @@ from waltz.foils.instruments import MAKERS, distinct, made, of_splits
 from waltz.foils.makers.plurality import TOO_LONG
 from waltz.foils.makers.questions import NO_NUMBER_ASKED
 from waltz.foils.makers.relations import NO_PREPOSITION
-from waltz.foils.needs import Needs, Proposal
+from waltz.foils.proposer_needs import Needs, Proposal
 
 
 def row(number, **payload):

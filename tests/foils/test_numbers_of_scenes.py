@@ -10,18 +10,18 @@ import pytest
 from waltz.foils.candidates import Candidate, Found
 from waltz.foils.coreference import coreference
 from waltz.foils.counting import NUMERALS, counting
+from waltz.foils.english.parsing import parse
 from waltz.foils.existence import existence
 from waltz.foils.foil_it import foil_it
-from waltz.foils.language import parse
-from waltz.scenes.graph import Graph
-from waltz.scenes.sample import scenes
-from waltz.scenes.truth import truth
+from waltz.scenes.oracle.truth import truth
+from waltz.scenes.world.graph import Graph
+from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.coco import captions_json, foilit_json
 from waltz.scenes.writers.visdial import dialogs_json
 from waltz.scenes.writers.visual7w import telling_json
-from waltz.sources.foilit import read_pairs
-from waltz.sources.visdial import read_turns
-from waltz.sources.visual7w import read_questions
+from waltz.sources.formats.foilit import read_pairs
+from waltz.sources.formats.visdial import read_turns
+from waltz.sources.formats.visual7w import read_questions
 
 SEED = 2026
 

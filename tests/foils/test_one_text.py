@@ -5,10 +5,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from waltz.cli import app
+from waltz.cli.app import app
 from waltz.core.errors import UserError
 from waltz.foils.candidates import Refused
-from waltz.foils.one_text import INSTRUMENTS, from_texts
+from waltz.foils.single_text import INSTRUMENTS, from_texts
 
 COPPER = "A small copper vase with some flowers in it."
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.core.text import slice_of
+from waltz.core.text_diff import slice_of
 from waltz.foils.candidates import Candidate, Refused, replaced
-from waltz.foils.nouns import plural_of, singular_of
+from waltz.foils.english.nouns import plural_of, singular_of
 from waltz.foils.plurality import plurality_of
 
 

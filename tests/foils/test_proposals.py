@@ -9,10 +9,10 @@ from tiny_models import masked_model, roberta_model
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.foils.checklist import WORDNET, checklist_proposals, text_generator
-from waltz.foils.needs import Slot
 from waltz.foils.proposals import fitting, proposals
-from waltz.models.masked import load_masked_model
+from waltz.foils.proposer_needs import Slot
 from waltz.models.registry import ModelSpec
+from waltz.models.text.masked import load_masked_model
 
 SCENES = ROOT / "resources" / "scenes" / "models" / "masked-lm"
 
@@ -170,5 +170,5 @@ def test_progress_counts_slots_and_finished_batches_are_kept(tiny, tmp_path, mon
     told = []
     first = proposals([*SLOTS, SLOTS[0]], tiny, stored=tmp_path, done=told.append)
     assert sum(told) == len(SLOTS)
-    monkeypatch.setattr("waltz.models.masked._scores_at", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr("waltz.models.text.masked._scores_at", lambda *_: pytest.fail("computed again"))
     assert proposals(SLOTS, tiny, stored=tmp_path) == first

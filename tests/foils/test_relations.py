@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.core.text import Span, slice_of
+from waltz.core.text_diff import Span, slice_of
 from waltz.foils.candidates import replaced
-from waltz.foils.captions import parsed
+from waltz.foils.coco_captions import parsed
 from waltz.foils.relations import Slot, alternatives, attested, attested_relations, relations, slots
 
 BOAT = "A boat pushes off from the shore."

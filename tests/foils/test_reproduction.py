@@ -5,7 +5,7 @@ import json
 import pytest
 
 from waltz.core.study import RAW_MATERIAL
-from waltz.foils.fidelity.report import FROM_CAPTIONS, NO_CAPTIONS, NO_INPUTS, WAYS, markdown, reproduction
+from waltz.foils.release.report import FROM_CAPTIONS, NO_CAPTIONS, NO_INPUTS, WAYS, markdown, reproduction
 
 FILES = {
     "plurality": "plurals",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.foils.wordnet import RESOURCE, base_of, extract, is_kind_of, main, read_nouns, read_verbs, read_words
+from waltz.foils.english.wordnet import RESOURCE, base_of, extract, is_kind_of, main, read_nouns, read_verbs, read_words
 
 HEAD = "  1 WordNet 3.0 Copyright 2006 by Princeton University.\n"
 

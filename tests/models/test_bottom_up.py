@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.models.bottom_up import decoded, key_of, stored
+from waltz.models.region_tsv import decoded, key_of, stored
 from waltz.models.regions import Precomputed
 
 DRAW = np.random.default_rng(3)
@@ -157,7 +157,7 @@ def test_a_file_that_is_cut_off_or_another_one_is_refused_at_once(table, line):
 
 
 def test_a_line_without_end_is_not_read_into_memory(table, monkeypatch):
-    monkeypatch.setattr("waltz.models.bottom_up.LONGEST", 100)
+    monkeypatch.setattr("waltz.models.region_tsv.LONGEST", 100)
     with pytest.raises(UserError, match="line 1: no row"):
         stored(table(row()), "42.jpg")
 

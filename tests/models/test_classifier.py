@@ -9,8 +9,8 @@ import transformers
 from tiny_models import bert_tokenizer, classifier_model, classifier_network, config
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models import classifier
 from waltz.models.registry import ModelSpec, decisive
+from waltz.models.text import classifier
 
 CPU = Device("cpu", 1, "test")
 PAIRS = [("A man rides a horse.", "A man throws a horse."), ("A cat sits", "zebra"), ("a dog", "a dog in the picture")]

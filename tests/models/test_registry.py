@@ -3,8 +3,8 @@ import re
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.lock import LOCK
-from waltz.core.urls import is_url
+from waltz.core.files.download_lock import LOCK
+from waltz.core.files.urls import is_url
 from waltz.models.registry import (
     ModelSpec,
     decisive,

@@ -7,8 +7,8 @@ import pytest
 from waltz.core.devices import Device
 from waltz.evaluation.perplexity import score_rows
 from waltz.models.registry import registered
-from waltz.models.text import load_text_model
-from waltz.sources.valse import read_release
+from waltz.models.text.causal import load_text_model
+from waltz.sources.formats.valse import read_release
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.lock import record, recorded
+from waltz.core.files.download_lock import record, recorded
 
 FILES = {"config.json": b"{}", "model.safetensors": b"safe", "pytorch_model.bin": b"pickled", "tf_model.h5": b"other"}
 COMMIT, NEWER = "a" * 40, "b" * 40

@@ -10,9 +10,9 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.masked import load_masked_model
 from waltz.models.registry import ModelSpec
-from waltz.models.spanbert import convert
+from waltz.models.text.masked import load_masked_model
+from waltz.models.text.spanbert import convert
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
 CONFIG = transformers.BertConfig(

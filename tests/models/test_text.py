@@ -5,9 +5,9 @@ import torch
 from conftest import build_network
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models import text
 from waltz.models.registry import ModelSpec
-from waltz.models.trie import pack
+from waltz.models.text import causal
+from waltz.models.text.prefix_trees import pack
 
 CPU = Device("cpu", 1, "test")
 SEQUENCES = sorted([(1, 5, 6, 7), (1, 5, 6, 9, 4), (1, 5), (2, 3, 8)])
@@ -15,7 +15,7 @@ SEQUENCES = sorted([(1, 5, 6, 7), (1, 5, 6, 9, 4), (1, 5), (2, 3, 8)])
 
 @pytest.fixture(params=["gpt2", "llama", "openai-gpt", "bloom"])
 def model(request, tokenizer):
-    return text.adopt(
+    return causal.adopt(
         ModelSpec(request.param, weights="none", revision="0"), build_network(request.param), tokenizer, "cpu"
     )
 
@@ -29,7 +29,7 @@ def _plain(network, sequence):
 
 def test_shared_prefixes_give_what_single_passes_give(model):
     trie = pack(SEQUENCES)
-    losses = text.node_losses(model, trie)
+    losses = causal.node_losses(model, trie)
     for index, sequence in enumerate(trie.sequences):
         found = losses[trie.path(index)]
         assert np.isnan(found[0])
@@ -39,7 +39,7 @@ def test_shared_prefixes_give_what_single_passes_give(model):
 
 def test_models_that_read_no_trees_are_found_out(tokenizer):
     reads = {
-        kind: text.adopt(
+        kind: causal.adopt(
             ModelSpec(kind, weights="none", revision="0"), build_network(kind), tokenizer, "cpu"
         ).reads_trees
         for kind in ("gpt2", "llama", "openai-gpt", "bloom")
@@ -48,9 +48,9 @@ def test_models_that_read_no_trees_are_found_out(tokenizer):
 
 
 def test_out_of_memory_halves_the_batch(model, monkeypatch):
-    expected = text.node_losses(model, pack(SEQUENCES))
+    expected = causal.node_losses(model, pack(SEQUENCES))
     name = "_tree_losses" if model.reads_trees else "_row_losses"
-    whole = getattr(text, name)
+    whole = getattr(causal, name)
     sizes = []
 
     def cramped(model, trie):
@@ -59,8 +59,8 @@ def test_out_of_memory_halves_the_batch(model, monkeypatch):
             raise torch.OutOfMemoryError
         return whole(model, trie)
 
-    monkeypatch.setattr(text, name, cramped)
-    np.testing.assert_allclose(text.node_losses(model, pack(SEQUENCES)), expected, atol=2e-5)
+    monkeypatch.setattr(causal, name, cramped)
+    np.testing.assert_allclose(causal.node_losses(model, pack(SEQUENCES)), expected, atol=2e-5)
     assert sizes == [4, 2, 1, 1, 2, 1, 1]
 
 
@@ -68,13 +68,13 @@ def test_a_device_that_has_no_room_for_the_probe_does_not_decide_how_a_model_rea
     def full(model, trie):
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(text, "_tree_losses", full)
+    monkeypatch.setattr(causal, "_tree_losses", full)
     with pytest.raises(torch.OutOfMemoryError):
-        text.load_text_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
+        causal.load_text_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
 
 
 def test_a_folder_is_loaded_and_its_files_are_its_fingerprint(tiny_model_folder):
-    model = text.load_text_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
+    model = causal.load_text_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
     assert model.tokens("There are four zebras.") == (2, 3, 29, 24, 43)
     assert (model.start, model.window) == (1, 64)
     assert model.fingerprint.startswith(str(tiny_model_folder))
@@ -90,9 +90,9 @@ def test_a_checkpoint_without_all_weights_is_refused(tiny_model_folder, tmp_path
     del weights["transformer.h.1.mlp.c_fc.weight"]
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match=r"lacks the weights of transformer\.h\.1\.mlp\.c_fc\.weight"):
-        text.load_text_model(ModelSpec("tiny", weights=str(tmp_path), revision="local"), CPU)
+        causal.load_text_model(ModelSpec("tiny", weights=str(tmp_path), revision="local"), CPU)
 
 
 def test_a_model_that_cannot_be_had_says_so_in_one_line():
     with pytest.raises(UserError, match=r"models\.far: cannot load no-such/model at abc: [^\n]*$"):
-        text.load_text_model(ModelSpec("far", weights="no-such/model", revision="abc"), CPU)
+        causal.load_text_model(ModelSpec("far", weights="no-such/model", revision="abc"), CPU)

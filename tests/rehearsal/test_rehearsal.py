@@ -11,8 +11,8 @@ import pytest
 from rehearsal import dress
 from rehearsal.server import MIRROR
 from rehearsal.upstream import bare
-from waltz.core.fetch import ATTEMPTS
-from waltz.reporting.chart_declarations import CHARTS
+from waltz.core.files.fetch import ATTEMPTS
+from waltz.reporting.figures.chart_declarations import CHARTS
 
 pytestmark = pytest.mark.rehearsal
 

@@ -13,10 +13,10 @@ from random import Random
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from waltz.scenes.draw import draw
-from waltz.scenes.foils import foils
-from waltz.scenes.graph import SIZE, Graph
-from waltz.scenes.sample import scenes, without_action
+from waltz.scenes.drawing.draw import draw
+from waltz.scenes.language.foils import foils
+from waltz.scenes.world.graph import SIZE, Graph
+from waltz.scenes.world.sampling import scenes, without_action
 from waltz.scenes.writers import coco, images, sources, swig
 
 COUNT, SEED = 40, 77

@@ -12,8 +12,8 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
 
-from waltz.scenes.language import captions
-from waltz.scenes.sample import scenes
+from waltz.scenes.language.captions import captions
+from waltz.scenes.world.sampling import scenes
 
 ROOT = Path(__file__).parents[2]
 MOST = 400

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 from matplotlib import pyplot
 
-from waltz.reporting.answer_and_explanation import MOST, Side, answer_and_explanation
-from waltz.reporting.figures import save
+from waltz.reporting.figures.answer_and_explanation import MOST, Side, answer_and_explanation
+from waltz.reporting.figures.frequencies import save
 
 CELLS = np.repeat(np.repeat(np.arange(4).reshape(2, 2), 10, axis=0), 10, axis=1)
 IMAGE = np.random.default_rng(0).random((20, 20, 3))

@@ -7,11 +7,11 @@ import pytest
 from PIL import Image
 
 from report_of_two_models import attribution, score
-from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.core.model_schema import ATTRIBUTION, EVALUATION
+from waltz.core.files import parquet
+from waltz.core.result_schema import ATTRIBUTION, EVALUATION
 from waltz.core.sampling import sample
-from waltz.reporting.browsed import SIDE, RunFiles, browsed, pictures
+from waltz.reporting.page.example_files import SIDE, RunFiles, browsed, pictures
 
 IDS = [f"existence:{number}" for number in range(40)]
 ITEMS = [{"item_id": item, "image": "1.png", "caption": "A cat."} for item in IDS]

@@ -4,10 +4,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from waltz.cli import app
+from waltz.cli.app import app
 from waltz.core.errors import UserError
-from waltz.reporting.changes import MOVED, ONLY_FIRST, ONLY_SECOND, SAME, WITHIN, changes, counts, read_run
-from waltz.reporting.tables import Cell, to_csv
+from waltz.reporting.compare_runs import MOVED, ONLY_FIRST, ONLY_SECOND, SAME, WITHIN, changes, counts, read_run
+from waltz.reporting.tables.cells import Cell, to_csv
 
 
 def cell(metric, value, low=None, high=None, reason=""):

@@ -3,12 +3,12 @@ from pathlib import Path
 
 from matplotlib.colors import to_hex
 
-from waltz.reporting.chart_declarations import CHARTS, Chart
-from waltz.reporting.charts import BARE, MARKS, draw, shown
-from waltz.reporting.declarations import TABLES
-from waltz.reporting.figures import save
-from waltz.reporting.published import read_published
-from waltz.reporting.tables import Cell
+from waltz.reporting.figures.chart_declarations import CHARTS, Chart
+from waltz.reporting.figures.charts import BARE, MARKS, draw, shown
+from waltz.reporting.figures.frequencies import save
+from waltz.reporting.tables.cells import Cell
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.paper_values import read_published
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
 

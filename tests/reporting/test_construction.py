@@ -1,4 +1,4 @@
-from waltz.reporting.construction import audit_table, funnel_table, oracle_table
+from waltz.reporting.page.construction_tables import audit_table, funnel_table, oracle_table
 
 
 def step(name, count, lost=()):

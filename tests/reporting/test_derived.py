@@ -3,13 +3,13 @@
 import pytest
 
 from printed_numbers import printed_of
-from waltz.consistency.rescaling import SETTINGS
-from waltz.core.measure import Measure
-from waltz.reporting.declaration import ENCODER, LANGUAGE, VISION
-from waltz.reporting.declarations import TABLES
-from waltz.reporting.derived import TEXT_TASKS, derived
-from waltz.reporting.joining import Study, join
-from waltz.reporting.numbers import Number, words
+from waltz.consistency.summary.rescaling import SETTINGS
+from waltz.core.intervals import Measure
+from waltz.reporting.tables.compare_to_paper import Study, join
+from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.derived import TEXT_TASKS, derived
+from waltz.reporting.tables.numbers import Number, words
 
 INSTRUMENTS = list(dict.fromkeys(key[2] for key in printed_of("thesis-A.2") if key[2] != "overall"))
 

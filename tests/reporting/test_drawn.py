@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from waltz.core.errors import UserError
-from waltz.reporting.drawn import drawn_items, sample_files, save_samples
+from waltz.reporting.figures.example_folders import drawn_items, sample_files, save_samples
 
 
 def table(*ids, profile="equations", error=None):

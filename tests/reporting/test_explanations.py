@@ -11,12 +11,12 @@ from waltz.attribution.ratios import contributed, ratios
 from waltz.consistency.cc_shap_rows import cc_shap_rows
 from waltz.consistency.contributions import explaining
 from waltz.consistency.edited_rows import edited_rows
-from waltz.core import parquet
-from waltz.core.model_schema import ATTRIBUTION, CC_SHAP, EDITED
-from waltz.evaluation.prompts import equations
-from waltz.evaluation.questions import Question
-from waltz.evaluation.wording import read_wording
-from waltz.reporting.explanations import Explanations, edit_figures, explanation_figures, looking
+from waltz.core.files import parquet
+from waltz.core.result_schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.evaluation.prompting.prompt_files import read_wording
+from waltz.evaluation.prompting.prompts import equations
+from waltz.evaluation.prompting.questions import Question
+from waltz.reporting.figures.explanations import Explanations, edit_figures, explanation_figures, looking
 
 SHORT = """
 forms:

@@ -1,4 +1,4 @@
-from waltz.reporting.figures import WORDS, frequency_figure, save
+from waltz.reporting.figures.frequencies import WORDS, frequency_figure, save
 
 
 def _counts(words):

@@ -7,9 +7,9 @@ import pytest
 from matplotlib import pyplot, rcParams
 from matplotlib.colors import to_rgb
 
-from waltz.reporting.figures import save
-from waltz.reporting.heatmap import WIDTH, Relevance, Sample, sample_figure
-from waltz.reporting.token_lines import laid_out
+from waltz.reporting.figures.frequencies import save
+from waltz.reporting.figures.heatmap import WIDTH, Relevance, Sample, sample_figure
+from waltz.reporting.figures.token_lines import laid_out
 
 
 def spans_of(text):

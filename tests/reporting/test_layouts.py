@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from printed_numbers import cells_of, printed_of
-from waltz.core.measure import Measure
-from waltz.reporting.declaration import ENCODER
-from waltz.reporting.declarations import TABLES
-from waltz.reporting.grid import grid
-from waltz.reporting.joining import Study, join
-from waltz.reporting.latex import escaped, latex
-from waltz.reporting.layouts import html_page, html_table, markdown, text
-from waltz.reporting.numbers import Number
-from waltz.reporting.reproduction import summary, summary_csv, summary_markdown
-from waltz.reporting.tables import Cell
+from waltz.core.intervals import Measure
+from waltz.reporting.tables.cells import Cell
+from waltz.reporting.tables.compare_to_paper import Study, join
+from waltz.reporting.tables.declaration import ENCODER
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.grid import grid
+from waltz.reporting.tables.latex import escaped, latex
+from waltz.reporting.tables.layouts import html_page, html_table, markdown, text
+from waltz.reporting.tables.numbers import Number
+from waltz.reporting.tables.reproduction import summary, summary_csv, summary_markdown
 
 SNAPSHOT = Path(__file__).with_name("thesis-3.5.md")
 

@@ -1,8 +1,8 @@
 import pytest
 
-from waltz.core.lock import LOCK, record
-from waltz.reporting.locked import with_checksums, with_revisions
-from waltz.reporting.run_facts import Record
+from waltz.core.files.download_lock import LOCK, record
+from waltz.reporting.page.resolved_revisions import with_checksums, with_revisions
+from waltz.reporting.page.run_facts import Record
 
 URL = "https://example.org/weights.zip"
 

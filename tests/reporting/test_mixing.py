@@ -5,7 +5,7 @@ import json
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.reporting.mixing import check_alike, made, read_made, write_made
+from waltz.reporting.run_compatibility import check_alike, made, read_made, write_made
 
 
 def record(folder, model, dataset, dtype="float32", profiles=("published", "equations"), **more):

@@ -1,5 +1,5 @@
-from waltz.evaluation.predictions import NOT_APPLICABLE
-from waltz.reporting.multimodality import (
+from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
+from waltz.reporting.page.modality_tables import (
     answer_tables,
     companion_tables,
     comparison_tables,

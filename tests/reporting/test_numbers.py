@@ -2,10 +2,10 @@
 
 import pytest
 
-from waltz.core import parquet
-from waltz.core.model_schema import METRICS, SHARES
+from waltz.core.files import parquet
+from waltz.core.result_schema import METRICS, SHARES
 from waltz.core.schema import CONDITIONS
-from waltz.reporting.numbers import read_numbers
+from waltz.reporting.tables.numbers import read_numbers
 
 
 def metric(name, value, profile="published", **more):

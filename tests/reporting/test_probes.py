@@ -1,4 +1,4 @@
-from waltz.reporting.probes import conditions_table
+from waltz.reporting.page.cv_probes_tables import conditions_table
 
 
 def caption(kind, rejected=None, not_simplified=None):

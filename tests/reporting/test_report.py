@@ -14,16 +14,16 @@ from printed_numbers import cells_of
 from report_of_two_models import HOSTILE, attribution, cells, items, picture, records, report, runs, score
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.reporting import browser, inlined
-from waltz.reporting.browser import Run, browser_data, chosen, outcome
-from waltz.reporting.declarations import TABLES
-from waltz.reporting.drawn import save_samples
-from waltz.reporting.grid import grid
-from waltz.reporting.grids import field_names, grid_data
-from waltz.reporting.inlined import figure_uris, script_json
-from waltz.reporting.report import declared, duration, sample_drawings, write_report
-from waltz.reporting.run_facts import Record, cropping_models, read_records, run_facts, warnings_of
-from waltz.reporting.verdict_counts import absent_reasons, counted, counted_by, joined
+from waltz.reporting.figures.example_folders import save_samples
+from waltz.reporting.page import examples, inlined
+from waltz.reporting.page.examples import Run, browser_data, chosen, outcome
+from waltz.reporting.page.inlined import figure_uris, script_json
+from waltz.reporting.page.report import declared, duration, sample_drawings, write_report
+from waltz.reporting.page.run_facts import Record, cropping_models, read_records, run_facts, warnings_of
+from waltz.reporting.page.table_json import field_names, grid_data
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.grid import grid
+from waltz.reporting.tables.verdict_counts import absent_reasons, counted, counted_by, joined
 
 
 class Parts(HTMLParser):
@@ -99,7 +99,7 @@ def test_models_that_crop_are_known_by_their_records():
 
 
 def test_a_study_without_tables_or_models_has_a_page(tmp_path):
-    from waltz.reporting.report import Report
+    from waltz.reporting.page.report import Report
 
     write_report(tmp_path / "report.html", Report("empty", {}))
     text = (tmp_path / "report.html").read_text()
@@ -245,7 +245,7 @@ def test_contributions_come_back_from_their_steps():
     first = data["items"][0]["results"][0]["contributions"][0]
     (column,) = first["columns"]
     phi = np.array([0.0, -0.5, 0.1, 0.2, 0.0, 0.0, 0.1, 0.25, -0.125, 0.0, 0.5])
-    assert np.array(column["phi"]) * column["step"] == pytest.approx(phi, abs=0.5 / browser.STEPS)
+    assert np.array(column["phi"]) * column["step"] == pytest.approx(phi, abs=0.5 / examples.STEPS)
     assert data["players"][first["players"]]["tokens"][3] == "cat"
     fields = data["fields"]["contributions"]
     assert dict(zip(fields, first["is"], strict=False))["t_shap"] == 0.25
@@ -271,7 +271,7 @@ def test_a_value_that_is_no_number_stays_one(monkeypatch):
     data = browser_data(
         {"existence": items()[:1]}, [Run("m", "existence", attribution=[row])], picture, {"existence": 1}
     )
-    assert data["items"][0]["results"][0]["contributions"][0]["columns"][0]["phi"] == [None, browser.STEPS, 500]
+    assert data["items"][0]["results"][0]["contributions"][0]["columns"][0]["phi"] == [None, examples.STEPS, 500]
 
 
 def test_what_has_no_room_is_left_out_of_the_last_items_and_says_so(monkeypatch):
@@ -283,10 +283,10 @@ def test_what_has_no_room_is_left_out_of_the_last_items_and_says_so(monkeypatch)
         return [item["results"][0]["contributions"][0] for item in data["items"]]
 
     size = sum(len(str(column)) for column in parts()[0]["columns"][1:])
-    monkeypatch.setattr(browser, "DETAILS", size)
+    monkeypatch.setattr(examples, "DETAILS", size)
     first, second = parts()
     assert (len(first["columns"]), len(second["columns"]), second["outputs_left_out"]) == (4, 1, 3)
-    monkeypatch.setattr(browser, "ROOM", 0)
+    monkeypatch.setattr(examples, "ROOM", 0)
     assert [("columns" in part, part["left_out"]) for part in parts()] == [(False, True)] * 2
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from report_of_two_models import HOSTILE, report
-from waltz.reporting.report import Report, write_report
-from waltz.reporting.tables import Cell
+from waltz.reporting.page.report import Report, write_report
+from waltz.reporting.tables.cells import Cell
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [

@@ -6,7 +6,7 @@ from waltz.attribution.settings import Settings
 from waltz.core.devices import Device
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
-from waltz.reporting.samples import encoder_figure, shown_items
+from waltz.reporting.figures.encoder_examples import encoder_figure, shown_items
 from waltz.sources.images import open_images
 
 ITEMS = [

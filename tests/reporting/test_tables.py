@@ -7,17 +7,17 @@ import pytest
 from typer.testing import CliRunner
 
 from printed_numbers import PUBLISHED, as_printed, printed_of, study_of
-from waltz.cli import app
-from waltz.core.measure import Measure
-from waltz.reporting.declaration import AVERAGE, ENCODER, LANGUAGE
-from waltz.reporting.declarations import TABLES
-from waltz.reporting.derived import derived
-from waltz.reporting.joining import CHANCE, DRAWN, NOT_RUN, ONLY_PUBLISHED, RANDOM, Study, join
-from waltz.reporting.metric_styles import STYLES
-from waltz.reporting.numbers import Number, words
-from waltz.reporting.published import read_published
-from waltz.reporting.tables import COLUMNS, Cell, from_csv, to_csv
-from waltz.reporting.verdicts import DIFFERS, EQUAL
+from waltz.cli.app import app
+from waltz.core.intervals import Measure
+from waltz.reporting.tables.cells import COLUMNS, Cell, from_csv, to_csv
+from waltz.reporting.tables.compare_to_paper import CHANCE, DRAWN, NOT_RUN, ONLY_PUBLISHED, RANDOM, Study, join
+from waltz.reporting.tables.declaration import AVERAGE, ENCODER, LANGUAGE
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.derived import derived
+from waltz.reporting.tables.metric_styles import STYLES
+from waltz.reporting.tables.numbers import Number, words
+from waltz.reporting.tables.paper_values import read_published
+from waltz.reporting.tables.verdicts import DIFFERS, EQUAL
 
 ALL = [table for table in TABLES.values() if table.published]
 NOTHING = Study({}, True, 0.95, {})
@@ -44,8 +44,8 @@ def test_every_published_table_is_declared():
 
 @pytest.mark.parametrize("declaration", TABLES.values(), ids=lambda table: table.id)
 def test_a_declaration_names_what_there_is(declaration):
-    from waltz.reporting.derived import DERIVED_NUMBERS
-    from waltz.reporting.numbers import READERS
+    from waltz.reporting.tables.derived import DERIVED_NUMBERS
+    from waltz.reporting.tables.numbers import READERS
 
     assert set(declaration.sources) <= set(STYLES)
     assert set(declaration.files) <= set(READERS)

@@ -2,8 +2,8 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from waltz.reporting.figures import save
-from waltz.reporting.traces import HEADING, MOST, WIDTH, entries, trace_figure, trace_figures
+from waltz.reporting.figures.frequencies import save
+from waltz.reporting.figures.traces import HEADING, MOST, WIDTH, entries, trace_figure, trace_figures
 
 ROW = {
     "item_id": "i",

@@ -1,8 +1,8 @@
 import pytest
 
-from waltz.core.measure import Measure
-from waltz.reporting.published import Printed
-from waltz.reporting.verdicts import COMPATIBLE, DIFFERS, EQUAL, compare, gives_print
+from waltz.core.intervals import Measure
+from waltz.reporting.tables.paper_values import Printed
+from waltz.reporting.tables.verdicts import COMPATIBLE, DIFFERS, EQUAL, compare, gives_print
 
 KEY = ("acc_r", "gpt2", "existence", "")
 

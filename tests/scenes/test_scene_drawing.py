@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops
 
-from waltz.scenes.backgrounds import background
-from waltz.scenes.draw import draw, png
-from waltz.scenes.graph import SIZE, Action, Cell, Graph, Object, Relation, content
-from waltz.scenes.layout import squares
-from waltz.scenes.lexicon import categories, kinds, places, verbs
-from waltz.scenes.sample import scene, scenes, without_action
-from waltz.scenes.sheet import contact_sheet
+from waltz.scenes.drawing.backgrounds import background
+from waltz.scenes.drawing.contact_sheet import contact_sheet
+from waltz.scenes.drawing.draw import draw, png
+from waltz.scenes.drawing.layout import squares
+from waltz.scenes.world.graph import SIZE, Action, Cell, Graph, Object, Relation, content
+from waltz.scenes.world.lexicon import categories, kinds, places, verbs
+from waltz.scenes.world.sampling import scene, scenes, without_action
 
 ONE = (Cell(0, 0, 20),)
 

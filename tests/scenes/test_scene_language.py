@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.scenes.entailment import label, mirrored, nli_pairs, worlds
-from waltz.scenes.examples import caption_stream, corrupted, instructions
-from waltz.scenes.foils import PIECES, actant_swap, foils
-from waltz.scenes.graph import Action, Cell, Graph, Object, bucket, content
-from waltz.scenes.language import captions, contextual_descriptions, plain_descriptions
-from waltz.scenes.lexicon import verbs
-from waltz.scenes.questions import ROUNDS, dialogue, how_many, questions, statement
-from waltz.scenes.sample import SPLITS, scene, scenes
-from waltz.scenes.truth import in_grammar, truth
-from waltz.scenes.votes import oracle_votes, vote
+from waltz.scenes.language.captions import captions, contextual_descriptions, plain_descriptions
+from waltz.scenes.language.foils import PIECES, actant_swap, foils
+from waltz.scenes.language.questions import ROUNDS, dialogue, how_many, questions, statement
+from waltz.scenes.oracle.entailment import label, mirrored, nli_pairs, worlds
+from waltz.scenes.oracle.truth import in_grammar, truth
+from waltz.scenes.oracle.votes import oracle_votes, vote
+from waltz.scenes.training.examples import caption_stream, corrupted, instructions
+from waltz.scenes.world.graph import Action, Cell, Graph, Object, bucket, content
+from waltz.scenes.world.lexicon import verbs
+from waltz.scenes.world.sampling import SPLITS, scene, scenes
 
 RIDE = Graph(
     "ride",

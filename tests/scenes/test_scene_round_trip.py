@@ -7,11 +7,11 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from waltz.core import parquet
-from waltz.scenes.language import captions
-from waltz.scenes.questions import dialogue
-from waltz.scenes.sample import scenes
-from waltz.scenes.truth import truth
+from waltz.core.files import parquet
+from waltz.scenes.language.captions import captions
+from waltz.scenes.language.questions import dialogue
+from waltz.scenes.oracle.truth import truth
+from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers import coco
 from waltz.scenes.writers.sources import files
 from waltz.sources.read import read_source

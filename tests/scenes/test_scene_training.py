@@ -8,15 +8,15 @@ import torch
 import transformers
 import yaml
 
-from waltz.scenes.graph import Cell, Graph, Object
-from waltz.scenes.lexicon import kinds
-from waltz.scenes.sample import scenes
+from waltz.scenes.oracle.truth import truth
 from waltz.scenes.training import MODELS, STARTS, data, decoder, matching, recipes, text, vision
 from waltz.scenes.training.loop import alike
 from waltz.scenes.training.scores import LEAST, MOST, SCORES, measure, serves
 from waltz.scenes.training.sight import sight
 from waltz.scenes.training.vocabulary import word_pieces
-from waltz.scenes.truth import truth
+from waltz.scenes.world.graph import Cell, Graph, Object
+from waltz.scenes.world.lexicon import kinds
+from waltz.scenes.world.sampling import scenes
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "resources" / "scenes" / "models"

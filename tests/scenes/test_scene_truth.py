@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.scenes.graph import Action, Cell, Graph, Object, Relation
-from waltz.scenes.lexicon import NUMBERS, kinds, verbs
-from waltz.scenes.sample import scene, scenes
-from waltz.scenes.truth import in_grammar, truth
+from waltz.scenes.oracle.truth import in_grammar, truth
+from waltz.scenes.world.graph import Action, Cell, Graph, Object, Relation
+from waltz.scenes.world.lexicon import NUMBERS, kinds, verbs
+from waltz.scenes.world.sampling import scene, scenes
 
 GRAPHS = scenes(60, seed=11, split="held-out")
 

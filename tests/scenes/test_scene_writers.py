@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from waltz.scenes.lexicon import verbs
-from waltz.scenes.sample import scenes
-from waltz.scenes.truth import truth
+from waltz.scenes.oracle.truth import truth
+from waltz.scenes.world.lexicon import verbs
+from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.coco import replace_noun
 from waltz.scenes.writers.sources import files, write_sources
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.sources.coco import image_names, read_captions
+from waltz.core.files import parquet
+from waltz.sources.formats.coco import image_names, read_captions
+from waltz.sources.formats.valse import read_release
 from waltz.sources.layouts import CAPTIONS
-from waltz.sources.valse import read_release
 
 FILE: dict[str, Any] = {
     "annotations": [

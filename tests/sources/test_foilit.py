@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.sources.foilit import read_pairs
+from waltz.core.files import parquet
+from waltz.sources.formats.foilit import read_pairs
 from waltz.sources.layouts import FOIL_PAIRS
 
 COCO = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.sources.gqa import read_lines, read_questions
+from waltz.core.files import parquet
+from waltz.sources.formats.gqa import read_lines, read_questions
 from waltz.sources.layouts import QUESTIONS
 
 RECORD = {

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
-from waltz.sources.pairs import read_pairs
+from waltz.sources.formats.pairs import read_pairs
 
 ROWS = [
     {"image": "a.png", "caption": "four, zebras", "foil": "six, zebras", "phenomenon": "counting"},

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.sources import bbh, comve, esnli, gqa
-from waltz.sources.selection import PUBLISHED, caption_first, first_valid, published
+from waltz.sources.formats import bbh, comve, esnli, gqa
+from waltz.sources.published_samples import PUBLISHED, caption_first, first_valid, published
 
 
 def rows(n: int, images: int | None = None) -> list[dict[str, Any]]:

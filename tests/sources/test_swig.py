@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
+from waltz.sources.formats.swig import Space, Verb, read_frames, read_space
 from waltz.sources.layouts import FRAMES
-from waltz.sources.swig import Space, Verb, read_frames, read_space
 
 SPACE = {
     "nouns": {

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
-from waltz.sources import bbh, comve, esnli
+from waltz.core.files import parquet
+from waltz.sources.formats import bbh, comve, esnli
 from waltz.sources.layouts import TEXTS
 
 HEADER = "gold_label,Sentence1,Sentence2,Explanation_1\n"

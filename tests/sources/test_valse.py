@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
-from waltz.sources.valse import PIECES, read_release
+from waltz.sources.formats.valse import PIECES, read_release
 
 ITEM = {
     "dataset": "coco_2017",

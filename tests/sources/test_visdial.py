@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
+from waltz.sources.formats.valse import read_release
+from waltz.sources.formats.visdial import read_turns
 from waltz.sources.layouts import TURNS
-from waltz.sources.valse import read_release
-from waltz.sources.visdial import read_turns
 
 
 def file(*rounds: Any, **changes: Any) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
+from waltz.sources.formats.visual7w import read_questions
 from waltz.sources.layouts import QUESTIONS
-from waltz.sources.visual7w import read_questions
 
 
 def pair(qa_id: int = 5, **changes: Any) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
+from waltz.sources.formats.vqa import read_questions
 from waltz.sources.layouts import QUESTIONS
-from waltz.sources.vqa import read_questions
 
 
 def question(question_id: int, **changes: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from waltz.core import parquet
+from waltz.core.files import parquet
 from waltz.sources.layouts import CAPTIONS
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import annotation_platforms as platforms
 import tiny_encoders
-from waltz.cli_people import app as people
+from waltz.cli.people import app as people
 from workflow_checkout import Checkout, checkout
 
 INSTRUMENTS = ("existence", "plurality", "relations", "action-replacement")
@@ -110,7 +110,7 @@ def test_a_second_run_has_nothing_to_do(drawn):
     ("file", "old", "new", "rerun"),
     [
         ("foils/actions.py", '"no form of another', '"not a form of another', {"action-replacement"}),
-        ("foils/captions.py", "len(letters) > 1", "len(letters) > 2", {"plurality", "relations"}),
+        ("foils/coco_captions.py", "len(letters) > 1", "len(letters) > 2", {"plurality", "relations"}),
         ("foils/nouns.yaml", "\n", "\n\n", {"action-replacement"}),
     ],
 )

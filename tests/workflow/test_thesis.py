@@ -15,7 +15,7 @@ import yaml
 from PIL import Image
 
 from waltz.models.registry import registered
-from waltz.reporting.declarations import TABLES
+from waltz.reporting.tables.declarations import TABLES
 
 PLAN = ("--dry-run", "--quiet", "reason", "--config", "study=thesis")
 

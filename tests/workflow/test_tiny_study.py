@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from waltz.core import parquet
-from waltz.core.model_schema import EVALUATION
+from waltz.core.files import parquet
+from waltz.core.result_schema import EVALUATION
 from waltz.core.schema import BENCHMARK
 
 ALL = {
@@ -65,9 +65,13 @@ def test_a_second_run_has_nothing_to_do(after_run):
 
 
 def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
-    after_run.edit("workflow/waltz/sources/valse.py", "import json\n", "# parse\nimport json\n")
+    after_run.edit("workflow/waltz/sources/formats/valse.py", "import json\n", "# parse\nimport json\n")
     after_run.edit("workflow/waltz/benchmark/statistics.py", '"""What validation says', '"""All that validation says')
-    for file in ("workflow/scripts/perplexity.py", "data/relations.json", "workflow/waltz/evaluation/metrics.py"):
+    for file in (
+        "workflow/scripts/perplexity.py",
+        "data/relations.json",
+        "workflow/waltz/evaluation/metrics/pair_metrics.py",
+    ):
         os.utime(after_run.folder / file)
     assert after_run.planned() == set()
 
@@ -76,20 +80,25 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
     ("file", "old", "new", "rerun"),
     [
         (
-            "workflow/waltz/reporting/verdicts.py",
+            "workflow/waltz/reporting/tables/verdicts.py",
             '"compatible"',
             '"fits"',
             {"table_A_2", "table_3_4", "charts", "report"},
         ),
-        ("workflow/waltz/reporting/figures.py", "WORDS = 20", "WORDS = 10", {"frequency_figures", "charts", "report"}),
         (
-            "workflow/waltz/reporting/waltz.mplstyle",
+            "workflow/waltz/reporting/figures/frequencies.py",
+            "WORDS = 20",
+            "WORDS = 10",
+            {"frequency_figures", "charts", "report"},
+        ),
+        (
+            "workflow/waltz/reporting/figures/waltz.mplstyle",
             "font.size: 9",
             "font.size: 8",
             {"frequency_figures", "charts", "report"},
         ),
-        ("workflow/waltz/reporting/templates/report.html", "<h2", "<h3", {"report"}),
-        ("workflow/waltz/reporting/report.py", "autoescape=True", "autoescape=bool(1)", {"report"}),
+        ("workflow/waltz/reporting/page/templates/report.html", "<h2", "<h3", {"report"}),
+        ("workflow/waltz/reporting/page/report.py", "autoescape=True", "autoescape=bool(1)", {"report"}),
         (
             "workflow/waltz/evaluation/perplexity.py",
             "STRIDE = 3",
@@ -102,7 +111,7 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             "[a-z]{2,}",
             {"validation_statistics", "table_A_2", "frequency_figures", "charts", "report"},
         ),
-        ("workflow/waltz/sources/pairs.py", "enumerate(records, 1)", "enumerate(records, 0)", ALL - {"fetch"}),
+        ("workflow/waltz/sources/formats/pairs.py", "enumerate(records, 1)", "enumerate(records, 0)", ALL - {"fetch"}),
         ("workflow/scripts/fetch.py", "file.get(", "dict(file).get(", ALL),
     ],
 )

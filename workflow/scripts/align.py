@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.core import parquet
 from waltz.core.devices import lease, ran_on
-from waltz.core.job import job, progress
-from waltz.core.model_schema import EVALUATION
-from waltz.core.record import digest_of, write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.result_schema import EVALUATION
+from waltz.core.run_record import digest_of, write_record
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.evaluation.alignment import score_pairs, score_probes, tally
 from waltz.evaluation.items import select

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.core import parquet
 from waltz.core.devices import lease, ran_on
-from waltz.core.job import job, progress
-from waltz.core.model_schema import EVALUATION
-from waltz.core.record import digest_of, write_record
-from waltz.evaluation.answering import answer_rows, answered
-from waltz.evaluation.answers import questions
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.result_schema import EVALUATION
+from waltz.core.run_record import digest_of, write_record
+from waltz.evaluation.encoder_vqa import answer_rows, answered
+from waltz.evaluation.vqa_items import questions
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images

@@ -3,14 +3,14 @@
 import time
 from pathlib import Path
 
-from waltz.attribution.chosen import to_attribute
+from waltz.attribution.item_selection import to_attribute
 from waltz.attribution.rows import attributed, tally
 from waltz.attribution.settings import Settings
-from waltz.core import parquet
 from waltz.core.devices import lease, ran_on
-from waltz.core.job import job, progress
-from waltz.core.model_schema import ATTRIBUTION
-from waltz.core.record import digest_of, write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.result_schema import ATTRIBUTION
+from waltz.core.run_record import digest_of, write_record
 from waltz.models.cropping import sees_middle_square
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec

@@ -5,15 +5,15 @@ from functools import partial
 from pathlib import Path
 
 from waltz.attribution.answer_rows import Answering, attributed_answers
-from waltz.attribution.chosen_answers import answers_to_attribute
+from waltz.attribution.item_selection import answers_to_attribute
 from waltz.attribution.rows import tally
 from waltz.attribution.settings import Settings
-from waltz.core import parquet
 from waltz.core.devices import lease, ran_on
-from waltz.core.job import job, progress
-from waltz.core.model_schema import ATTRIBUTION
-from waltz.core.record import digest_of, write_record
-from waltz.evaluation.posed import voice_of
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.result_schema import ATTRIBUTION
+from waltz.core.run_record import digest_of, write_record
+from waltz.evaluation.decoder_tasks import voice_of
 from waltz.models.cropping import sees_middle_square
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.attribution.chosen import questions_to_attribute
 from waltz.attribution.encoder_answers import attributed_questions
+from waltz.attribution.item_selection import questions_to_attribute
 from waltz.attribution.rows import tally
 from waltz.attribution.settings import Settings
-from waltz.core import parquet
 from waltz.core.devices import lease, ran_on
-from waltz.core.job import job, progress
-from waltz.core.model_schema import ATTRIBUTION
-from waltz.core.record import digest_of, write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.result_schema import ATTRIBUTION
+from waltz.core.run_record import digest_of, write_record
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from waltz.core import parquet
-from waltz.core.atomic import write_text
-from waltz.core.job import job
-from waltz.core.model_schema import ATTRIBUTION
+from waltz.core.files import parquet
+from waltz.core.files.atomic import write_text
+from waltz.core.job_log import job
+from waltz.core.result_schema import ATTRIBUTION
 
 ORDER = [(name, "ascending") for name in ("profile", "item_id", "setting", "role")]
 shards = snakemake.params.shards

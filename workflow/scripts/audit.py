@@ -3,18 +3,18 @@
 from pathlib import Path
 
 from waltz.benchmark.audit import audit
-from waltz.core import parquet
 from waltz.core.devices import lease
-from waltz.core.job import job, progress
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
 from waltz.core.schema import AUDIT, BENCHMARK
 from waltz.filters.gruen import score_texts
 from waltz.filters.judge import TOKENS
 from waltz.filters.nli import infer
-from waltz.models.classifier import load_classifier
-from waltz.models.likelihood import mean_scores
-from waltz.models.masked import load_masked_model, pseudo_log_likelihoods
 from waltz.models.registry import ModelSpec
-from waltz.models.text import load_text_model
+from waltz.models.text.causal import load_text_model
+from waltz.models.text.classifier import load_classifier
+from waltz.models.text.likelihood import mean_scores
+from waltz.models.text.masked import load_masked_model, pseudo_log_likelihoods
 
 params = snakemake.params
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from waltz.core import parquet
 from waltz.core.devices import lease
-from waltz.core.job import job, progress
-from waltz.core.record import write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.run_record import write_record
 from waltz.core.schema import CANDIDATES
 from waltz.foils.candidates import Refused, Tally, candidate_row
 from waltz.foils.instruments import distinct, made, of_splits
-from waltz.foils.needs import Needs
+from waltz.foils.proposer_needs import Needs
 from waltz.models.registry import ModelSpec
-from waltz.sources.valse import PIECES
+from waltz.sources.formats.valse import PIECES
 
 params = snakemake.params
 instrument = snakemake.wildcards.instrument
@@ -48,7 +48,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     with progress(len(rows), "slot", instrument) as bar:
         if params.model:
             from waltz.foils.proposals import fitting, proposals
-            from waltz.models.masked import load_masked_model
+            from waltz.models.text.masked import load_masked_model
 
             model = load_masked_model(ModelSpec(**params.model[0]), device)
             longest, best = params.proposals["longest"], params.proposals["best"]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from waltz.consistency.cc_shap_rows import cc_shap_rows, tally
-from waltz.consistency.chosen import to_ask
 from waltz.consistency.contributions import explaining
-from waltz.core import parquet
+from waltz.consistency.item_selection import to_ask
 from waltz.core.devices import lease, ran_on
-from waltz.core.job import job, progress
-from waltz.core.model_schema import ATTRIBUTION, CC_SHAP
-from waltz.core.record import digest_of, write_record
-from waltz.evaluation.posed import voice_of
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.result_schema import ATTRIBUTION, CC_SHAP
+from waltz.core.run_record import digest_of, write_record
+from waltz.evaluation.decoder_tasks import voice_of
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import load_image, open_images

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from waltz.core.job import job
-from waltz.reporting.chart_declarations import CHARTS
-from waltz.reporting.charts import draw
-from waltz.reporting.declarations import TABLES
-from waltz.reporting.figures import save
-from waltz.reporting.tables import from_csv
+from waltz.core.job_log import job
+from waltz.reporting.figures.chart_declarations import CHARTS
+from waltz.reporting.figures.charts import draw
+from waltz.reporting.figures.frequencies import save
+from waltz.reporting.tables.cells import from_csv
+from waltz.reporting.tables.declarations import TABLES
 
 HEADINGS = {metric: heading for table in TABLES.values() for metric, heading in table.metrics.items()}
 

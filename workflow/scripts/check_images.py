@@ -7,10 +7,10 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from waltz.core import parquet
-from waltz.core.atomic import replacing
-from waltz.core.job import job
-from waltz.core.record import write_record
+from waltz.core.files import parquet
+from waltz.core.files.atomic import replacing
+from waltz.core.job_log import job
+from waltz.core.run_record import write_record
 from waltz.core.schema import IMAGE_FAULTS
 from waltz.sources.images import check_images, open_images
 

@@ -3,8 +3,8 @@
 import logging
 
 from waltz.benchmark.built import choose
-from waltz.core import parquet
-from waltz.core.job import job
+from waltz.core.files import parquet
+from waltz.core.job_log import job
 from waltz.core.schema import FILTERED
 
 with job(snakemake.log[0]):

@@ -4,12 +4,12 @@ from functools import partial
 
 import pyarrow.parquet as pq
 
-from waltz.attribution.companions import companions
-from waltz.core import parquet
+from waltz.attribution.companions.encoder_companions import companions
 from waltz.core.devices import lease
-from waltz.core.job import job, progress
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import METRICS
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.job_log import job, progress
+from waltz.core.result_schema import METRICS
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select
 from waltz.models.encoders import load_encoder

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.consistency.chosen import left_over_pair, to_ask
-from waltz.consistency.respondent import interviewed
-from waltz.consistency.rows import consistency_rows, settings_of, tally
-from waltz.core import parquet
+from waltz.consistency.edit_tests.rows import consistency_rows, settings_of, tally
+from waltz.consistency.edit_tests.runner import interviewed
+from waltz.consistency.item_selection import left_over_pair, to_ask
 from waltz.core.devices import lease, ran_on
-from waltz.core.job import job, progress
-from waltz.core.model_schema import CONSISTENCY
-from waltz.core.record import digest_of, write_record
-from waltz.evaluation.replies import Examinee
-from waltz.models.classifier import load_classifier
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.result_schema import CONSISTENCY
+from waltz.core.run_record import digest_of, write_record
+from waltz.evaluation.prompting.generation_cache import Examinee
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
+from waltz.models.text.classifier import load_classifier
 from waltz.sources.images import load_image, open_images
 
 params = snakemake.params

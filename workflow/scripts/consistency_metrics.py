@@ -1,10 +1,10 @@
 """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
 
-from waltz.consistency.summary import AVERAGE, Run, correlation_rows, metric_rows
-from waltz.core import parquet
-from waltz.core.job import job
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
+from waltz.consistency.summary.metrics import AVERAGE, Run, correlation_rows, metric_rows
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.job_log import job
+from waltz.core.result_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
 
 params = snakemake.params
 

@@ -6,13 +6,19 @@ from functools import partial
 
 import pyarrow.parquet as pq
 
-from waltz.core import parquet
 from waltz.core.devices import lease
-from waltz.core.job import job
-from waltz.core.record import write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job
+from waltz.core.run_record import write_record
 from waltz.core.schema import PROBE_CAPTIONS
-from waltz.foils.cv_probes import PER_VERB, VERBS, chosen_images, contextual_captions, contextual_verbs
-from waltz.foils.wordnet import read_verbs
+from waltz.foils.cv_probes.contextual_captions import (
+    PER_VERB,
+    VERBS,
+    chosen_images,
+    contextual_captions,
+    contextual_verbs,
+)
+from waltz.foils.english.wordnet import read_verbs
 from waltz.models.decoders.language import load, reply
 from waltz.models.registry import ModelSpec
 

@@ -15,20 +15,20 @@ from waltz.benchmark.probes import (
     rejections,
     to_check,
 )
-from waltz.core import parquet
 from waltz.core.devices import lease
 from waltz.core.errors import UserError
-from waltz.core.job import job, progress
-from waltz.core.record import write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.run_record import write_record
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.gruen import score_texts
-from waltz.foils.cv_captions import read_descriptions, written_by_scenes
-from waltz.foils.wordnet import read_verbs
-from waltz.models.classifier import load_classifier
-from waltz.models.masked import load_masked_model
+from waltz.foils.cv_probes.plain_captions import read_descriptions, written_by_scenes
+from waltz.foils.english.wordnet import read_verbs
 from waltz.models.registry import ModelSpec
-from waltz.scenes.sample import scenes
-from waltz.scenes.votes import VOTER
+from waltz.models.text.classifier import load_classifier
+from waltz.models.text.masked import load_masked_model
+from waltz.scenes.oracle.votes import VOTER
+from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.images import scene_of
 
 given, params = snakemake.input, snakemake.params

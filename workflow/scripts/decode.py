@@ -6,15 +6,15 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from waltz.core import parquet
 from waltz.core.devices import lease, ran_on
-from waltz.core.job import job, progress
-from waltz.core.model_schema import EVALUATION
-from waltz.core.record import digest_of, write_record
-from waltz.evaluation.choice import tally
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.result_schema import EVALUATION
+from waltz.core.run_record import digest_of, write_record
+from waltz.evaluation.decoder_tasks import left_out, posed, posed_rows, voice_of
 from waltz.evaluation.decoders import Saying, sampling_of
-from waltz.evaluation.posed import left_out, posed, posed_rows, voice_of
-from waltz.evaluation.replies import Examinee
+from waltz.evaluation.label_choice import tally
+from waltz.evaluation.prompting.generation_cache import Examinee
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import load_image, open_images

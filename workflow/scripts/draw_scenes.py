@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from waltz.core.job import job
-from waltz.scenes.sample import scenes
-from waltz.scenes.sheet import contact_sheet
+from waltz.core.job_log import job
+from waltz.scenes.drawing.contact_sheet import contact_sheet
+from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.sources import write_sources
 
 wanted = snakemake.params.scenes

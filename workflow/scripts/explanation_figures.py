@@ -2,14 +2,14 @@
 
 from contextlib import ExitStack
 
-from waltz.core import parquet
 from waltz.core.devices import lease
-from waltz.core.job import job
-from waltz.core.model_schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.core.files import parquet
+from waltz.core.job_log import job
+from waltz.core.result_schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
-from waltz.reporting.drawn import save_samples
-from waltz.reporting.explanations import Explanations, edit_figures, explanation_figures, looking
+from waltz.reporting.figures.example_folders import save_samples
+from waltz.reporting.figures.explanations import Explanations, edit_figures, explanation_figures, looking
 from waltz.sources.images import load_image, open_images
 
 params, given = snakemake.params, snakemake.input

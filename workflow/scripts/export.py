@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.core import parquet
-from waltz.core.job import job
-from waltz.core.record import write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job
+from waltz.core.run_record import write_record
 from waltz.core.schema import AUDIT, BENCHMARK, CONDITIONS, FUNNEL
 from waltz.export.facts import Facts, source_facts
 from waltz.export.folder import write_dataset, write_valse

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from waltz.core.archives import take_member
-from waltz.core.fetch import check_by_lock, fetch, take
-from waltz.core.job import job
-from waltz.core.lock import LOCK
+from waltz.core.files.archives import take_member
+from waltz.core.files.download_lock import LOCK
+from waltz.core.files.fetch import check_by_lock, fetch, take
+from waltz.core.files.urls import member_of
+from waltz.core.job_log import job
 from waltz.core.raw_files import local_copy
-from waltz.core.urls import member_of
 
 params = snakemake.params
 file, target = params.file, Path(snakemake.output.raw)

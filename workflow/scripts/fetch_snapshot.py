@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.core.job import job
+from waltz.core.job_log import job
 from waltz.models.snapshots import fetch_snapshot
 
 with job(snakemake.log[0]):

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from waltz.core.fetch import fetch
-from waltz.core.job import job
+from waltz.core.files.fetch import fetch
+from waltz.core.job_log import job
 
 target = Path(snakemake.output.file)
 url, said = snakemake.params.origin

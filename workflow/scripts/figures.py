@@ -1,9 +1,9 @@
 """Word and pronoun frequencies of captions and foils, a figure each."""
 
-from waltz.core import parquet
-from waltz.core.job import job
+from waltz.core.files import parquet
+from waltz.core.job_log import job
 from waltz.core.schema import FREQUENCIES
-from waltz.reporting.figures import frequency_figure, save
+from waltz.reporting.figures.frequencies import frequency_figure, save
 
 with job(snakemake.log[0]):
     counts = parquet.read(snakemake.input.frequencies, FREQUENCIES).to_pylist()

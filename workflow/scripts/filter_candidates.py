@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from waltz.core import parquet
 from waltz.core.devices import Device, lease
-from waltz.core.job import job, progress
-from waltz.core.record import write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.run_record import write_record
 from waltz.core.schema import CANDIDATES, FILTERED
 from waltz.filters.judge import Judges, judge
 from waltz.models.registry import ModelSpec
@@ -19,9 +19,9 @@ def loaded(models: dict[str, Any], device: Device) -> Judges:
     """The models that filters ask, imported only where one does."""
     if not models:
         return Judges()
-    from waltz.models.classifier import load_classifier
-    from waltz.models.masked import load_masked_model
-    from waltz.models.text import load_text_model
+    from waltz.models.text.causal import load_text_model
+    from waltz.models.text.classifier import load_classifier
+    from waltz.models.text.masked import load_masked_model
 
     loaders = {
         "likelihood": load_masked_model,

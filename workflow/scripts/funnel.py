@@ -1,8 +1,8 @@
 """How many candidates of each instrument each step leaves."""
 
 from waltz.benchmark.funnel import funnel
-from waltz.core import parquet
-from waltz.core.job import job
+from waltz.core.files import parquet
+from waltz.core.job_log import job
 from waltz.core.schema import BENCHMARK, FILTERED, FUNNEL
 
 with job(snakemake.log[0]):

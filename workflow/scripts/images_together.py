@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from waltz.core.atomic import write_text
-from waltz.core.job import job
+from waltz.core.files.atomic import write_text
+from waltz.core.job_log import job
 
 listed = Path(snakemake.output.listed)
 

@@ -1,8 +1,8 @@
 """Read one raw file as a benchmark: items with votes, and single annotations where there are any."""
 
 from waltz.benchmark.items import read_items
-from waltz.core import parquet
-from waltz.core.job import job
+from waltz.core.files import parquet
+from waltz.core.job_log import job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK
 
 with job(snakemake.log[0]):

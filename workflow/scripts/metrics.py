@@ -1,10 +1,10 @@
 """Every metric of every model on every data set, and the paired comparisons of models."""
 
-from waltz.core import parquet
-from waltz.core.job import job
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import COMPARISONS, EVALUATION, METRICS
-from waltz.evaluation.summary import comparison_rows
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.job_log import job
+from waltz.core.result_schema import COMPARISONS, EVALUATION, METRICS
+from waltz.evaluation.metrics.summary import comparison_rows
 
 params = snakemake.params
 

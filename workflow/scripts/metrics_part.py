@@ -2,13 +2,13 @@
 
 import pyarrow.parquet as pq
 
-from waltz.core import parquet
-from waltz.core.job import job
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import EVALUATION, METRICS
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.job_log import job
+from waltz.core.result_schema import EVALUATION, METRICS
 from waltz.core.schema import CONDITIONS
-from waltz.evaluation.answers import questions
-from waltz.evaluation.summary import metric_rows
+from waltz.evaluation.metrics.summary import metric_rows
+from waltz.evaluation.vqa_items import questions
 
 params = snakemake.params
 

@@ -4,9 +4,9 @@ import time
 
 import pyarrow.parquet as pq
 
-from waltz.core import parquet
-from waltz.core.job import job
-from waltz.core.record import write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job
+from waltz.core.run_record import write_record
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.mismatched import mismatched_items
 

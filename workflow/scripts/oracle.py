@@ -3,10 +3,10 @@
 from functools import partial
 
 from waltz.benchmark.oracle import groups, oracle_shares
-from waltz.core import parquet
-from waltz.core.job import job, progress
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
 from waltz.core.schema import FILTERED, ORACLE
-from waltz.scenes.sample import scenes
+from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.images import scene_of
 
 params = snakemake.params

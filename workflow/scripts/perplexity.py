@@ -3,16 +3,16 @@
 import time
 from pathlib import Path
 
-from waltz.core import parquet
 from waltz.core.devices import lease, ran_on
-from waltz.core.job import job, progress
-from waltz.core.model_schema import EVALUATION
-from waltz.core.record import digest_of, write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
+from waltz.core.result_schema import EVALUATION
+from waltz.core.run_record import digest_of, write_record
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select
 from waltz.evaluation.perplexity import score_rows, tally
 from waltz.models.registry import ModelSpec
-from waltz.models.text import load_text_model
+from waltz.models.text.causal import load_text_model
 
 params = snakemake.params
 

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.core import parquet
-from waltz.core.job import job
+from waltz.core.files import parquet
+from waltz.core.job_log import job
 from waltz.core.schema import SCENE_SCORES
-from waltz.evaluation.answers import questions
-from waltz.reporting.browsed import RunFiles, browsed, pictures
-from waltz.reporting.browser import browser_data
-from waltz.reporting.construction import Construction, construction_tables
-from waltz.reporting.locked import with_checksums, with_revisions
-from waltz.reporting.multimodality import Multimodality, multimodality_tables
-from waltz.reporting.probes import Probes, probe_table
-from waltz.reporting.report import Drawing, Report, sample_drawings, write_report
-from waltz.reporting.run_facts import cropping_models, image_faults, read_records
-from waltz.reporting.tables import from_csv
+from waltz.evaluation.vqa_items import questions
+from waltz.reporting.page.construction_tables import Construction, construction_tables
+from waltz.reporting.page.cv_probes_tables import Probes, probe_table
+from waltz.reporting.page.example_files import RunFiles, browsed, pictures
+from waltz.reporting.page.examples import browser_data
+from waltz.reporting.page.modality_tables import Multimodality, multimodality_tables
+from waltz.reporting.page.report import Drawing, Report, sample_drawings, write_report
+from waltz.reporting.page.resolved_revisions import with_checksums, with_revisions
+from waltz.reporting.page.run_facts import cropping_models, image_faults, read_records
+from waltz.reporting.tables.cells import from_csv
 
 given, params = snakemake.input, snakemake.params
 page = Path(snakemake.output.page)

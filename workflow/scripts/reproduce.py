@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.core import parquet
-from waltz.core.atomic import write_text
-from waltz.core.job import job, progress
+from waltz.core.files import parquet
+from waltz.core.files.atomic import write_text
+from waltz.core.job_log import job, progress
 from waltz.core.schema import MISSES, REPRODUCTION
-from waltz.foils.fidelity.report import markdown, reproduction
+from waltz.foils.release.report import markdown, reproduction
 
 given = snakemake.input
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from waltz.core.atomic import write_text
-from waltz.core.job import job
-from waltz.reporting.reproduction import summary, summary_csv, summary_markdown
-from waltz.reporting.tables import from_csv, to_csv
+from waltz.core.files.atomic import write_text
+from waltz.core.job_log import job
+from waltz.reporting.tables.cells import from_csv, to_csv
+from waltz.reporting.tables.reproduction import summary, summary_csv, summary_markdown
 
 with job(snakemake.log[0]):
     cells = [cell for file in snakemake.input.tables for cell in from_csv(Path(file).read_text(encoding="utf-8"))]

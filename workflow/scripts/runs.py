@@ -1,7 +1,7 @@
 """Whether the runs behind numbers belong together."""
 
-from waltz.core.job import job
-from waltz.reporting.mixing import check_alike, made, write_made
+from waltz.core.job_log import job
+from waltz.reporting.run_compatibility import check_alike, made, write_made
 
 with job(snakemake.log[0]):
     runs = made(snakemake.input.records)

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from waltz.core import parquet
 from waltz.core.devices import lease
-from waltz.core.job import job
-from waltz.core.model_schema import ATTRIBUTION
+from waltz.core.files import parquet
+from waltz.core.job_log import job
+from waltz.core.result_schema import ATTRIBUTION
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
-from waltz.reporting.drawn import save_samples
-from waltz.reporting.samples import encoder_figure, shown_items
+from waltz.reporting.figures.encoder_examples import encoder_figure, shown_items
+from waltz.reporting.figures.example_folders import save_samples
 from waltz.sources.images import load_image, open_images
 
 params = snakemake.params

@@ -3,9 +3,9 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from waltz.core import parquet
 from waltz.core.devices import lease
-from waltz.core.job import job, progress
+from waltz.core.files import parquet
+from waltz.core.job_log import job, progress
 from waltz.core.schema import SCENE_SCORES
 from waltz.scenes.training.scores import measure, serves
 

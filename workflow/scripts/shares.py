@@ -1,10 +1,10 @@
 """What all attributions say together: shares of text, ablations, companions, the verbs of CV-Probes."""
 
 from waltz.attribution.summary import ablations, shares, verbs
-from waltz.core import parquet
-from waltz.core.job import job
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import ATTRIBUTION, EVALUATION, METRICS, SHARES
+from waltz.core.files import parquet
+from waltz.core.intervals import Resampling
+from waltz.core.job_log import job
+from waltz.core.result_schema import ATTRIBUTION, EVALUATION, METRICS, SHARES
 from waltz.core.schema import CONDITIONS
 
 params = snakemake.params

@@ -2,9 +2,9 @@
 
 import time
 
-from waltz.core import parquet
-from waltz.core.job import job
-from waltz.core.record import write_record
+from waltz.core.files import parquet
+from waltz.core.job_log import job
+from waltz.core.run_record import write_record
 from waltz.sources.read import read_source
 
 params = snakemake.params

@@ -1,11 +1,11 @@
 """One declared table: our numbers beside the printed ones."""
 
-from waltz.core.job import job
-from waltz.reporting.declarations import TABLES
-from waltz.reporting.joining import Study
-from waltz.reporting.making import make_table
-from waltz.reporting.mixing import check_alike, read_made
-from waltz.reporting.output import write_table
+from waltz.core.job_log import job
+from waltz.reporting.run_compatibility import check_alike, read_made
+from waltz.reporting.tables.build_table import make_table
+from waltz.reporting.tables.compare_to_paper import Study
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.output import write_table
 
 given, params = snakemake.input, snakemake.params
 

@@ -1,10 +1,11 @@
 """Put the parts of a stage's numbers together."""
 
-from waltz.core import model_schema, parquet
-from waltz.core.job import job
+from waltz.core import result_schema
+from waltz.core.files import parquet
+from waltz.core.job_log import job
 
 with job(snakemake.log[0]):
     for name, layout in snakemake.params.layouts.items():
-        layout = getattr(model_schema, layout)
+        layout = getattr(result_schema, layout)
         rows = [row for file in snakemake.input[name] for row in parquet.read(file, layout).to_pylist()]
         parquet.write(snakemake.output[name], parquet.to_table(rows, layout), layout)

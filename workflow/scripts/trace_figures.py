@@ -4,11 +4,11 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from waltz.core import parquet
-from waltz.core.job import job
-from waltz.core.model_schema import CONSISTENCY
-from waltz.reporting.drawn import save_samples
-from waltz.reporting.traces import trace_figures
+from waltz.core.files import parquet
+from waltz.core.job_log import job
+from waltz.core.result_schema import CONSISTENCY
+from waltz.reporting.figures.example_folders import save_samples
+from waltz.reporting.figures.traces import trace_figures
 from waltz.sources.images import load_image, open_images
 
 params, given = snakemake.params, snakemake.input

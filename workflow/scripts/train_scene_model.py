@@ -4,9 +4,9 @@ import logging
 import time
 from pathlib import Path
 
-from waltz.core.atomic import write_text
 from waltz.core.devices import lease
-from waltz.core.job import job, progress
+from waltz.core.files.atomic import write_text
+from waltz.core.job_log import job, progress
 from waltz.scenes.training.card import card
 from waltz.scenes.training.recipes import RECIPES, save, train
 from waltz.scenes.training.scores import measure

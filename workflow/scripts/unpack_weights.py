@@ -3,9 +3,9 @@
 import logging
 from pathlib import Path
 
-from waltz.core.archives import take_folder
-from waltz.core.job import job
-from waltz.models.spanbert import convert
+from waltz.core.files.archives import take_folder
+from waltz.core.job_log import job
+from waltz.models.text.spanbert import convert
 
 with job(snakemake.log[0]):
     archives, folder = [Path(file) for file in snakemake.input.weights], Path(snakemake.output.folder)

@@ -3,8 +3,8 @@
 from dataclasses import asdict
 
 from waltz.benchmark.statistics import frequencies, validation_statistics
-from waltz.core import parquet
-from waltz.core.job import job
+from waltz.core.files import parquet
+from waltz.core.job_log import job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK, FREQUENCIES, STATISTICS
 
 params = snakemake.params

@@ -2,11 +2,11 @@
 
 from waltz.benchmark.built import items
 from waltz.benchmark.votes import count_votes, read_annotations
-from waltz.core import parquet
-from waltz.core.job import job
+from waltz.core.files import parquet
+from waltz.core.job_log import job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK, FILTERED
-from waltz.scenes.sample import scenes
-from waltz.scenes.votes import VOTER, oracle_votes
+from waltz.scenes.oracle.votes import VOTER, oracle_votes
+from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.images import scene_of
 
 params = snakemake.params

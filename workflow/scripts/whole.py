@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from waltz.core import model_schema, parquet
-from waltz.core.atomic import write_text
-from waltz.core.job import job
+from waltz.core import result_schema
+from waltz.core.files import parquet
+from waltz.core.files.atomic import write_text
+from waltz.core.job_log import job
 
-layout = getattr(model_schema, snakemake.params.layout)
+layout = getattr(result_schema, snakemake.params.layout)
 order = sorted(layout.key, key=lambda name: name != "profile")
 shards = snakemake.params.shards
 

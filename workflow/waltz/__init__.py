@@ -5,7 +5,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-LATER = {"explain": "waltz.one_sample"}
+LATER = {"explain": "waltz.explainer.explain"}
 """Names that are imported when they are first asked for: torch and transformers take seconds. They are named here and
 not imported, so that no rule's digest takes in what they stand on."""
 

@@ -61,7 +61,7 @@ def _profile(name: str) -> "Profile":
     for known in ("published", "equations"):
         if name == known:
             return known
-    from waltz.models.named import nearest
+    from waltz.models.resolve_name import nearest
 
     raise UserError(f"profile {name!r}{nearest(name, ('published', 'equations'))}; there are published, equations")
 

@@ -13,8 +13,8 @@ from waltz.attribution.ratios import contributed, ratios
 from waltz.consistency.explained import Explained, Side
 from waltz.consistency.played import Rules
 from waltz.models.registry import ModelSpec
-from waltz.reporting import answer_and_explanation
-from waltz.reporting.answer_and_explanation import answer_and_explanation as drawn
+from waltz.reporting.figures import answer_and_explanation
+from waltz.reporting.figures.answer_and_explanation import answer_and_explanation as drawn
 
 NAMES = ("answer", "explanation")
 START = "(start)"

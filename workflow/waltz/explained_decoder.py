@@ -17,17 +17,17 @@ from waltz.core.devices import lease
 from waltz.core.errors import UserError
 from waltz.decoder_explanation import DecoderExplanation
 from waltz.evaluation.decoders import sampling_of
-from waltz.evaluation.following import labels as following_labels
-from waltz.evaluation.following import published_labels
-from waltz.evaluation.prompts import Voice, equations, published, render, said, without_template, worded
-from waltz.evaluation.questions import Question, letters
-from waltz.evaluation.wording import Form, read_wording
+from waltz.evaluation.prompting.label_tokens import labels as following_labels
+from waltz.evaluation.prompting.label_tokens import published_labels
+from waltz.evaluation.prompting.prompt_files import Form, read_wording
+from waltz.evaluation.prompting.prompts import Voice, equations, published, render, said, without_template, worded
+from waltz.evaluation.prompting.questions import Question, letters
+from waltz.explainer.explain import image_file
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, Picture, Prompt, Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP, scores
-from waltz.models.decoders.sight import seen
+from waltz.models.decoders.visible_image import seen
 from waltz.models.registry import ModelSpec
-from waltz.one_sample import image_file
 
 MARK = "<image>"
 """Stands for the image in ready prompts, whatever the model's own placeholder is."""

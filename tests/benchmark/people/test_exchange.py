@@ -13,10 +13,10 @@ import annotation_platforms as platforms
 from waltz.benchmark.people.exchange import PLATFORMS, export_tasks, import_annotations
 from waltz.benchmark.people.tasks import image_url, tasks_of
 from waltz.benchmark.votes import ANSWERS, COLUMNS, count_votes
-from waltz.core import parquet
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
 from waltz.core.schema import ANNOTATIONS
-from waltz.sources.valse import read_release
+from waltz.sources.formats.valse import read_release
 
 PREFIX = "https://images.example/a folder/"
 PEOPLE = ("w1", "w2", "w3.x")

@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 
 import annotation_platforms as platforms
 from waltz.benchmark.votes import read_annotations
-from waltz.cli_people import app
-from waltz.core import parquet
+from waltz.cli.people import app
+from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
 
 ROW = {

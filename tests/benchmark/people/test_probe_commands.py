@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from waltz.benchmark.probes import best_contextual, built_conditions, plain_captions, read_checks, read_written
-from waltz.cli import app
-from waltz.core import parquet
+from waltz.cli.app import app
+from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
-from waltz.foils.wordnet import read_verbs
+from waltz.foils.english.wordnet import read_verbs
 
 PREFIX = ("--image-prefix", "https://images.example/")
 

@@ -6,8 +6,8 @@ import transformers
 
 import restated_albef as restated
 from tiny_albef import CONFIG, DECODER_DEPTH, POSITIONS, VOCABULARY, random_weights
-from waltz.models.albef.answering import planned
-from waltz.models.albef.network import answerer
+from waltz.models.networks.albef.answering import planned
+from waltz.models.networks.albef.network import answerer
 
 START, END = 2, 3
 ANSWERS = [(5,), (6, 7), (6, 7, 8), (6,), (9, 5, 5, 6), (5,), (6, 9)]

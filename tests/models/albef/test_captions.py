@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tiny_encoders import bert_tokenizer
 from waltz.core.errors import UserError
-from waltz.core.text import slice_of
-from waltz.models.albef import captions
+from waltz.core.text_diff import slice_of
+from waltz.models.networks.albef import captions
 
 TOKENIZER = captions.without_end(bert_tokenizer())
 

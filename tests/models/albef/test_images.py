@@ -4,7 +4,7 @@ import torch
 import transformers
 from PIL import Image
 
-from waltz.models.albef.images import DEVIATION, MEAN, prepared
+from waltz.models.networks.albef.images import DEVIATION, MEAN, prepared
 
 
 @pytest.mark.parametrize("size", [(50, 37), (400, 30), (384, 384), (1, 3)])

@@ -11,9 +11,9 @@ import transformers
 import restated_albef as restated
 from tiny_albef import CONFIG, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
 from waltz.core.errors import UserError
-from waltz.models.albef.language import padding
-from waltz.models.albef.network import answerer, matcher
-from waltz.models.albef.vision import resized
+from waltz.models.networks.albef.language import padding
+from waltz.models.networks.albef.network import answerer, matcher
+from waltz.models.networks.albef.vision import resized
 
 NEEDED = [
     key
@@ -211,7 +211,7 @@ def test_each_weight_is_needed(tmp_path, monkeypatch):
     assert len(NEEDED) == 105
     for key in NEEDED:
         left = {name: value for name, value in weights.items() if name != key}
-        monkeypatch.setattr("waltz.models.original.read", lambda file, left=left: left)
+        monkeypatch.setattr("waltz.models.checkpoint_file.read", lambda file, left=left: left)
         with pytest.raises(UserError, match=rf"a\.pth: lacks {key}[;,]"):
             matcher(tmp_path / "a.pth", CONFIG)
 

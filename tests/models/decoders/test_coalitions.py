@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 import tiny_decoders
-from waltz.models.decoders import players, prefixes
+from waltz.models.decoders import players, shared_prefixes
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.outcomes import FIRST_STEP, VALUES, scores, scores_after
 
@@ -238,8 +238,8 @@ def test_games_without_targets_are_refused():
 def test_rows_are_cut_where_it_saves_most():
     # 100 rows of 40 symbols: one beginning of 20, then all differ
     distinct = np.array([1] * 21 + [100] * 20)
-    assert prefixes.cuts(distinct, np.arange(41), 0, 1) == [20, 40]
+    assert shared_prefixes.cuts(distinct, np.arange(41), 0, 1) == [20, 40]
     # the same where the last 30 symbols must be read in one pass
-    assert prefixes.cuts(distinct, np.arange(41), 0, 30) == [10, 40]
+    assert shared_prefixes.cuts(distinct, np.arange(41), 0, 30) == [10, 40]
     # two rows are not worth a pass
-    assert prefixes.cuts(np.minimum(distinct, 2), np.arange(41), 0, 1) == [40]
+    assert shared_prefixes.cuts(np.minimum(distinct, 2), np.arange(41), 0, 1) == [40]

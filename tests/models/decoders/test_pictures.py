@@ -11,8 +11,8 @@ from PIL import Image
 
 import tiny_decoders
 from waltz.models.decoders import vision
+from waltz.models.decoders.image_cache import IMAGES, Known, Once
 from waltz.models.decoders.outcomes import scores
-from waltz.models.decoders.pictures import IMAGES, Known, Once
 
 TEXTS = ("USER: <image> is it a dog ?", "USER: <image> a dog sits on the table", "USER: <image> is it a dog ?")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiny_detector import restated_nms
-from waltz.models.detector.boxes import clip, decode, nms
+from waltz.models.networks.detector.boxes import clip, decode, nms
 
 
 def test_deltas_worked_by_hand():

@@ -9,8 +9,8 @@ from safetensors.torch import save_file
 
 from tiny_detector import CONFIG, save_tiny, tiny_weights
 from waltz.core.errors import UserError
-from waltz.models.detector.loading import load_detector, named_detector
-from waltz.models.detector.settings import Settings, read_config
+from waltz.models.networks.detector.loading import load_detector, named_detector
+from waltz.models.networks.detector.settings import Settings, read_config
 from waltz.models.registry import ModelSpec, decisive
 from waltz.models.weights import detector_files, fingerprint
 

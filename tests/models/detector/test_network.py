@@ -7,8 +7,8 @@ from PIL import Image
 
 from tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
 from waltz.core.errors import UserError
-from waltz.models.detector.loading import load_detector
-from waltz.models.detector.picture import prepared
+from waltz.models.networks.detector.loading import load_detector
+from waltz.models.networks.detector.picture import prepared
 
 
 def picture(seed: int, height: int, width: int) -> Image.Image:

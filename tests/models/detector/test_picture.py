@@ -4,8 +4,8 @@ import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
-from waltz.models.detector.picture import prepared, prepared_size, read_upright
-from waltz.models.detector.settings import Settings
+from waltz.models.networks.detector.picture import prepared, prepared_size, read_upright
+from waltz.models.networks.detector.settings import Settings
 
 PLAIN = Settings(shortest=4, longest=99, mean=(0, 0, 0))
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from tiny_detector import restated_pool
-from waltz.models.detector.pooling import roi_pool
+from waltz.models.networks.detector.pooling import roi_pool
 
 
 @pytest.mark.parametrize("side", [14, 4, 3])

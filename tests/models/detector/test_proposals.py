@@ -1,7 +1,7 @@
 import torch
 
-from waltz.models.detector.proposals import Anchors, ProposalHead, Proposals
-from waltz.models.detector.settings import Settings
+from waltz.models.networks.detector.proposals import Anchors, ProposalHead, Proposals
+from waltz.models.networks.detector.settings import Settings
 
 
 def with_anchors(module: torch.nn.Module, boxes: list[list[float]]) -> None:

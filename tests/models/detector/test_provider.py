@@ -13,12 +13,12 @@ from waltz.attribution.mm_shap import attribute
 from waltz.attribution.settings import Settings
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.alignment import align
-from waltz.models.detector.loading import load_detector
-from waltz.models.detector.provider import Detecting
 from waltz.models.encoders import load_encoder
+from waltz.models.encoders.alignment import align
 from waltz.models.encoders.encoder import seen
 from waltz.models.encoders.players import published
+from waltz.models.networks.detector.loading import load_detector
+from waltz.models.networks.detector.provider import Detecting
 from waltz.models.regions import Regions, picture, profile_of
 from waltz.models.registry import ModelSpec
 

@@ -4,9 +4,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
-from waltz.cli import app
-from waltz.models.detector.loading import load_detector
-from waltz.models.detector.picture import prepared, read_upright
+from waltz.cli.app import app
+from waltz.models.networks.detector.loading import load_detector
+from waltz.models.networks.detector.picture import prepared, read_upright
 from waltz.models.regions import Precomputed
 
 

@@ -10,8 +10,8 @@ from PIL import Image
 from tiny_encoders import REGIONS, WIDTH
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.alignment import align
 from waltz.models.encoders import load_encoder
+from waltz.models.encoders.alignment import align
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds import visual_bert
 from waltz.models.regions import Precomputed, picture, profile_of

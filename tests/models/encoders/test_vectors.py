@@ -6,14 +6,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tiny_encoders import build
-from waltz.cli import app
+from waltz.cli.app import app
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.late import image_vector, text_vector
 from waltz.models.registry import ModelSpec
-from waltz.scenes.draw import draw
-from waltz.scenes.sample import scenes
+from waltz.scenes.drawing.draw import draw
+from waltz.scenes.world.sampling import scenes
 
 CLIP = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "clip"
 CPU = Device("cpu", 1, "a test")

@@ -13,12 +13,12 @@ from tiny_vilbert import VILBERT, vilbert_weights, write_vilbert
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.alignment import scored
-from waltz.models.alignment import align
 from waltz.models.encoders import load_encoder
+from waltz.models.encoders.alignment import align
 from waltz.models.encoders.coalitions import Coalitions
+from waltz.models.networks.vilbert.prepared import logits
 from waltz.models.regions import picture, profile_of
 from waltz.models.registry import ModelSpec, encoder_kinds
-from waltz.models.vilbert.prepared import logits
 
 CPU = Device("cpu", 1, "a test")
 KINDS = ("vilbert", "vilbert-12in1", "vilbert-12in1-itm")

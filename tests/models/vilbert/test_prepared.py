@@ -10,13 +10,13 @@ from scipy.special import erf
 from typer.testing import CliRunner
 
 from tiny_vilbert import VILBERT, vilbert_layout, vilbert_weights
-from waltz.cli import app
+from waltz.cli.app import app
 from waltz.core.errors import UserError
-from waltz.models.vilbert.checkpoint import elsewhere, load
-from waltz.models.vilbert.config import RELEASED, VilbertConfig
-from waltz.models.vilbert.network import TwoStreams
-from waltz.models.vilbert.prepared import logits
-from waltz.models.vilbert.streams import StreamLayer
+from waltz.models.networks.vilbert.checkpoint import elsewhere, load
+from waltz.models.networks.vilbert.config import RELEASED, VilbertConfig
+from waltz.models.networks.vilbert.network import TwoStreams
+from waltz.models.networks.vilbert.prepared import logits
+from waltz.models.networks.vilbert.streams import StreamLayer
 
 ITM = "cls.bi_seq_relationship"
 

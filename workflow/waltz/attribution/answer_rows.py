@@ -9,16 +9,16 @@ import numpy as np
 
 from waltz.attribution.answers import LOG_PROBABILITY, Contributed, Said, contributed, fields, of_players
 from waltz.attribution.settings import Settings
-from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
+from waltz.core.files import result_cache
 from waltz.core.sampling import rank
 from waltz.evaluation.decoders import sampling_of
-from waltz.evaluation.image_items import pairwise_questions, single_questions
-from waltz.evaluation.labelling import label_of
-from waltz.evaluation.prompts import Asked, Voice, render
-from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Load
+from waltz.evaluation.prompting.generation_cache import Load
+from waltz.evaluation.prompting.image_questions import pairwise_questions, single_questions
+from waltz.evaluation.prompting.label_tokens import label_of
+from waltz.evaluation.prompting.prompts import Asked, Voice, render
+from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Decoder, Picture
 from waltz.models.decoders.generation import generated
 from waltz.models.decoders.outcomes import FIRST_STEP
@@ -116,29 +116,31 @@ def _item(answering: Answering, questions: list[Question], load: Load) -> list[R
     content = {
         "texts": [one.text for one in asked],
         "labels": [[question.item_id, question.role, question.labels] for question in questions],
-        "image": store.key_of_bytes(image.tobytes(), image.size),
+        "image": result_cache.key_of_bytes(image.tobytes(), image.size),
         "model": fingerprint(decoder.spec),
         "entry": decisive(decoder.spec),
         "device": decoder.device.partition(":")[0],
         "code": digest(__file__, type(decoder).__module__),
         "value": answering.explained,
     }
-    key = store.key(**content, settings=asdict(settings))
-    found: list[Row] | None = store.load_json(answering.stored, key)
+    key = result_cache.key(**content, settings=asdict(settings))
+    found: list[Row] | None = result_cache.load_json(answering.stored, key)
     if found is None:
         picture = decoder.image(image)
         tried = [_said(answering, question, one, picture) for question, one in zip(questions, asked, strict=True)]
         said = [one for one in tried if isinstance(one, Said)]
-        coalitions = store.key(**content, profile=settings.profile, estimator=settings.estimator, seed=settings.seed)
-        known = [_known(store.load(answering.stored, f"{coalitions}-{index}")) for index in range(len(said))]
+        coalitions = result_cache.key(
+            **content, profile=settings.profile, estimator=settings.estimator, seed=settings.seed
+        )
+        known = [_known(result_cache.load(answering.stored, f"{coalitions}-{index}")) for index in range(len(said))]
         made = iter(contributed(decoder, picture, said, settings, answering.value, known) if said else [])
         found = [
             _columns(decoder, one, next(made), settings.seed) if isinstance(one, Said) else {"error": one}
             for one in tried
         ]
         for index, values in enumerate(known):
-            store.save(answering.stored, f"{coalitions}-{index}", _packed(values))
-        store.save_json(answering.stored, key, found)
+            result_cache.save(answering.stored, f"{coalitions}-{index}", _packed(values))
+        result_cache.save_json(answering.stored, key, found)
     return found
 
 

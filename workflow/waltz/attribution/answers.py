@@ -11,7 +11,7 @@ from waltz.attribution.ratios import Profile
 from waltz.attribution.settings import Settings
 from waltz.attribution.shapley.estimate import Estimate, run_in_step
 from waltz.attribution.t_shap import TShap, measure_outputs
-from waltz.core.text import Span
+from waltz.core.text_diff import Span
 from waltz.models.decoders import players
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.decoder import Decoder, Picture, Prompt

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from waltz.core.measure import Measure, Resampling, interval, resample
+from waltz.core.intervals import Measure, Resampling, interval, resample
 
 DECIMALS = 9
 """Places of T-SHAP that are ranked."""

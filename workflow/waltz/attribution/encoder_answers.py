@@ -7,8 +7,8 @@ from typing import Any
 from waltz.attribution.rows import Row, deciding, kept
 from waltz.attribution.settings import Settings
 from waltz.core.errors import UserError
-from waltz.evaluation.answering import ROLE
-from waltz.evaluation.answers import SETTING
+from waltz.evaluation.encoder_vqa import ROLE
+from waltz.evaluation.vqa_items import SETTING
 from waltz.models.encoders.answers import AnsweringEncoder, answer, outcome
 from waltz.models.regions import labelled, picture
 from waltz.sources.images import ImageSource, load_image

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from waltz.attribution.ablation import ablate
+from waltz.attribution.companions.ablation import ablate
 from waltz.attribution.settings import Settings
 from waltz.attribution.shapley.estimate import Estimate, run_in_step
 from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
@@ -21,7 +21,7 @@ from waltz.attribution.shapley.factorised import (
 from waltz.attribution.shapley.permutations import count_published_evaluations
 from waltz.attribution.t_shap import TShap, measure
 from waltz.core.errors import UserError
-from waltz.core.text import Span
+from waltz.core.text_diff import Span
 from waltz.models.encoders.coalitions import Coalitions, Outcome
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 from waltz.models.encoders.players import Players

@@ -11,11 +11,11 @@ import numpy as np
 from waltz.attribution import mm_shap
 from waltz.attribution.mm_shap import Attribution, attribute, what_is_explained
 from waltz.attribution.settings import Settings
-from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
+from waltz.core.files import result_cache
 from waltz.evaluation.items import texts
-from waltz.evaluation.pairs import ALIGNMENT
+from waltz.evaluation.metrics.scored_pairs import ALIGNMENT
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import Picture, labelled, picture
@@ -110,19 +110,21 @@ def kept(
     Raises:
         UserError: They cannot be attributed.
     """
-    content = {"texts": list(texts), "image": store.key_of_bytes(image.tobytes(), image.size), **decisive}
-    key = store.key(**content, settings=asdict(settings))
-    found: list[Row] | None = store.load_json(stored, key)
+    content = {"texts": list(texts), "image": result_cache.key_of_bytes(image.tobytes(), image.size), **decisive}
+    key = result_cache.key(**content, settings=asdict(settings))
+    found: list[Row] | None = result_cache.load_json(stored, key)
     if found is None:
         # Other estimators ask other coalitions together, and what is computed together can differ in its last digits.
-        coalitions = store.key(**content, profile=settings.profile, estimator=settings.estimator, seed=settings.seed)
-        known = [_known(store.load(stored, f"{coalitions}-{index}")) for index in range(len(texts))]
+        coalitions = result_cache.key(
+            **content, profile=settings.profile, estimator=settings.estimator, seed=settings.seed
+        )
+        known = [_known(result_cache.load(stored, f"{coalitions}-{index}")) for index in range(len(texts))]
         attributions = attribute(encoder, image, texts, settings, known, outcome)
         found = [_fields(attribution) for attribution in attributions]
         for index, values in enumerate(known):
             if values:
-                store.save(stored, f"{coalitions}-{index}", _packed(values))
-        store.save_json(stored, key, found)
+                result_cache.save(stored, f"{coalitions}-{index}", _packed(values))
+        result_cache.save_json(stored, key, found)
     return found
 
 

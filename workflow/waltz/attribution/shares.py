@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from waltz.attribution.t_shap import skew
-from waltz.core.measure import Measure, Resampling, mean
+from waltz.core.intervals import Measure, Resampling, mean
 
 GROUP = ("role", "profile", "setting")
 

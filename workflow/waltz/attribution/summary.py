@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from waltz.attribution.ablation import ablated_rows
+from waltz.attribution.companions.ablation import ablated_rows
 from waltz.attribution.correlation import correctness_and_t_shap
 from waltz.attribution.shares import GROUP, summaries
 from waltz.attribution.verbs import verb_table
-from waltz.core.measure import Resampling
-from waltz.core.model_schema import OF_REGIONS
-from waltz.evaluation.metrics import measures
-from waltz.evaluation.pairs import pairs
+from waltz.core.intervals import Resampling
+from waltz.core.result_schema import OF_REGIONS
+from waltz.evaluation.metrics.pair_metrics import measures
+from waltz.evaluation.metrics.scored_pairs import pairs
 
 Row = Mapping[str, Any]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from waltz.core.measure import PERCENT, Measure, Resampling, mean
+from waltz.core.intervals import PERCENT, Measure, Resampling, mean
 from waltz.core.schema import PROBE_CONDITIONS
-from waltz.core.text import Span
+from waltz.core.text_diff import Span
 
 PREDICTIONS = {True: "match", False: "non-match", None: "all"}
 """What the model says of an item, as the tables' `setting` names it; `all` pools both."""

@@ -7,8 +7,8 @@ shows a bias that a model can use instead of the image.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from waltz.core.measure import Measure, Resampling, mean
-from waltz.core.text import WORD
+from waltz.core.intervals import Measure, Resampling, mean
+from waltz.core.text_diff import WORD
 
 Preference = Callable[[Mapping[str, Any]], float | None]
 """Of an item: above 0 where a judge takes the caption for the caption, 0 for a tie, None without a score."""

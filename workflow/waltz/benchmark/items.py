@@ -3,8 +3,8 @@
 from typing import Any
 
 from waltz.benchmark.votes import count_votes, read_annotations
-from waltz.sources.pairs import read_pairs
-from waltz.sources.valse import read_release
+from waltz.sources.formats.pairs import read_pairs
+from waltz.sources.formats.valse import read_release
 
 Rows = list[dict[str, Any]]
 

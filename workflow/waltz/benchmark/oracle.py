@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from waltz.benchmark.funnel import reached
-from waltz.core.measure import Measure, Resampling, mean
-from waltz.scenes.graph import Graph
-from waltz.scenes.truth import in_grammar, truth
+from waltz.core.intervals import Measure, Resampling, mean
+from waltz.scenes.oracle.truth import in_grammar, truth
+from waltz.scenes.world.graph import Graph
 
 Row = Mapping[str, Any]
 

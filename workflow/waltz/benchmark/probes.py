@@ -9,11 +9,11 @@ from waltz.benchmark.people.writing import YES_NO
 from waltz.core.errors import UserError
 from waltz.filters.ranking import READS_WORSE
 from waltz.foils.candidates import Refused
-from waltz.foils.cv_captions import reviewed, simplified
-from waltz.foils.cv_conditions import conditions
-from waltz.foils.cv_probes import best
-from waltz.foils.language import parse
-from waltz.foils.wordnet import Verb
+from waltz.foils.cv_probes.conditions import conditions
+from waltz.foils.cv_probes.contextual_captions import best
+from waltz.foils.cv_probes.plain_captions import reviewed, simplified
+from waltz.foils.english.parsing import parse
+from waltz.foils.english.wordnet import Verb
 from waltz.sources.stream import csv_records
 
 SAME_CAPTION = "another annotation gives the same caption"

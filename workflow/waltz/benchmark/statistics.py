@@ -8,7 +8,7 @@ from typing import Any
 from scipy.spatial.distance import jensenshannon
 
 from waltz.benchmark.votes import alpha
-from waltz.core.measure import Measure, Resampling, mean
+from waltz.core.intervals import Measure, Resampling, mean
 
 PRONOUNS = frozenset(
     [

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from waltz.consistency.chosen import setting
 from waltz.consistency.contributions import Explaining, contributions_of
+from waltz.consistency.item_selection import setting
 from waltz.core.errors import UserError
-from waltz.evaluation.answering import ROLE
-from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Load
+from waltz.evaluation.encoder_vqa import ROLE
+from waltz.evaluation.prompting.generation_cache import Load
+from waltz.evaluation.prompting.questions import Question
 
 Row = dict[str, Any]
 SIDES = ("answer", "explanation")

@@ -13,12 +13,12 @@ from waltz.consistency.cc_shap import CCShap, Contributions
 from waltz.consistency.explained import Explained, Side, explained
 from waltz.consistency.played import Part, Rules
 from waltz.consistency.saying import KINDS, Speaking, Spoken, spoken
-from waltz.core import store
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.evaluation.prompts import Voice, render
-from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Load
+from waltz.core.files import result_cache
+from waltz.evaluation.prompting.generation_cache import Load
+from waltz.evaluation.prompting.prompts import Voice, render
+from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Decoder, Picture
 from waltz.models.decoders.outcomes import FIRST_STEP
 from waltz.models.registry import decisive
@@ -118,10 +118,10 @@ def contributions_of(
         render(kind, question, how.speaking.voice, {"answer": "", **({} if words is None else {"input": words})}).text
         for kind in ("answer-attributed", "post-hoc", "cot-attributed")
     ]
-    key = store.key(
+    key = result_cache.key(
         texts=asked,
         question=[question.item_id, question.role, question.labels],
-        image=None if image is None else store.key_of_bytes(image.tobytes(), image.size),
+        image=None if image is None else result_cache.key_of_bytes(image.tobytes(), image.size),
         model=fingerprint(decoder.spec),
         entry=decisive(decoder.spec),
         device=decoder.device.partition(":")[0],
@@ -131,14 +131,14 @@ def contributions_of(
         most=[how.speaking.seed, how.speaking.most_text, how.speaking.most_answer],
         grid=grid,
     )
-    found = store.load_json(how.stored, key)
+    found = result_cache.load_json(how.stored, key)
     if found is None:
         picture = None if image is None else decoder.image(image)
         said = spoken(how.speaking, question, picture, how.kinds, words)
         made = {kind: _kept(how, said, kind, one) for kind, one in _explained(how, said, picture, grid).items()}
         sides = [one["answer"]["columns"]["grid"] for one in made.values() if "answer" in one]
         found = {"kinds": made, "grid": sides[0] if sides else 0}
-        store.save_json(how.stored, key, found)
+        result_cache.save_json(how.stored, key, found)
     return Kept(found["kinds"], found["grid"])
 
 

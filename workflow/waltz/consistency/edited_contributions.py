@@ -14,7 +14,7 @@ from waltz.attribution.ratios import LEAST, Profile
 from waltz.consistency.cc_shap import Contributions, mean_ratios
 from waltz.consistency.companions import cosine
 from waltz.consistency.shared_players import stayed
-from waltz.core.measure import Bounds, Measure, Resampling, interval, resample
+from waltz.core.intervals import Bounds, Measure, Resampling, interval, resample
 
 Verdict = Literal["supports", "refutes", "undecided"]
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from waltz.consistency.cc_shap_rows import contribution_rows
-from waltz.consistency.chosen import setting
 from waltz.consistency.contributions import Explaining, Kept, contributions_of, side_of
-from waltz.consistency.counterfactual import NAME
+from waltz.consistency.edit_tests.counterfactual import NAME
 from waltz.consistency.edited_contributions import Explained, moved
+from waltz.consistency.item_selection import setting
 from waltz.consistency.saying import POST_HOC
 from waltz.core.errors import UserError
-from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Load
+from waltz.evaluation.prompting.generation_cache import Load
+from waltz.evaluation.prompting.questions import Question
 
 Row = dict[str, Any]
 

@@ -15,7 +15,7 @@ from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.partition import PUBLISHED_ROWS, compute_owen_values
 from waltz.attribution.shapley.permutations import begin_permutations
 from waltz.core.errors import UserError
-from waltz.core.text import Span
+from waltz.core.text_diff import Span
 from waltz.models.decoders import players
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.decoder import Decoder, Picture, Prompt

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from waltz.consistency.asking import seed_of
+from waltz.consistency.edit_tests.generation_requests import seed_of
 from waltz.consistency.played import Part
 from waltz.consistency.targets import target_ids
 from waltz.core.errors import UserError
 from waltz.evaluation.decoders import sampling_of
-from waltz.evaluation.labelling import label_of
-from waltz.evaluation.prompts import Asked, Voice, render
-from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import written
+from waltz.evaluation.prompting.generation_cache import written
+from waltz.evaluation.prompting.label_tokens import label_of
+from waltz.evaluation.prompting.prompts import Asked, Voice, render
+from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Decoder, Picture
 
 POST_HOC, COT = "post-hoc", "cot"

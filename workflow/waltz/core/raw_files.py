@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.core.urls import file_of, member_of
+from waltz.core.files.urls import file_of, member_of
 
 IMAGES = "images"
 """Name of a source's images among its files."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from waltz.evaluation.items import texts
-from waltz.evaluation.pairs import ALIGNMENT, RIGHT
-from waltz.evaluation.predictions import EXPECTED, judged, prediction
-from waltz.models.alignment import Aligned, align
+from waltz.evaluation.metrics.predictions import EXPECTED, judged, prediction
+from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, RIGHT
 from waltz.models.batches import Done, nothing
+from waltz.models.encoders.alignment import Aligned, align
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import Picture, picture
 from waltz.sources.images import ImageSource, load_image

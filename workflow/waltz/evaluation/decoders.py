@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from waltz.evaluation.choice import choice_rows, chosen, reasoned
-from waltz.evaluation.image_items import (
+from waltz.evaluation.label_choice import choice_rows, chosen, reasoned
+from waltz.evaluation.open_answers import Row, answer_rows, put
+from waltz.evaluation.prompting.generation_cache import Examinee
+from waltz.evaluation.prompting.image_questions import (
     PUBLISHED_STREAM,
     balanced_orders,
     drawn_before,
@@ -13,10 +15,8 @@ from waltz.evaluation.image_items import (
     published_orders,
     single_questions,
 )
-from waltz.evaluation.prompts import Voice
-from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Examinee
-from waltz.evaluation.short_answers import Row, answer_rows, put
+from waltz.evaluation.prompting.prompts import Voice
+from waltz.evaluation.prompting.questions import Question
 from waltz.evaluation.text_scores import likelihood_rows, vqascore_rows
 from waltz.models.decoders.decoder import Decoder, Sampling
 from waltz.models.decoders.generation import published_sampling

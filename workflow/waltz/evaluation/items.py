@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.evaluation.pairs import ALIGNMENT, MISMATCHED
+from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, MISMATCHED
 
 
 def select(benchmark: pa.Table, items: str, n: int | None, seed: int) -> pa.Table:

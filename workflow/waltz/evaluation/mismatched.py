@@ -11,8 +11,8 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank, sample
-from waltz.evaluation.pairs import ALIGNMENT
-from waltz.sources.selection import published
+from waltz.evaluation.metrics.scored_pairs import ALIGNMENT
+from waltz.sources.published_samples import published
 
 Row = Mapping[str, Any]
 

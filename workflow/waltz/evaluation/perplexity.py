@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from waltz.evaluation.pairs import PERPLEXITY
-from waltz.models.likelihood import Score, mean_scores, token_losses
-from waltz.models.text import TextModel
-from waltz.models.trie import Tokens
+from waltz.evaluation.metrics.scored_pairs import PERPLEXITY
+from waltz.models.text.causal import TextModel
+from waltz.models.text.likelihood import Score, mean_scores, token_losses
+from waltz.models.text.prefix_trees import Tokens
 
 STRIDE = 3
 

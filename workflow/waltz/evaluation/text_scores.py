@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from waltz.evaluation.following import continuation, labels, published_labels
-from waltz.evaluation.prompts import Voice, render
-from waltz.evaluation.questions import Question
-from waltz.evaluation.replies import Examinee, Query, Reply, scored
+from waltz.evaluation.prompting.generation_cache import Examinee, Query, Reply, scored
+from waltz.evaluation.prompting.label_tokens import continuation, labels, published_labels
+from waltz.evaluation.prompting.prompts import Voice, render
+from waltz.evaluation.prompting.questions import Question
 
 LIKELIHOOD = "log-likelihood"
 """Setting of the mean log-probability of a text's tokens, in nats a token."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from waltz.core.fetch import sha256
+from waltz.core.files.fetch import sha256
 from waltz.export.licences import Terms, terms
 
 

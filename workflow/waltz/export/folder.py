@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import waltz
-from waltz.core.atomic import write_text
 from waltz.core.errors import UserError
+from waltz.core.files.atomic import write_text
 from waltz.export.card import card
 from waltz.export.croissant import croissant
 from waltz.export.facts import Facts

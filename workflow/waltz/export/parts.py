@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from waltz.core.atomic import replacing
 from waltz.core.errors import UserError
-from waltz.core.fetch import sha256
+from waltz.core.files.atomic import replacing
+from waltz.core.files.fetch import sha256
 from waltz.core.schema import Layout
 from waltz.export.columns import IMAGE, exported_schema
 from waltz.sources.images import Fault, ImageSource, check_images, image_path, open_images

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.core.text import slice_of
+from waltz.core.text_diff import slice_of
 from waltz.export.originals import NEEDS_ORIGINAL
-from waltz.foils.numerals import number_of
-from waltz.sources.valse import DIRECTIONS
+from waltz.foils.english.numerals import number_of
+from waltz.sources.formats.valse import DIRECTIONS
 
 Row = Mapping[str, Any]
 

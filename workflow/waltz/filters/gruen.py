@@ -21,9 +21,9 @@ from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
 from waltz.core.errors import UserError
 from waltz.models.batches import Done, nothing
-from waltz.models.classifier import Classifier, class_logits
-from waltz.models.masked import MaskedModel, unmasked_losses
-from waltz.models.trie import Tokens
+from waltz.models.text.classifier import Classifier, class_logits
+from waltz.models.text.masked import MaskedModel, unmasked_losses
+from waltz.models.text.prefix_trees import Tokens
 
 PIECES = 510
 """Most word pieces of a sentence that the masked LM reads, its two special tokens aside."""

@@ -15,9 +15,9 @@ from waltz.filters.verdicts import Thresholds, judged
 
 if TYPE_CHECKING:
     from waltz.models.batches import Done
-    from waltz.models.classifier import Classifier
-    from waltz.models.masked import MaskedModel
-    from waltz.models.text import TextModel
+    from waltz.models.text.causal import TextModel
+    from waltz.models.text.classifier import Classifier
+    from waltz.models.text.masked import MaskedModel
 
 TOKENS = 2048
 """Most tokens in one forward pass of the ranking model."""
@@ -88,7 +88,7 @@ def _grammaticality(texts: set[str], judges: Judges, stored: Path, done: "Done")
 def _ranked(rows: Rows, judges: Judges, stored: Path, done: "Done") -> Rows:
     """The kept candidates with scores of their texts; only the best caption of an image stays, and of the foils that
     make one exchange in it the best worded."""
-    from waltz.models.likelihood import mean_scores
+    from waltz.models.text.likelihood import mean_scores
 
     assert judges.ranking is not None
     kept = [row for row in rows if row["kept"]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from waltz.core.errors import UserError
 from waltz.models.batches import Done, nothing
-from waltz.models.classifier import Classifier, class_logits
+from waltz.models.text.classifier import Classifier, class_logits
 
 BEGINNINGS = {"entailment": "entail", "neutral": "neutral", "contradiction": "contradict"}
 

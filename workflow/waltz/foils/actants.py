@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from waltz.foils.actions import ActionCaption, finite, sentence
 from waltz.foils.candidates import Candidate, exchanged
-from waltz.foils.fillers import Filler, with_article
-from waltz.foils.wordnet import is_kind_of, read_nouns
+from waltz.foils.english.wordnet import is_kind_of, read_nouns
+from waltz.foils.swig_fillers import Filler, with_article
 
 PREPOSITIONS = (
     "like", "on", "for", "at", "to", "with", "over", "behind", "toward", "as", "from", "beside", "by", "about", "after",

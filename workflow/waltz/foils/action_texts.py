@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping
 
-from waltz.core.text import Span
+from waltz.core.text_diff import Span
 from waltz.foils.actants import PREPOSITIONS
 from waltz.foils.actions import ActionCaption, finite
 from waltz.foils.candidates import Refused
-from waltz.foils.fillers import Filler, filler
-from waltz.foils.wordnet import Verb
+from waltz.foils.english.wordnet import Verb
+from waltz.foils.swig_fillers import Filler, filler
 
 DETERMINERS = frozenset({"a", "an", "the", "such", "his", "her", "its", "their", "my", "another", "some", "all"})
 BEFORE_NOUNS = (

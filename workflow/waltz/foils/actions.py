@@ -13,11 +13,11 @@ from typing import Any
 
 from lemminflect import getInflection
 
-from waltz.core.text import Span, slice_of
-from waltz.foils.abstracts import complement, read_annotation
+from waltz.core.text_diff import Span, slice_of
 from waltz.foils.candidates import Candidate, Refused, replaced
-from waltz.foils.fillers import Filler
-from waltz.foils.wordnet import Verb
+from waltz.foils.english.wordnet import Verb
+from waltz.foils.swig_fillers import Filler
+from waltz.foils.verb_abstracts import complement, read_annotation
 
 NO_VERB = "no form of another of SWiG's verbs that agrees with the subject"
 FORBIDDEN = {relation: f"a {relation} of the verb" for relation in ("synonym", "hypernym", "hyponym")}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from waltz.core.text import Span, changed_spans
+from waltz.core.text_diff import Span, changed_spans
 
 
 @dataclass(frozen=True)

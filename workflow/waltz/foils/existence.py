@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from spacy.tokens import Doc
 
-from waltz.foils.asked import TIMES, asked
 from waltz.foils.candidates import Candidate, Found, Refused, exchanged
-from waltz.foils.numerals import number_of
-from waltz.foils.statements import Statement
+from waltz.foils.counting_questions import TIMES, asked
+from waltz.foils.english.numerals import number_of
+from waltz.foils.english.statements import Statement
 
 
 def existence(question: Doc, answer: str) -> Iterator[Found]:

@@ -2,7 +2,7 @@
 
 import re
 
-from waltz.core.text import slice_of
+from waltz.core.text_diff import slice_of
 from waltz.foils.candidates import Found, Refused, exchanged
 
 AN = re.compile(r"\ban\b")

@@ -8,7 +8,7 @@ from waltz.core.errors import UserError
 from waltz.foils.candidates import Candidate, Found, Refused
 
 if TYPE_CHECKING:
-    from waltz.foils.needs import Needs
+    from waltz.foils.proposer_needs import Needs
 
 Row = Mapping[str, Any]
 Made = Iterator[tuple[Row, Found]]

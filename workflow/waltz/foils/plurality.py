@@ -6,12 +6,12 @@ from itertools import product
 
 from spacy.tokens import Doc, Token
 
-from waltz.foils.agreement import SUBJECTS, agreeing_verbs, existential_verb, in_number
-from waltz.foils.anaphors import anaphors
 from waltz.foils.candidates import Candidate, Found, Refused, exchanged
-from waltz.foils.captions import parsed
-from waltz.foils.nouns import Number, numbers, plural_of, singular_of
-from waltz.foils.phrases import NounPhrase, noun_phrases, unusable
+from waltz.foils.coco_captions import parsed
+from waltz.foils.english.agreement import SUBJECTS, agreeing_verbs, existential_verb, in_number
+from waltz.foils.english.anaphors import anaphors
+from waltz.foils.english.noun_phrases import NounPhrase, noun_phrases, unusable
+from waltz.foils.english.nouns import Number, numbers, plural_of, singular_of
 
 QUANTIFIERS: dict[Number, tuple[str, ...]] = {"sg": ("exactly one", "a single"), "pl": ("some", "a number of")}
 UNCOUNTED = {"baggage", "hair", "luggage"}

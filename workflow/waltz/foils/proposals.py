@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 
 from waltz.core.errors import UserError
-from waltz.foils.needs import Proposal, Slot
+from waltz.foils.proposer_needs import Proposal, Slot
 from waltz.models.batches import Done, nothing
-from waltz.models.masked import Asked, MaskedModel, Place, Scale, best_tokens, token_scores
-from waltz.models.trie import Tokens
+from waltz.models.text.masked import Asked, MaskedModel, Place, Scale, best_tokens, token_scores
+from waltz.models.text.prefix_trees import Tokens
 
 log = logging.getLogger(__name__)
 

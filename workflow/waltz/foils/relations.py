@@ -11,7 +11,7 @@ from itertools import groupby
 
 from spacy.tokens import Doc, Token
 
-from waltz.core.text import Span
+from waltz.core.text_diff import Span
 from waltz.foils.candidates import Candidate, replaced
 
 LONGEST = 3

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from waltz.core import store
+from waltz.core.files import result_cache
 from waltz.models.memory import run_in_halves
 
 Row = TypeVar("Row", bound=Hashable)
@@ -66,7 +66,9 @@ def computed(
     """
     found: dict[Row, np.ndarray] = {}
     for batch in by_length(rows, length):
-        values = store.load_or_compute(stored, {"rows": batch, **content}, partial(compute_in_halves, compute, batch))
+        values = result_cache.load_or_compute(
+            stored, {"rows": batch, **content}, partial(compute_in_halves, compute, batch)
+        )
         found |= dict(zip(batch, values, strict=True))
         done(len(batch))
     return found

@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from waltz.core.errors import UserError
-from waltz.models.original import allowed, listed
+from waltz.models.checkpoint_file import allowed, listed
 from waltz.models.registry import ModelSpec
 from waltz.models.weights import package_gguf
 

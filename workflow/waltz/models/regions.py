@@ -13,8 +13,8 @@ import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
-from waltz.core.model_schema import OF_REGIONS
-from waltz.models import bottom_up
+from waltz.core.result_schema import OF_REGIONS
+from waltz.models import region_tsv
 from waltz.models.encoders.encoder import Encoder, States, Text
 from waltz.models.encoders.players import PROFILES, Players
 from waltz.models.registry import ModelSpec
@@ -118,7 +118,7 @@ class Precomputed:
     def _stored(self, name: str) -> tuple[Path, np.ndarray, np.ndarray, np.ndarray, str]:
         """The file with the regions of an image, their arrays and their detector."""
         if TSV in self.path.suffixes and self.path.is_file():
-            return self.path, *bottom_up.stored(self.path, name), ""
+            return self.path, *region_tsv.stored(self.path, name), ""
         within = f"{name}/" if self.path.is_file() else ""
         file = self.path if within else self.path / f"{name}.npz"
         try:

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.core.urls import is_url
+from waltz.core.files.urls import is_url
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
 TEXT_KINDS = ("text", "masked", "classifier")

@@ -10,8 +10,8 @@ import huggingface_hub
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
 from waltz.core.errors import UserError
-from waltz.core.fetch import ATTEMPTS, WAIT_SECONDS, sha256
-from waltz.core.lock import record, recorded
+from waltz.core.files.download_lock import record, recorded
+from waltz.core.files.fetch import ATTEMPTS, WAIT_SECONDS, sha256
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from waltz.core.errors import UserError
-from waltz.core.lock import LOCK
-from waltz.core.urls import is_url, member_of, place_of
+from waltz.core.files.download_lock import LOCK
+from waltz.core.files.urls import is_url, member_of, place_of
 from waltz.models.registry import DETECTOR_CONFIG, ModelSpec
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
 from waltz.models.registry import registered
-from waltz.reporting.run_facts import SUFFIX, Record, read_records
+from waltz.reporting.page.run_facts import SUFFIX, Record, read_records
 
 RATE = 1e14
 """Operations a second that a GPU really does: a third of what an A100 states in half precision."""

@@ -6,11 +6,11 @@
 import importlib
 from pathlib import Path
 
-from waltz.core.lock import LOCK
-from waltz.core.urls import is_url
+from waltz.core.files.download_lock import LOCK
+from waltz.core.files.urls import is_url
 from waltz.models.registry import ModelSpec, encoder_kinds, encoder_module, gpu_memory, registered
-from waltz.reporting.declarations import TABLES
-from waltz.reporting.published import read_published
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.paper_values import read_published
 
 PUBLISHED = Path(__file__).parents[3] / "resources" / "published"
 HEADER = ("model", "fills", "checkpoint", "class", "score", "match", "precision", "GPU (GB)", "licence")

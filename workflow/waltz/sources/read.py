@@ -7,7 +7,7 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.schema import Layout
-from waltz.sources import bbh, coco, comve, esnli, foilit, gqa, swig, visdial, visual7w, vqa
+from waltz.sources.formats import bbh, coco, comve, esnli, foilit, gqa, swig, visdial, visual7w, vqa
 from waltz.sources.layouts import CAPTIONS, FOIL_PAIRS, FRAMES, QUESTIONS, TEXTS, TURNS
 
 Rows = Iterator[dict[str, Any]]

@@ -12,8 +12,8 @@ from pathlib import Path
 from waltz.benchmark.people.answers import NOT_ANSWERED, GivenAnswer
 from waltz.benchmark.people.tasks import QUESTION, MarkedText, Task
 from waltz.benchmark.votes import ANSWERS
-from waltz.core.atomic import write_text
 from waltz.core.errors import UserError
+from waltz.core.files.atomic import write_text
 from waltz.sources.stream import json_lines
 
 WHOLE_IMAGE = "(A click on the image opens the whole of it.)"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from waltz.core.atomic import write_text
+from waltz.core.files.atomic import write_text
 
 
 def write_key(

@@ -12,8 +12,8 @@ from typing import Any
 
 from waltz.benchmark.people.answers import NOT_ANSWERED, GivenAnswer, bold_html
 from waltz.benchmark.people.tasks import MarkedText, Task
-from waltz.core.atomic import write_text
 from waltz.core.errors import UserError
+from waltz.core.files.atomic import write_text
 from waltz.sources.stream import list_entries
 
 CONFIGURATION = Path(__file__).with_name("templates") / "label-studio.xml"

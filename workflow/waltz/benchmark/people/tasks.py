@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from waltz.benchmark.votes import POSITIONS
 from waltz.core.sampling import rank
-from waltz.core.text import Span, changed_spans
+from waltz.core.text_diff import Span, changed_spans
 
 URLS = ("http://", "https://", "data:")
 QUESTION = "Which text describes the image?"

@@ -17,8 +17,8 @@ from typing import Any
 from waltz.benchmark.people.answers import NOT_ANSWERED, GivenAnswer, bold_html
 from waltz.benchmark.people.tasks import Task
 from waltz.benchmark.votes import ANSWERS
-from waltz.core.atomic import write_text
 from waltz.core.errors import UserError
+from waltz.core.files.atomic import write_text
 from waltz.sources.stream import csv_records
 
 LAYOUT = Path(__file__).with_name("templates") / "turk.html"

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from waltz.foils.actants import actant_swaps
 from waltz.foils.actions import action_captions
 from waltz.foils.candidates import Refused
+from waltz.foils.english.wordnet import read_verbs
 from waltz.foils.instruments import Made, Row
-from waltz.foils.needs import Needs
-from waltz.foils.wordnet import read_verbs
+from waltz.foils.proposer_needs import Needs
 
 
 def made(rows: Sequence[Row], _: Needs, __: str) -> Made:

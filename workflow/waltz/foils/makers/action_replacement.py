@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from waltz.foils.actions import action_captions, replacement_verbs, replacements
 from waltz.foils.candidates import Refused
+from waltz.foils.english.wordnet import read_verbs
 from waltz.foils.instruments import Made, Row
-from waltz.foils.needs import Needs, place
-from waltz.foils.wordnet import read_verbs
+from waltz.foils.proposer_needs import Needs, place
 
 
 def made(rows: Sequence[Row], needs: Needs, _: str) -> Made:

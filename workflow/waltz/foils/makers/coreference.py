@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from waltz.foils.coreference import coreference
 from waltz.foils.instruments import Made, Row
-from waltz.foils.needs import Needs
+from waltz.foils.proposer_needs import Needs
 
 
 def made(rows: Sequence[Row], _: Needs, __: str) -> Made:

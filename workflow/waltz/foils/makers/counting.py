@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from waltz.foils.candidates import Refused
 from waltz.foils.counting import NUMERALS, counting
+from waltz.foils.english.numerals import number_of
 from waltz.foils.instruments import Made, Row
 from waltz.foils.makers.questions import how_many
-from waltz.foils.needs import Needs
-from waltz.foils.numerals import number_of
+from waltz.foils.proposer_needs import Needs
 
 
 def made(rows: Sequence[Row], _: Needs, instrument: str) -> Made:

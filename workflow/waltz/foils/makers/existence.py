@@ -6,7 +6,7 @@ from waltz.foils.candidates import Refused
 from waltz.foils.existence import existence
 from waltz.foils.instruments import Made, Row
 from waltz.foils.makers.questions import how_many
-from waltz.foils.needs import Needs
+from waltz.foils.proposer_needs import Needs
 
 
 def made(rows: Sequence[Row], _: Needs, __: str) -> Made:

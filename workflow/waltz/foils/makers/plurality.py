@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from waltz.foils.candidates import Refused
-from waltz.foils.captions import parsed
+from waltz.foils.coco_captions import parsed
 from waltz.foils.instruments import Made, Row
-from waltz.foils.needs import Needs
 from waltz.foils.plurality import plurality
+from waltz.foils.proposer_needs import Needs
 
 TOO_LONG = "the caption has more tokens than the study allows"
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from spacy.tokens import Doc
 
 from waltz.foils.candidates import Refused
+from waltz.foils.english.parsing import parse
 from waltz.foils.instruments import Row
-from waltz.foils.language import parse
 
 NO_NUMBER_ASKED = "the question asks for no number"
 

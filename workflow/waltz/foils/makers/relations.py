@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from waltz.foils.candidates import Refused
-from waltz.foils.captions import parsed
+from waltz.foils.coco_captions import parsed
 from waltz.foils.instruments import Made, Row
-from waltz.foils.needs import Needs, place
+from waltz.foils.proposer_needs import Needs, place
 from waltz.foils.relations import attested, relations, slots
 
 NO_PREPOSITION = "the caption has no preposition"

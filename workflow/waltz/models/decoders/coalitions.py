@@ -16,7 +16,7 @@ from waltz.models.decoders.decoder import Decoder, Picture
 from waltz.models.decoders.network import States, rows_of
 from waltz.models.decoders.outcomes import VALUES, read_off, said_before
 from waltz.models.decoders.players import Players
-from waltz.models.decoders.prefixes import Row, cuts, distinct_beginnings
+from waltz.models.decoders.shared_prefixes import Row, cuts, distinct_beginnings
 
 SHARED = 8
 """Least number of tokens that games read together behind the image."""

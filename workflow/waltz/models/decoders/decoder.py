@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from PIL import Image
 
-from waltz.core.text import Span
+from waltz.core.text_diff import Span
 from waltz.models.decoders.network import Network
 from waltz.models.registry import ModelSpec
 

@@ -6,7 +6,7 @@ from typing import Any
 import jinja2
 
 from waltz.core.errors import UserError
-from waltz.core.text import Span
+from waltz.core.text_diff import Span
 from waltz.models.decoders.decoder import Prompt, Turn
 from waltz.models.registry import ModelSpec
 

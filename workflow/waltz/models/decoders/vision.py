@@ -17,9 +17,9 @@ from waltz.models import checkpoints
 from waltz.models.decoders import language, network, prompts
 from waltz.models.decoders.decoder import Layout, Picture, Prompt, Sampling, Turn
 from waltz.models.decoders.generation import generated
+from waltz.models.decoders.image_cache import Known, Once, whole
 from waltz.models.decoders.loading import arguments, placed, with_template
 from waltz.models.decoders.network import Network
-from waltz.models.decoders.pictures import Known, Once, whole
 from waltz.models.registry import ModelSpec
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
-from waltz.core.text import Span
+from waltz.core.text_diff import Span
 from waltz.models.registry import ModelSpec
 
 States = tuple[torch.Tensor, ...]

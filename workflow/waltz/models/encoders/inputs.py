@@ -10,8 +10,8 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models import checkpoints
-from waltz.models.detector.provider import detecting
 from waltz.models.encoders.encoder import Text, masked_id, tokenized
+from waltz.models.networks.detector.provider import detecting
 from waltz.models.regions import Picture, Provider, precomputed
 from waltz.models.registry import ModelSpec
 

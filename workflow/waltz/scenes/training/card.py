@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from waltz.core.measure import Measure
+from waltz.core.intervals import Measure
 from waltz.scenes.training import STARTS
 from waltz.scenes.training.recipes import RECIPES
 from waltz.scenes.training.scores import serves

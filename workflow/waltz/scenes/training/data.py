@@ -7,19 +7,19 @@ import numpy as np
 import torch
 from PIL import Image
 
-from waltz.scenes.draw import draw
-from waltz.scenes.entailment import label, nli_pairs, worlds
-from waltz.scenes.examples import corrupted, foils, instructions
-from waltz.scenes.foils import actant_swap
-from waltz.scenes.graph import Graph
-from waltz.scenes.language import article, captions, contextual_descriptions, plain_descriptions
-from waltz.scenes.lexicon import kinds
-from waltz.scenes.prepositions import exchanged_preposition
-from waltz.scenes.quantified import number_pair, quantified
-from waltz.scenes.questions import dialogue, questions, statement
-from waltz.scenes.sample import scenes
+from waltz.scenes.drawing.draw import draw
+from waltz.scenes.language.captions import article, captions, contextual_descriptions, plain_descriptions
+from waltz.scenes.language.foils import actant_swap
+from waltz.scenes.language.prepositions import exchanged_preposition
+from waltz.scenes.language.quantifiers import number_pair, quantified
+from waltz.scenes.language.questions import dialogue, questions, statement
+from waltz.scenes.oracle.entailment import label, nli_pairs, worlds
+from waltz.scenes.oracle.truth import in_grammar
+from waltz.scenes.training.examples import corrupted, foils, instructions
 from waltz.scenes.training.vision import SIDE, Example
-from waltz.scenes.truth import in_grammar
+from waltz.scenes.world.graph import Graph
+from waltz.scenes.world.lexicon import kinds
+from waltz.scenes.world.sampling import scenes
 
 PRESENCE = ("Are there any {1}?", "Is there {0}?", "Do you see any {1}?")
 

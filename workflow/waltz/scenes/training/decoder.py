@@ -7,7 +7,6 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.scenes.lexicon import kinds
 from waltz.scenes.training.loop import batches, optimise
 from waltz.scenes.training.sight import Sight
 from waltz.scenes.training.vision import (
@@ -20,6 +19,7 @@ from waltz.scenes.training.vision import (
     normalised,
 )
 from waltz.scenes.training.vocabulary import word_pieces
+from waltz.scenes.world.lexicon import kinds
 
 PATCHES = (SIDE // PATCH) ** 2
 HIDDEN, EMBEDDED = 96, 0.25

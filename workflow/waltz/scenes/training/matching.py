@@ -6,11 +6,11 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.scenes.lexicon import kinds
 from waltz.scenes.training.loop import batches, optimise
 from waltz.scenes.training.sight import Sight
 from waltz.scenes.training.vision import BLIP, Example, Told, Trained, image_processor, normalised, said, vision_config
 from waltz.scenes.training.vocabulary import word_pieces
+from waltz.scenes.world.lexicon import kinds
 
 LAYERS = 2
 """Layers of the vision tower that it keeps."""

@@ -10,16 +10,16 @@ import torch
 import transformers
 from scipy.stats import rankdata
 
-from waltz.core.measure import Measure, Resampling, mean
-from waltz.scenes.draw import draw
-from waltz.scenes.examples import foils
-from waltz.scenes.foils import PIECES
-from waltz.scenes.graph import Graph
-from waltz.scenes.language import captions
-from waltz.scenes.lexicon import verbs
-from waltz.scenes.questions import questions
-from waltz.scenes.sample import scenes
+from waltz.core.intervals import Measure, Resampling, mean
+from waltz.scenes.drawing.draw import draw
+from waltz.scenes.language.captions import captions
+from waltz.scenes.language.foils import PIECES
+from waltz.scenes.language.questions import questions
 from waltz.scenes.training import data, decoder, text
+from waltz.scenes.training.examples import foils
+from waltz.scenes.world.graph import Graph
+from waltz.scenes.world.lexicon import verbs
+from waltz.scenes.world.sampling import scenes
 
 RESAMPLES, CONFIDENCE = 1000, 0.95
 PREPOSITIONS = frozenset(["on", "under", "in", "behind", "front", "next", "over", "at"])

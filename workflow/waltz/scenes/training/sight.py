@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
-from waltz.scenes.graph import PREPOSITIONS, SIZE, Cell, Graph
-from waltz.scenes.lexicon import kinds, places, verbs
+from waltz.scenes.world.graph import PREPOSITIONS, SIZE, Cell, Graph
+from waltz.scenes.world.lexicon import kinds, places, verbs
 
 GRID = 8
 """Patches along a side of the image."""

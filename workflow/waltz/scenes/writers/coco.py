@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from waltz.scenes.graph import Graph, Object
-from waltz.scenes.language import captions
-from waltz.scenes.lexicon import kinds
-from waltz.scenes.truth import truth
-from waltz.scenes.words import PRONOUNS, standing_alone, tokens
+from waltz.scenes.language.captions import captions
+from waltz.scenes.language.words import PRONOUNS, standing_alone, tokens
+from waltz.scenes.oracle.truth import truth
+from waltz.scenes.world.graph import Graph, Object
+from waltz.scenes.world.lexicon import kinds
 from waltz.scenes.writers import images
 
 Json = dict[str, Any]

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from waltz.scenes.draw import png
-from waltz.scenes.graph import Graph
-from waltz.scenes.sample import without_action
+from waltz.scenes.drawing.draw import png
+from waltz.scenes.world.graph import Graph
+from waltz.scenes.world.sampling import without_action
 
 SUFFIX = ".png"
 """Scenes are PNG files; all else in a name is as upstream, where images are JPEG."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from waltz.core.atomic import write_text
-from waltz.scenes.graph import Graph
+from waltz.core.files.atomic import write_text
+from waltz.scenes.world.graph import Graph
 from waltz.scenes.writers import coco, images, swig, texts, visdial, visual7w, vqa
 
 

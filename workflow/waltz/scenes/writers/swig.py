@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from waltz.scenes.graph import Graph, Object
-from waltz.scenes.language import contextual_descriptions, plain_descriptions
-from waltz.scenes.lexicon import categories, kinds, place_nouns, places, verbs
+from waltz.scenes.language.captions import contextual_descriptions, plain_descriptions
+from waltz.scenes.world.graph import Graph, Object
+from waltz.scenes.world.lexicon import categories, kinds, place_nouns, places, verbs
 from waltz.scenes.writers import images
 
 Json = dict[str, Any]

@@ -5,10 +5,10 @@ import io
 from collections.abc import Sequence
 from random import Random
 
-from waltz.scenes.entailment import Pair, nli_pairs
-from waltz.scenes.graph import Graph
-from waltz.scenes.language import article, sentence
-from waltz.scenes.lexicon import kinds, verbs
+from waltz.scenes.language.captions import article, sentence
+from waltz.scenes.oracle.entailment import Pair, nli_pairs
+from waltz.scenes.world.graph import Graph
+from waltz.scenes.world.lexicon import kinds, verbs
 
 ESNLI_COLUMNS = ("gold_label", "Sentence1", "Sentence2", "Explanation_1", "Explanation_2", "Explanation_3")
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from waltz.scenes.graph import Graph
-from waltz.scenes.language import PLACES, article, plain_caption, pronoun_caption, relative_caption
-from waltz.scenes.lexicon import NUMBERS, kinds, verbs
-from waltz.scenes.questions import dialogue
-from waltz.scenes.words import COLOURS
+from waltz.scenes.language.captions import PLACES, article, plain_caption, pronoun_caption, relative_caption
+from waltz.scenes.language.questions import dialogue
+from waltz.scenes.language.words import COLOURS
+from waltz.scenes.world.graph import Graph
+from waltz.scenes.world.lexicon import NUMBERS, kinds, verbs
 
 OPTIONS = 100
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from waltz.scenes.graph import Graph
-from waltz.scenes.language import sentence
-from waltz.scenes.questions import Question, how_many, wh
+from waltz.scenes.language.captions import sentence
+from waltz.scenes.language.questions import Question, how_many, wh
+from waltz.scenes.world.graph import Graph
 from waltz.scenes.writers import images
 
 SPLITS = ("train", "train", "val", "test", "test", "test", "test", "test", "test", "test")

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from waltz.scenes.graph import Graph
-from waltz.scenes.language import sentence
-from waltz.scenes.questions import Question, questions
+from waltz.scenes.language.captions import sentence
+from waltz.scenes.language.questions import Question, questions
+from waltz.scenes.world.graph import Graph
 from waltz.scenes.writers.coco import info
 
 Json = dict[str, Any]

@@ -10,13 +10,13 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models import original
-from waltz.models.albef import captions, images
-from waltz.models.albef.network import matcher
+from waltz.models import checkpoint_file
 from waltz.models.encoders.encoder import States, Text, log_odds
 from waltz.models.encoders.inputs import Loaded, made_up
 from waltz.models.encoders.kinds.visual_bert import REVISION, TOKENIZER
 from waltz.models.encoders.packed import pack
+from waltz.models.networks.albef import captions, images
+from waltz.models.networks.albef.network import matcher
 from waltz.models.registry import ModelSpec
 from waltz.models.weights import TOKENIZER_FILES
 
@@ -62,9 +62,9 @@ def load(spec: ModelSpec, device: Device) -> Albef:
         UserError: The file or tokenizer cannot be had, or its keys are not those of the network; a checkpoint for
             answering has no matching head.
     """
-    file = original.only_file(spec)
+    file = checkpoint_file.only_file(spec)
     return Albef(
-        **fields(spec, device, file, matcher(file, original.named_settings(spec), spec.name, spec.allow_missing))
+        **fields(spec, device, file, matcher(file, checkpoint_file.named_settings(spec), spec.name, spec.allow_missing))
     )
 
 

@@ -7,12 +7,12 @@ import torch
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models import original
-from waltz.models.albef.answering import Answers, planned
-from waltz.models.albef.network import answerer
+from waltz.models import checkpoint_file
 from waltz.models.encoders.answers import vocabulary
 from waltz.models.encoders.encoder import States
 from waltz.models.encoders.kinds.albef import Albef, fields
+from waltz.models.networks.albef.answering import Answers, planned
+from waltz.models.networks.albef.network import answerer
 from waltz.models.registry import ModelSpec
 
 
@@ -43,8 +43,8 @@ def load(spec: ModelSpec, device: Device) -> AlbefAnswering:
     Raises:
         UserError: The file, tokenizer or answers cannot be had, or its keys are not those of the network.
     """
-    file = original.only_file(spec)
-    network = answerer(file, original.named_settings(spec), spec.name, spec.allow_missing)
+    file = checkpoint_file.only_file(spec)
+    network = answerer(file, checkpoint_file.named_settings(spec), spec.name, spec.allow_missing)
     loaded = fields(spec, device, file, network)
     answers = vocabulary(spec)
     tokenizer = loaded["tokenizer"]

@@ -15,7 +15,7 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.core.text import WORD, Span
+from waltz.core.text_diff import WORD, Span
 from waltz.models.encoders.encoder import States, Text
 from waltz.models.registry import ModelSpec
 

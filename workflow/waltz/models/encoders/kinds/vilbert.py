@@ -9,14 +9,14 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models import original
+from waltz.models import checkpoint_file
 from waltz.models.encoders.encoder import States, log_odds
 from waltz.models.encoders.inputs import OnRegions
 from waltz.models.encoders.kinds.visual_bert import REVISION, TOKENIZER
+from waltz.models.networks.vilbert.checkpoint import load as load_network
+from waltz.models.networks.vilbert.network import MATCH
 from waltz.models.regions import Picture, precomputed
 from waltz.models.registry import ModelSpec
-from waltz.models.vilbert.checkpoint import load as load_network
-from waltz.models.vilbert.network import MATCH
 
 DETECTOR = "vqa-maskrcnn-benchmark"
 """What the released checkpoints were trained on: ResNeXt-152 with FPN, `fc6` of the 100 best proposals."""
@@ -97,9 +97,11 @@ def parts(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
         raise UserError(
             f"models.{spec.name}.detector: ViLBERT's own detector is not built here; name `regions` that it found"
         )
-    file = original.only_file(spec)
+    file = checkpoint_file.only_file(spec)
     dtype = getattr(torch, spec.dtype)
-    network = load_network(file, original.named_settings(spec), task is not None, spec.name, dtype, spec.allow_missing)
+    network = load_network(
+        file, checkpoint_file.named_settings(spec), task is not None, spec.name, dtype, spec.allow_missing
+    )
     config, tokenizer = network.config, _tokenizer(file.parent, spec.name)
     if task is not None and task >= config.tasks:
         raise UserError(f"models.{spec.name}: {file} knows {config.tasks} tasks, none of number {task}; name a 12-in-1")

@@ -1,0 +1,1 @@
+"""Measures next to MM-SHAP: ablation, perceptual score, EMAP, attention relevance."""

@@ -1,0 +1,79 @@
+"""Modality ablation: scores with all of the text, or all of the image, masked (thesis 4.4.5)."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from waltz.evaluation.metrics.predictions import THRESHOLD, prediction
+from waltz.evaluation.metrics.scored_pairs import RIGHT
+
+if TYPE_CHECKING:
+    from waltz.models.encoders.coalitions import Coalitions
+    from waltz.models.encoders.players import Players
+
+ABLATED = ("nothing", "text", "image")
+"""What is masked, in the order of the masks."""
+SETTINGS = {masked: f"without {masked}" for masked in ("text", "image")}
+"""Names of the ablated scores among the settings of the evaluation layout."""
+
+
+def masks(game: "Players") -> np.ndarray:
+    """The coalitions of all players, of the patches alone and of the text alone.
+
+    Returns:
+        bool of shape (3, players), true where a player takes part; rows as in `ABLATED`.
+    """
+    text = np.arange(len(game)) < game.words
+    return np.array([np.ones_like(text), ~text, text])
+
+
+def ablate(coalitions: "Coalitions") -> list[np.ndarray]:
+    """The values of each game as it is, without its text and without the image.
+
+    All three are coalitions of MM-SHAP's game, so what its estimator has asked is not computed again: at most two
+    readings a text, whole and masked, and two looks a patch grid.
+
+    Args:
+        coalitions: The games of an image's texts, under either profile.
+    Returns:
+        For each game, float64 of shape (3,); entries as in `ABLATED`.
+    """
+    return [values[:, 0] for values in coalitions.values([masks(game) for game in coalitions.games])]
+
+
+def ablated_rows(
+    item: Mapping[str, Any], roles: Sequence[str], profile: str, values: Sequence[np.ndarray], probability: bool
+) -> list[dict[str, Any]]:
+    """Rows of the evaluation layout for one item, to which the metrics of whole inputs apply.
+
+    A caption and a foil of equal length are the same once their texts are masked: they tie, which is wrong in acc_r.
+
+    Args:
+        item: Its item_id and image.
+        roles: Role of each text: caption, foil, mismatched.
+        profile: Whose rules mask.
+        values: What `ablate` gave, text by text.
+        probability: Whether the values are the model's own probabilities of a match.
+    """
+    rows = []
+    for column, masked in list(enumerate(ABLATED))[1:]:
+        for role, value in zip(roles, values, strict=True):
+            scored = float(value[column])
+            said = prediction(scored - THRESHOLD, scored, profile) if probability else None
+            rows.append(
+                {
+                    "item_id": item["item_id"],
+                    "role": role,
+                    "profile": profile,
+                    "setting": SETTINGS[masked],
+                    "image": item["image"],
+                    "score": scored,
+                    "tokens": None,
+                    "probability": scored if probability else None,
+                    "prediction": said,
+                    "correct": None if said is None else said == RIGHT[role],
+                    "error": None,
+                }
+            )
+    return rows

@@ -1,0 +1,109 @@
+"""EMAP: what a model's accuracy is without interactions of image and text (Hessel & Lee 2020)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from waltz.core.intervals import Measure, Resampling, mean
+
+
+@dataclass(frozen=True)
+class Emap:
+    """A model beside its projection on functions of the text plus functions of the image.
+
+    Attributes:
+        model: Accuracy of the model, in percent.
+        projection: Accuracy of the projection on the same items, in percent.
+        interaction: Share of the scores' variance over all pairs that the projection misses, 0 to 1; NaN where the
+            scores are constant.
+    """
+
+    model: Measure
+    projection: Measure
+    interaction: float
+
+
+def projection(scores: np.ndarray, image_weights: np.ndarray, text_weights: np.ndarray) -> np.ndarray:
+    """The sum of a function of the image and one of the text that is nearest to the scores of all pairs.
+
+    Args:
+        scores: float64 of shape (images, texts): every image with every text.
+        image_weights: float64 of shape (images,): how often each image stands in the data set; sums to 1.
+        text_weights: float64 of shape (texts,): the same for texts.
+    Returns:
+        float64 of shape (images, texts): mean of the row plus mean of the column less the mean of all.
+    Source:
+        Hessel & Lee (EMNLP 2020).
+    """
+    of_images, of_texts = scores @ text_weights, image_weights @ scores
+    additive: np.ndarray = of_images[:, None] + of_texts[None, :] - image_weights @ of_images
+    return additive
+
+
+def emap_ranking(
+    scores: np.ndarray, images: np.ndarray, captions: np.ndarray, foils: np.ndarray, how: Resampling
+) -> Emap:
+    """EMAP of pairwise ranking (acc_r): a caption has to score above its foil, a tie is wrong.
+
+    Caption and foil share their image, so the projection ranks them by the text alone: its accuracy is what can be had
+    without looking.
+
+    Args:
+        scores: float64 of shape (images, texts): every image with every text.
+        images: int64 of shape (n,): row of each item's image.
+        captions: int64 of shape (n,): column of each item's caption.
+        foils: The same for its foil.
+        how: Resamples, coverage, seed.
+    """
+    additive, interaction = _projected(scores, images, np.concatenate([captions, foils]))
+    hits = [
+        table[images, captions] - table[images, foils] > slack
+        for table, slack in ((scores, 0.0), (additive, _slack(scores)))
+    ]
+    return _emap(hits, images, interaction, how)
+
+
+def emap_matching(
+    scores: np.ndarray, images: np.ndarray, texts: np.ndarray, match: np.ndarray, threshold: float, how: Resampling
+) -> Emap:
+    """EMAP of alignment: whether a text matches an image, which it does from the threshold on.
+
+    Args:
+        scores: float64 of shape (images, texts): every image with every text.
+        images: int64 of shape (n,): row of each item's image.
+        texts: int64 of shape (n,): column of each item's text.
+        match: bool of shape (n,): whether they match.
+        threshold: 0 for logits, 0.5 for probabilities.
+        how: Resamples, coverage, seed.
+    """
+    additive, interaction = _projected(scores, images, texts)
+    hits = [
+        (table[images, texts] >= threshold - slack) == match
+        for table, slack in ((scores, 0.0), (additive, _slack(scores)))
+    ]
+    return _emap(hits, images, interaction, how)
+
+
+def _projected(scores: np.ndarray, images: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, float]:
+    """The projection, and the share of variance that it misses."""
+    rows, columns = (
+        np.bincount(places, minlength=size) / len(places)
+        for places, size in zip((images, texts), scores.shape, strict=True)
+    )
+    additive = projection(scores, rows, columns)
+    mean = rows @ scores @ columns
+    varies = rows @ (scores - mean) ** 2 @ columns
+    missed = rows @ (scores - additive) ** 2 @ columns
+    constant = varies <= _slack(scores) ** 2
+    return additive, float("nan") if constant else float(missed / varies)
+
+
+def _slack(scores: np.ndarray) -> float:
+    """What rounding may leave of a difference of means that is none: equal texts tie in the projection too."""
+    return float(1e-12 * np.abs(scores).max())
+
+
+def _emap(hits: list[np.ndarray], images: np.ndarray, interaction: float, how: Resampling) -> Emap:
+    clusters = [str(image) for image in images]
+    own, projected = (mean((100.0 * right).tolist(), clusters, "emap", how) for right in hits)
+    return Emap(own, projected, interaction)

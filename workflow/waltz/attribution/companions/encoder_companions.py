@@ -1,0 +1,72 @@
+"""EMAP and perceptual score of one encoder on one data set, from its scores of every image with every text."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from waltz.attribution.companions.emap import emap_ranking
+from waltz.attribution.companions.perceptual_score import perceptual_score, ranking_credit
+from waltz.attribution.companions.score_matrix import score_matrix
+from waltz.core.errors import UserError
+from waltz.core.intervals import Measure, Resampling
+from waltz.evaluation.items import texts
+from waltz.models.encoders.encoder import Encoder
+
+MODALITIES = ("text", "image")
+METRICS = ("emap", "emap_model", "emap_interaction", *(f"perceptual_{modality}" for modality in MODALITIES))
+
+
+def companions(
+    encoder: Encoder,
+    items: Sequence[Mapping[str, Any]],
+    load: Callable[[str], Image.Image],
+    repeats: int,
+    how: Resampling,
+) -> list[dict[str, Any]]:
+    """Rows of metric and the fields of a measure, for the ranking of caption above foil.
+
+    Items whose image cannot be had are left out, and not in n.
+
+    - emap, emap_model: accuracy of the additive projection, and of the model on the same items, in percent;
+      emap_interaction: the share of the scores' variance that the projection misses, 0 to 1.
+    - perceptual_text, perceptual_image: accuracy lost where that modality is dealt out, in percentage points.
+
+    Args:
+        encoder: A loaded encoder.
+        items: Rows of the benchmark with caption and foil.
+        load: From the name of an image to the image.
+        repeats: Deals of one modality.
+        how: Resamples, coverage, seed.
+    """
+    opens = {name: _opens(load, name) for name in dict.fromkeys(str(item["image"]) for item in items)}
+    items = [item for item in items if opens[str(item["image"])]]
+    if not items:
+        reason = "no image of its items can be had"
+        return [{"metric": metric, **vars(Measure(None, 0, reason=reason))} for metric in METRICS]
+    names = [name for name, there in opens.items() if there]
+    said = [[text for _, text in texts(item)] for item in items]
+    columns = list(dict.fromkeys(text for pair in said for text in pair))
+    scores = score_matrix(encoder, map(load, names), columns)
+    images = np.array([names.index(str(item["image"])) for item in items])
+    captions, foils = (np.array([columns.index(pair[side]) for pair in said]) for side in (0, 1))
+    ids = [str(item["item_id"]) for item in items]
+    found = emap_ranking(scores, images, captions, foils, how)
+    interaction = Measure(found.interaction, len(items))
+    if np.isnan(found.interaction):
+        interaction = Measure(None, len(items), reason="all scores are equal")
+    measures = {"emap": found.projection, "emap_model": found.model, "emap_interaction": interaction}
+    credit = ranking_credit(scores, images, captions, foils, ids, how.seed)
+    of = [str(item["image"]) for item in items]
+    for modality in MODALITIES:
+        measures[f"perceptual_{modality}"] = perceptual_score(credit, ids, of, modality, repeats, 0.5, how).drop
+    return [{"metric": metric, **vars(measure)} for metric, measure in measures.items()]
+
+
+def _opens(load: Callable[[str], Image.Image], name: str) -> bool:
+    try:
+        load(name)
+    except UserError:
+        return False
+    return True

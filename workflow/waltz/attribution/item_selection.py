@@ -1,0 +1,143 @@
+"""Which items are attributed."""
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from waltz.core.files import parquet
+from waltz.core.sampling import sample
+from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CONDITIONS
+from waltz.evaluation.decoders import orders_of
+from waltz.evaluation.items import select
+from waltz.evaluation.vqa_items import questions
+
+pass
+
+FORM = "simplified"
+"""Captions of CV-Probes that are attributed: 50 samples in the paper, each under four conditions."""
+
+
+def to_attribute(
+    file: str | Path, profile: str, scored: str, scored_sample: int | None, n: int | None, seed: int
+) -> list[dict[str, Any]]:
+    """The items of a data set to attribute.
+
+    In `equations` a seeded sample of the items that are scored; in `published` the draw of the released scripts, out of
+    which the valid items are taken. Of CV-Probes, in both, whole groups of simplified captions.
+
+    Args:
+        file: Parquet of the benchmark or of CV-Probes.
+        profile: `published` or `equations`.
+        scored: `valid` or `all`, as in `evaluation.items`.
+        scored_sample: Size of the sample that is scored, or None.
+        n: Size of the sample (groups, of CV-Probes), or None for all that are scored.
+        seed: Seed of both samples.
+    """
+    if "condition" in pq.read_schema(file).names:
+        return probes_to_attribute(parquet.read(file, CONDITIONS).to_pylist(), n, seed)
+    benchmark = parquet.read(file, BENCHMARK)
+    if profile == "published":
+        rows = benchmark.to_pylist()
+        ids = published_sample([row["item_id"] for row in rows], [row["valid"] is not False for row in rows], n)
+    else:
+        rows = select(benchmark, scored, scored_sample, seed).to_pylist()
+        ids = sample([row["item_id"] for row in rows], None if n is None else min(n, len(rows)), seed)
+    of_id = {row["item_id"]: row for row in rows}
+    return [of_id[item_id] for item_id in ids]
+
+
+def probes_to_attribute(items: Sequence[Mapping[str, Any]], n: int | None, seed: int) -> list[dict[str, Any]]:
+    """The rows of a seeded sample of groups, one a condition: the same actions stand in every column.
+
+    A group (an image with an action) without one of the four conditions is not drawn; of several plain captions of one
+    the first is taken.
+
+    Args:
+        items: Rows of CV-Probes in the order of its file; those that are not simplified are passed over.
+        n: Number of groups, or None for all; all where there are fewer.
+        seed: Seed of the sample.
+    """
+    first: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for item in items:
+        if item["form"] == FORM:
+            first.setdefault((item["group"], item["condition"]), item)
+    groups = dict.fromkeys(group for group, _ in first)
+    whole = [group for group in groups if all((group, condition) in first for condition in PROBE_CONDITIONS)]
+    drawn = sample(whole, None if n is None else min(n, len(whole)), seed)
+    return [dict(first[group, condition]) for group in drawn for condition in PROBE_CONDITIONS]
+
+
+def questions_to_attribute(
+    rows: Sequence[Mapping[str, Any]], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
+) -> list[dict[str, Any]]:
+    """The questions whose answers by an encoder are attributed, out of those that it answers.
+
+    In `equations` a seeded sample; in `published` the first of the published draw, where the study takes that.
+
+    Args:
+        rows: All rows of a source, of the layout `QUESTIONS`, in file order.
+        dataset: Name of the data set in the study.
+        entry: The data set's entry: size and choice.
+        profile: `published` or `equations`.
+        n: Number of questions, or None for all that are answered.
+        seed: Seed of both samples.
+    """
+    asked, _ = questions(dataset, rows, entry["size"], seed, entry.get("choice"))
+    if profile == "published" and entry.get("choice"):
+        return asked[:n]
+    taken = set(sample([item["item_id"] for item in asked], None if n is None else min(n, len(asked)), seed))
+    return [item for item in asked if item["item_id"] in taken]
+
+
+pass
+
+
+def answers_to_attribute(
+    file: str | Path, dataset: str, profile: str, scored: str, scored_sample: int | None, n: int | None, seed: int
+) -> tuple[list[dict[str, Any]], dict[str, bool]]:
+    """The items of a data set whose answers by a decoder are attributed, and which of their captions are (A).
+
+    In `equations` those of encoders; in `published` the first valid items in file order, as the released scripts for
+    decoders take them. Orders are those of the evaluated answers.
+
+    Args:
+        file: Parquet of the benchmark.
+        dataset: Name of the data set in the study.
+        profile: `published` or `equations`.
+        scored: `valid` or `all`, as in `evaluation.items`.
+        scored_sample: Size of the sample that is scored in `equations`, or None.
+        n: Number of items, or None for all that are scored; 100 in print.
+        seed: Seed of both samples and of the orders in `equations`.
+    Returns:
+        Rows of the benchmark, and whether the caption stands first, by item.
+    """
+    benchmark = parquet.read(file, BENCHMARK)
+    orders = orders_of(select(benchmark, scored, None, seed).to_pylist(), dataset, profile, seed)
+    if profile == "published":
+        return select(benchmark, "valid", None, seed).to_pylist()[:n], orders
+    return to_attribute(file, profile, scored, scored_sample, n, seed), orders
+
+
+SEED = 1520
+
+
+def published_sample(item_ids: Sequence[str], valid: Sequence[bool], n: int | None) -> list[str]:
+    """The items that MM-SHAP's scripts for encoders attribute, in their order.
+
+    They seed anew for each instrument, draw from all of its items and pass over what people did not find valid after
+    that, so that a draw of 100 gives fewer.
+
+    Args:
+        item_ids: All items of the instrument in the order of the released file.
+        valid: Whether at least two annotators chose the caption.
+        n: How many are drawn; None takes all. A smaller instrument is taken whole.
+    Source:
+        MM-SHAP's released scripts at 00a66bf.
+    """
+    places: Sequence[int] = range(len(item_ids))
+    if n is not None and n < len(item_ids):
+        places = random.Random(SEED).sample(places, n)
+    return [item_ids[place] for place in places if valid[place]]

@@ -1,0 +1,1 @@
+"""The command `waltz`, one module per subcommand."""

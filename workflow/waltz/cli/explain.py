@@ -1,0 +1,201 @@
+"""The command `waltz explain`: a text beside an image by an encoder, an answer with its explanation by a decoder."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from waltz.cli.people import refused
+from waltz.cli_explain_decoder import NEW_TOKENS, allowed, by_options, needed
+from waltz.core.errors import UserError
+from waltz.core.files.atomic import write_text
+
+if TYPE_CHECKING:
+    from waltz.decoder_explanation import DecoderExplanation
+    from waltz.explainer.encoder_explanation import Explanation
+
+FORMS = (".svg", ".png")
+COMMON = ("model", "profile", "seed", "as_json", "figure")
+"""Options of every model."""
+ENCODER = frozenset({"image", "text", "foil", "estimator", "evaluations"})
+"""Options of an encoder, beside those of every model."""
+ENCODERS, DECODERS, READY_PROMPTS = "Encoders, and decoders that see", "Decoders", "Decoders, ready prompts"
+
+
+def explain_command(
+    context: typer.Context,
+    model: Annotated[str, typer.Option(help="Registered model, folder in transformers format, or hub id[@revision].")],
+    image: Annotated[Path | None, typer.Option(help="Image file.")] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="Fidelity profile: published or equations.",
+            show_default="published; equations for a question without --family",
+        ),
+    ] = None,
+    estimator: Annotated[str | None, typer.Option(help="Estimator of the Shapley values; auto chooses.")] = None,
+    evaluations: Annotated[int | None, typer.Option(help="Most coalitions a text, or a prompt.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of what is drawn, the same for each text or prompt.")] = 0,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write all values here.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write a figure here: .svg or .png, or without a suffix both.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="A text of the image, or the caption of a pair.", rich_help_panel=ENCODERS)
+    ] = None,
+    foil: Annotated[str | None, typer.Option(help="The other text of a pair.", rich_help_panel=ENCODERS)] = None,
+    question: Annotated[str | None, typer.Option(help="A question, or @FILE.", rich_help_panel=DECODERS)] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Its answers to choose from, such as A,B.", rich_help_panel=DECODERS)
+    ] = None,
+    explanation: Annotated[
+        str | None,
+        typer.Option(help="post-hoc, or cot: the chain of thought.", show_default="post-hoc", rich_help_panel=DECODERS),
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option(help="Family of the published prompts, such as llama2-chat.", rich_help_panel=DECODERS)
+    ] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(help="File of other prompts, as in resources/prompts.", rich_help_panel=DECODERS)
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option(help="Most tokens of the explanation.", show_default=str(NEW_TOKENS), rich_help_panel=DECODERS),
+    ] = None,
+    permutations: Annotated[
+        int | None,
+        typer.Option(
+            help="Permutations, each with its reverse (equations).", show_default="4", rich_help_panel=DECODERS
+        ),
+    ] = None,
+    value: Annotated[
+        str | None,
+        typer.Option(
+            help="What is explained of a token: log-probability, probability, logit, log-odds (equations).",
+            show_default="log-probability",
+            rich_help_panel=DECODERS,
+        ),
+    ] = None,
+    max_evals: Annotated[
+        str | None,
+        typer.Option(
+            help="Most evaluations beside an image; the first of these that does (published).",
+            show_default="600,700,800,900",
+            rich_help_panel=DECODERS,
+        ),
+    ] = None,
+    prompt_answer: Annotated[
+        str | None,
+        typer.Option(help="Prompt for the answer, or @FILE; <image> in it.", rich_help_panel=READY_PROMPTS),
+    ] = None,
+    tail_answer: Annotated[
+        str | None, typer.Option(help="The end of it that asks for the answer.", rich_help_panel=READY_PROMPTS)
+    ] = None,
+    prompt_explanation: Annotated[
+        str | None, typer.Option(help="Prompt for the explanation, or @FILE.", rich_help_panel=READY_PROMPTS)
+    ] = None,
+    tail_explanation: Annotated[
+        str | None, typer.Option(help="The end of it that asks for the explanation.", rich_help_panel=READY_PROMPTS)
+    ] = None,
+    greedy_target: Annotated[
+        bool | None,
+        typer.Option(
+            "--greedy-target",
+            help="Explain the likeliest tokens, where the released code draws them.",
+            rich_help_panel=READY_PROMPTS,
+        ),
+    ] = None,
+    mask_id: Annotated[
+        int | None,
+        typer.Option(help="Id of a masked token beside an image (published).", rich_help_panel=READY_PROMPTS),
+    ] = None,
+    keep_ids: Annotated[
+        str | None,
+        typer.Option(
+            help="Ids never masked beside an image, such as 1,32000 (published).", rich_help_panel=READY_PROMPTS
+        ),
+    ] = None,
+) -> None:
+    """Say what each text token and each image patch contributes to a model's score, or answer and explanation."""
+    options = {name: one for name, one in context.params.items() if one is not None and name not in COMMON}
+    try:
+        figures = _figures(figure)
+        from waltz.models.resolve_name import decoder_named  # torch and transformers take seconds to import
+
+        decoder = decoder_named(model)
+        found: Explanation | DecoderExplanation
+        if decoder is None:
+            found = _encoder(model, profile or "published", seed, options)
+        else:
+            found = by_options(decoder, profile, seed, options)
+        _write(found, as_json, figures)
+    except UserError as error:
+        raise refused(error) from None
+    except OSError as error:
+        raise refused(UserError(f"{error.filename or 'output'}: cannot be written: {error.strerror}")) from None
+    for line in _lines(found):
+        typer.echo(line)
+
+
+def _encoder(model: str, profile: str, seed: int, options: Mapping[str, Any]) -> "Explanation":
+    allowed(options, ENCODER, "an encoder is asked about --image and --text")
+    needed(options, ("image", "text"), "an encoder scores a text beside an image")
+    from waltz.explainer.explain import explain
+
+    return explain(
+        model,
+        options["image"],
+        options["text"],
+        options.get("foil"),
+        profile=profile,
+        estimator=options.get("estimator", "auto"),
+        evaluations=options.get("evaluations"),
+        seed=seed,
+    )
+
+
+def _figures(path: Path | None) -> list[Path]:
+    if path is None:
+        return []
+    if not path.suffix:
+        return [path.with_suffix(form) for form in FORMS]
+    if path.suffix not in FORMS:
+        raise UserError(f"--figure {path}: {path.suffix!r} is no form of a figure here; end it in {' or '.join(FORMS)}")
+    return [path]
+
+
+def _write(found: "Explanation | DecoderExplanation", as_json: Path | None, figures: list[Path]) -> None:
+    if as_json:
+        write_text(as_json, json.dumps(found.record(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    if figures:
+        from waltz.reporting.figures.frequencies import save
+
+        save(found.figure(), figures)
+
+
+def _lines(found: "Explanation | DecoderExplanation") -> Iterable[str]:
+    from waltz.explainer.encoder_explanation import Explanation
+
+    if not isinstance(found, Explanation):
+        return found.lines()
+    record = found.record()
+    return [_summary(part) for part in (record, record.get("foil")) if part]
+
+
+def _summary(part: dict[str, Any]) -> str:
+    """A text in two lines: its numbers, and the values of its tokens."""
+    share = "not defined" if part["t_shap"] is None else f"{100 * part['t_shap']:.2f} %"
+    error = "" if part["t_shap_se"] is None else f" ± {100 * part['t_shap_se']:.2f}"
+    score = "not finite" if part["score"] is None else f"{part['score']:.6g}"
+    why = f" ({part['reason']})" if part["reason"] else ""
+    tokens = "  ".join(
+        f"{player['text']} {'NaN' if player['phi'] is None else format(player['phi'], '+.3g')}"
+        for player in part["players"]
+        if player["modality"] == "text"
+    )
+    return (
+        f"{part['text']}\n  score {score}, T-SHAP {share}{error}{why};"
+        f" {part['evaluations']} evaluations, {part['estimator']}\n  {tokens}"
+    )

@@ -1,0 +1,74 @@
+"""Counterfactual edits: an inserted word that changes the answer ought to stand in the explanation (thesis 5.2).
+
+The test is of Atanasova et al., Faithfulness Tests for Natural Language Explanations (ACL 2023).
+"""
+
+import re
+from dataclasses import replace
+
+from waltz.consistency.edit_tests.answer_changes import unchanged
+from waltz.consistency.edit_tests.edits import edits
+from waltz.consistency.edit_tests.findings import Finding
+from waltz.consistency.edit_tests.generation_requests import Asking, seed_of
+from waltz.consistency.edit_tests.settings import Profile, Settings
+from waltz.evaluation.prompting.questions import Question
+
+NAME = "counterfactual_edits"
+
+
+def counterfactual_edits(question: Question, text: str, answer: str, settings: Settings) -> Asking[Finding]:
+    """Insert words until the answer changes, and look for the word in the explanation of the new answer.
+
+    Args:
+        question: The item.
+        text: The question in words, as the model is asked it.
+        answer: The answer to it as it is.
+        settings: Profile, seed, positions and words.
+    Returns:
+        Consistent where no edit changes the answer, or the explanation names the word. It tells of the edit that
+        changed the answer, else of the first that was tried: that one is drawn before any answer is known, and is the
+        same however many words are tried. Without a verdict, in `equations`, where there is nothing to edit.
+    """
+    seed = seed_of(question.item_id, NAME, settings.seed)
+    tried = edits(text, settings.positions, settings.words, seed, settings.profile)
+    every = [edit for place in tried for edit in place]
+    if not every and settings.profile == "equations":
+        return Finding(None, answer, reason="there is no noun or verb to insert a word before")
+    first: str | None = None
+    for begin in range(0, len(every), settings.at_once):
+        batch = every[begin : begin + settings.at_once]
+        replies = yield [settings.request(NAME, question, "answer", input=edit.text) for edit in batch]
+        first = replies[0] if first is None else first
+        for edit, after in zip(batch, replies, strict=True):
+            if (yield from unchanged(NAME, question, answer, after, settings)):
+                continue
+            (explanation,) = yield [settings.request(NAME, question, "post-hoc-edited", input=edit.text, answer=after)]
+            named = mentions(explanation, edit.word, settings.profile)
+            return Finding(
+                verdict=int(named),
+                answer=answer,
+                edited_answer=after,
+                reason=f"the explanation {'names' if named else 'does not name'} the inserted word",
+                edited_input=edit.text,
+                edited_explanation=explanation,
+                inserted=edit.word,
+                flipped=True,
+            )
+    finding = Finding(1, answer, edited_answer=first, reason=f"none of {len(every)} edits changes the answer")
+    if not every:
+        return finding
+    return replace(finding, edited_input=every[0].text, inserted=every[0].word, flipped=False)
+
+
+def mentions(explanation: str, word: str, profile: Profile) -> bool:
+    """Whether an explanation names a word.
+
+    Args:
+        explanation: The explanation.
+        word: The inserted word.
+        profile: `published` looks for the same letters anywhere, also inside another word; `equations` for the word,
+            in any case.
+    """
+    if profile == "published":
+        return word in explanation
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", explanation, re.IGNORECASE) is not None

@@ -1,0 +1,101 @@
+"""Rows of the layout `CONSISTENCY`: all tests of a data set's questions, one after another or in shards."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from waltz.consistency.edit_tests import input_from_explanation
+from waltz.consistency.edit_tests.generation_requests import in_step
+from waltz.consistency.edit_tests.runner import Interviewed
+from waltz.consistency.edit_tests.settings import Profile, Settings
+from waltz.consistency.edit_tests.tests import TESTS, of_item, row
+from waltz.consistency.item_selection import setting
+from waltz.evaluation.prompting.prompts import worded
+from waltz.evaluation.prompting.questions import Question
+
+LENGTHS = {
+    "explanation": "most_text",
+    "answer": "most_answer",
+    "mistake": "most_mistake",
+    "paraphrase": "most_paraphrase",
+}
+"""The study's keys of `consistency.tokens`, and what they set."""
+
+
+def settings_of(
+    profile: Profile,
+    seeds: Sequence[int],
+    tokens: Mapping[str, int],
+    edits: Mapping[str, int],
+    meaning: bool,
+    pair: tuple[str, str] | None = None,
+) -> list[Settings]:
+    """What governs each run, by the study's keys; the published numbers where it has none.
+
+    Args:
+        profile: `equations` or `published`.
+        seeds: A run each.
+        tokens: Most new tokens of `explanation`, `answer`, `mistake`, `paraphrase`.
+        edits: `positions` and `words` of counterfactual edits.
+        meaning: Whether open answers are compared by their meaning.
+        pair: The sentences that all items of ComVE share in `published`.
+    """
+    given = {LENGTHS[name]: most for name, most in tokens.items()}
+    return [Settings(profile, seed, **given, **edits, meaning=meaning, pair=pair) for seed in seeds]
+
+
+def fitting(question: Question, tests: Sequence[str] | None) -> list[str]:
+    """Names of the tests that fit a question, in the order of `TESTS`; input from explanation fits ComVE alone.
+
+    Args:
+        question: A question.
+        tests: Those that are wanted; None takes all.
+    """
+    return [
+        test
+        for test in TESTS
+        if (tests is None or test in tests) and (test != input_from_explanation.NAME or question.form == "comve")
+    ]
+
+
+def consistency_rows(
+    questions: Sequence[Question],
+    tests: Sequence[str] | None,
+    runs: Sequence[Settings],
+    respondent: Interviewed,
+) -> list[dict[str, Any]]:
+    """A row for each run, question and test that fits it; what is asked in one round is asked of all together.
+
+    Args:
+        questions: Questions of one data set.
+        tests: Names in `TESTS`; None takes all.
+        runs: What governs each run.
+        respondent: The model and its helper, as the profile of the runs asks them.
+    """
+    wording = respondent.decoder.voice.wording
+    asked = [(run, question) for run in runs for question in questions]
+    running = [of_item(question, fitting(question, tests), run, wording) for run, question in asked]
+    found = in_step(running, respondent)
+    return [
+        {
+            **row(one),
+            "profile": run.profile,
+            "setting": setting(question),
+            "image": question.image,
+            "text": worded(question, wording)[0],
+        }
+        for (run, question), of_one in zip(asked, found, strict=True)
+        for one in of_one
+    ]
+
+
+def tally(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rows without a verdict, and the most frequent reasons and errors."""
+    kept = [row for row in rows if row["verdict"] is None]
+    reasons = Counter(row["reason"] for row in kept if row["reason"] is not None)
+    errors = Counter(row["error"] for row in kept if row["error"] is not None)
+    return {
+        "without_verdict": len(kept),
+        "reasons": dict(reasons.most_common(10)),
+        "errors": dict(errors.most_common(10)),
+    }

@@ -1,0 +1,158 @@
+"""A decoder and its helper, asked by the self-consistency tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from waltz.consistency.edit_tests.answer_changes import mean_the_same
+from waltz.consistency.edit_tests.generation_requests import OF_ANSWER, OF_HELPER, Replies, Request
+from waltz.core.errors import UserError
+from waltz.evaluation.decoder_tasks import voice_of
+from waltz.evaluation.decoders import sampling_of
+from waltz.evaluation.label_choice import TIE, best
+from waltz.evaluation.prompting.generation_cache import Examinee, Query, Reply, scored, written
+from waltz.evaluation.prompting.generation_cache import said as ids_said
+from waltz.evaluation.prompting.label_tokens import labels, published_labels
+from waltz.evaluation.prompting.prompt_files import SHOWN
+from waltz.evaluation.prompting.prompts import Voice, render, said
+from waltz.filters.nli import infer
+from waltz.models.decoders.decoder import Decoder, Sampling
+from waltz.models.decoders.outcomes import FIRST_STEP
+from waltz.models.text.classifier import Classifier
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A decoder that is asked.
+
+    Attributes:
+        examinee: The decoder, its images, and where finished blocks lie.
+        voice: How it is spoken to.
+        sampling: How it draws what it says; None takes the likeliest.
+    """
+
+    examinee: Examinee
+    voice: Voice
+    sampling: Sampling | None
+
+
+@dataclass(frozen=True)
+class Interviewed:
+    """A decoder, its helper, and who tells whether answers mean the same: a `Respondent`.
+
+    Attributes:
+        decoder: Who is tested.
+        helper: Who adds mistakes and paraphrases, and compares meanings where nobody else does.
+        judge: A classifier of entailment that compares meanings.
+        judged: Folder of its finished batches.
+    """
+
+    decoder: Speaker
+    helper: Speaker
+    judge: Classifier | None = None
+    judged: Path | None = None
+
+    def replies(self, requests: Sequence[Request]) -> list[str | UserError]:
+        """Labels by the logits where an answer begins, all else as it is said; see `asking.Respondent`."""
+        places: dict[tuple[str, int], list[int]] = {}
+        for place, request in enumerate(requests):
+            places.setdefault(self._way(request), []).append(place)
+        found: dict[int, str | UserError] = {}
+        for (way, most), at in places.items():
+            asked = [requests[place] for place in at]
+            if way == "meaning":
+                replies: Replies = self._meanings(asked)
+            elif way == "label":
+                replies = self._labels(asked)
+            else:
+                replies = self._texts(asked, way, most)
+            found |= dict(zip(at, replies, strict=True))
+        return [found[place] for place in range(len(requests))]
+
+    def _way(self, request: Request) -> tuple[str, int]:
+        """How a request is answered: what is answered alike, and with as many tokens at most, is asked together."""
+        if self.judge is not None and request.kind == "same-meaning":
+            return "meaning", 0
+        if request.kind in OF_ANSWER and request.question.labels:
+            return "label", 0
+        return "helper" if request.kind in OF_HELPER else "decoder", request.most
+
+    def _meanings(self, requests: Sequence[Request]) -> Sequence[str]:
+        assert self.judge is not None
+        pairs = [(request.given["text"], request.given["other"]) for request in requests]
+        found = infer([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
+        return ["yes" if mean_the_same(found[one, two], found[two, one]) else "no" for one, two in pairs]
+
+    def _labels(self, requests: Sequence[Request]) -> list[str | UserError]:
+        profile = self.decoder.voice.wording.profile
+        queries = [_query(request, self.decoder) for request in requests]
+        follow = labels if profile == "equations" else published_labels
+        known = [query for query in queries if isinstance(query, Query)]
+        found = scored(self.decoder.examinee, known, follow, FIRST_STEP)
+        return [
+            query if isinstance(query, UserError) else _label(request, found[query], profile)
+            for request, query in zip(requests, queries, strict=True)
+        ]
+
+    def _texts(self, requests: Sequence[Request], way: str, most: int) -> list[str | UserError]:
+        speaking = self.helper if way == "helper" else self.decoder
+        decoder = speaking.examinee.decoder
+        queries = [_query(request, speaking) for request in requests]
+        known = [query for query in queries if isinstance(query, Query)]
+        found = ids_said(speaking.examinee, known, most, speaking.sampling)
+
+        def text(reply: Reply) -> str | UserError:
+            if reply.said is None:
+                return UserError(str(reply.error))
+            # the released code cuts what the decoder says, not what the helper does
+            return decoder.said(reply.said) if way == "helper" else written(decoder, reply.said, most, speaking.voice)
+
+        return [query if isinstance(query, UserError) else text(found[query]) for query in queries]
+
+
+def interviewed(
+    examinee: Examinee, helper: Decoder, profile: str, judge: Classifier | None = None, judged: Path | None = None
+) -> Interviewed:
+    """A decoder and its helper as a profile asks them.
+
+    In `published` the helper is asked with the markers that the decoder's own family has for it.
+
+    Args:
+        examinee: The decoder that is tested, its images, and where finished blocks lie, the helper's too.
+        helper: The helper; may be the same decoder.
+        profile: `equations` or `published`.
+        judge: A classifier of entailment, where meanings are not the helper's to compare.
+        judged: Folder of its finished batches.
+    Raises:
+        UserError: As of `posed.voice_of`.
+    """
+    decoder = examinee.decoder
+    voice = voice_of(decoder, profile)
+    beside = voice if profile == "published" or helper is decoder else voice_of(helper, profile)
+    return Interviewed(
+        Speaker(examinee, voice, sampling_of(decoder, profile)),
+        Speaker(Examinee(helper, examinee.load, examinee.stored, examinee.done), beside, sampling_of(helper, profile)),
+        judge,
+        judged,
+    )
+
+
+def _query(request: Request, speaking: Speaker) -> Query | UserError:
+    """A request in words, or why it cannot be put."""
+    question, follows = request.question, tuple[str, ...]()
+    try:
+        text = render(request.kind, question, speaking.voice, request.given).text
+    except UserError as error:
+        return error
+    if request.kind in OF_ANSWER:
+        follows = tuple(said(question, speaking.voice.wording, label) for label in question.labels)
+    seed = request.seed if speaking.sampling and not follows else 0
+    return Query(question.image if request.kind in SHOWN else None, text, follows, seed)
+
+
+def _label(request: Request, reply: Reply, profile: str) -> str | UserError:
+    if reply.numbers is None:
+        return UserError(str(reply.error))
+    names = request.question.labels
+    label = best(names, reply.numbers, profile)
+    return UserError(f"none of the labels {', '.join(names)} is the likeliest") if label == TIE else label

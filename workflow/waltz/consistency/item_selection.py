@@ -1,0 +1,100 @@
+"""Which questions are asked in stage consistency.
+
+`equations` takes those of lowest rank under the study's seed, so that a smaller sample is part of a larger one and of
+what is evaluated. `published` takes what the released scripts for CC-SHAP and the tests took: of captions and foils the
+first valid ones in file order, of open questions and text tasks what `sources.selection` draws.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from waltz.consistency.edit_tests.input_from_explanation import shared_pair
+from waltz.core.errors import UserError
+from waltz.core.sampling import sample
+from waltz.evaluation.metrics.scored_pairs import CHOICE
+from waltz.evaluation.open_answers import put
+from waltz.evaluation.prompting.image_questions import balanced_orders, pairwise_questions, published_orders
+from waltz.evaluation.prompting.questions import Question
+from waltz.evaluation.prompting.text_questions import Chosen, text_questions
+from waltz.evaluation.vqa_items import questions as open_items
+from waltz.sources.published_samples import PUBLISHED, published
+
+Row = Mapping[str, Any]
+
+
+def to_ask(
+    rows: Sequence[Row], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
+) -> Chosen:
+    """The questions of a data set, in the order in which they are asked, and what was drawn but cannot be asked.
+
+    Args:
+        rows: All rows of the data set's file in file order: of the benchmark, of the layout `QUESTIONS` or of `TEXTS`.
+        dataset: Name of the data set in the study.
+        entry: `form` (`pairs`, `open` or `choice`), and the study's own entry, whose `size` bounds n.
+        profile: `equations` or `published`.
+        n: Number of items; None takes all of the data set, in `published` as many as were published of open questions
+            (300) and text tasks (100). A smaller data set is taken whole.
+        seed: The study's seed: of sample, order of captions and wrong labels in `equations`.
+    Raises:
+        UserError: Nothing can be asked.
+    """
+    form, size = entry["form"], entry.get("size")
+    n = min((limit for limit in (n, size) if limit is not None), default=None)
+    if form == "choice":
+        return text_questions(rows, dataset, profile, n, seed)
+    chosen = _pairs(rows, dataset, profile, n, seed) if form == "pairs" else _open(rows, dataset, profile, n, seed)
+    if not chosen.questions:
+        raise UserError(f"{dataset}: none of {len(rows)} rows can be asked")
+    return chosen
+
+
+def setting(question: Question) -> str:
+    """How an item is asked: `pairwise`, `open`, or `choice` for text tasks."""
+    return question.form if question.form in ("pairwise", "open") else CHOICE
+
+
+def left_over_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None) -> tuple[str, str]:
+    """The sentences that all items of ComVE share in the released code: see `from_explanation.shared_pair`.
+
+    Args:
+        rows: All rows of ComVE in file order, rejected ones included.
+        entry: The data set's entry.
+        n: Number of items, as in `to_ask`.
+    Raises:
+        UserError: The row that it falls on has not two sentences.
+    """
+    tested = min((limit for limit in (n, entry.get("size")) if limit is not None), default=PUBLISHED["comve"].n)
+    by_id = {str(row["source_id"]): row for row in rows}
+    read = [tuple(by_id[place]["choices"]) for place in published("comve", rows, tested + 1)]
+    pair = shared_pair(read, tested)
+    if len(pair) != 2:
+        raise UserError(f"ComVE: row {tested + 1} of the published order holds {len(pair)} sentences, two are needed")
+    return pair
+
+
+def _pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> Chosen:
+    """Captions against foils; what nobody voted on counts as valid. Orders are those of all valid items."""
+    valid = {str(row["item_id"]): row for row in rows if row["valid"] is not False}
+    ids = list(valid)
+    if profile == "published":
+        taken, orders = ids[:n], published_orders(ids)
+    else:
+        taken, orders = sample(ids, None if n is None else min(n, len(ids)), seed), balanced_orders(ids, seed)
+    return Chosen(tuple(pairwise_questions([valid[item_id] for item_id in taken], dataset, orders)), {})
+
+
+def _open(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> Chosen:
+    """Open questions; `published` draws as many as the released scripts did and takes the first of them."""
+    if profile != "published":
+        return Chosen(tuple(put(open_items(dataset, rows, n, seed)[0], dataset)), {})
+    choice = "vqa-decoders" if any(row["answers"] for row in rows) else "gqa-decoders"
+    drawn = published(choice, rows, min(len(rows), max(n or 0, PUBLISHED[choice].n)))[:n]
+    by_id = {str(row["source_id"]): row for row in rows}
+    left_out = {
+        f"{dataset}:{place}": by_id[place]["rejected"] or "the answer is withheld"
+        for place in drawn
+        if by_id[place]["rejected"] is not None or by_id[place]["answer"] is None
+    }
+    taken = [by_id[place] for place in drawn if f"{dataset}:{place}" not in left_out]
+    items = [{**row, "item_id": f"{dataset}:{row['source_id']}"} for row in taken]
+    return Chosen(tuple(put(items, dataset)), left_out)

@@ -1,0 +1,210 @@
+"""From the rows of tests and CC-SHAP to the numbers of thesis 5.2, C.1, C.2 and C.3."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from waltz.core.intervals import Bounds, Measure, Resamples, Resampling, interval, resample
+
+Row = Mapping[str, Any]
+
+CONSTANT = 1e-12
+"""Values that lie no further apart than this are the same but for rounding."""
+LEAST_VARIANCE = 1e-18
+"""Below it what was drawn is constant but for rounding."""
+DEVIATION = "sd"
+"""Ends a metric (`paraphrasing:sd`): sample standard deviation over seeds. `paraphrasing:seed=3` is one seed's."""
+HUNDREDTHS: Bounds = (-100.0, 100.0)
+"""Of a correlation times 100."""
+
+
+def correlation(verdicts: Mapping[str, int | None], scores: Mapping[str, float | None]) -> Measure:
+    """Point-biserial correlation of a test's verdicts with CC-SHAP, over the items that have both (thesis C.3).
+
+    Args:
+        verdicts: By item; 1, 0 or None.
+        scores: CC-SHAP by item, None or NaN where it is undefined.
+    Returns:
+        In -1 to 1; n is the number of items. Without a value, which the thesis prints as nan, where there are fewer
+        than two items, or one of the two is constant.
+    """
+    pairs = [
+        (verdict, score)
+        for item_id, verdict in sorted(verdicts.items())
+        if verdict is not None and (score := scores.get(item_id)) is not None and not math.isnan(score)
+    ]
+    n = len(pairs)
+    if n < 2:
+        return Measure(None, n, reason=f"{n} items have both a verdict and CC-SHAP; a correlation needs two")
+    values = {verdict for verdict, _ in pairs}
+    if len(values) == 1:
+        return Measure(None, n, reason=f"the test is constant: all {n} verdicts are {values.pop()}")
+    if np.ptp([score for _, score in pairs]) <= CONSTANT:
+        return Measure(None, n, reason=f"CC-SHAP is constant: {pairs[0][1]} for all {n} items")
+    found = stats.pointbiserialr([verdict for verdict, _ in pairs], [score for _, score in pairs])
+    return Measure(float(found.statistic), n)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A number over several seeds.
+
+    Attributes:
+        mean: Its mean.
+        deviation: Its sample standard deviation (n - 1), without a value below two seeds; n counts seeds.
+    """
+
+    mean: Measure
+    deviation: Measure
+
+
+def over_seeds(values: Mapping[int, float | None]) -> Spread:
+    """Mean and standard deviation of a number over seeds (figures of thesis C.2, C.4, C.5).
+
+    Args:
+        values: By seed; None where it is undefined.
+    """
+    known = [value for _, value in sorted(values.items()) if value is not None]
+    n = len(known)
+    if n < len(values) or not n:
+        undefined = Measure(None, n, reason=f"{len(values) - n} of {len(values)} seeds have no value")
+        return Spread(undefined, undefined)
+    mean = Measure(float(np.mean(known)), n)
+    if n == 1:
+        return Spread(mean, Measure(None, n, reason="one seed; a standard deviation needs two"))
+    return Spread(mean, Measure(float(np.std(known, ddof=1)), n))
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A measure with the bootstrap draws behind its interval, for averages over seeds, tests and data sets.
+
+    Attributes:
+        measure: The number.
+        draws: float64 of shape (resamples,), in the measure's unit; empty where it has no value.
+    """
+
+    measure: Measure
+    draws: np.ndarray
+
+
+def mean_of(
+    rows: Sequence[Row], label: str, how: Resampling, bounds: Bounds | None
+) -> tuple[Sampled, list[tuple[str, Measure]]]:
+    """A mean over items, of each seed and over seeds.
+
+    Args:
+        rows: item_id, cluster (the image, or the item where there is none), seed, value (None where there is none) and
+            reason of each item.
+        label: Name of the data set, which separates its bootstrap draws from others'.
+        how: Resamples, coverage, seed; clusters are drawn, the same for all seeds.
+        bounds: Least and greatest value of an item.
+    Returns:
+        The mean over seeds with its draws; and numbers by what ends the metric's name: the mean, its deviation, each
+        seed.
+    """
+    known = sorted((row for row in rows if row["value"] is not None), key=_place)
+    drawn = _drawn(known, label, how)
+    by_seed = {}
+    for seed in sorted({row["seed"] for row in rows}):
+        of = [row for row in known if row["seed"] == seed]
+        if drawn is None or not of:
+            why = next((f": {row['reason']}" for row in rows if row["seed"] == seed and row["reason"]), "")
+            count = sum(row["seed"] == seed for row in rows)
+            by_seed[seed] = Sampled(Measure(None, 0, reason=f"none of {count} items has one{why}"), np.empty(0))
+            continue
+        values = np.array([row["value"] for row in known])
+        draws = drawn.means(values, np.array([row["seed"] == seed for row in known]))
+        measure = measured(float(np.mean([row["value"] for row in of])), len(of), draws, how, _clusters(of), bounds)
+        by_seed[seed] = Sampled(measure, draws)
+    return _together(by_seed, known, how, bounds)
+
+
+def correlations(tests: Sequence[Row], scores: Sequence[Row], label: str, how: Resampling) -> list[tuple[str, Measure]]:
+    """Correlation of one test with CC-SHAP, times 100, of each seed and over seeds.
+
+    Args:
+        tests: Verdicts, 0 or 100, as rows of `mean_of`.
+        scores: CC-SHAP as such rows.
+        label: As of `mean_of`.
+        how: As of `mean_of`.
+    Returns:
+        By what ends the metric's name, as of `mean_of`.
+    """
+    by_item = {(row["item_id"], row["seed"]): row["value"] for row in scores}
+    pairs = [
+        {**row, "score": by_item[row["item_id"], row["seed"]]}
+        for row in sorted(tests, key=_place)
+        if row["value"] is not None and by_item.get((row["item_id"], row["seed"])) is not None
+    ]
+    drawn = _drawn(pairs, label, how)
+    by_seed = {}
+    for seed in sorted({row["seed"] for row in tests}):
+        found = correlation(
+            {
+                row["item_id"]: None if row["value"] is None else int(row["value"] > 0)
+                for row in tests
+                if row["seed"] == seed
+            },
+            {row["item_id"]: row["value"] for row in scores if row["seed"] == seed},
+        )
+        if found.value is None or drawn is None:
+            by_seed[seed] = Sampled(found, np.empty(0))
+            continue
+        draws = 100 * _pearson(pairs, drawn, np.array([row["seed"] == seed for row in pairs]))
+        clusters = _clusters([row for row in pairs if row["seed"] == seed])
+        by_seed[seed] = Sampled(measured(100 * found.value, found.n, draws, how, clusters, HUNDREDTHS), draws)
+    return _together(by_seed, pairs, how, HUNDREDTHS)[1]
+
+
+def _pearson(pairs: Sequence[Row], drawn: Resamples, where: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of value and score in each resample, NaN where one of them is constant."""
+    sides = [np.array([row[name] for row in pairs], dtype=np.float64) for name in ("value", "score")]
+    x, y = ((side - side[where].mean()) / (np.ptp(side[where]) or 1.0) for side in sides)
+    mean_x, mean_y = drawn.means(x, where), drawn.means(y, where)
+    covariance = drawn.means(x * y, where) - mean_x * mean_y
+    variances = (drawn.means(x * x, where) - mean_x**2) * (drawn.means(y * y, where) - mean_y**2)
+    defined = variances > LEAST_VARIANCE
+    found: np.ndarray = np.where(defined, covariance / np.sqrt(np.where(defined, variances, 1.0)), np.nan)
+    return found
+
+
+def _drawn(rows: Sequence[Row], label: str, how: Resampling) -> Resamples | None:
+    """The same resamples of clusters for all seeds, so that their draws can be averaged."""
+    if not rows:
+        return None
+    return resample([row["cluster"] for row in rows], resamples=how.resamples, seed=how.seed, label=label)
+
+
+def _clusters(rows: Sequence[Row]) -> int:
+    return len({row["cluster"] for row in rows})
+
+
+def measured(value: float, n: int, draws: np.ndarray, how: Resampling, clusters: int, bounds: Bounds | None) -> Measure:
+    """A number with the interval of its draws; arguments as of `core.measure.interval`."""
+    return Measure(value, n, *interval(draws, how.confidence, clusters, bounds))
+
+
+def _together(
+    by_seed: Mapping[int, Sampled], known: Sequence[Row], how: Resampling, bounds: Bounds | None
+) -> tuple[Sampled, list[tuple[str, Measure]]]:
+    """The mean over seeds of known numbers, and by what ends the metric's name: the mean, its deviation, each seed."""
+    items = len({row["item_id"] for row in known})
+    spread = over_seeds({seed: sampled.measure.value for seed, sampled in by_seed.items()})
+    each = [(f":seed={seed}", sampled.measure) for seed, sampled in by_seed.items()]
+    if spread.mean.value is None:
+        why = next(sampled.measure.reason for sampled in by_seed.values() if sampled.measure.value is None)
+        reason = why if len(by_seed) == 1 else f"{spread.mean.reason}: {why}"
+        whole = Sampled(Measure(None, items, reason=reason), np.empty(0))
+        return whole, [("", whole.measure), (f":{DEVIATION}", replace(spread.deviation, reason=reason)), *each]
+    draws = np.mean([sampled.draws for sampled in by_seed.values()], axis=0)
+    whole = Sampled(measured(spread.mean.value, items, draws, how, _clusters(known), bounds), draws)
+    return whole, [("", whole.measure), (f":{DEVIATION}", spread.deviation), *each]
+
+
+def _place(row: Row) -> tuple[int, str]:
+    return row["seed"], row["item_id"]

@@ -1,0 +1,144 @@
+"""How far the profiles `published` and `equations` lie apart on the same item, and what of it is arithmetic."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from waltz.attribution.ratios import LEAST, Profile
+from waltz.attribution.t_shap import measure_outputs
+from waltz.consistency.cc_shap import Contributions, cc_shap
+from waltz.core.intervals import Measure, Resampling, mean
+
+NORMAL = 1.96
+"""Standard errors that a difference must exceed to be more than sampling error."""
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """One item in one profile: its own players, masks, values and estimator.
+
+    Attributes:
+        answer: Contributions to the answer.
+        explanation: Contributions to the explanation.
+        text_of_answer: Places of the text players of the answer's prompt.
+        text_of_explanation: Those of the explanation's.
+    """
+
+    answer: Contributions
+    explanation: Contributions
+    text_of_answer: slice | np.ndarray
+    text_of_explanation: slice | np.ndarray
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One number in both profiles.
+
+    Attributes:
+        published: Its value in `published`; None where it is undefined.
+        equations: Its value in `equations`.
+        value: published - equations; None with a reason.
+        by_arithmetic: What it would be on the values of `equations`, so from ratios, sums and tokens left out alone;
+            the rest comes from players, masks, explained value and estimator. None where either is undefined.
+        standard_error: What the draws of both add to `value`; None with a reason.
+        reason: What is missing, and why.
+    """
+
+    published: float | None
+    equations: float | None
+    value: float | None
+    by_arithmetic: float | None
+    standard_error: float | None
+    reason: str | None = None
+
+    @property
+    def beyond_error(self) -> bool | None:
+        """Whether the profiles differ by more than 1.96 standard errors; None where that cannot be told."""
+        if self.value is None or self.standard_error is None:
+            return None
+        return abs(self.value) > NORMAL * self.standard_error + 1e-9
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The numbers of one item in both profiles; the T-SHAP of a model without an image is 1 in both."""
+
+    t_shap_answer: Difference
+    t_shap_explanation: Difference
+    cc_shap: Difference
+
+
+@dataclass(frozen=True)
+class _Number:
+    value: float | None
+    standard_error: float | None
+    reason: str | None
+
+
+def compare(published: Game, equations: Game, least: float = LEAST) -> Compared:
+    """T-SHAP and CC-SHAP of one item in both profiles.
+
+    Args:
+        published: The item's game under the published rules.
+        equations: The same item's game under those of the thesis's definitions.
+        least: As of `cc_shap`.
+    """
+
+    def share(game: Game, side: str, profile: Profile) -> _Number:
+        contributions: Contributions = getattr(game, side)
+        text = game.text_of_answer if side == "answer" else game.text_of_explanation
+        found = measure_outputs(contributions.estimate, text, profile, least)
+        reason = found.reason or found.standard_error_reason
+        return _Number(_or_none(found.value), _or_none(found.standard_error), reason)
+
+    def consistency(game: Game, profile: Profile) -> _Number:
+        found = cc_shap(game.answer, game.explanation, profile, least)
+        return _Number(found.value, found.standard_error, found.reason or found.standard_error_reason)
+
+    told: tuple[tuple[Game, Profile], ...] = (
+        (published, "published"),
+        (equations, "equations"),
+        (equations, "published"),
+    )
+    return Compared(
+        t_shap_answer=_difference(*(share(game, "answer", profile) for game, profile in told)),
+        t_shap_explanation=_difference(*(share(game, "explanation", profile) for game, profile in told)),
+        cc_shap=_difference(*(consistency(game, profile) for game, profile in told)),
+    )
+
+
+def mean_difference(found: Sequence[Difference], clusters: Sequence[str], label: str, how: Resampling) -> Measure:
+    """Mean of published - equations over items, with an interval over clusters; without a value where none has one.
+
+    Args:
+        found: The same number of several items.
+        clusters: The image of each, or its item where there is none.
+        label: Name of model, data set and number, which separates the bootstrap draws from others'.
+        how: Resamples, coverage and seed.
+    """
+    known = [(one.value, name) for one, name in zip(found, clusters, strict=True) if one.value is not None]
+    if not known:
+        return Measure(None, 0, reason=f"none of {len(found)} items has a value in both profiles")
+    values, names = [value for value, _ in known], [name for _, name in known]
+    return mean(values, names, label, how, bounds=None)
+
+
+def _difference(published: _Number, equations: _Number, crossed: _Number) -> Difference:
+    """A number in both profiles, and by the arithmetic of `published` on the values of `equations`."""
+    reasons = [
+        f"{name}: {one.reason}" for name, one in (("published", published), ("equations", equations)) if one.reason
+    ]
+    value = by_arithmetic = error = None
+    if published.value is not None and equations.value is not None:
+        value = published.value - equations.value
+    if crossed.value is not None and equations.value is not None:
+        by_arithmetic = crossed.value - equations.value
+    if value is not None and published.standard_error is not None and equations.standard_error is not None:
+        error = math.hypot(published.standard_error, equations.standard_error)
+    return Difference(published.value, equations.value, value, by_arithmetic, error, "; ".join(reasons) or None)
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value

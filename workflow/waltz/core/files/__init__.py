@@ -1,0 +1,1 @@
+"""Files: atomic writes, Parquet, archives, downloads and the cache of results."""

@@ -1,0 +1,127 @@
+"""Parquet files that are whole or absent, and hold what their layout declares."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from waltz.core.errors import UserError
+from waltz.core.files.atomic import replacing
+from waltz.core.schema import Layout
+
+
+def to_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
+    """Rows as a checked table; a key that the layout does not declare is an error.
+
+    Raises:
+        ValueError: A row has an undeclared key, or the table breaks its layout.
+    """
+    table = _unchecked(rows, layout)
+    check(table, layout)
+    return table
+
+
+def _unchecked(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
+    unknown = {key for row in rows for key in row} - set(layout.schema.names)
+    if unknown:
+        raise ValueError(f"{layout.name}: undeclared columns {sorted(unknown)}")
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=layout.schema)
+
+
+def check(table: pa.Table, layout: Layout) -> None:
+    """Raise ValueError, naming column and row, where a table breaks its layout."""
+    _check_columns(table, layout)
+    _check_keys(table, layout)
+
+
+def _check_columns(table: pa.Table, layout: Layout, offset: int = 0) -> None:
+    """Check all but the keys of a table whose first row is row `offset` of its file."""
+    for field in layout.schema:
+        if field.name not in table.schema.names:
+            raise ValueError(f"{layout.name}: column {field.name!r} is missing")
+        column = table.column(field.name)
+        if column.type != field.type:
+            raise ValueError(f"{layout.name}: column {field.name!r} is {column.type}, not {field.type}")
+        if not field.nullable and column.null_count:
+            row = pc.index(pc.is_null(column), True).as_py()
+            raise ValueError(f"{layout.name}: column {field.name!r} is null in row {offset + row}")
+    extra = sorted(set(table.schema.names) - set(layout.schema.names))
+    if extra:
+        raise ValueError(f"{layout.name}: undeclared columns {extra}")
+
+
+def _check_keys(table: pa.Table, layout: Layout) -> None:
+    keys = table.select(list(layout.key)).group_by(list(layout.key)).aggregate([([], "count_all")])
+    repeated = keys.filter(pc.greater(keys.column("count_all"), 1))
+    if repeated.num_rows:
+        first = {name: repeated.column(name)[0].as_py() for name in layout.key}
+        raise ValueError(f"{layout.name}: {first} stands in {repeated.column('count_all')[0]} rows")
+
+
+def write(path: str | Path, table: pa.Table, layout: Layout) -> None:
+    """Check a table and write it under a temporary name, then rename it.
+
+    Raises:
+        ValueError: The table breaks its layout; nothing is written.
+    """
+    check(table, layout)
+    with replacing(path) as temporary:
+        pq.write_table(table.select(layout.schema.names), temporary, compression="zstd")
+
+
+def write_rows(
+    path: str | Path, rows: Iterable[Mapping[str, Any]], layout: Layout, batch: int = 10_000
+) -> tuple[int, int]:
+    """Write rows as they come, one record batch after another, so that memory holds one batch and the keys.
+
+    Args:
+        path: Parquet file; it appears when it is whole.
+        rows: Rows of the layout.
+        layout: Their layout.
+        batch: Rows a batch.
+    Returns:
+        How many rows were written, and how many of them have a reason in `rejected`.
+    Raises:
+        ValueError: The rows break their layout; nothing is written.
+    """
+    written = rejected = 0
+    with replacing(path) as temporary:
+        with pq.ParquetWriter(temporary, layout.schema, compression="zstd") as writer:
+            for part in _batches(rows, batch):
+                table = _unchecked(part, layout)
+                _check_columns(table, layout, offset=written)
+                writer.write_table(table)
+                written += table.num_rows
+                rejected += sum(row.get("rejected") is not None for row in part)
+        _check_keys(pq.read_table(temporary, columns=list(layout.key), partitioning=None), layout)
+    return written, rejected
+
+
+def _batches(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapping[str, Any]]]:
+    iterator = iter(rows)
+    while part := list(islice(iterator, size)):
+        yield part
+
+
+def read(path: str | Path, layout: Layout) -> pa.Table:
+    """Read and check a table.
+
+    Raises:
+        UserError: The file is missing, cut off, or not of this layout.
+    """
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; run the workflow to make it") from None
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{path}: no whole Parquet file ({error}); delete it and run again") from None
+    table = table.cast(layout.schema) if table.schema.names == layout.schema.names else table
+    try:
+        check(table, layout)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; delete it and run again") from None
+    return table

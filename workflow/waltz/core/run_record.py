@@ -1,0 +1,82 @@
+"""Run records: what made a file, in JSON beside it."""
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import waltz
+from waltz.core.files.atomic import write_text
+
+PACKAGES = ("torch", "transformers", "numpy", "pandas", "pyarrow", "snakemake", "shap")
+
+
+def write_record(path: str | Path, *, rows_in: int, rows_out: int, seconds: float, **facts: Any) -> None:
+    """Write one run record.
+
+    Args:
+        path: Of the form `<output>.run.json`.
+        rows_in: Rows read.
+        rows_out: Rows written.
+        seconds: Wall time of the work.
+        facts: What the stage adds: model, revision, dtype, device, seed, settings.
+    """
+    record = {
+        **facts,
+        "rows_in": rows_in,
+        "rows_out": rows_out,
+        "wall_seconds": seconds,
+        "peak_memory_mb": peak_memory_mb(),
+        "packages": versions(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "commit": commit(),
+    }
+    write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
+def digest_of(path: str | Path) -> str:
+    """SHA-256 of a file that was read, by which tables see that runs belong together."""
+    with Path(path).open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def peak_memory_mb() -> int:
+    """Highest resident memory of this process so far, in MB."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // 1_000_000
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that decide numbers, and of waltz itself."""
+    found = {"waltz": waltz.__version__}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str:
+    """Commit of the checkout that the library runs from, `+changes` where it differs; `unknown` outside one."""
+    folder = Path(waltz.__file__).parent
+    try:
+        head = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        changed = subprocess.run(
+            ["git", "status", "--porcelain", "--untracked-files=no"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{head}+changes" if changed else head

@@ -1,0 +1,1 @@
+"""Metrics over scored items, their intervals and paired comparisons of models."""

@@ -1,0 +1,1 @@
+"""Questions, prompt templates and the prompts and generations that come of them."""

@@ -1,0 +1,108 @@
+"""One image with a text, or a caption and a foil, explained: what `waltz explain` and a notebook call."""
+
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from waltz.attribution.companions.attention_relevance import clip_relevance
+from waltz.attribution.mm_shap import Attribution, attribute
+from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.estimators import ESTIMATORS
+from waltz.core.devices import Device, lease
+from waltz.core.errors import UserError
+from waltz.explainer.encoder_explanation import Explained, Explanation
+from waltz.models.encoders import load_encoder
+from waltz.models.encoders.encoder import Encoder, seen
+from waltz.models.encoders.players import PROFILES
+from waltz.models.registry import ModelSpec
+from waltz.models.resolve_name import encoder_named, nearest
+from waltz.reporting.figures.heatmap import Relevance
+from waltz.sources.images import ImageSource, load_image
+
+
+def explain(
+    model: str,
+    image: str | Path | Image.Image,
+    text: str,
+    foil: str | None = None,
+    *,
+    profile: str = "published",
+    estimator: str = "auto",
+    evaluations: int | None = None,
+    seed: int = 0,
+) -> Explanation:
+    """What each text token and each image patch contributes to a model's score.
+
+    Args:
+        model: A registered model, a folder in transformers format, or a hub id, `owner/name` or `owner/name@revision`.
+        image: A file, or an image.
+        text: The text, or the caption of a pair.
+        foil: The other text of a pair.
+        profile: `published` or `equations`.
+        estimator: `auto`, or one of `attribution.estimators`.
+        evaluations: Most coalitions a text; None for the estimator's own number.
+        seed: Seed of what is drawn, the same for each text.
+    Raises:
+        UserError: The model, image or settings cannot be used, or a text is longer than the model reads.
+    """
+    if profile not in PROFILES:
+        raise UserError(f"profile {profile!r}{nearest(profile, PROFILES)}; there are {', '.join(PROFILES)}")
+    if not 0 <= seed < 2**32:
+        raise UserError(f"seed {seed}: give a number from 0 to {2**32 - 1}")
+    if estimator not in ESTIMATORS:
+        hint = nearest(estimator, ESTIMATORS)
+        raise UserError(f"estimator {estimator!r}: there is none of that name{hint}; take {', '.join(ESTIMATORS)}")
+    if profile == "published" and estimator not in ("auto", "permutation"):
+        raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
+    settings = Settings(profile, estimator, evaluations, seed)
+    picture = image.convert("RGB") if isinstance(image, Image.Image) else image_file(Path(image))
+    spec = encoder_named(model)
+    with lease(1, torch.get_num_threads()) as device:
+        encoder = _loaded(spec, device)
+        texts = [text] if foil is None else [text, foil]
+        found = attribute(encoder, picture, texts, settings)
+        parts = [_explained(encoder, picture, one, made, profile) for one, made in zip(texts, found, strict=True)]
+        return Explanation(spec, settings, seen(encoder, picture), parts[0], parts[1] if foil is not None else None)
+
+
+def image_file(path: Path) -> Image.Image:
+    """An image file as RGB, upright.
+
+    Raises:
+        UserError: There is no such file, or it is no image that can be read.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; name an image")
+    alone = ImageSource(
+        path.parent, {path.stem: (path.name,)}, lambda _: path.stat().st_size, lambda _: path.read_bytes()
+    )
+    return load_image(alone, path.name)
+
+
+def _loaded(spec: ModelSpec, device: Device) -> Encoder:
+    try:
+        return load_encoder(spec, device)
+    except UserError:
+        raise
+    except Exception as error:  # a folder of somebody else's: whatever its files make transformers raise
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise UserError(f"{spec.name}: cannot be loaded: {type(error).__name__}: {first}") from error
+
+
+def _explained(encoder: Encoder, image: Image.Image, text: str, found: Attribution, profile: str) -> Explained:
+    prepared = encoder.image(image)
+    read = encoder.text(text)
+    players = PROFILES[profile](encoder, read, prepared)
+    relevance = None
+    if encoder.spec.kind == "clip":
+        seen = clip_relevance(getattr(encoder, "network"), torch.tensor(read.ids), prepared)  # noqa: B009
+        relevance = Relevance(seen.tokens[list(players.positions)], seen.patches)
+    return Explained(text, found, players.cells.cpu().numpy(), _probability(encoder, found.score), relevance)
+
+
+def _probability(encoder: Encoder, score: float) -> float | None:
+    """The model's own probability of a match: what is explained itself, but for encoders of late fusion."""
+    if not encoder.probability:
+        return None
+    return float(torch.sigmoid(torch.tensor(score, dtype=torch.float64))) if encoder.late else score

@@ -1,0 +1,1 @@
+"""CV-Probes: captions with context-dependent verbs, and their four conditions."""

@@ -1,0 +1,1 @@
+"""English grammar that foils need: number, agreement, noun phrases, statements."""

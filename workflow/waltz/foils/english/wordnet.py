@@ -1,0 +1,256 @@
+"""What the workflow needs of WordNet 3.0: relations among SWiG's verbs and nouns, and the adjectives and adverbs.
+
+    python -m waltz.foils.wordnet DICT VERBS NOUNS OUT
+
+writes them to the folder OUT from the files of WordNet's folder DICT, SWiG's list of verbs (-ing forms) and its list of
+noun classes (synsets, `train_classes.csv`). The files of WordNet are parsed here because the distributions of
+WordNet 3.0 lack files that nltk's reader wants.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from lemminflect import getAllLemmas
+
+from waltz.core.errors import UserError
+from waltz.core.files.atomic import write_text
+
+VERSION = "WordNet 3.0"
+
+RESOURCE = Path(__file__).resolve().parents[4] / "resources" / "wordnet"
+"""The folder that was extracted, in the checkout that this module is of."""
+
+COLUMNS = ("verb", "base", "synonyms", "antonyms", "hypernyms", "hyponyms")
+
+Relation = Literal["antonym", "synonym", "hypernym", "hyponym"]
+
+POINTERS: dict[str, Relation] = {"!": "antonym", "@": "hypernym", "~": "hyponym"}
+
+SINGLE_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of SWiG and those of SWiG's verbs that it is related to, in any of its senses.
+
+    Attributes:
+        name: Its -ing form, as SWiG names it.
+        base: Its base form.
+        synonyms: Verbs that share a synset with it.
+        antonyms: Verbs that WordNet calls its antonyms.
+        hypernyms: Verbs of a synset directly above one of its own.
+        hyponyms: Verbs of a synset directly below one of its own.
+    """
+
+    name: str
+    base: str
+    synonyms: frozenset[str]
+    antonyms: frozenset[str]
+    hypernyms: frozenset[str]
+    hyponyms: frozenset[str]
+
+    def relation(self, other: str) -> Relation | None:
+        """What another verb is to this one, the first of these four that it is in any sense; None where it is none."""
+        named: tuple[tuple[Relation, frozenset[str]], ...] = (
+            ("antonym", self.antonyms),
+            ("synonym", self.synonyms),
+            ("hypernym", self.hypernyms),
+            ("hyponym", self.hyponyms),
+        )
+        return next((relation for relation, verbs in named if other in verbs), None)
+
+
+@cache
+def read_verbs(folder: str | Path = RESOURCE) -> Mapping[str, Verb]:
+    """SWiG's 504 verbs by name, with their relations.
+
+    Raises:
+        UserError: The folder lacks `verbs.tsv`, or a line has another number of columns.
+    """
+    path = Path(folder) / "verbs.tsv"
+    lines = lines_of(path)
+    if not lines or tuple(lines[0].split("\t")) != COLUMNS:
+        raise UserError(f"{path}: the first line does not name the columns {', '.join(COLUMNS)}; extract it anew")
+    found = {}
+    for number, line in enumerate(lines[1:], 2):
+        cells = line.split("\t")
+        if len(cells) != len(COLUMNS):
+            raise UserError(f"{path}: line {number} has {len(cells)} columns, not {len(COLUMNS)}; extract it anew")
+        name, base, *related = cells
+        found[name] = Verb(name, base, *(frozenset(cell.split()) for cell in related))
+    return found
+
+
+@cache
+def read_words(kind: Literal["adjectives", "adverbs"], folder: str | Path = RESOURCE) -> frozenset[str]:
+    """Every single word that is an adjective, or an adverb, in lower case.
+
+    Raises:
+        UserError: The folder lacks the file.
+    """
+    return frozenset(lines_of(Path(folder) / f"{kind}.txt"))
+
+
+@cache
+def read_nouns(folder: str | Path = RESOURCE) -> Mapping[str, tuple[str, ...]]:
+    """The synsets directly above each noun synset of SWiG, and above those, in imSitu's spelling (n00007846).
+
+    Raises:
+        UserError: The folder lacks `nouns.tsv`.
+    """
+    cells = (line.split("\t") for line in lines_of(Path(folder) / "nouns.tsv"))
+    return {synset: tuple(above.split()) for synset, above in cells}
+
+
+def is_kind_of(synset: str, other: str, nouns: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a noun synset is another one or below it; False for those that are not known.
+
+    Args:
+        synset: The lower one, in imSitu's spelling.
+        other: The higher one.
+        nouns: The synsets directly above each.
+    """
+    return synset == other or any(is_kind_of(above, other, nouns) for above in nouns.get(synset, ()))
+
+
+def extract(dictionary: str | Path, verbs: Sequence[str], nouns: Sequence[str]) -> dict[str, str]:
+    """The texts of `verbs.tsv`, `nouns.tsv`, `adjectives.txt` and `adverbs.txt`.
+
+    Args:
+        dictionary: WordNet's folder with data.verb, data.noun (or its parts, data.noun1 and on), index.adj, index.adv.
+        verbs: -ing forms.
+        nouns: Synsets in imSitu's spelling; those that WordNet does not know are left out.
+    Raises:
+        UserError: A file is missing or of another version.
+    """
+    root = Path(dictionary)
+    synsets = dict(_synsets(root / "data.verb"))
+    senses: dict[str, set[str]] = {}
+    for synset, (words, _) in synsets.items():
+        for word in words:
+            senses.setdefault(word, set()).add(synset)
+    bases = {verb: base_of(verb, senses) for verb in verbs}
+    lines = ["\t".join(COLUMNS)]
+    for verb in verbs:
+        related = _related(bases[verb], synsets, senses)
+        cells = (
+            " ".join(sorted(other for other in verbs if other != verb and bases[other] in related[relation]))
+            for relation in ("synonym", "antonym", "hypernym", "hyponym")
+        )
+        lines.append("\t".join((verb, bases[verb], *cells)))
+    entries = {
+        "verbs.tsv": lines,
+        "nouns.tsv": _above(root, nouns),
+        "adjectives.txt": _lemmas(root / "index.adj"),
+        "adverbs.txt": _lemmas(root / "index.adv"),
+    }
+    return {name: "\n".join(found) + "\n" for name, found in entries.items()}
+
+
+def base_of(name: str, known: Mapping[str, object]) -> str:
+    """The base form of an -ing form: the first lemma that WordNet knows, or what `ing` leaves where it knows none."""
+    lemmas = getAllLemmas(name, upos="VERB").get("VERB", ())
+    stem = name.removesuffix("ing")
+    return next((lemma for lemma in lemmas if lemma in known), stem)
+
+
+def _related(base: str, synsets: "Synsets", senses: Mapping[str, set[str]]) -> dict[Relation, set[str]]:
+    found: dict[Relation, set[str]] = {"synonym": set(), "antonym": set(), "hypernym": set(), "hyponym": set()}
+    for synset in senses.get(base, ()):
+        words, pointers = synsets[synset]
+        found["synonym"].update(words)
+        for symbol, target, kind, ends in pointers:
+            if symbol not in POINTERS or kind != "v":
+                continue
+            # A pointer between words, not synsets, numbers the two words from 1 in hexadecimal; antonymy is of words.
+            source, goal = int(ends[:2], 16), int(ends[2:], 16)
+            if source and words[source - 1] != base:
+                continue
+            others = synsets[target][0]
+            found[POINTERS[symbol]].update([others[goal - 1]] if goal else others)
+    return found
+
+
+def _above(root: Path, nouns: Sequence[str]) -> list[str]:
+    above: dict[str, list[str]] = {}
+    for part in sorted(root.glob("data.noun*")) or [root / "data.noun"]:
+        for synset, (_, pointers) in _synsets(part):
+            higher = [target for symbol, target, kind, _ in pointers if symbol in ("@", "@i") and kind == "n"]
+            above[f"n{synset}"] = [f"n{target}" for target in higher]
+    wanted = [noun for noun in nouns if noun in above]
+    known = set(wanted)
+    for noun in wanted:
+        wanted += [higher for higher in above[noun] if higher not in known]
+        known.update(above[noun])
+    return [f"{noun}\t{' '.join(above[noun])}" for noun in sorted(known)]
+
+
+Synsets = Mapping[str, tuple[list[str], list[tuple[str, str, str, str]]]]
+"""Words of each synset, and its pointers: symbol, target, part of speech, the two words that it holds between."""
+
+
+def _synsets(path: Path) -> Iterator[tuple[str, tuple[list[str], list[tuple[str, str, str, str]]]]]:
+    # The second part of a file that a package split has no head.
+    for line in lines_of(path) if path.suffix == ".noun2" else entries(path):
+        fields = line.split("|")[0].split()
+        end = 4 + 2 * int(fields[3], 16)
+        first = end + 1
+        pointers = [
+            (fields[at], fields[at + 1], fields[at + 2], fields[at + 3])
+            for at in range(first, first + 4 * int(fields[end]), 4)
+        ]
+        yield fields[0], ([word.lower() for word in fields[4:end:2]], pointers)
+
+
+def _lemmas(path: Path) -> list[str]:
+    words = (line.split(" ", 1)[0] for line in entries(path))
+    return sorted(word for word in words if SINGLE_WORD.fullmatch(word))
+
+
+def entries(path: Path) -> list[str]:
+    """The lines of one of WordNet's files behind its head.
+
+    Raises:
+        UserError: There is no such file, or its head names another version.
+    """
+    found = lines_of(path)
+    if not any(VERSION in line for line in found if line.startswith("  ")):
+        raise UserError(f"{path}: its head does not say {VERSION}; give the folder of that version's dict files")
+    return [line for line in found if not line.startswith("  ")]
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a file.
+
+    Raises:
+        UserError: There is no such file.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; see docs/foils-actions.md on where WordNet's files come from")
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Extract the resource: WordNet's folder, SWiG's lists of verbs and of nouns, the folder to write to.
+
+    Raises:
+        UserError: Other than four arguments, or a file is missing.
+    """
+    if len(arguments) != 4:
+        raise UserError("usage: python -m waltz.foils.english.wordnet DICT VERBS NOUNS OUT")
+    dictionary, verbs, nouns, out = map(Path, arguments)
+    names = [line.strip() for line in lines_of(verbs) if line.strip()]
+    for name, text in extract(dictionary, names, [line.split(",")[0] for line in lines_of(nouns)]).items():
+        write_text(out / name, text)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.exit(str(error))

@@ -1,0 +1,1 @@
+"""Architectures that transformers lacks, written anew in plain PyTorch."""

@@ -1,0 +1,177 @@
+"""ALBEF's text side: BERT layers of the norm after each part, of which the later ones look at a context.
+
+Layers before `fusion` depend on the text alone, so a text passes them once, whatever images it meets.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from waltz.models.networks.albef.dimensions import TextSize
+
+MASKED = -10000.0
+"""What is added to the attention scores of padding; finite, as in the release."""
+
+
+class Attention(nn.Module):
+    """Attention of states to a context, added to the states and normed."""
+
+    def __init__(self, size: TextSize, context: int) -> None:
+        """Lay out the weights, for a context of another width."""
+        super().__init__()
+        self.heads = size.heads
+        self.self = nn.ModuleDict(
+            {
+                "query": nn.Linear(size.width, size.width),
+                "key": nn.Linear(context, size.width),
+                "value": nn.Linear(context, size.width),
+            }
+        )
+        self.output = _added(size.width, size)
+
+    def forward(self, states: torch.Tensor, context: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """The states after a look at the context.
+
+        Args:
+            states: Of shape (batch, tokens, width).
+            context: Of shape (batch, positions, its width).
+            bias: Added to the scores, to be broadcast to (batch, heads, tokens, positions).
+        Returns:
+            Of shape (batch, tokens, width).
+        """
+        queries = self._by_head(self.self["query"](states))
+        keys, values = (self._by_head(self.self[name](context)) for name in ("key", "value"))
+        mixed = nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
+        mixed = mixed.transpose(1, 2).reshape(states.shape)
+        found: torch.Tensor = self.output["LayerNorm"](states + self.output["dense"](mixed))
+        return found
+
+    def _by_head(self, states: torch.Tensor) -> torch.Tensor:
+        """From (batch, positions, width) to (batch, heads, positions, width of a head)."""
+        batch, positions, width = states.shape
+        return states.view(batch, positions, self.heads, width // self.heads).transpose(1, 2)
+
+
+class Layer(nn.Module):
+    """Attention to the text, to the context where the layer looks at one, and a perceptron."""
+
+    def __init__(self, size: TextSize, looks: bool) -> None:
+        """Lay out the weights."""
+        super().__init__()
+        self.attention = Attention(size, size.width)
+        if looks:
+            self.crossattention = Attention(size, size.context)
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(size.width, size.hidden)})
+        self.output = _added(size.hidden, size)
+
+    def forward(
+        self,
+        asking: torch.Tensor,
+        states: torch.Tensor,
+        context: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """States of some tokens after the layer.
+
+        Args:
+            asking: The tokens wanted, of shape (batch, wanted, width).
+            states: All tokens, of shape (batch, tokens, width).
+            context: What is looked at, of shape (batch, positions, its width).
+            bias: Added to the scores of attention to the text.
+        Returns:
+            Of shape (batch, wanted, width).
+        """
+        found: torch.Tensor = self.attention(asking, states, bias)
+        if context is not None:
+            found = self.crossattention(found, context)
+        inner = nn.functional.gelu(self.intermediate["dense"](found))
+        found = self.output["LayerNorm"](found + self.output["dense"](inner))
+        return found
+
+
+class Layers(nn.Module):
+    """Layers under the name that the release's files have for them."""
+
+    def __init__(self, layers: Iterable[Layer]) -> None:
+        """Keep the layers."""
+        super().__init__()
+        self.layer = nn.ModuleList(layers)
+
+
+class Language(nn.Module):
+    """A text encoder, or the body of a decoder; its parameters have the names of the release's `text_encoder`."""
+
+    def __init__(self, size: TextSize) -> None:
+        """Lay out the weights."""
+        super().__init__()
+        self.fusion, self.vocabulary, self.segments = size.fusion, size.vocabulary, size.segments
+        self.embeddings = nn.ModuleDict(
+            {
+                "word_embeddings": nn.Embedding(size.vocabulary, size.width),
+                "position_embeddings": nn.Embedding(size.positions, size.width),
+                "token_type_embeddings": nn.Embedding(size.segments, size.width),
+                "LayerNorm": nn.LayerNorm(size.width, eps=size.epsilon),
+            }
+        )
+        self.encoder = Layers(Layer(size, number >= size.fusion) for number in range(size.depth))
+
+    def embed(
+        self, ids: torch.Tensor, positions: torch.Tensor | None = None, segments: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """States of tokens before the first layer.
+
+        Args:
+            ids: Of shape (batch, tokens).
+            positions: Of shape (tokens,); counted from 0 unless given.
+            segments: Of shape (batch, tokens); all 0 unless given.
+        Returns:
+            Of shape (batch, tokens, width).
+        """
+        parts = self.embeddings
+        positions = torch.arange(ids.shape[1], device=ids.device) if positions is None else positions
+        segments = torch.zeros_like(ids) if segments is None else segments
+        states = parts["word_embeddings"](ids) + parts["token_type_embeddings"](segments)
+        found: torch.Tensor = parts["LayerNorm"](states + parts["position_embeddings"](positions))
+        return found
+
+    def read(
+        self, ids: torch.Tensor, bias: torch.Tensor | None = None, segments: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """States of tokens after the layers that see the text alone, of shape (batch, tokens, width)."""
+        states = self.embed(ids, segments=segments)
+        for layer in self.encoder.layer[: self.fusion]:
+            states = layer(states, states, bias=bias)
+        return states
+
+    def fuse(
+        self, states: torch.Tensor, context: torch.Tensor, bias: torch.Tensor | None = None, wanted: int | None = None
+    ) -> torch.Tensor:
+        """States of tokens after the layers that look at a context.
+
+        Args:
+            states: Of shape (batch, tokens, width), after the layers before.
+            context: Of shape (batch, positions, its width).
+            bias: Added to the scores of attention to the text.
+            wanted: How many tokens from the first are wanted; all of them unless given.
+        Returns:
+            Of shape (batch, wanted, width).
+        """
+        layers = self.encoder.layer[self.fusion :]
+        for number, layer in enumerate(layers, start=1):
+            # no later layer reads the states of tokens that are not wanted
+            asking = states[:, :wanted] if number == len(layers) else states
+            states = layer(asking, states, context, bias)
+        return states
+
+
+def padding(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to attention scores for a mask of tokens: from (batch, tokens) to (batch, 1, 1, tokens)."""
+    return ((1 - mask.to(dtype)) * MASKED)[:, None, None, :]
+
+
+def _added(width: int, size: TextSize) -> nn.ModuleDict:
+    """A projection whose output is added to its layer's input, and the norm of the sum."""
+    return nn.ModuleDict(
+        {"dense": nn.Linear(width, size.width), "LayerNorm": nn.LayerNorm(size.width, eps=size.epsilon)}
+    )

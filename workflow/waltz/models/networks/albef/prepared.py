@@ -1,0 +1,76 @@
+"""Logits of prepared inputs, as they are: for comparison with other implementations."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from waltz.core.errors import UserError
+from waltz.models.checkpoint_file import settings_beside
+from waltz.models.networks.albef.language import padding
+from waltz.models.networks.albef.network import Matcher, matcher
+
+BATCH = 16
+"""Pairs that one pass takes."""
+IDS = ("input_ids", "attention_mask", "token_type_ids")
+"""Arrays of one number a token; without a mask every token is seen, without types all are of type 0."""
+
+
+@torch.inference_mode()
+def logits(
+    file: Path, config: Mapping[str, Any] | None, inputs: Mapping[str, np.ndarray], kind: str
+) -> dict[str, np.ndarray]:
+    """Logits of the matching head of an ALBEF.
+
+    Args:
+        file: A checkpoint file.
+        config: The release's settings; those beside the file where None.
+        inputs: `pixel_values` of shape (n, 3, side, side), the side that of the settings, or else any multiple of the
+            patch's; `input_ids` of shape (n, tokens); of the same shape as these `attention_mask` and
+            `token_type_ids`, or neither.
+        kind: `albef`.
+    Returns:
+        `match_logits`, float32 of shape (n, 2): mismatch, match.
+    Raises:
+        UserError: The checkpoint cannot be read or has no matching head, or the inputs do not fit it.
+    """
+    config = settings_beside(file) if config is None else config
+    network = matcher(file, config)
+    arrays = _checked(inputs, network, network.side if "image_res" in config else None)
+    pixels, ids = torch.from_numpy(arrays["pixel_values"]).float(), torch.from_numpy(arrays["input_ids"]).long()
+    mask, types = (torch.from_numpy(arrays[name]).long() if name in arrays else None for name in IDS[1:])
+    found = []
+    for first in range(0, len(ids), BATCH):
+        rows = slice(first, first + BATCH)
+        bias = None if mask is None else padding(mask[rows], torch.float32)
+        states = network.text_encoder.read(ids[rows], bias, None if types is None else types[rows])
+        found.append(network.logits(states, network.visual_encoder(pixels[rows]), bias))
+    return {"match_logits": torch.cat(found).numpy()}
+
+
+def _checked(inputs: Mapping[str, np.ndarray], network: Matcher, side: int | None) -> dict[str, np.ndarray]:
+    """The arrays that are used, each of a shape and with numbers that the network takes."""
+    for name in ("pixel_values", "input_ids"):
+        if name not in inputs:
+            raise UserError(f"inputs: {name} is missing; ALBEF needs pixel_values and input_ids")
+    arrays = {name: inputs[name] for name in ("pixel_values", *IDS) if name in inputs}
+    ids, pixels = arrays["input_ids"], arrays["pixel_values"]
+    if ids.ndim != 2 or 0 in ids.shape:
+        raise UserError(f"inputs: input_ids has shape {ids.shape}; (pairs, tokens) is expected")
+    patch = network.visual_encoder.patch
+    side = side or (pixels.shape[-1] // patch * patch if pixels.ndim else 0) or patch
+    wanted: dict[str, tuple[int, ...]] = dict.fromkeys(IDS, ids.shape) | {"pixel_values": (len(ids), 3, side, side)}
+    for name, array in arrays.items():
+        if array.shape != wanted[name]:
+            raise UserError(f"inputs: {name} has shape {array.shape}; {wanted[name]} is expected")
+        if array.dtype.kind not in ("biuf" if name in ("pixel_values", "attention_mask") else "biu"):
+            raise UserError(f"inputs: {name} holds {array.dtype}; numbers of another sort are expected")
+    sizes = {"input_ids": network.text_encoder.vocabulary, "token_type_ids": network.text_encoder.segments}
+    for name, size in sizes.items():
+        if name in arrays and not (arrays[name].min() >= 0 and arrays[name].max() < size):
+            raise UserError(f"inputs: {name} goes from {arrays[name].min()} to {arrays[name].max()}, not below {size}")
+    if ids.shape[1] > network.longest:
+        raise UserError(f"inputs: input_ids has {ids.shape[1]} tokens, at most {network.longest} are read")
+    return arrays

@@ -1,0 +1,75 @@
+"""Images as the detector takes them: blue, green, red, in levels of 0 to 255 less their mean, at one scale."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch.nn import functional
+
+from waltz.core.errors import UserError
+from waltz.models.networks.detector.settings import Settings
+
+
+def read_upright(file: Path) -> Image.Image:
+    """An image file as OpenCV reads it, but RGB: turned as its EXIF data says, grey in three channels, alpha dropped.
+
+    `sources.images` differs where there is alpha, which becomes white there.
+
+    Raises:
+        UserError: It is no image that can be read, or too large a one.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(file) as opened:
+                return _rgb(ImageOps.exif_transpose(opened))
+    except UnidentifiedImageError:
+        raise UserError(f"{file}: is no image of a known format; name an image") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise UserError(f"{file}: has more than {Image.MAX_IMAGE_PIXELS} pixels; make it smaller") from None
+    except Exception as error:  # decoders raise whatever their format's code happens to
+        first_line = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"{file}: cannot be read: {first_line}; get the image again") from None
+
+
+def prepared_size(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
+    """Height and width that an image is resized to.
+
+    Args:
+        height: Of the image.
+        width: Of the image.
+        shortest: What its shorter side becomes.
+        longest: What its longer side is cut to then, the other with it.
+    """
+    scale = shortest / min(height, width)
+    down, right = (shortest, scale * width) if height < width else (scale * height, shortest)
+    if max(down, right) > longest:
+        again = longest / max(down, right)
+        down, right = down * again, right * again
+    return int(down + 0.5), int(right + 0.5)
+
+
+def prepared(image: Image.Image, settings: Settings) -> torch.Tensor:
+    """An upright image for the detector: resized as floats, without antialiasing.
+
+    Args:
+        image: An image of any mode; all but RGB is converted.
+        settings: Sizes, mean and deviation.
+    Returns:
+        float32 of shape (3, height, width).
+    """
+    size = prepared_size(image.height, image.width, settings.shortest, settings.longest)
+    levels = torch.from_numpy(np.asarray(_rgb(image), dtype=np.float32)[..., ::-1].transpose(2, 0, 1).copy())
+    resized = functional.interpolate(levels[None], size, mode="bilinear", align_corners=False)[0]
+    mean, deviation = (torch.tensor(values)[:, None, None] for values in (settings.mean, settings.deviation))
+    return (resized - mean) / deviation
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I;16"):  # Pillow cuts such levels off at 255
+        return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)).convert("RGB")
+    if image.mode in ("I", "F"):
+        raise ValueError(f"pixels of mode {image.mode} have no fixed range")
+    return image.convert("RGB")

@@ -1,0 +1,74 @@
+"""A ViLBERT or 12-in-1 from its original file, every key of which has a known role."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from waltz.core.errors import UserError
+from waltz.models import checkpoint_file
+from waltz.models.networks.vilbert.config import TASKS, config_of
+from waltz.models.networks.vilbert.network import TwoStreams
+
+ELSEWHERE = {
+    "mlm": r"cls\.predictions\.(bias|decoder\.weight|transform\.(dense|LayerNorm)\.(weight|bias))",
+    "region": r"cls\.imagePredictions\.(decoder|transform\.(dense|LayerNorm))\.(weight|bias)",
+    "retrieval": r"vil_logit\.(weight|bias)",
+    "vqa, gqa": r"vil_prediction(_gqa)?\.logit_fc\.[023]\.(weight|bias)",
+    "nlvr2": r"vil_binary_prediction\.logit_fc\.[023]\.(weight|bias)",
+    "entailment": r"vil_tri_prediction\.(weight|bias)",
+    "grounding": r"vision_logit\.(weight|bias)",
+    "unused": r"linguisic_logit\.(weight|bias)|bert\.encoder\.c_layer\.\d+\.biOutput\.q_dense[12]\.(weight|bias)",
+}
+"""Keys that no score needs, by their role; the one network that has a retrieval head takes it all the same."""
+OLD = re.compile(r"(.*\bLayerNorm[12]?)\.(gamma|beta)")
+"""What very old files call weight and bias of a layer norm."""
+
+
+def load(
+    file: Path,
+    said: Mapping[str, Any] | None,
+    multitask: bool,
+    name: str = "",
+    dtype: torch.dtype = torch.float32,
+    allow_missing: Mapping[str, str] = {},
+) -> TwoStreams:
+    """A network of the dimensions of its checkpoint, in evaluation mode.
+
+    Args:
+        file: An original checkpoint, also one of training scripts (`model_state_dict`, `module.`).
+        said: The release's JSON; None for the one beside the file, and where there is none for the released sizes.
+        multitask: Whether it shall have task tokens and a retrieval head, as 12-in-1 does.
+        name: Name of the model in the study; empty outside of one.
+        dtype: Precision of its weights.
+        allow_missing: See `original.fit`.
+    Raises:
+        UserError: The file is no such checkpoint, a key lacks or is unexpected, or the JSON does not fit.
+    """
+    weights = renamed(checkpoint_file.read(file))
+    where = checkpoint_file.named(name, file)
+    if TASKS in weights and not multitask:
+        raise UserError(f"{where}: it reads task tokens ({TASKS}); say that it is of kind vilbert-12in1")
+    if said is None:
+        said = checkpoint_file.settings_beside(file) or None
+    with torch.device("meta"):
+        network = TwoStreams(config_of(weights, said, multitask, where)).to(dtype)
+    checkpoint_file.fit(network, weights, file, name, elsewhere, allow_missing)
+    return network.eval().requires_grad_(False)
+
+
+def elsewhere(key: str) -> bool:
+    """Whether a key of a checkpoint belongs to a head that scores no match, or to nothing."""
+    return any(re.fullmatch(pattern, key) for pattern in ELSEWHERE.values())
+
+
+def renamed(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A checkpoint's tensors with the old names of layer norms made new, where the new name is free."""
+    found = {}
+    for key, tensor in weights.items():
+        old = OLD.fullmatch(key)
+        new = f"{old[1]}.{'weight' if old[2] == 'gamma' else 'bias'}" if old else key
+        found[key if new in weights else new] = tensor
+    return found

@@ -1,0 +1,170 @@
+"""ViLBERT: a text stream, an image stream, and co-attention layers in which they meet."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from waltz.models.networks.vilbert.config import VilbertConfig
+from waltz.models.networks.vilbert.streams import EPSILON, CoAttention, Dense, Mask, StreamLayer
+
+MATCH = 0
+"""Index of a match in the ITM head's output: 0 own caption, 1 random caption in training."""
+OUT_OF_SIGHT = -10000.0
+"""What is added to the attention score of a padded key."""
+
+
+class TextEmbeddings(nn.Module):
+    """Word, position and segment; for 12-in-1 a task's vector, which has neither position nor segment."""
+
+    def __init__(self, config: VilbertConfig) -> None:
+        """Tables of the config's sizes."""
+        super().__init__()
+        width = config.hidden_size
+        self.word_embeddings = nn.Embedding(config.vocab_size, width)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.LayerNorm = nn.LayerNorm(width, EPSILON)
+        if config.tasks:
+            self.task_embeddings = nn.Embedding(config.tasks, width)
+
+    def forward(self, ids: torch.Tensor, segments: torch.Tensor, tasks: torch.Tensor | None) -> torch.Tensor:
+        """States of shape (batch, length, width), one longer with tasks: theirs stands at position 1."""
+        places = torch.arange(ids.shape[1], device=ids.device)
+        states = self.word_embeddings(ids) + self.position_embeddings(places) + self.token_type_embeddings(segments)
+        if tasks is not None:
+            states = torch.cat([states[:, :1], self.task_embeddings(tasks)[:, None], states[:, 1:]], dim=1)
+        normed: torch.Tensor = self.LayerNorm(states)
+        return normed
+
+
+class ImageEmbeddings(nn.Module):
+    """Feature and location of a region, each by a linear map."""
+
+    def __init__(self, config: VilbertConfig) -> None:
+        """Maps of the config's sizes."""
+        super().__init__()
+        self.image_embeddings = nn.Linear(config.v_feature_size, config.v_hidden_size)
+        self.image_location_embeddings = nn.Linear(5, config.v_hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.v_hidden_size, EPSILON)
+
+    def forward(self, features: torch.Tensor, locations: torch.Tensor) -> torch.Tensor:
+        """States of shape (batch, regions, width)."""
+        states: torch.Tensor = self.LayerNorm(
+            self.image_embeddings(features) + self.image_location_embeddings(locations)
+        )
+        return states
+
+
+class TwoStreams(nn.Module):
+    """Both streams with the ITM head, and for 12-in-1 the retrieval head; parameters as the released files name them.
+
+    `match_logits(joint(read(...), see(...)))` is the forward pass.
+    """
+
+    def __init__(self, config: VilbertConfig) -> None:
+        """A network of the config's sizes, with task tokens and retrieval head where it has tasks."""
+        super().__init__()
+        self.config = config
+        text = (config.hidden_size, config.num_attention_heads, config.intermediate_size, config.hidden_act)
+        image = (config.v_hidden_size, config.v_num_attention_heads, config.v_intermediate_size, config.v_hidden_act)
+        inner = config.bi_hidden_size
+        stacks = {
+            "layer": nn.ModuleList(StreamLayer(*text) for _ in range(config.num_hidden_layers)),
+            "v_layer": nn.ModuleList(StreamLayer(*image) for _ in range(config.v_num_hidden_layers)),
+            "c_layer": nn.ModuleList(CoAttention(config) for _ in config.v_biattention_id),
+        }
+        self.bert: Any = nn.ModuleDict(
+            {
+                "embeddings": TextEmbeddings(config),
+                "v_embeddings": ImageEmbeddings(config),
+                "encoder": nn.ModuleDict(stacks),
+                "t_pooler": Dense(config.hidden_size, inner, "relu"),
+                "v_pooler": Dense(config.v_hidden_size, inner, "relu"),
+            }
+        )
+        self.cls: Any = nn.ModuleDict({"bi_seq_relationship": nn.Linear(inner, 2)})
+        if config.tasks:
+            self.vil_logit = nn.Linear(inner, 1)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
+        dtype: torch.dtype = self.cls["bi_seq_relationship"].weight.dtype
+        return dtype
+
+    def read(
+        self,
+        ids: torch.Tensor,
+        segments: torch.Tensor | None = None,
+        tasks: torch.Tensor | None = None,
+        mask: Mask = None,
+    ) -> torch.Tensor:
+        """States of texts before they first meet an image.
+
+        Args:
+            ids: Word pieces, int64 of shape (batch, length).
+            segments: Of the same shape; None for segment 0 throughout.
+            tasks: Numbers of tasks, int64 of shape (batch,), for a network with task tokens.
+            mask: From `shade`, task token included.
+        Returns:
+            Of shape (batch, length, width); the length is one more with tasks.
+        """
+        states = self.bert["embeddings"](ids, torch.zeros_like(ids) if segments is None else segments, tasks)
+        return self._through("layer", 0, states, mask)
+
+    def see(self, features: torch.Tensor, locations: torch.Tensor, mask: Mask = None) -> torch.Tensor:
+        """States of regions before they first meet a text.
+
+        Args:
+            features: Of shape (batch, regions, v_feature_size); row 0 is the whole image.
+            locations: Left, top, right, bottom and area as shares of the image, of shape (batch, regions, 5).
+            mask: From `shade`.
+        Returns:
+            Of shape (batch, regions, v_hidden_size).
+        """
+        return self._through("v_layer", 0, self.bert["v_embeddings"](features, locations), mask)
+
+    def joint(
+        self, text: torch.Tensor, image: torch.Tensor, text_mask: Mask = None, image_mask: Mask = None
+    ) -> torch.Tensor:
+        """The joint vector of texts that `read` read and images that `see` saw, of shape (batch, bi_hidden_size)."""
+        for number, meet in enumerate(self.bert["encoder"]["c_layer"]):
+            text, image = meet(text, image, text_mask, image_mask)
+            text = self._through("layer", number + 1, text, text_mask)
+            image = self._through("v_layer", number + 1, image, image_mask)
+        said, seen = self.bert["t_pooler"](text[:, 0]), self.bert["v_pooler"](image[:, 0])
+        joint: torch.Tensor = said * seen if self.config.fusion_method == "mul" else said + seen
+        return joint
+
+    def match_logits(self, joint: torch.Tensor) -> torch.Tensor:
+        """Both logits of the ITM head, of shape (batch, 2): match, then mismatch."""
+        logits: torch.Tensor = self.cls["bi_seq_relationship"](joint)
+        return logits
+
+    def retrieval_logit(self, joint: torch.Tensor) -> torch.Tensor:
+        """The retrieval head's one number, of shape (batch, 1); it has no meaningful zero."""
+        logit: torch.Tensor = self.vil_logit(joint)
+        return logit
+
+    def _through(self, stack: str, meetings: int, states: torch.Tensor, mask: Mask) -> torch.Tensor:
+        """States after the layers of one stream that lie behind so many meetings and before the next."""
+        config = self.config
+        places = config.t_biattention_id if stack == "layer" else config.v_biattention_id
+        layers = self.bert["encoder"][stack]
+        first, last = [0, *places, len(layers)][meetings : meetings + 2]
+        for layer in layers[first:last]:
+            states = layer(states, mask)
+        return states
+
+
+def shade(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to attention scores: 0 where a key is seen, a large negative number where it is padding.
+
+    Args:
+        mask: 1 or 0 for each key, of shape (batch, keys).
+        dtype: Precision of the network.
+    Returns:
+        Of shape (batch, 1, 1, keys).
+    """
+    return ((1.0 - mask.to(torch.float32)) * OUT_OF_SIGHT).to(dtype)[:, None, None]

@@ -1,0 +1,1 @@
+"""Models of text alone: causal, masked, and classifiers."""

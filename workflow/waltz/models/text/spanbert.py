@@ -1,0 +1,86 @@
+"""SpanBERT with its head, from the archive that its authors released, in transformers format.
+
+The models on SpanBERT's page lack the head that predicts words; a fairseq checkpoint has it, whose keys begin with
+`decoder.` (facebookresearch/SpanBERT, issues 38, 44 and 53). The config and the vocabulary come from the archive
+without head.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from waltz.core.errors import UserError
+from waltz.core.files.archives import CONFIG, take_member, whole_folder
+
+CHECKPOINT, VOCABULARY = "model.pt", "vocab.txt"
+DECODER = "decoder."
+NEEDED = ("bert.embeddings.word_embeddings.weight", "cls.predictions.transform.dense.weight", "cls.predictions.bias")
+"""Weights without which it would propose at random."""
+KEPT = ("bert.embeddings.", "bert.encoder.", "cls.predictions.")
+TOKENIZER = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
+TIED = "cls.predictions.decoder.weight"
+"""The word embeddings under a second name."""
+
+
+def convert(with_head: Path, with_config: Path, folder: Path) -> list[str]:
+    """Write the model of the released archives as a folder that transformers reads.
+
+    Args:
+        with_head: `spanbert_large_with_head.tar.gz`, with a model.pt.
+        with_config: `spanbert_hf.tar.gz`, with a config.json and, where it has one, a vocab.txt.
+        folder: Where to; it appears when it is whole.
+    Returns:
+        Names of weights of the checkpoint that a masked language model has no use for (the span head, the pooler).
+    Raises:
+        UserError: An archive lacks a file, or the checkpoint the head.
+    """
+    with whole_folder(folder) as temporary:
+        take_member(with_config, CONFIG, temporary / CONFIG)
+        try:
+            take_member(with_config, VOCABULARY, temporary / VOCABULARY)
+        except UserError:
+            take_member(with_head, VOCABULARY, temporary / VOCABULARY)
+        take_member(with_head, CHECKPOINT, temporary / CHECKPOINT)
+        weights, dropped = masked_lm_weights(_state(temporary / CHECKPOINT, with_head))
+        absent = [name for name in NEEDED if name not in weights]
+        if absent:
+            raise UserError(f"{with_head}: {CHECKPOINT} lacks {', '.join(absent)}; is it the archive with the head?")
+        (temporary / CHECKPOINT).unlink()
+        save_file(weights, temporary / "model.safetensors", metadata={"format": "pt"})
+        (temporary / "tokenizer_config.json").write_text(json.dumps(TOKENIZER) + "\n")
+    return dropped
+
+
+def masked_lm_weights(state: dict[str, Any]) -> tuple[dict[str, torch.Tensor], list[str]]:
+    """Weights of transformers' `BertForMaskedLM` in a fairseq state, and the names of the others.
+
+    Args:
+        state: Tensors by name; those of the model begin with `decoder.`.
+    """
+    own = {name.removeprefix(DECODER): value for name, value in state.items() if name.startswith(DECODER)}
+    renamed = {
+        name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): value
+        for name, value in own.items()
+    }
+    kept = {
+        name: value.contiguous().clone()
+        for name, value in renamed.items()
+        if name.startswith(KEPT) and name != TIED and not name.endswith("position_ids")
+    }
+    dropped = [name for name in renamed if name not in kept and name != TIED]
+    return kept, sorted(dropped)
+
+
+def _state(file: Path, archive: Path) -> dict[str, Any]:
+    try:
+        state = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"{archive}: {CHECKPOINT} cannot be read as tensors alone: {first}") from None
+    inner = state.get("model", state) if isinstance(state, dict) else None
+    if not isinstance(inner, dict):
+        raise UserError(f"{archive}: {CHECKPOINT} holds no weights by name")
+    return inner

@@ -1,0 +1,62 @@
+"""Sample figures of attributed items, from the rows of the layout ATTRIBUTION (thesis 4.1, B.1 to B.10)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+
+from waltz.core.sampling import sample
+from waltz.models.encoders.encoder import Encoder, seen
+from waltz.models.encoders.players import PROFILES
+from waltz.reporting.figures.heatmap import Sample, sample_figure
+
+Row = Mapping[str, Any]
+
+
+def shown_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
+    """Ids of the items whose figures are drawn: a seeded sample of those without an error, in that order.
+
+    Args:
+        rows: Rows of one data set and profile.
+        n: Most items.
+        seed: The study's seed.
+    """
+    failed = {row["item_id"] for row in rows if row["error"] is not None}
+    ids = sorted({row["item_id"] for row in rows} - failed)
+    return sample(ids, min(n, len(ids)), seed)
+
+
+def encoder_figure(encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str) -> Figure:
+    """The texts of one item beside its image, with the contributions that the rows hold.
+
+    Args:
+        encoder: The encoder that was attributed.
+        rows: The item's rows of one profile.
+        image: Its image, RGB.
+        title: Heading of the figure.
+    """
+    prepared = encoder.image(image)
+    samples = []
+    for row in rows:
+        players = PROFILES[row["profile"]](encoder, encoder.text(row["text"]), prepared)
+        samples.append(
+            Sample(
+                heading=row["role"],
+                text=row["text"],
+                tokens=row["tokens"],
+                spans=row["spans"],
+                cells=players.cells.cpu().numpy(),
+                phi=np.array(row["phi"], dtype=np.float64)[:, 0],
+                score=row["score"],
+                t_shap=_number(row["t_shap"]),
+                t_shap_se=_number(row["t_shap_se"]),
+            )
+        )
+    return sample_figure(seen(encoder, image), samples, title)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,170 @@
+"""Figures of decoders' answers above their explanations, from what stage consistency left.
+
+Items as they are: thesis 5.6, C.5, C.6, C.9, C.10, C.26, C.28, C.30, C.32. Before and after a counterfactual edit:
+thesis 5.3, 5.4, C.13 to C.22.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from matplotlib.figure import Figure
+from PIL import Image
+
+from waltz.models.decoders.decoder import Decoder
+from waltz.models.decoders.players import Players, equations, published
+from waltz.models.decoders.visible_image import seen
+from waltz.reporting.figures.answer_and_explanation import Side, answer_and_explanation
+from waltz.reporting.figures.example_folders import Drawn, drawn_items
+
+Row = Mapping[str, Any]
+Seen = tuple[np.ndarray, np.ndarray]
+"""What a model sees, RGB in [0, 1] of shape (height, width, 3), and the patch of each pixel."""
+See = Callable[[str, Row], Seen | None]
+"""From a data set and a row of contributions to what the model saw, None where it saw nothing."""
+
+POST_HOC, AFTER_EDIT = "post-hoc", "post-hoc-edited"
+SIDES = ("answer", "explanation")
+PLAYERS: Mapping[str, Callable[..., Players]] = {"equations": equations, "published": published}
+
+
+@dataclass(frozen=True, eq=False)
+class Explanations:
+    """What stage consistency left of one decoder on one data set.
+
+    Attributes:
+        contributions: Of the attribution layout.
+        cc_shap: Of the layout `CC_SHAP`.
+        edited: Of the layout `EDITED`; None where the study asks for no edits.
+        edited_contributions: Of the attribution layout, of edited items.
+    """
+
+    contributions: pa.Table
+    cc_shap: pa.Table
+    edited: pa.Table | None = None
+    edited_contributions: pa.Table | None = None
+
+
+def explanation_figures(
+    found: Mapping[str, Explanations], model: str, profile: str, n: int, seed: int, see: See
+) -> Iterator[Drawn]:
+    """A figure for each kind of explanation of a few items.
+
+    Args:
+        found: By data set.
+        model: Name of the decoder.
+        profile: A fidelity profile.
+        n: Most items.
+        seed: The study's seed.
+        see: What the decoder saw.
+    """
+    tables = {dataset: one.contributions for dataset, one in found.items()}
+    for number, (dataset, item_id) in enumerate(drawn_items(tables, profile, n, seed), 1):
+        rows = _by_setting(found[dataset].contributions, item_id, profile)
+        shaps = _rows(found[dataset].cc_shap, item_id, profile)
+        for kind in dict.fromkeys(setting.partition(":")[0] for setting in rows):
+            of = [rows[f"{kind}:{side}"] for side in SIDES]
+            (shap,) = (row for row in shaps if (row["kind"], row["seed"]) == (kind, of[0]["seed"]))
+            title = f"{model}, {dataset}, {profile}: {item_id}, {kind}, {_cc_shap(shap)}"
+            yield f"{dataset}-{profile}-{number}-{kind}", title, _figure(dataset, title, [("", of, shap)], see)
+
+
+def edit_figures(
+    found: Mapping[str, Explanations], model: str, profile: str, n: int, seed: int, see: See
+) -> Iterator[Drawn]:
+    """Figures of a few items, each before and after the edit that changed the answer; arguments as above."""
+    tables = {
+        dataset: one.edited_contributions for dataset, one in found.items() if one.edited_contributions is not None
+    }
+    for number, (dataset, item_id) in enumerate(drawn_items(tables, profile, n, seed), 1):
+        after = _by_setting(tables[dataset], item_id, profile)
+        before = _by_setting(found[dataset].contributions, item_id, profile)
+        seed_of_item = after[f"{AFTER_EDIT}:answer"]["seed"]
+        if f"{POST_HOC}:answer" not in before or (edited := found[dataset].edited) is None:
+            continue
+        (shap,) = (
+            row
+            for row in _rows(found[dataset].cc_shap, item_id, profile)
+            if (row["kind"], row["seed"]) == (POST_HOC, seed_of_item)
+        )
+        (moved,) = (row for row in _rows(edited, item_id, profile) if row["seed"] == seed_of_item)
+        said = {"answer": moved["edited_answer"], "explanation": moved["edited_explanation"]}
+        parts = [
+            ("", [before[f"{POST_HOC}:{side}"] for side in SIDES], shap),
+            (f" with “{moved['inserted']}”", [after[f"{AFTER_EDIT}:{side}"] for side in SIDES], said),
+        ]
+        title = (
+            f"{model}, {dataset}, {profile}: {item_id}, “{moved['inserted']}” inserted, CC-SHAP {_short(shap['value'])}"
+            f" → {_short(moved['cc_shap'])}; moved: answer {_short(moved['answer'])}, explanation"
+            f" {_short(moved['explanation'])}"
+        )
+        yield f"{dataset}-{profile}-{number}-edit", title, _figure(dataset, title, parts, see)
+
+
+def looking(decoder: Decoder | None, load: Callable[[str, str], Image.Image]) -> See:
+    """How to tell what a decoder saw.
+
+    Args:
+        decoder: The decoder; None for one that does not see.
+        load: The image of a data set by its name.
+    """
+
+    def see(dataset: str, row: Row) -> Seen | None:
+        if decoder is None or row["image"] is None or not row["grid"]:
+            return None
+        picture = decoder.image(load(dataset, row["image"]))
+        who = PLAYERS[row["profile"]](decoder, decoder.prompt(row["text"]), picture, grid=row["grid"])
+        return seen(decoder, picture, who)
+
+    return see
+
+
+def _figure(dataset: str, title: str, parts: Sequence[tuple[str, Sequence[Row], Row]], see: See) -> Figure:
+    """Sides under each other: what their names end with, their rows, and what was said."""
+    sides, image = [], None
+    for ending, rows, said in parts:
+        for name, row in zip(SIDES, rows, strict=True):
+            looked = see(dataset, row)
+            image = looked[0] if looked is not None else image
+            sides.append(_side(name + ending, said[name], row, None if looked is None else looked[1]))
+    return answer_and_explanation(sides, title, image)
+
+
+def _side(name: str, said: str, row: Row, cells: np.ndarray | None) -> Side:
+    return Side(
+        name=name,
+        said=said,
+        prompt=row["text"],
+        tokens=row["tokens"],
+        spans=row["spans"],
+        phi=np.array(row["phi"], dtype=np.float64),
+        cells=cells,
+        t_shap=None if cells is None else row["t_shap"],
+        t_shap_se=None if cells is None else row["t_shap_se"],
+    )
+
+
+def _rows(table: pa.Table, item_id: str, profile: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.filter(
+        (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
+    ).to_pylist()
+    return rows
+
+
+def _by_setting(table: pa.Table, item_id: str, profile: str) -> dict[str, dict[str, Any]]:
+    return {row["setting"]: row for row in _rows(table, item_id, profile)}
+
+
+def _cc_shap(row: Row) -> str:
+    if row["value"] is None:
+        return f"CC-SHAP not defined ({row['reason']})"
+    error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.3f}"
+    return f"CC-SHAP {_short(row['value'])}{error}"
+
+
+def _short(value: float | None) -> str:
+    return "not defined" if value is None or math.isnan(value) else f"{value:.3f}".replace("-", "−")

@@ -1,0 +1,76 @@
+"""Figures as SVG and PNG, the same bytes for the same numbers."""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib import style
+from matplotlib.figure import Figure
+
+from waltz.core.files.atomic import replacing
+
+STYLE = Path(__file__).with_name("waltz.mplstyle")
+CAPTION, FOIL = "#0072b2", "#e69f00"
+"""Blue and orange of a palette that colour-blind readers tell apart; they differ in grey too."""
+WORDS = 20
+"""Most words of one figure."""
+
+
+def frequency_figure(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
+    """How often each word stands in captions and in foils, before and after validation.
+
+    Args:
+        counts: Rows of the frequencies layout, of one data set and one kind.
+        title: Heading.
+    Returns:
+        Two panels of horizontal bars: all items, valid items. Words are those most frequent in all items.
+    """
+    frame = pd.DataFrame(list(counts), columns=["items", "side", "word", "count"])
+    table = frame.pivot_table(index="word", columns=["items", "side"], values="count", aggfunc="sum", fill_value=0)
+    wanted = pd.MultiIndex.from_product([["all", "valid"], ["caption", "foil"]])
+    table = table.reindex(columns=wanted, fill_value=0)
+    order = sorted(table.index, key=lambda word: (-int(table.loc[word, "all"].sum()), word))
+    shown = order[:WORDS]
+    with style.context(STYLE):
+        figure = Figure(figsize=(8, 0.9 + 0.24 * max(len(shown), 3)))
+        axes = figure.subplots(1, 2, sharey=True, sharex=True)
+        for panel, items, heading in zip(
+            axes, ("all", "valid"), ("before validation", "after validation"), strict=True
+        ):
+            _bars(panel, table.loc[shown].xs(items, axis="columns"), heading)
+        axes[0].set_yticks(range(len(shown)), shown)
+        axes[0].invert_yaxis()
+        handles, names = axes[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="upper right", ncols=2)
+        rest = f" ({len(shown)} of {len(order)} words)" if len(order) > len(shown) else ""
+        figure.suptitle(f"{title}{rest}", x=0.01, ha="left", fontsize=11)
+        figure.tight_layout()
+    return figure
+
+
+def save(figure: Figure, paths: Sequence[str | Path], whole: bool = False) -> None:
+    """Write a figure under each path, in the format that its suffix names, without a date in it.
+
+    Args:
+        figure: The figure.
+        paths: Its files.
+        whole: Whether the page stays as it is, for figures that fill it; others are cut to what is on them, which
+            takes as long again.
+    """
+    for path in map(Path, paths):
+        form = path.suffix.removeprefix(".")
+        metadata = {"Date": None} if form == "svg" else {}
+        cut = {"savefig.bbox": "standard"} if whole else {}
+        with replacing(path) as temporary, style.context([STYLE, cut]), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # an empty box shows it
+            figure.savefig(temporary, format=form, metadata=metadata)
+
+
+def _bars(panel: Any, counts: Any, heading: str) -> None:
+    for offset, side, colour in ((-0.2, "caption", CAPTION), (0.2, "foil", FOIL)):
+        places = [place + offset for place in range(len(counts))]
+        panel.barh(places, counts[side], height=0.4, color=colour, label=f"{side}s")
+    panel.set_title(heading)
+    panel.set_xlabel("count")

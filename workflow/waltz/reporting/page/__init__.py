@@ -1,0 +1,1 @@
+"""The report page: one HTML file with all results."""

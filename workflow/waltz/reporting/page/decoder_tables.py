@@ -1,0 +1,106 @@
+"""What decoders say of captions, foils and questions, as plain tables."""
+
+from collections.abc import Sequence
+
+from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
+from waltz.reporting.page.construction_tables import PlainTable, Row
+from waltz.reporting.page.grouping import HEADINGS, by, groups, in_turn, reasons, short
+
+EDITED = {"edits": "all", "edits:flipping": "that change the answer", "edits:keeping": "that keep it"}
+"""What counterfactual edits do, by what begins their metrics."""
+CLAIMED = {1.0: "supported", 0.0: "refuted", None: "undecided"}
+
+
+def decoder_tables(rows: Sequence[Row]) -> list[PlainTable]:
+    """What decoders say of captions and foils, a table a profile, a row a data set, model and way of asking."""
+    return [
+        PlainTable(
+            f"decoders-{profile}",
+            f"Captions and foils told apart by decoders, profile {profile}",
+            "Percent, with intervals over images. pairwise: asked which of the two describes the image (acc_r: it says"
+            " the caption); single: asked of each text whether it does (p_c: yes to captions, p_f: no to foils; acc is"
+            " their mean); -after-cot: after a chain of thought. The others ask nothing and rank the texts by a score.",
+            ("data set", "model", "asked", "n", *HEADINGS.values()),
+            tuple(
+                (
+                    dataset,
+                    model,
+                    setting,
+                    str(max(cell["n"] for cell in cells.values())),
+                    *(short(cells.get(metric)) for metric in HEADINGS),
+                )
+                for (dataset, model, setting), cells in by(
+                    in_turn(of), ("dataset", "model", "setting"), "metric"
+                ).items()
+            ),
+            tuple(reasons([row for row in of if row["reason"] != NOT_APPLICABLE])),
+        )
+        for profile, of in groups(rows, "profile").items()
+    ]
+
+
+def answer_tables(rows: Sequence[Row]) -> list[PlainTable]:
+    """Accuracy of answers and of labels, a row a profile, data set, model and way of asking."""
+    if not rows:
+        return []
+    return [
+        PlainTable(
+            "answers",
+            "Questions answered",
+            "Percent of answers that are the gold one, with intervals over images (over items of text tasks). choice: a"
+            " label is chosen; answering: the model answers in words; -after-cot: after a chain of thought.",
+            ("profile", "data set", "model", "asked", "n", "accuracy"),
+            tuple(
+                (
+                    row["profile"],
+                    row["dataset"],
+                    row["model"],
+                    row["setting"],
+                    str(row["n"]),
+                    row["reason"] or short(row),
+                )
+                for row in rows
+            ),
+        )
+    ]
+
+
+def edit_tables(rows: Sequence[Row]) -> list[PlainTable]:
+    """What counterfactual edits move of contributions, a row a profile, model, data set and kind of edit.
+
+    Args:
+        rows: Rows of the layout `METRICS` of stage consistency.
+    """
+    told = [
+        {**row, "begins": begins, "told": row["metric"].removeprefix(f"{begins}:")}
+        for begins in EDITED
+        for row in rows
+        if row["metric"].rpartition(":")[0] == begins
+    ]
+    cells = by(in_turn(told), ("profile", "model", "dataset", "begins"), "told")
+    shown = {names: of for names, of in cells.items() if of["difference"]["n"]}
+    if not shown:
+        return []
+    return [
+        PlainTable(
+            "edits",
+            "Contributions before and after counterfactual edits",
+            "Cosine distance that an inserted word moves the contributions of all other players, to the answer and to"
+            " the explanation of it, with intervals over images or items; the difference is explanation less answer."
+            " The printed claim, that answers' contributions stay and explanations' change, is supported where the"
+            " interval of the difference lies above 0.05, refuted where it lies below.",
+            ("profile", "model", "data set", "edits", "n", "answer", "explanation", "difference", "claim"),
+            tuple(
+                (
+                    profile,
+                    model,
+                    dataset,
+                    EDITED[begins],
+                    str(of["difference"]["n"]),
+                    *(short(of[side], 2) for side in ("answer", "explanation", "difference")),
+                    CLAIMED[of["claim"]["value"]],
+                )
+                for (profile, model, dataset, begins), of in sorted(shown.items(), key=lambda item: item[0][:2])
+            ),
+        )
+    ]

@@ -1,0 +1,217 @@
+"""The report: one HTML file that answers what was run, how much of print it gives again, and shows it all."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from waltz.core.files.atomic import write_text
+from waltz.core.raw_files import files
+from waltz.reporting.figures.example_folders import sample_files
+from waltz.reporting.page.construction_tables import PlainTable, Row
+from waltz.reporting.page.inlined import figure_size, figure_uris, script_hash, script_json
+from waltz.reporting.page.run_facts import Record, run_facts, warnings_of
+from waltz.reporting.page.table_json import by_table, field_names, grid_data
+from waltz.reporting.tables.cells import Cell
+from waltz.reporting.tables.declarations import TABLES, Declaration, Where
+from waltz.reporting.tables.verdict_counts import KINDS, absent_reasons, counted, counted_by, joined
+from waltz.reporting.tables.verdicts import COMPATIBLE, DIFFERS, EQUAL
+
+TEMPLATES = Path(__file__).with_name("templates")
+CLASSES = dict(zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"), strict=True))
+"""Class of each kind of cell in the style sheet."""
+MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
+NUMBER = r"[-+−–]?[\d,.]+(?![a-z])|–?$"
+DRAWN = "drawn by this package, sprites CC-BY 4.0"
+LISTED = 200
+"""Most image faults that are named one by one."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure on the page.
+
+    Attributes:
+        name: Its id.
+        file: An SVG, with a PNG beside it where it is large, or a picture.
+        title: What it shows, for readers and for who cannot see it.
+        group: Heading under which it stands.
+        printed: The printed figures that it stands for.
+    """
+
+    name: str
+    file: str
+    title: str
+    group: str = ""
+    printed: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a study reports.
+
+    Attributes:
+        study: Its name.
+        sources: The study's sources, with licence, citation and files.
+        records: Its run records.
+        cells: Cells of all tables that print has, of all profiles.
+        figures: Its figures.
+        models: Tables about how models fare.
+        construction: Tables about what was built.
+        scene_scores: Rows of the scene models' scores.
+        faults: Rows of source, image and fault: images that cannot be used.
+        browser: Data of the sample browser.
+    """
+
+    study: str
+    sources: Mapping[str, Mapping[str, Any]]
+    records: Sequence[Record] = ()
+    cells: Sequence[Cell] = ()
+    figures: Sequence[Drawing] = ()
+    models: Sequence[PlainTable] = ()
+    construction: Sequence[PlainTable] = ()
+    scene_scores: Sequence[Row] = ()
+    faults: Sequence[Row] = ()
+    browser: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_report(path: str | Path, report: Report) -> None:
+    """Write the page; it needs no other file and no network."""
+    script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"duration": duration, "numeric_columns": numeric_columns, "script_json": script_json}
+    tables = by_table(report.cells)
+    page = environment.get_template("report.html").render(
+        report=report,
+        style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
+        script=script,
+        script_hash=script_hash(script),
+        classes=CLASSES,
+        sources=[_source(name, source, report.records) for name, source in report.sources.items()],
+        facts=run_facts(report.records),
+        reproduced=_reproduced(report.cells),
+        tables=[_table(name, cells) for name, cells in tables.items()],
+        grids={
+            "fields": field_names(),
+            "classes": CLASSES,
+            "marks": MARKS,
+            "tables": [grid_data(declared(name, cells), cells) for name, cells in tables.items()],
+        },
+        figures=_figures(report.figures),
+        pictures=figure_uris([drawing.file for drawing in report.figures]),
+        funnel=next((table for table in report.construction if table.id == "funnel"), None),
+        warned=[
+            (record.name, kind, count, reasons)
+            for record in report.records
+            for kind, count, reasons in warnings_of(record)
+        ],
+        faults=report.faults[:LISTED],
+    )
+    write_text(path, page)
+
+
+def sample_drawings(folders: Sequence[str | Path], shown: Sequence[tuple[str, str]]) -> list[Drawing]:
+    """All figures of some folders of samples.
+
+    Args:
+        folders: Written by `drawn.save_samples`; their parents' and their own names make the figures' ids.
+        shown: Of each folder, the heading under which its figures stand, and the printed ones that they stand for.
+    """
+    return [
+        Drawing("-".join([*Path(file).parts[-3:-1], Path(file).stem]), file, title, *of)
+        for folder, of in zip(folders, shown, strict=True)
+        for file, title in sample_files(folder).items()
+    ]
+
+
+def declared(name: str, cells: Sequence[Cell]) -> Declaration:
+    """How a table is laid out; one without a declaration has rows of metric, model and setting."""
+    if name in TABLES:
+        return TABLES[name]
+    nowhere: dict[str, tuple[Where, ...]] = {cell.metric: () for cell in cells}
+    return Declaration(id=name, title="", sources=nowhere, rows=("metric", "model"), columns="dataset")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that suits them."""
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def numeric_columns(table: PlainTable) -> list[bool]:
+    """Which columns of a table hold numbers, or nothing, or the dash of a reason below."""
+    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
+    return [bool(column) and all(re.match(NUMBER, text) for text in column) for column in columns]
+
+
+def _source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
+    """A source, what was read of it, and its files, each with where it comes from and its checksum."""
+    read = next((record.facts for record in records if record.name == f"sources/{name}"), {})
+    entries = {part: file for (_, part), file in files({"sources": {name: source}}).items()}
+    unnamed = DRAWN if all("drawn" in file for file in entries.values()) else "not stated"
+    return {
+        "name": name,
+        "format": source["format"],
+        "licence": source.get("licence", unnamed),
+        "citation": source.get("citation", ""),
+        "rows": read.get("rows_in"),
+        "rejected": read.get("rejected"),
+        "files": [
+            {
+                "name": part,
+                "origin": file.get("path") or file.get("url") or f"drawn: {file.get('drawn')}",
+                "sha256": file.get("sha256", ""),
+            }
+            for part, file in entries.items()
+        ],
+    }
+
+
+def _table(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
+    declaration = declared(name, cells)
+    return {
+        "id": name,
+        "title": declaration.title,
+        "notes": declaration.notes,
+        "counts": counted(name, joined(cells) or cells),
+        "filled": any(cell.value is not None for cell in cells),
+    }
+
+
+def _reproduced(cells: Sequence[Cell]) -> dict[str, Any]:
+    compared = joined(cells)
+    return {
+        "all": counted("all tables", compared),
+        "groups": {
+            "table": counted_by(compared, lambda cell: cell.table),
+            "model": counted_by(compared, lambda cell: cell.model or "(no model)"),
+        },
+        "reasons": absent_reasons(compared),
+        "marks": MARKS,
+        "other_cells": len(cells) - len(compared),
+    }
+
+
+def _figures(figures: Sequence[Drawing]) -> dict[str, list[dict[str, Any]]]:
+    """Figures by group, each with its place among the page's pictures."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for place, drawing in enumerate(figures):
+        shown = {
+            "name": drawing.name,
+            "title": drawing.title,
+            "printed": drawing.printed,
+            "file": Path(drawing.file).name,
+        }
+        groups.setdefault(drawing.group, []).append({**shown, "place": place, "size": figure_size(drawing.file)})
+    return groups

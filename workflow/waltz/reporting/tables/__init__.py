@@ -1,0 +1,1 @@
+"""Tables of our numbers next to the paper values."""

@@ -1,0 +1,113 @@
+"""How the benchmark is built: thesis 3.1, A.2 to A.8, CV-Probes 1 and 2, and where VALSE's images come from."""
+
+from waltz.reporting.tables.declaration import SAME, Declaration, one
+
+PIECES = {
+    "existence": ("existence",),
+    "plurality": ("plurality",),
+    "counting": ("counting-balanced", "counting-adversarial", "counting-small"),
+    "relations": ("relations",),
+    "actions": ("action-replacement", "actant-swap"),
+    "coreference": ("coreference-standard", "coreference-clean"),
+}
+"""Instruments by piece, in the order of the printed names."""
+SAMPLED = dict(zip(("A.3", "A.4", "A.5", "A.6", "A.7", "A.8"), PIECES, strict=True))
+"""Piece of each table of samples."""
+
+VALIDATION = Declaration(
+    id="thesis-A.2",
+    title="Manual validation of each instrument",
+    sources={
+        metric: one("validation", metric)
+        for metric in (
+            "instances",
+            "valid",
+            "valid_percent",
+            "unanimous",
+            "unanimous_percent",
+            "lexical_items",
+            "js",
+            "js_valid",
+            "alpha",
+            "alpha_valid",
+        )
+    },
+    rows=("dataset",),
+    columns="metric",
+    derived=("overall",),
+    own=True,
+    notes=(
+        "JS is the Jensen–Shannon distance (base 2, square root) between the lexical items of captions and of foils.",
+        "In profile `published` the overall unanimous share is taken over the valid items, as in print;"
+        " in `equations` over all items, as in each row.",
+    ),
+)
+OVERVIEW = Declaration(
+    id="thesis-3.1",
+    title="The pieces of VALSE",
+    sources={
+        metric: one("derived", metric)
+        for metric in ("instruments", "examples", "foil_generation_method", "mlm", "gruen", "nli", "source_dataset")
+    },
+    rows=("metric",),
+    columns="dataset",
+    derived=("pieces",),
+    once=True,
+    needs=("validation",),
+    reasons={
+        "instruments": "names, not compared",
+        "foil_generation_method": "words of the authors: nothing to measure",
+    },
+    notes=(
+        "MLM: a masked language model proposes foils. GRUEN, NLI: foils are filtered by grammaticality, by"
+        " contradiction. Ours: what the study's instruments say; a study of released items builds none.",
+    ),
+)
+IMAGES = Declaration(
+    id="valse-paper-1",
+    title="Where the images of VALSE's pieces come from",
+    sources={"image_source": one("derived", "image_source")},
+    rows=("metric",),
+    columns="dataset",
+    once=True,
+    reasons={"image_source": "not measured: sources say which files they are, not where their images are from"},
+)
+SAMPLES = tuple(
+    Declaration(
+        id=f"thesis-{number}",
+        title=f"Items of the piece {piece}",
+        sources={metric: one("derived", metric, SAME) for metric in ("caption", "foil", "image")},
+        rows=("dataset", "setting"),
+        columns="metric",
+        printed=(),
+        derived=("samples",),
+        once=True,
+        names={"dataset": "instrument", "setting": "item"},
+        needs=("samples",),
+        samples=PIECES[piece],
+        notes=("Ours are the first valid items in the order of their ids; print shows hand-picked ones with images.",),
+    )
+    for number, piece in SAMPLED.items()
+)
+VERBS = Declaration(
+    id="cv-probes-1",
+    title="Context-dependent verbs of CV-Probes",
+    sources={"verb": one("derived", "verb", SAME)},
+    rows=("setting",),
+    columns="metric",
+    derived=("verbs",),
+    once=True,
+    names={"setting": "number"},
+    needs=("probes",),
+    notes=("Ours stands beside a printed verb where the study's items hold it; print names lemmas.",),
+)
+PAIRS = Declaration(
+    id="cv-probes-2",
+    title="Image-caption pairs of CV-Probes",
+    sources={"image_caption_pairs": one("probes", "image_caption_pairs", SAME)},
+    rows=("setting",),
+    columns="metric",
+    once=True,
+    names={"setting": "captions"},
+)
+TABLES = (OVERVIEW, VALIDATION, *SAMPLES, IMAGES, VERBS, PAIRS)

@@ -1,0 +1,77 @@
+"""How well models tell captions from foils: thesis 3.4, 3.5, A.1, the decoders paper's 1, CV-Probes 3 and 4."""
+
+from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, SAME, VISION, Declaration, Where, one
+from waltz.reporting.tables.declared.models import CLIP, ENCODERS, NOT_REPRODUCIBLE
+from waltz.reporting.tables.declared.models import LANGUAGE as LANGUAGE_MODELS
+
+RANKED = ("acc_r", "auroc")
+TEXTS = ("alignment", "perplexity")
+"""Settings of scores of single texts."""
+AVERAGED = "The average weighs each data set the same; its ± is the deviation over data sets."
+
+PAIRWISE = Declaration(
+    id="thesis-3.4",
+    title="Pairwise ranking accuracy on VALSE",
+    sources={metric: one("evaluation", metric, *TEXTS) for metric in ("acc_r", "acc", "min_pc_pf", "auroc")},
+    rows=("metric", "model"),
+    columns="dataset",
+    kinds=(ENCODER, LANGUAGE),
+    aliases={**CLIP, **LANGUAGE_MODELS},
+    reasons=NOT_REPRODUCIBLE,
+    own=True,
+    notes=("A language model's score of a text is minus its log perplexity; it sees no image.", AVERAGED),
+)
+ALL_METRICS = Declaration(
+    id="thesis-A.1",
+    title="All metrics on VALSE",
+    sources={
+        metric: one("evaluation", metric, *TEXTS) for metric in ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
+    },
+    rows=("metric", "model"),
+    columns="dataset",
+    kinds=(ENCODER, LANGUAGE),
+    aliases={**CLIP, **LANGUAGE_MODELS},
+    reasons=NOT_REPRODUCIBLE,
+    notes=PAIRWISE.notes,
+)
+DECODER_SCORES = {
+    "acc_r": one("evaluation", "acc_r", "pairwise"),
+    "acc": one("evaluation", "acc", "single"),
+    "p_c": one("evaluation", "p_c", "single"),
+    "p_f": one("evaluation", "p_f", "single"),
+}
+DECODERS = Declaration(
+    id="thesis-3.5",
+    title="Decoders that see, on all of VALSE",
+    sources=DECODER_SCORES,
+    rows=("metric", "model"),
+    columns="dataset",
+    kinds=(VISION,),
+    own=True,
+    notes=("acc_r: which of caption and foil describes the image. p_c, p_f: whether a text does.", AVERAGED),
+)
+DECODERS_PAPER = Declaration(
+    id="decoders-paper-1",
+    title="Decoders that see, on all of VALSE, with mPLUG-Owl3",
+    sources=DECODER_SCORES,
+    rows=("metric", "model"),
+    columns="dataset",
+    kinds=(VISION,),
+    notes=DECODERS.notes,
+)
+
+
+def _probes(number: int, form: str) -> Declaration:
+    return Declaration(
+        id=f"cv-probes-{number}",
+        title=f"Matching accuracy on CV-Probes, {form} captions",
+        sources={"accuracy": (Where("evaluation", "accuracy", (SAME,)),)},
+        rows=("model",),
+        columns="dataset",
+        kinds=(ENCODER,),
+        aliases=ENCODERS,
+        reasons=NOT_REPRODUCIBLE,
+    )
+
+
+TABLES = (PAIRWISE, DECODERS, ALL_METRICS, DECODERS_PAPER, _probes(3, "original"), _probes(4, "simplified"))

@@ -1,0 +1,129 @@
+"""From which modality answers come: thesis 4.1 to 4.3, B.1, CV-Probes 5 to 7, 10 and 11."""
+
+from waltz.reporting.tables.declaration import ENCODER, SAME, VISION, Declaration, Where, one
+from waltz.reporting.tables.declared.models import ANSWERING, CLIP, ENCODERS, NOT_REPRODUCIBLE
+from waltz.reporting.tables.declared.scores import AVERAGED
+
+ALIGNMENT = "alignment"
+SHARE = (
+    "T-SHAP: text's share of the magnitude of all Shapley values, in percent; the image's is 100 minus it. Its ± is the"
+    " deviation over items."
+)
+SKEW = (Where("derived", "mm_skew", (SAME,)),)
+
+
+def _text(role: str, *settings: str) -> tuple[Where, ...]:
+    return one("shares", f"t_shap:{role}", *settings)
+
+
+QUESTIONS = Declaration(
+    id="thesis-4.1",
+    title="Encoders on questions and on texts of other images",
+    sources={
+        "accuracy": one("evaluation", "accuracy", "answering", "open"),
+        "t_shap": _text("answer", "answering", "open"),
+        "p_c": one("evaluation", "p_c", ALIGNMENT),
+        "p_f": one("evaluation", "p_f", ALIGNMENT),
+        "acc_r": one("evaluation", "acc_r", ALIGNMENT),
+        "t_shap_c": _text("caption", ALIGNMENT),
+        "t_shap_f": (*_text("mismatched", ALIGNMENT), *_text("foil", ALIGNMENT)),
+    },
+    rows=("model",),
+    columns="metric",
+    over=("setting", "dataset"),
+    kinds=(ENCODER,),
+    aliases=CLIP,
+    also=ANSWERING,
+    datasets={("vqa", "isa"): ("vqa-pairs",), ("gqa", "isa"): ("gqa-pairs",), ("mscoco", "isa"): ("mscoco",)},
+    reasons=NOT_REPRODUCIBLE,
+    notes=("isa: an image with a text of its own, and with one of another image.", SHARE),
+)
+ENCODER_SHARES = Declaration(
+    id="thesis-4.2",
+    title="Accuracy and T-SHAP of encoders on VALSE",
+    sources={
+        "acc_r": one("evaluation", "acc_r", ALIGNMENT),
+        "acc": one("evaluation", "acc", ALIGNMENT),
+        "t_shap_c": _text("caption", ALIGNMENT),
+        "mm_skew": SKEW,
+    },
+    rows=("metric", "model"),
+    columns="dataset",
+    beside=("mm_skew",),
+    kinds=(ENCODER,),
+    derived=("skew",),
+    aliases=CLIP,
+    reasons=NOT_REPRODUCIBLE,
+    notes=(SHARE, AVERAGED),
+)
+ENCODER_SHARES_ALL = Declaration(
+    id="thesis-B.1",
+    title="All scores and T-SHAP of encoders on VALSE",
+    sources={
+        "acc_r": one("evaluation", "acc_r", ALIGNMENT),
+        "acc": one("evaluation", "acc", ALIGNMENT),
+        "p_c": one("evaluation", "p_c", ALIGNMENT),
+        "p_f": one("evaluation", "p_f", ALIGNMENT),
+        "t_shap_c": _text("caption", ALIGNMENT),
+        "t_shap_f": _text("foil", ALIGNMENT),
+        "mm_skew": SKEW,
+    },
+    rows=("metric", "model"),
+    columns="dataset",
+    beside=("mm_skew",),
+    kinds=(ENCODER,),
+    derived=("skew",),
+    aliases=CLIP,
+    reasons=NOT_REPRODUCIBLE,
+    notes=ENCODER_SHARES.notes,
+)
+DECODER_SHARES = Declaration(
+    id="thesis-4.3",
+    title="Accuracy and T-SHAP of decoders that see, on VALSE",
+    sources={
+        "acc_r": one("evaluation", "acc_r", "pairwise"),
+        "p_c": one("evaluation", "p_c", "single"),
+        "p_f": one("evaluation", "p_f", "single"),
+        "t_shap_r": one("shares", "t_shap:", "pairwise"),
+        "t_shap_c": _text("caption", "single"),
+        "t_shap_f": _text("foil", "single"),
+    },
+    rows=("metric", "model"),
+    columns="dataset",
+    kinds=(VISION,),
+    notes=(
+        SHARE,
+        "Accuracies are over all items that were scored, T-SHAP over those that were attributed; print takes 100.",
+        AVERAGED,
+    ),
+)
+
+
+def _verbs(number: int, model: str, name: str, others: bool = False) -> Declaration:
+    return Declaration(
+        id=f"cv-probes-{number}",
+        title=f"T-SHAP and the verb's contribution on CV-Probes: {name}",
+        sources={
+            metric: (Where("attribution", metric, (SAME,)),) for metric in ("t_shap_overall", "verb_shap", "verb_share")
+        },
+        rows=("model", "setting", "metric"),
+        columns="dataset",
+        kinds=(ENCODER,),
+        aliases={model: ENCODERS[model]} if model in ENCODERS else {},
+        others=others,
+        reasons=NOT_REPRODUCIBLE,
+        notes=("Rows say what the model takes the item for. The verb's contribution is in the unit of the score.",),
+    )
+
+
+TABLES = (
+    QUESTIONS,
+    ENCODER_SHARES,
+    DECODER_SHARES,
+    ENCODER_SHARES_ALL,
+    _verbs(5, "blip", "BLIP", others=True),
+    _verbs(6, "blip2", "BLIP 2"),
+    _verbs(7, "flava", "FLAVA"),
+    _verbs(10, "lxmert", "LXMERT"),
+    _verbs(11, "albef", "ALBEF"),
+)

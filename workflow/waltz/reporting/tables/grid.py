@@ -1,0 +1,161 @@
+"""A table's cells in rows and columns, as print lays them out, with what marks each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from waltz.reporting.tables.cells import Cell
+from waltz.reporting.tables.compare_to_paper import DRAWN, EVERY_METRIC, ONLY_PUBLISHED, RANDOM
+from waltz.reporting.tables.declaration import Declaration
+from waltz.reporting.tables.metric_styles import STYLES, heading
+from waltz.reporting.tables.verdicts import NOT_PRINTED
+
+PROBES = "cv-probes:"
+"""Begins the data sets of CV-Probes, whose conditions alone are shown."""
+EVERYWHERE = (ONLY_PUBLISHED, DRAWN, NOT_PRINTED)
+"""Reasons why a number has no verdict; they are said once for all cells."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A cell in its place.
+
+    Attributes:
+        cell: The cell.
+        best: Whether it is the highest of several models.
+        guessed: Whether it is no higher than what guessing gives.
+        note: Number of its reason below the table; 0 where there is none.
+    """
+
+    cell: Cell
+    best: bool
+    guessed: bool
+    note: int
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One profile of a table.
+
+    Attributes:
+        corner: Headings of the fields that name a row.
+        columns: Headings of each column, the uppermost first.
+        rows: Names of each row, as many as in `corner`, with its cells; None where no cell belongs.
+        notes: Reasons, in the order of their numbers from 1, with how many cells each has.
+        general: Why numbers have no verdict, where it is the same for many.
+    """
+
+    corner: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[Marked | None, ...]], ...]
+    notes: tuple[tuple[str, int], ...]
+    general: tuple[str, ...]
+
+
+def grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
+    """The cells of one profile in rows and columns; rows of a metric stand together.
+
+    What guessing gives is a row of its own where print has it for all columns, else it stands beside the metric's name.
+
+    Args:
+        declaration: The table.
+        cells: Its cells in one profile.
+    """
+    cells, chances = _without_chances(declaration, cells)
+    above = (*declaration.over, declaration.columns)
+    columns = _in_order(declaration, [column_of(declaration, cell) for cell in cells], above)
+    rows = _in_order(declaration, [row_of(declaration, cell) for cell in cells], declaration.rows)
+    best = _best(cells) if declaration.bold else set()
+    numbers: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    placed: dict[tuple[tuple[str, ...], tuple[str, ...]], Marked] = {}
+    for cell in cells:
+        note = 0
+        if cell.reason and not (cell.reason in EVERYWHERE and (cell.value is not None or cell.text)):
+            note = numbers.setdefault(cell.reason, len(numbers) + 1)
+            counts[cell.reason] = counts.get(cell.reason, 0) + 1
+        guessed = cell.value is not None and cell.chance is not None and cell.value <= cell.chance
+        style = STYLES.get(cell.metric)
+        marked = Marked(cell, cell in best, bool(guessed and style and style.chance), note)
+        placed[row_of(declaration, cell), column_of(declaration, cell)] = marked
+    general = dict.fromkeys(cell.reason for cell in cells if cell.reason in EVERYWHERE and cell.reason not in numbers)
+    return Grid(
+        corner=tuple({"dataset": "data set", **declaration.names}.get(name, name) for name in declaration.rows),
+        columns=tuple(_named(above, column) for column in columns),
+        rows=tuple(
+            (_named(declaration.rows, row, chances.get(row)), tuple(placed.get((row, column)) for column in columns))
+            for row in rows
+        ),
+        notes=tuple((reason, counts[reason]) for reason in numbers),
+        general=tuple(f"Numbers without a verdict: {reason}." for reason in general),
+    )
+
+
+def _without_chances(
+    declaration: Declaration, cells: Sequence[Cell]
+) -> tuple[list[Cell], dict[tuple[str, ...], float | None]]:
+    """Cells without those of guessing, unless these fill a row; and guessing's number by row where it is one."""
+    guessed = [cell for cell in cells if cell.model == RANDOM]
+    others = [cell for cell in cells if cell.model != RANDOM]
+    needed = {column_of(declaration, cell) for cell in others if cell.metric not in declaration.beside}
+    if declaration.columns != "model" and guessed and needed <= {column_of(declaration, cell) for cell in guessed}:
+        return list(cells), {}
+    chances: dict[tuple[str, ...], float | None] = {}
+    for cell in others:
+        style = STYLES.get(cell.metric)
+        if style is not None and style.chance and cell.chance is not None:
+            row = row_of(declaration, cell)
+            chances[row] = cell.chance if chances.setdefault(row, cell.chance) == cell.chance else None
+    return others, chances
+
+
+def row_of(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
+    """What names a cell's row, field by field; one of a metric in `beside` stands in the row of another metric."""
+    metric = cell.setting if cell.metric in declaration.beside else cell.metric
+    setting = "" if cell.metric in declaration.beside else cell.setting
+    fields = {"metric": metric, "model": cell.model, "dataset": cell.dataset, "setting": setting}
+    return tuple(fields[name] for name in declaration.rows)
+
+
+def column_of(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
+    """What names a cell's column, the uppermost heading first."""
+    beside = cell.metric in declaration.beside
+    names = [getattr(cell, name) for name in (*declaration.over, declaration.columns)]
+    return tuple([*names[:-1], heading(cell.metric)] if beside else names)
+
+
+def _in_order(
+    declaration: Declaration, names: Sequence[tuple[str, ...]], fields: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Distinct names: metrics as declared, all else as it comes, outer fields first."""
+    metrics = {metric: place for place, metric in enumerate((EVERY_METRIC, *declaration.sources))}
+    orders: list[dict[str, int]] = []
+    for number, name in enumerate(fields):
+        entries = dict.fromkeys(entry[number] for entry in names)
+        seen = {entry: place for place, entry in enumerate(entries)}
+        orders.append({entry: metrics.get(entry, len(metrics)) for entry in entries} if name == "metric" else seen)
+    places = {name: [order[part] for order, part in zip(orders, name, strict=True)] for name in names}
+    return sorted(places, key=places.__getitem__)
+
+
+def _named(fields: Sequence[str], names: Sequence[str], chance: float | None = None) -> tuple[str, ...]:
+    """Headings: of metrics and tests their own, a test standing where others have data sets."""
+    guess = "" if chance is None else f" (chance {chance:g})"
+    shown = []
+    for field, name in zip(fields, names, strict=True):
+        told = heading(name.removeprefix(PROBES)) if field in ("metric", "dataset") else name
+        shown.append(told + guess if field == "metric" else told)
+    return tuple(shown)
+
+
+def _best(cells: Sequence[Cell]) -> set[Cell]:
+    """The highest cells of a metric, data set and setting among several models."""
+    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        style = STYLES.get(cell.metric)
+        if style is not None and style.best and cell.value is not None:
+            groups.setdefault((cell.metric, cell.dataset, cell.setting), []).append(cell)
+    found = set()
+    for group in groups.values():
+        top = max(cell.value for cell in group if cell.value is not None)
+        found |= {cell for cell in group if cell.value == top} if len(group) > 1 else set()
+    return found

@@ -1,0 +1,49 @@
+"""A contact sheet: scenes with a caption each, and statements that the oracle calls true and false."""
+
+import textwrap
+from collections.abc import Sequence
+from random import Random
+
+from PIL import Image, ImageDraw, ImageFont
+
+from waltz.scenes.drawing.draw import draw
+from waltz.scenes.language.captions import captions
+from waltz.scenes.language.foils import foils
+from waltz.scenes.world.graph import SIZE, Graph
+
+SCENES = 24
+COLUMNS = 6
+TEXT = 134
+MARGIN = 10
+WIDTH = 46
+"""Characters of a line."""
+
+BLACK, GREEN, RED = (20, 20, 20), (0, 110, 40), (170, 20, 20)
+
+
+def contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
+    """An RGB image of the first 24 scenes: below each a caption (black), true (green) and false statements (red)."""
+    shown = graphs[:SCENES]
+    rows = -(-len(shown) // COLUMNS)
+    sheet = Image.new("RGB", (COLUMNS * (SIZE + MARGIN) + MARGIN, rows * (SIZE + TEXT) + MARGIN), (255, 255, 255))
+    pen = ImageDraw.Draw(sheet)
+    font = ImageFont.load_default(size=11)
+    for index, graph in enumerate(shown):
+        left = MARGIN + (index % COLUMNS) * (SIZE + MARGIN)
+        top = MARGIN + (index // COLUMNS) * (SIZE + TEXT)
+        sheet.paste(draw(graph), (left, top))
+        line = top + SIZE + 3
+        for text, colour in _texts(graph, Random(f"sheet:{seed}:{graph.id}")):
+            for part in textwrap.wrap(text, WIDTH):
+                pen.text((left, line), part, fill=colour, font=font)
+                line += 13
+    return sheet
+
+
+def _texts(graph: Graph, rng: Random) -> list[tuple[str, tuple[int, int, int]]]:
+    found = list(foils(graph, rng))
+    chosen = [foil for foil in found if foil.piece in ("relation", "action", "count")][-2:] or found[:2]
+    texts = [(rng.choice(captions(graph, rng)), BLACK)]
+    for foil in chosen:
+        texts += [(f"+ {foil.caption}", GREEN), (f"- {foil.foil}", RED)]
+    return texts

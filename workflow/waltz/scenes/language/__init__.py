@@ -1,0 +1,1 @@
+"""Sentences about scenes: captions, questions, foils, and the grammar that reads them."""

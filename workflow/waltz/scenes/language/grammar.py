@@ -1,0 +1,289 @@
+"""A recursive-descent grammar of the sentences that are made about scenes.
+
+Every method yields each way in which its part of the tokens can be read, as (meaning, next position). Determiner and
+noun, subject and verb must agree in number; `a` and `an` are not told apart.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from typing import TypeVar
+
+from waltz.scenes.language.determiners import BARE, BOUNDS, Determiner, determiners, numeral, quantifier
+from waltz.scenes.language.syntax import (
+    Alone,
+    Being,
+    Both,
+    Clause,
+    Coloured,
+    Does,
+    Group,
+    Located,
+    Not,
+    NounPhrase,
+    Phrase,
+    Predicate,
+    Pronoun,
+    Setting,
+)
+from waltz.scenes.language.words import COLOURS, PRONOUNS, SETTINGS, SHOWN, Noun, nouns, numerals, phrases, verb_forms
+from waltz.scenes.world.lexicon import verbs
+
+Meaning = TypeVar("Meaning")
+
+READINGS = 32
+"""Most readings of a sentence that are looked at."""
+
+STEPS = 4000
+"""Most noun phrases that are tried, because the readings of a long chain of prepositions multiply."""
+
+BE = {"is": False, "are": True, "was": False, "were": True}
+
+
+class Parser:
+    """Readings of one sentence, question or answer without its final mark."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        """Hold the words to parse."""
+        self.words = words
+        self.steps = 0
+
+    def at(self, pos: int) -> str:
+        """The word at a position; empty past the end."""
+        return self.words[pos] if pos < len(self.words) else ""
+
+    def starts(self, pos: int, key: tuple[str, ...]) -> bool:
+        """Whether these words stand at a position."""
+        return self.words[pos : pos + len(key)] == key
+
+    def determiner(self, pos: int) -> Iterator[tuple[Determiner, int]]:
+        """Determiners and numerals, longest first, and none at all."""
+        for prefix in BOUNDS:
+            if self.starts(pos, prefix):
+                number = numerals().get(self.at(pos + len(prefix)))
+                if number is not None:
+                    yield numeral(prefix, number), pos + len(prefix) + 1
+        for length in (3, 2, 1):
+            found = determiners().get(self.words[pos : pos + length])
+            if found is not None and len(self.words) >= pos + length:
+                yield found, pos + length
+        yield BARE, pos
+
+    def noun(self, pos: int) -> Iterator[tuple[Noun, int]]:
+        """Nouns of up to three words."""
+        for length in (3, 2, 1):
+            if pos + length <= len(self.words):
+                for noun in nouns().get(self.words[pos : pos + length], ()):
+                    yield noun, pos + length
+
+    def noun_phrase(self, pos: int, restricted: bool = True) -> Iterator[tuple[NounPhrase | Pronoun, int]]:
+        """A pronoun, or determiner, colour, noun and restrictions."""
+        self.steps += 1
+        if self.steps > STEPS:
+            return
+        word = self.at(pos)
+        if word in PRONOUNS or word == "her":
+            yield Pronoun(PRONOUNS.get(word, "she")), pos + 1
+        for determiner, after in self.determiner(pos):
+            colour = self.at(after) if self.at(after) in COLOURS else ""
+            options = [(colour, after + 1), ("", after)] if colour else [("", after)]
+            for shade, start in options:
+                for noun, end in self.noun(start):
+                    many = quantifier(determiner, noun)
+                    if many is None:
+                        continue
+                    base = NounPhrase(many, noun.plural, noun.kinds, noun.place, shade.replace("grey", "gray"))
+                    if restricted:
+                        yield from self._restrictions(base, end)
+                    else:
+                        yield base, end
+
+    def _restrictions(self, phrase: NounPhrase, pos: int) -> Iterator[tuple[NounPhrase, int]]:
+        for predicate, after in self.restriction(pos, phrase.plural):
+            longer = replace(phrase, restrictions=(*phrase.restrictions, predicate))
+            yield from self._restrictions(longer, after)
+        yield phrase, pos
+
+    def restriction(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+        """What may follow a noun: a preposition and its phrase, a setting, a participle, a relative clause."""
+        if self.at(pos) in ("who", "that", "which"):
+            yield from self.finite(pos + 1, plural)
+            return
+        if self.at(pos) in SHOWN and self.at(pos) != "present":
+            yield Both(()), pos + 1
+        yield from self.adjunct(pos)
+        yield from self.participle(pos)
+
+    def phrase(self, pos: int) -> Iterator[tuple[Phrase, int]]:
+        """A noun phrase, or several joined by `and`."""
+        for first, after in self.noun_phrase(pos):
+            for rest, end in self._joined(after):
+                yield (Group((first, *rest)), end)
+            yield first, after
+
+    def _joined(self, pos: int) -> Iterator[tuple[tuple[NounPhrase | Pronoun, ...], int]]:
+        start = pos + 1 if self.at(pos) == "," else pos
+        if self.at(start) == "and":
+            for phrase, end in self.noun_phrase(start + 1):
+                yield (phrase,), end
+        if start > pos and self.at(start) != "and":
+            for phrase, end in self.noun_phrase(start):
+                for rest, last in self._joined(end):
+                    yield (phrase, *rest), last
+
+    def adjunct(self, pos: int) -> Iterator[tuple[Predicate, int]]:
+        """A setting (indoors, at night), or a preposition with its phrase."""
+        for words in phrases("settings").get(self.at(pos), ()):
+            if self.starts(pos, words):
+                yield Setting(SETTINGS[" ".join(words)]), pos + len(words)
+        for words in phrases("prepositions").get(self.at(pos), ()):
+            if self.starts(pos, words):
+                for phrase, end in self.phrase(pos + len(words)):
+                    yield Located(" ".join(words), phrase), end
+
+    def adjuncts(self, pos: int) -> Iterator[tuple[tuple[Predicate, ...], int]]:
+        """Any number of adjuncts."""
+        start = pos + 1 if self.at(pos) == "," else pos
+        for first, after in self.adjunct(start):
+            for rest, end in self.adjuncts(after):
+                yield (first, *rest), end
+        yield (), pos
+
+    def participle(self, pos: int) -> Iterator[tuple[Predicate, int]]:
+        """`riding a horse`, `ridden by a man`, `being ridden by a man`."""
+        passive = pos + 1 if self.at(pos) == "being" else pos
+        for verb, form in verb_forms().get(self.at(pos), ()):
+            if form == "ing":
+                yield from self.arguments(verb, pos + 1)
+        for verb, form in verb_forms().get(self.at(passive), ()):
+            if form == "pp":
+                yield from self._passive(verb, passive + 1)
+
+    def _passive(self, verb: str, pos: int) -> Iterator[tuple[Predicate, int]]:
+        preposition = tuple(verbs()[verb].preposition.split())
+        if not self.starts(pos, preposition):
+            return
+        pos += len(preposition)
+        if self.at(pos) == "by":
+            for agent, end in self.phrase(pos + 1):
+                yield Does(verb, agent, passive=True), end
+        yield Does(verb, None, passive=True), pos
+
+    def arguments(self, verb: str, pos: int) -> Iterator[tuple[Predicate, int]]:
+        """What follows an active verb form: its object, or nothing."""
+        entry = verbs()[verb]
+        preposition = tuple(entry.preposition.split())
+        if entry.themes and self.starts(pos, preposition):
+            for theme, end in self.phrase(pos + len(preposition)):
+                yield Does(verb, theme), end
+        yield Does(verb), pos
+
+    def finite(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+        """A verb phrase whose verb agrees with its subject."""
+        for predicate, after in self._finite(pos, plural):
+            for further, end in self.adjuncts(after):
+                whole = Both((predicate, *further)) if further else predicate
+                if self.at(end) == "and":
+                    for second, last in self.finite(end + 1, plural):
+                        yield Both((whole, second)), last
+                yield whole, end
+
+    def _finite(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+        word = self.at(pos)
+        if word in BE and BE[word] == plural:
+            yield from self.complement(pos + 1, plural)
+        if word in ("does", "do") and (word == "do") == plural and self.at(pos + 1) == "not":
+            for verb, form in verb_forms().get(self.at(pos + 2), ()):
+                if form == "base":
+                    yield from ((Not(does), end) for does, end in self.arguments(verb, pos + 3))
+        for verb, form in verb_forms().get(word, ()):
+            if form == ("base" if plural else "third"):
+                yield from self.arguments(verb, pos + 1)
+
+    def complement(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+        """What follows `is` or `are`."""
+        if self.at(pos) == "not":
+            for predicate, end in self.complement(pos + 1, plural):
+                yield Not(predicate), end
+            return
+        yield from self.participle(pos)
+        yield from self.adjunct(pos)
+        if self.at(pos) in COLOURS:
+            yield Coloured(self.at(pos).replace("grey", "gray")), pos + 1
+        if self.at(pos) == "alone":
+            yield Alone(), pos + 1
+        if self.at(pos) in SHOWN:
+            yield Both(()), pos + 1
+        if self.at(pos) in ("a", "an") or plural:
+            start = pos + 1 if self.at(pos) in ("a", "an") else pos
+            for noun, end in self.noun(start):
+                if noun.plural == plural and not noun.place and (start > pos) != plural:
+                    yield Being(noun.kinds), end
+
+    def existence(self, pos: int) -> Iterator[tuple[Clause, int]]:
+        """`there is`, `there are`."""
+        if self.at(pos) == "there" and self.at(pos + 1) in BE:
+            start = pos + 2 + (self.at(pos + 2) == "not")
+            yield from self.exists(start, BE[self.at(pos + 1)], start > pos + 2)
+
+    def exists(self, pos: int, plural: bool, negated: bool) -> Iterator[tuple[Clause, int]]:
+        """What follows `there is` or `there are`."""
+        for phrase, after in self.phrase(pos):
+            first = phrase.phrases[0] if isinstance(phrase, Group) else phrase
+            if isinstance(first, Pronoun) or first.plural != plural:
+                continue
+            for further, end in self.adjuncts(after):
+                yield Clause(phrase, Both(further) if further else None, negated), end
+
+    def clause(self, pos: int) -> Iterator[tuple[Clause, int]]:
+        """A main clause, an existential one, or a bare noun phrase; a place may stand before it."""
+        if self.words[pos : pos + 1] in (("the",), ("this",)) and self.at(pos + 1) in (
+            "picture",
+            "image",
+            "photo",
+            "scene",
+        ):
+            if self.at(pos + 2) in ("shows", "contains"):
+                yield from ((Clause(phrase), end) for phrase, end in self.phrase(pos + 3))
+            elif self.at(pos + 2) == "is":
+                yield from ((Clause(Pronoun("it"), setting), end) for setting, end in self.adjunct(pos + 3))
+        yield from self.existence(pos)
+        if self.at(pos) in ("this", "that") and self.at(pos + 1) == "is":
+            yield from ((Clause(Pronoun("it"), said), end) for said, end in self.complement(pos + 2, False))
+        for subject, after in self.phrase(pos):
+            for plural in self.numbers(pos, subject):
+                for predicate, end in self.finite(after, plural):
+                    yield Clause(subject, predicate), end
+            if not isinstance(subject, Pronoun):
+                yield Clause(subject), after
+        for place, after in self.adjunct(pos):
+            start = after + 1 if self.at(after) == "," else after
+            for main, end in self.clause(start):
+                both = Both((main.predicate, place)) if main.predicate is not None else place
+                yield Clause(main.subject, both, main.negated), end
+
+    def numbers(self, pos: int, subject: Phrase) -> tuple[bool, ...]:
+        """Numbers of the verb that go with a subject: both with `a group of`."""
+        return (True, False) if self.starts(pos, ("a", "group", "of")) else (subject.plural,)
+
+    def sentence(self, pos: int) -> Iterator[tuple[tuple[Clause, ...], int]]:
+        """Clauses joined by `and` or `while`."""
+        for first, after in self.clause(pos):
+            start = after + 1 if self.at(after) == "," else after
+            if self.at(start) in ("and", "while"):
+                for rest, end in self.sentence(start + 1):
+                    yield (first, *rest), end
+            yield (first,), after
+
+
+def whole(found: Iterator[tuple[Meaning, int]], length: int) -> Iterator[Meaning]:
+    """The readings that take up all words."""
+    return (meaning for meaning, end in found if end == length)
+
+
+@lru_cache(maxsize=65536)
+def readings(words: tuple[str, ...]) -> tuple[tuple[Clause, ...], ...]:
+    """Every reading of a sentence, as clauses that all hold; none where it lies outside the grammar."""
+    found = islice(whole(Parser(words).sentence(0), len(words)), READINGS)
+    return tuple(dict.fromkeys(found))

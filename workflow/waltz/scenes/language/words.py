@@ -1,0 +1,150 @@
+"""Words of the sentences about scenes: nouns with their number, verb forms, determiners, settings."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from waltz.scenes.world.lexicon import NUMBERS, categories, kinds, places, synonyms, verbs
+from waltz.scenes.world.spatial import SENSES
+
+TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
+
+CONTRACTIONS = {"isn't": "is not", "aren't": "are not", "there's": "there is", "he's": "he is", "she's": "she is",
+                "it's": "it is", "they're": "they are", "doesn't": "does not", "don't": "do not"}  # fmt: skip
+
+COLOURS = ("red", "green", "blue", "yellow", "orange", "purple", "black", "white", "pink", "brown", "gray", "grey")
+
+PRONOUNS = {"he": "he", "him": "he", "she": "she", "it": "it", "they": "they", "them": "they"}
+
+SETTINGS = {
+    "indoors": "indoors",
+    "inside": "indoors",
+    "outdoors": "outdoors",
+    "outside": "outdoors",
+    "at night": "night",
+    "at nighttime": "night",
+    "during the day": "day",
+    "in the daytime": "day",
+    "by day": "day",
+    "at outdoors": "outdoors",
+    "at an outdoors": "outdoors",
+    "in the outdoors": "outdoors",
+    "at the outdoors": "outdoors",
+    "at inside": "indoors",
+    "at an inside": "indoors",
+    "at a night": "night",
+    "at the night": "night",
+}
+"""Words that say where or when the whole scene is."""
+
+FRAMES = tuple(
+    f"{preposition} {article} {noun}"
+    for preposition in ("in", "on")
+    for article in ("the", "this")
+    for noun in ("picture", "image", "photo", "photograph", "scene")
+)
+"""Phrases that add nothing, because all that is said is said of the picture."""
+
+SHOWN = ("shown", "pictured", "visible", "present", "here", "depicted", "seen")
+
+
+@dataclass(frozen=True)
+class Noun:
+    """A noun as it may stand in a sentence: what it means, and the numbers it has."""
+
+    kinds: frozenset[str]
+    plural: bool
+    place: str = ""
+    mass: bool = False
+
+
+def tokens(text: str) -> tuple[str, ...]:
+    """Lower-case words, numerals and punctuation marks."""
+    text = text.lower().replace("’", "'")
+    for short, full in CONTRACTIONS.items():
+        text = text.replace(short, full)
+    return tuple(TOKEN.findall(text))
+
+
+def words_of(words: str) -> tuple[str, ...]:
+    """A phrase as a tuple of words."""
+    return tuple(words.split())
+
+
+@cache
+def nouns() -> dict[tuple[str, ...], tuple[Noun, ...]]:
+    """Every noun form, as a tuple of words."""
+    table: dict[tuple[str, ...], list[Noun]] = {}
+
+    def add(word: str, noun: Noun) -> None:
+        table.setdefault(words_of(word), []).append(noun)
+
+    for kind in kinds().values():
+        add(kind.name, Noun(frozenset({kind.name}), False))
+        add(kind.plural, Noun(frozenset({kind.name}), True))
+        if kind.group == "food":
+            add(kind.name, Noun(frozenset({kind.name}), False, mass=True))
+    for category in categories().values():
+        add(category.name, Noun(frozenset(category.members), False, mass=category.mass))
+        add(category.plural, Noun(frozenset(category.members), True))
+    for noun, (plural, means) in synonyms().items():
+        add(noun, Noun(frozenset(means), False))
+        add(plural, Noun(frozenset(means), True))
+    for place in places().values():
+        for word, name in PLACE_NOUNS.items():
+            if name == place.name:
+                add(word, Noun(frozenset(), False, place=place.name, mass=place.name in ("grass", "snow", "night")))
+    for word in ("streets", "roads", "rooms", "houses", "beaches", "seashores", "shores", "lawns", "fields", "meadows"):
+        add(word, Noun(frozenset(), True, place=PLACE_NOUNS[word[:-2] if word == "beaches" else word[:-1]]))
+    return {key: tuple(found) for key, found in table.items()}
+
+
+PLACE_NOUNS = {
+    "room": "indoors",
+    "house": "indoors",
+    "street": "street",
+    "road": "street",
+    "grass": "grass",
+    "lawn": "grass",
+    "field": "grass",
+    "meadow": "grass",
+    "beach": "beach",
+    "seashore": "beach",
+    "shore": "beach",
+    "sand": "beach",
+    "snow": "snow",
+}
+"""Nouns for places. `night` is a time and stands only in `at night`."""
+
+
+@cache
+def numerals() -> dict[str, int]:
+    """Number words and digits."""
+    return {word: value for value, word in enumerate(NUMBERS)} | {str(value): value for value in range(100)}
+
+
+@cache
+def verb_forms() -> dict[str, tuple[tuple[str, str], ...]]:
+    """Each verb form with the verbs and forms it may be: third, base, ing, participle."""
+    table: dict[str, list[tuple[str, str]]] = {}
+    for verb in verbs().values():
+        for form, word in (("third", verb.third), ("base", verb.base), ("ing", verb.name), ("pp", verb.participle)):
+            if word:
+                table.setdefault(word, []).append((verb.name, form))
+    return {word: tuple(found) for word, found in table.items()}
+
+
+@cache
+def phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Multi-word entries by their first word, longest first: of prepositions, settings or frames."""
+    entries = {"prepositions": tuple(SENSES), "settings": tuple(SETTINGS), "frames": FRAMES}[table]
+    by_first: dict[str, list[tuple[str, ...]]] = {}
+    for entry in entries:
+        by_first.setdefault(entry.split()[0], []).append(words_of(entry))
+    return {first: tuple(sorted(found, key=len, reverse=True)) for first, found in by_first.items()}
+
+
+@cache
+def standing_alone(words: str) -> re.Pattern[str]:
+    """Finds words where they are no part of longer ones."""
+    return re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")

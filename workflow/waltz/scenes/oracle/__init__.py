@@ -1,0 +1,1 @@
+"""The oracle that decides the truth of a text about a scene."""

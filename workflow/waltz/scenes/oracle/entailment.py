@@ -1,0 +1,202 @@
+"""Pairs of premise and hypothesis, labelled by the oracle over worlds in which the premise is true."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+
+from waltz.scenes.language.captions import (
+    BE,
+    PLACES,
+    article,
+    bystanders,
+    captions,
+    focus,
+    indefinite,
+    noun,
+    place,
+    sentence,
+)
+from waltz.scenes.language.foils import foils, main_clause, with_object
+from waltz.scenes.language.grammar import readings
+from waltz.scenes.language.syntax import phrases_of
+from waltz.scenes.language.words import tokens
+from waltz.scenes.oracle.truth import truth
+from waltz.scenes.world.graph import PREPOSITIONS, SIZE, Cell, Graph, Object
+from waltz.scenes.world.lexicon import NUMBERS, categories, kinds, places, verbs
+
+LABELS = ("entailment", "neutral", "contradiction")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Premise, hypothesis, label, and a sentence that says why."""
+
+    premise: str
+    hypothesis: str
+    label: str
+    explanation: str
+
+
+def label(premise: str, hypothesis: str, around: list[Graph]) -> str | None:
+    """Entailment, neutral or contradiction: whether the hypothesis holds in all, some or none of the worlds given in
+    which the premise does; None where the oracle leaves one open."""
+    verdicts: set[str] = set()
+    for world in around:
+        if truth(world, premise) == "true":
+            verdict = truth(world, hypothesis)
+            if verdict == "unknown":
+                return None
+            verdicts.add(verdict)
+        if len(verdicts) == 2:
+            break
+    if not verdicts:
+        return None
+    return "neutral" if len(verdicts) == 2 else "entailment" if "true" in verdicts else "contradiction"
+
+
+def worlds(graph: Graph, hypothesis: str) -> list[Graph]:
+    """The scene, and it with what a caption may leave unsaid changed: place, colours, bystanders, sides, what happens,
+    and newcomers where the hypothesis names kinds that the scene lacks."""
+    found = [graph, mirrored(graph)]
+    found += [replace(graph, place=name) for name in places() if name != graph.place]
+    for entry in graph.objects:
+        colours = kinds()[entry.kind].colours if entry.colour else ()
+        found += [
+            with_object(graph, entry, replace(entry, colour=colour)) for colour in colours if colour != entry.colour
+        ]
+    for entry in bystanders(graph):
+        if len(graph.objects) > 1 and entry != focus(graph):
+            found.append(_without(graph, entry))
+        if entry.count < 9:
+            found.append(with_object(graph, entry, Object(entry.kind, (*entry.cells, _SPARE), entry.colour)))
+    found += _otherwise(graph)
+    new = named(hypothesis)
+    for world in list(found):
+        found += [replace(world, objects=(*world.objects, entry)) for entry in new if not world.count(entry.kind)]
+    return found
+
+
+_SPARE = Cell(0, 0, 8)
+
+
+def mirrored(graph: Graph) -> Graph:
+    """The scene with left and right exchanged."""
+    objects = tuple(
+        replace(entry, cells=tuple(replace(cell, left=SIZE - cell.right) for cell in entry.cells))
+        for entry in graph.objects
+    )
+    return replace(graph, objects=objects)
+
+
+def _otherwise(graph: Graph) -> list[Graph]:
+    """The same things with another relation, another action, or none."""
+    if graph.relations:
+        meant = graph.relations[0]
+        return [
+            replace(graph, relations=(replace(meant, preposition=other),))
+            for other in PREPOSITIONS
+            if other != meant.preposition
+        ]
+    if graph.action is None or graph.agent is None:
+        return []
+    fitting = [
+        verb
+        for verb in verbs().values()
+        if verb.name != graph.action.verb
+        and bool(verb.themes) == (graph.theme is not None)
+        and graph.agent.kind in verb.agents
+        and (
+            graph.theme is None
+            or (graph.theme.kind in verb.themes and verb.items == graph.theme.count / graph.agent.count)
+        )
+    ]
+    return [replace(graph, action=None), *(replace(graph, action=replace(graph.action, verb=v.name)) for v in fitting)]
+
+
+def named(text: str) -> list[Object]:
+    """The kinds that a sentence names, as many of each as it says."""
+    found: dict[str, Object] = {}
+    for clause in next(iter(readings(tokens(text.rstrip(".")))), ()):
+        for phrase in phrases_of(clause.subject) + phrases_of(clause.predicate):
+            count = min(max(phrase.quantifier.least, 1), 9)
+            for kind in sorted(phrase.kinds)[:1]:
+                found[kind] = Object(kind, (_SPARE,) * count)
+    return list(found.values())
+
+
+def _without(graph: Graph, gone: Object) -> Graph:
+    keep = [entry for entry in graph.objects if entry != gone]
+    index = {old: keep.index(entry) for old, entry in enumerate(graph.objects) if entry != gone}
+    relations = tuple(
+        replace(relation, subject=index[relation.subject], object=index[relation.object])
+        for relation in graph.relations
+    )
+    action = graph.action
+    if action is not None:
+        action = replace(action, agent=index[action.agent], theme=None if action.theme is None else index[action.theme])
+    return replace(graph, objects=tuple(keep), relations=relations, action=action)
+
+
+def nli_pairs(graph: Graph, rng: Random, wanted: int = 3) -> Iterator[Pair]:
+    """Pairs of a caption of the scene with one hypothesis of each label, as far as the draws allow."""
+    missing = list(LABELS) * -(-wanted // 3)
+    for _ in range(12 * wanted):
+        premise = rng.choice(captions(graph, rng))
+        aim = missing[0]
+        hypothesis = _hypothesis(graph, aim, rng)
+        found = label(premise, hypothesis, worlds(graph, hypothesis)) if hypothesis != premise else None
+        if found in missing:
+            missing.remove(found)
+            yield Pair(premise, hypothesis, found, _explanation(hypothesis, found))
+        if len(missing) <= len(LABELS) * -(-wanted // 3) - wanted:
+            return
+
+
+def _hypothesis(graph: Graph, aim: str, rng: Random) -> str:
+    absent = rng.choice([kind for kind in kinds() if not graph.count(kind)])
+    count = rng.choice((1, 1, 2, 3, 4))
+    newcomer = Object(absent, (_SPARE,) * count)
+    if aim == "neutral":
+        coloured = [entry for entry in graph.objects if entry.colour]
+        options = [
+            sentence(f"there {BE[count > 1]} {indefinite(newcomer)} {place(graph, rng)}"),
+            sentence(f"there {BE[count > 1]} {indefinite(newcomer)}"),
+            sentence(f"there are no {noun(absent, 2)}"),
+            *(
+                sentence(f"the {noun(e.kind, e.count)} {BE[e.count > 1]} {c}")
+                for e in coloured
+                for c in ("red", "blue")
+            ),
+        ]
+        return rng.choice(options)
+    if aim == "contradiction":
+        found = [foil.foil for foil in foils(graph, rng) if foil.piece != "existence" or " no " in foil.foil]
+        elsewhere = rng.choice([name for name in places() if name != graph.place])
+        found.append(sentence(f"{main_clause(graph)} {PLACES[elsewhere][0]}"))
+        return rng.choice(found)
+    entry = rng.choice(graph.objects)
+    above = [category for category in categories().values() if entry.kind in category.members and not category.mass]
+    options = [
+        sentence(main_clause(graph)),
+        sentence(f"{main_clause(graph)} {place(graph, rng)}"),
+        sentence(f"there {BE[entry.count > 1]} {indefinite(entry)}"),
+        rng.choice(captions(graph, rng)),
+        *(
+            sentence(f"there is {article(category.name)}" if entry.count == 1 else f"there are {category.plural}")
+            for category in above
+        ),
+    ]
+    if entry.count > 1:
+        options.append(sentence(f"there are some {noun(entry.kind, 2)}"))
+        options.append(sentence(f"there are at least {NUMBERS[entry.count - 1]} {noun(entry.kind, entry.count - 1)}")
+                       if entry.count > 2 else sentence(f"there are {noun(entry.kind, 2)}"))  # fmt: skip
+    return rng.choice(options)
+
+
+def _explanation(hypothesis: str, label: str) -> str:
+    inner = hypothesis[0].lower() + hypothesis[1:-1]
+    if label == "entailment":
+        return f"The first sentence says as much: {inner}."
+    if label == "contradiction":
+        return f"It cannot be that {inner} if the first sentence is true."
+    return f"The first sentence does not say whether {inner}."

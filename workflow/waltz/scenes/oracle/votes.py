@@ -1,0 +1,48 @@
+"""What the oracle votes, in the place of the people who validate a real benchmark.
+
+These are no people's answers: every row says so in its column `voter`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from waltz.scenes.oracle.truth import truth
+from waltz.scenes.world.graph import Graph
+
+VOTER = "oracle"
+VOTES = 3
+
+Vote = Literal["caption", "foil", "both", "neither", "cannot tell"]
+
+
+def vote(graph: Graph, caption: str, foil: str) -> Vote:
+    """Which of two texts describes a scene, by the oracle."""
+    verdicts = (truth(graph, caption), truth(graph, foil))
+    if "unknown" in verdicts:
+        return "cannot tell"
+    if verdicts[0] == verdicts[1]:
+        return "both" if verdicts[0] == "true" else "neither"
+    return "caption" if verdicts[0] == "true" else "foil"
+
+
+def oracle_votes(items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]) -> list[dict[str, Any]]:
+    """Three votes an item, all the oracle's.
+
+    Args:
+        items: Rows with item_id, image, caption and foil.
+        scene_of: Scene of each image.
+    Returns:
+        item_id, voter, vote, votes_caption, votes_foil, votes_other of each item, in order.
+    Raises:
+        KeyError: An image is no scene's.
+    """
+    rows = []
+    for item in items:
+        chosen = vote(scene_of[item["image"]], item["caption"], item["foil"])
+        counts = {
+            "votes_caption": VOTES * (chosen == "caption"),
+            "votes_foil": VOTES * (chosen == "foil"),
+            "votes_other": VOTES * (chosen not in ("caption", "foil")),
+        }
+        rows.append({"item_id": item["item_id"], "voter": VOTER, "vote": chosen, **counts})
+    return rows

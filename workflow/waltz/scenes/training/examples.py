@@ -1,0 +1,98 @@
+"""What the scenes' models learn from: captions, foils, NLI pairs, spoilt sentences and instructions."""
+
+import re
+from collections.abc import Iterator
+from random import Random
+
+from waltz.scenes.language.captions import captions
+from waltz.scenes.language.foils import Foil, foils
+from waltz.scenes.language.prepositions import exchanged_preposition
+from waltz.scenes.language.quantifiers import PLURAL, SINGULAR
+from waltz.scenes.language.questions import questions
+from waltz.scenes.oracle.entailment import Pair, nli_pairs
+from waltz.scenes.oracle.truth import in_grammar
+from waltz.scenes.world.graph import Graph
+from waltz.scenes.world.sampling import scene
+
+MISFITTING = 0.4
+"""Share of the attempts that put in a word that does not go with its noun."""
+DEFINITE = re.compile(r"\b(?P<before>at|in|on)(?: the| an?)? (?P<noun>[a-z]+)\b")
+"""A place or a time: a preposition with a noun."""
+AGREEMENT = {"is": "are", "are": "is", "a": "three", "an": "two", "two": "a", "three": "a"}
+
+
+def training_scenes(seed: int, start: int = 0, split: str = "training") -> Iterator[Graph]:
+    """Scenes of a split without end, from number `start`."""
+    index = start
+    while True:
+        yield scene(index, seed, split)
+        index += 1
+
+
+def caption_stream(seed: int, start: int = 0, split: str = "training") -> Iterator[tuple[Graph, list[str]]]:
+    """Scenes with their five captions, without end."""
+    for graph in training_scenes(seed, start, split):
+        yield graph, captions(graph, Random(f"captions:{seed}:{graph.id}"))
+
+
+def corrupted(text: str, rng: Random) -> str | None:
+    """A sentence spoilt in word order, agreement, by a missing word, or by a preposition or quantifier that does not go
+    with its noun; None where it stays inside the grammar."""
+    words = text.rstrip(".").split()
+    for _ in range(6):
+        result = _misfitting(text, rng) if rng.random() < MISFITTING else " ".join(_spoil(list(words), rng))
+        result = result[0].upper() + result[1:].rstrip(".") + ("." if text.endswith(".") else "")
+        if result != text and not in_grammar(result):
+            return result
+    return None
+
+
+def _misfitting(text: str, rng: Random) -> str:
+    """A text with another preposition, or with a quantifier before a definite noun ("in some rooms")."""
+    if rng.random() < 0.5:
+        return exchanged_preposition(text, rng) or text
+    places = list(DEFINITE.finditer(text))
+    if not places:
+        return text
+    place = rng.choice(places)
+    noun = place.group("noun")
+    plural = noun + ("es" if noun.endswith(("ch", "s", "sh", "x")) else "s")
+    new = rng.choice([*(f"{words} {plural}" for words in PLURAL), *(f"{words} {noun}" for words in SINGULAR)])
+    return f"{text[: place.start()]}{place.group('before')} {new}{text[place.end() :]}"
+
+
+def _spoil(words: list[str], rng: Random) -> list[str]:
+    words[0] = words[0].lower()
+    place = rng.randrange(len(words) - 1)
+    way = rng.randrange(5)
+    if way == 0:
+        del words[place]
+    elif way == 1:
+        words[place], words[place + 1] = words[place + 1], words[place]
+    elif way == 2:
+        words.insert(rng.randrange(len(words)), words.pop(place))
+    elif way == 3:
+        turned = [index for index, word in enumerate(words) if word in AGREEMENT]
+        if turned:
+            index = rng.choice(turned)
+            words[index] = AGREEMENT[words[index]]
+    else:
+        words.insert(place, words[rng.randrange(len(words))])
+    return words
+
+
+def instructions(graph: Graph, rng: Random) -> Iterator[tuple[str, str]]:
+    """Prompts about the image with the answers to give: questions, a description, judged and paired sentences."""
+    for question in questions(graph, rng):
+        yield question.text, question.answer
+    yield "Describe the image.", rng.choice(captions(graph, rng))
+    for foil in foils(graph, rng):
+        right = rng.random() < 0.5
+        shown = foil.caption if right else foil.foil
+        yield f'Does this sentence describe the image? "{shown}" Answer yes or no.', "yes" if right else "no"
+        first = rng.random() < 0.5
+        pair = (foil.caption, foil.foil) if first else (foil.foil, foil.caption)
+        yield f"Which sentence describes the image? A: {pair[0]} B: {pair[1]} Answer A or B.", "A" if first else "B"
+
+
+__all__ = ["Foil", "Pair", "caption_stream", "corrupted", "foils", "instructions", "nli_pairs", "training_scenes"]

@@ -1,0 +1,1 @@
+"""Scenes as graphs: kinds, places, relations, and random sampling."""

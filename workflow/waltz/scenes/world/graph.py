@@ -1,0 +1,155 @@
+"""A scene as a small typed graph, from which image, sentences and their truth follow."""
+
+import hashlib
+from dataclasses import dataclass
+
+from waltz.scenes.world.lexicon import kinds, places, verbs
+
+SIZE = 256
+"""Side of the image in pixels."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Where one individual is drawn: a square in pixels of the image, and whether the sprite is mirrored."""
+
+    left: int
+    top: int
+    size: int
+    mirrored: bool = False
+
+    @property
+    def right(self) -> int:
+        """First pixel to the right of it."""
+        return self.left + self.size
+
+    @property
+    def bottom(self) -> int:
+        """First pixel below it."""
+        return self.top + self.size
+
+
+@dataclass(frozen=True)
+class Object:
+    """All the individuals of one kind in a scene.
+
+    Attributes:
+        kind: Singular noun of the kind.
+        cells: Where each of them is.
+        colour: Their colour, or None where the kind has only its own.
+    """
+
+    kind: str
+    cells: tuple[Cell, ...]
+    colour: str | None = None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.cells)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Where all individuals of one object are to those of another; `preposition` is one of `PREPOSITIONS`."""
+
+    subject: int
+    preposition: str
+    object: int
+
+
+@dataclass(frozen=True)
+class Action:
+    """Who does what to whom; every agent has its own share of the themes (see `Graph.theme_of`)."""
+
+    verb: str
+    agent: int
+    theme: int | None = None
+
+
+PREPOSITIONS = ("on", "under", "in", "behind", "in front of", "next to", "over")
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A scene.
+
+    Attributes:
+        id: Name of the scene, unique in its split.
+        place: indoors, street, grass, beach, snow or night.
+        objects: Objects of different kinds.
+        relations: Spatial relations that were meant; others follow from the cells.
+        action: What happens, or None.
+    Raises:
+        ValueError: A kind repeats or is unknown, a colour is not the kind's, an index points nowhere, or an action's
+            themes do not divide among its agents.
+    """
+
+    id: str
+    place: str
+    objects: tuple[Object, ...]
+    relations: tuple[Relation, ...] = ()
+    action: Action | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no scene."""
+        if self.place not in places():
+            raise ValueError(f"unknown place {self.place!r}")
+        names = [entry.kind for entry in self.objects]
+        if len(set(names)) != len(names) or not set(names) <= kinds().keys():
+            raise ValueError(f"kinds must be known and differ: {names}")
+        for entry in self.objects:
+            if not entry.cells or (entry.colour is not None and entry.colour not in kinds()[entry.kind].colours):
+                raise ValueError(f"{entry.kind} has no cell or cannot be {entry.colour}")
+        indices = [index for relation in self.relations for index in (relation.subject, relation.object)]
+        if self.action is not None:
+            indices += [self.action.agent] + ([] if self.action.theme is None else [self.action.theme])
+            verb = verbs()[self.action.verb]
+            if (self.action.theme is None) != (not verb.themes):
+                raise ValueError(f"{verb.name} takes {'a' if verb.themes else 'no'} theme")
+            if self.action.theme is not None and (
+                self.objects[self.action.theme].count != self.objects[self.action.agent].count * verb.items
+            ):
+                raise ValueError(f"the themes of {verb.name} do not divide among its agents")
+        if any(not 0 <= index < len(self.objects) for index in indices):
+            raise ValueError("a relation or action names an object that is not there")
+        if any(relation.preposition not in PREPOSITIONS for relation in self.relations):
+            raise ValueError("a relation has an unknown preposition")
+
+    @property
+    def agent(self) -> Object | None:
+        """Who acts, or None."""
+        return None if self.action is None else self.objects[self.action.agent]
+
+    @property
+    def theme(self) -> Object | None:
+        """What is acted upon, or None."""
+        return None if self.action is None or self.action.theme is None else self.objects[self.action.theme]
+
+    def theme_of(self, agent: int) -> range:
+        """Which individuals of the theme the agent's individual number `agent` acts upon."""
+        if self.action is None or self.action.theme is None:
+            return range(0)
+        items = verbs()[self.action.verb].items
+        return range(agent * items, (agent + 1) * items)
+
+    def count(self, kind: str) -> int:
+        """How many individuals of a kind there are; 0 where there are none."""
+        return sum(entry.count for entry in self.objects if entry.kind == kind)
+
+
+def content(graph: Graph) -> str:
+    """What a scene shows, whatever its id and cells, as text that equal scenes share."""
+    name = [f"{entry.count} {entry.colour or ''} {entry.kind}" for entry in graph.objects]
+    facts = sorted(name) + sorted(
+        f"{name[relation.subject]}|{relation.preposition}|{name[relation.object]}" for relation in graph.relations
+    )
+    if graph.action is not None:
+        theme = "" if graph.action.theme is None else name[graph.action.theme]
+        facts.append(f"{name[graph.action.agent]}|{graph.action.verb}|{theme}")
+    return ";".join([graph.place, *facts])
+
+
+def bucket(graph: Graph, buckets: int) -> int:
+    """Which of a number of equal parts of all possible scenes this one belongs to, by its content."""
+    return int.from_bytes(hashlib.sha256(content(graph).encode()).digest()[:8], "big") % buckets

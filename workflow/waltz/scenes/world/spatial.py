@@ -1,0 +1,139 @@
+"""Where two individuals of a scene are to each other, as far as the picture decides it."""
+
+from typing import Literal
+
+from waltz.scenes.world.graph import Graph
+from waltz.scenes.world.lexicon import verbs
+
+Truth = Literal["true", "false", "unknown"]
+
+Individual = tuple[int, int]
+"""Object's index in the graph and number in it; (-1, 0) is the place."""
+
+PLACE: Individual = (-1, 0)
+
+SENSES = {
+    "on": "on", "onto": "on", "upon": "on", "atop": "on", "on top of": "on",
+    "under": "under", "below": "under", "beneath": "under", "underneath": "under",
+    "in": "in", "inside": "in", "inside of": "in", "into": "in", "within": "in",
+    "behind": "behind", "in back of": "behind", "in front of": "in front of", "before": "in front of",
+    "over": "over", "above": "over",
+    "next to": "next to", "beside": "next to", "alongside": "next to", "at": "at",
+    "by": "near", "near": "near", "close to": "near",
+    "to the left of": "left of", "left of": "left of", "on the left of": "left of",
+    "to the right of": "right of", "right of": "right of", "on the right of": "right of",
+    "outside": "out of", "outside of": "out of", "out of": "out of",
+    "off": "off", "off of": "off", "away from": "far", "far from": "far", "from": "off",
+    "with": "with", "without": "without",
+    "around": "around", "through": "through", "across": "across", "along": "along", "against": "against",
+    "towards": "towards", "toward": "towards", "between": "between", "past": "past", "beyond": "past",
+    "among": "between", "down": "down", "up": "up", "for": "for", "of": "of", "about": "about", "to": "to",
+}  # fmt: skip
+"""What each preposition asks."""
+
+INVERSE = {
+    "on": "bearing",
+    "under": "over",
+    "over": "under",
+    "in": "around",
+    "behind": "in front of",
+    "in front of": "behind",
+    "next to": "next to",
+    "beside": "beside",
+    "touching": "touching",
+    "apart": "apart",
+}
+"""How the landmark is to the subject, by how the subject is to the landmark."""
+
+TRUE = {"bearing": "under", "beside": "next to"}
+"""The sense that an arrangement makes true, where it is not called the same."""
+
+FALSE = {
+    "on": {"under", "in", "behind", "in front of", "next to", "off", "far", "around"},
+    "bearing": {"on", "in", "behind", "in front of", "next to", "over", "far", "around"},
+    "under": {"on", "in", "over", "far", "around"},
+    "over": {"on", "under", "in", "behind", "in front of", "around"},
+    "in": {"under", "behind", "in front of", "next to", "over", "out of", "off", "far", "around"},
+    "around": {"on", "in", "under", "over", "behind", "in front of", "far", "next to"},
+    "behind": {"on", "under", "in", "in front of", "over", "far", "around"},
+    "in front of": {"on", "under", "in", "behind", "over", "far", "around"},
+    "next to": {"on", "under", "in", "behind", "in front of", "over", "far", "around"},
+    "beside": {"on", "under", "in", "over", "far", "around"},
+    "touching": {"far"},
+    "apart": {"on", "under", "in", "around"},
+}
+"""Senses that each arrangement makes false; all others it leaves open."""
+
+# `at` fits every place, because imSitu's sentences put it before all of them.
+PLACE_TRUE = {
+    "indoors": {"in", "at"},
+    "street": {"on", "in", "at"},
+    "grass": {"on", "in", "at"},
+    "beach": {"on", "at"},
+    "snow": {"in", "on", "at"},
+    "night": {"at"},
+}
+PLACE_FALSE = {"under", "over", "behind", "in front of", "next to", "off", "out of", "far", "around", "without"}
+
+
+def arrangement(graph: Graph, subject: Individual, landmark: Individual) -> str:
+    """How the sprites of two individuals were arranged: a key of `FALSE`."""
+    for relation in graph.relations:
+        if (relation.subject, relation.object) == (subject[0], landmark[0]):
+            return relation.preposition
+        if (relation.object, relation.subject) == (subject[0], landmark[0]):
+            return INVERSE[relation.preposition]
+    action = graph.action
+    if action is not None and action.theme is not None:
+        drawn = {"": "touching", "next to": "beside"}
+        meant = verbs()[action.verb].relation
+        if (action.agent, action.theme) == (subject[0], landmark[0]) and landmark[1] in graph.theme_of(subject[1]):
+            return drawn.get(meant, meant)
+        if (action.theme, action.agent) == (subject[0], landmark[0]) and subject[1] in graph.theme_of(landmark[1]):
+            return INVERSE[drawn.get(meant, meant)]
+    return "apart"
+
+
+def stands(graph: Graph, subject: Individual, preposition: str, landmark: Individual) -> Truth:
+    """Whether an individual is in, on, under … another one, or the place.
+
+    Raises:
+        KeyError: The preposition is none of `SENSES`.
+    """
+    sense = SENSES[preposition]
+    if landmark == PLACE:
+        return _at_place(graph.place, sense)
+    if subject == PLACE:
+        return "true" if sense == "with" else "false" if sense == "without" else "unknown"
+    if subject == landmark:
+        return "false"
+    if sense in ("left of", "right of"):
+        return _beside(graph, subject, sense, landmark)
+    if sense == "through":
+        return "false"
+    drawn = arrangement(graph, subject, landmark)
+    if sense in ("with", "without"):
+        return "unknown" if drawn == "apart" else "true" if sense == "with" else "false"
+    if TRUE.get(drawn, drawn) == sense or (sense == "near" and drawn in ("next to", "beside")):
+        return "true"
+    return "false" if sense in FALSE[drawn] else "unknown"
+
+
+def _at_place(place: str, sense: str) -> Truth:
+    if sense in PLACE_TRUE[place]:
+        return "true"
+    return "false" if sense in PLACE_FALSE or (place, sense) == ("indoors", "on") else "unknown"
+
+
+def elsewhere(sense: str) -> Truth:
+    """Whether anything is in, on, under … a place that the scene does not show."""
+    return "unknown" if sense in ("off", "out of", "far", "without") else "false"
+
+
+def _beside(graph: Graph, subject: Individual, sense: str, landmark: Individual) -> Truth:
+    first, second = graph.objects[subject[0]].cells[subject[1]], graph.objects[landmark[0]].cells[landmark[1]]
+    slack = min(first.size, second.size) // 6
+    left, right = first.right <= second.left + slack, second.right <= first.left + slack
+    if left == right:
+        return "unknown"
+    return "true" if left == (sense == "left of") else "false"

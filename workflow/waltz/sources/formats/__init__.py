@@ -1,0 +1,1 @@
+"""Readers of raw formats, one module per format."""

@@ -1,0 +1,82 @@
+"""FOIL-it: COCO captions in which one noun was replaced; each annotation is a foil or a correct caption.
+
+`id` is the COCO caption that a foil was made from, `foil_id` names the foil. The released benchmark regained the
+correct caption by replacing the foil word, inside other words too (which gave "basebat bat"); here it is looked up
+among the COCO captions.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from waltz.core.errors import UserError
+from waltz.sources.fields import field, identifier, once, one_line
+from waltz.sources.formats.coco import image_names, read_captions
+from waltz.sources.stream import list_entries
+
+
+def read_pairs(
+    path: str | Path, captions: Sequence[str | Path], source: str, split: str | None
+) -> Iterator[dict[str, Any]]:
+    """Annotations in file order.
+
+    `source_id` is the `foil_id` of a foil; of a correct caption it is `annotation-` and its place in the file.
+
+    Args:
+        path: foilv1.0_{train,test}_2017.json.
+        captions: COCO captions files that hold the correct captions (train2014 for train, val2014 for test).
+        source: Name of the source.
+        split: Name of the split.
+    Yields:
+        Rows of the layout `FOIL_PAIRS`. Rejected are correct captions, because they are no pairs, foils whose caption
+        is not in the captions files or belongs to another image, and foils that are empty or equal their caption.
+    Raises:
+        UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an image id without image.
+    """
+    images = {image_id: name for file in captions for image_id, name in image_names(file).items()}
+    correct = {
+        row["source_id"]: (row["caption"], row["image"])
+        for file in captions
+        for row in read_captions(file, source, split)
+    }
+    seen: set[str] = set()
+    for number, annotation in enumerate(list_entries(path, "annotations", dict)):
+        is_foil = field(annotation, "foil", bool, f"{path}: annotation {number}")
+        if is_foil:
+            source_id = identifier(annotation, "foil_id", f"{path}: annotation {number}")
+            once(seen, source_id, f"{path}: foil {source_id}")
+        else:
+            source_id = f"annotation-{number}"
+        place = f"{path}: {'foil ' if is_foil else ''}{source_id}"
+        image_id = identifier(annotation, "image_id", place)
+        if image_id not in images:
+            raise UserError(f"{place}: image_id {image_id} is not among the images of {', '.join(map(str, captions))}")
+        row = _row(annotation, images[image_id], correct, place)
+        yield {"source": source, "source_id": source_id, "split": split} | row
+
+
+def _row(
+    annotation: Mapping[str, Any], image: str, correct: Mapping[str, tuple[str, str]], place: str
+) -> dict[str, Any]:
+    caption_id = identifier(annotation, "id", place)
+    foil = one_line(field(annotation, "caption", str, place))
+    caption, caption_image = correct.get(caption_id, (None, None))
+    if not annotation["foil"]:
+        reason: str | None = "a correct caption, no foil"
+    elif caption is None:
+        reason = f"its caption {caption_id} is not in the captions files"
+    elif caption_image != image:
+        reason = f"its caption {caption_id} is of another image"
+    elif not foil or foil == caption:
+        reason = "the foil equals its caption" if foil else "the foil is empty"
+    else:
+        reason = None
+    return {
+        "image": image,
+        "caption_id": caption_id,
+        "caption": caption,
+        "foil": foil,
+        "target_word": field(annotation, "target_word", str, place),
+        "foil_word": field(annotation, "foil_word", str, place),
+        "rejected": reason,
+    }
