@@ -17,8 +17,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 
-from waltz.benchmark.balance import Balance, balance
-from waltz.benchmark.statistics import jensen_shannon
+from waltz.benchmark.balance import BalanceLimits, select_balanced
+from waltz.benchmark.statistics import compute_jensen_shannon
 from waltz.core.sampling import rank, sample
 from waltz.foils.candidates import Candidate, candidate_row
 from waltz.foils.coco_captions import parsed
@@ -84,9 +84,9 @@ def measured(found: Rows, size: int, distance: float, seed: int) -> tuple[int, f
         seed: Seed of the choice.
     """
     begin = time.perf_counter()
-    chosen = balance(found, Balance(size=size, js=distance), seed)
+    chosen = select_balanced(found, BalanceLimits(size=size, js=distance), seed)
     seconds = time.perf_counter() - begin
-    return len(chosen), jensen_shannon(row for row in found if row["item_id"] in chosen), seconds
+    return len(chosen), compute_jensen_shannon(row for row in found if row["item_id"] in chosen), seconds
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Stage export: the built benchmark as others use it. No part of `all`: `snakemake export`."""
 
-from waltz.export.licences import terms
-from waltz.export.originals import NEEDS_ORIGINAL
+from waltz.export.licences import read_terms
+from waltz.export.valse_layout import INSTRUMENTS_WITH_ORIGINAL
 
 EXPORTED = {
     **{name: (entry["source"], entry["format"]) for name, entry in DATASETS.items()},
@@ -18,12 +18,12 @@ EXPORTED_SOURCES = {
 EMBEDDED = [
     source
     for source, entry in EXPORTED_SOURCES.items()
-    if terms(entry).kept_out is None
+    if read_terms(entry).kept_out is None
 ]
 ORIGINALS = sorted(
     {
         INSTRUMENTS[name]["source"]
-        for name in NEEDS_ORIGINAL
+        for name in INSTRUMENTS_WITH_ORIGINAL
         if name in INSTRUMENTS and name not in DATASETS
     }
 )

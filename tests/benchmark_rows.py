@@ -8,7 +8,7 @@ from PIL import Image
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.core.text_diff import changed_spans
-from waltz.export.facts import Facts, Source
+from waltz.export.facts import SourceFacts, StudyFacts
 from waltz.export.licences import Terms
 from waltz.export.parts import Part
 from waltz.sources.formats.valse import PIECES
@@ -98,10 +98,10 @@ def part(rows, name="existence", form="instrument", images=None, kept_out=None):
 
 def facts(**changes):
     """What a small study says."""
-    own = Source("own", "visual7w", False, Terms("MIT", None, "A paper | <b>1999</b>", None), ())
+    own = SourceFacts("own", "visual7w", False, Terms("MIT", None, "A paper | <b>1999</b>", None), ())
     given = {"study": "small", "seed": 1, "valid_votes": 2, "sources": {"own": own}}
     given |= {"instruments": {name: {"source": "own", "filters": ["contradiction"]} for name in TEXTS}}
-    return Facts(**{**given, "models": {}, "funnel": [], "audit": [], "about": {}, **changes})
+    return StudyFacts(**{**given, "models": {}, "funnel": [], "audit": [], "about": {}, **changes})
 
 
 def released_item(**changes):

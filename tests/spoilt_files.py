@@ -11,7 +11,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.sources import files
-from waltz.sources.read import read_source
+from waltz.sources.readers import read_source
 from workflow_checkout import ROOT
 
 EXAMPLES = int(os.environ.get("WALTZ_FUZZ", "60"))

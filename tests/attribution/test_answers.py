@@ -25,7 +25,7 @@ from waltz.core.schema import BENCHMARK
 from waltz.evaluation.prompting.prompt_files import read_wording
 from waltz.evaluation.prompting.prompts import equations, published
 from waltz.models.decoders.outcomes import scores
-from waltz.sources.published_samples import caption_first
+from waltz.sources.published_samples import draw_caption_first
 
 torch.set_num_threads(1)
 
@@ -219,7 +219,7 @@ def test_published_takes_the_first_valid_items_and_the_drawn_orders(tmp_path):
     parquet.write(file, parquet.to_table(rows, BENCHMARK), BENCHMARK)
     items, orders = answers_to_attribute(file, "own", "published", "valid", None, 3, 5)
     assert [item["item_id"] for item in items] == ["own:1", "own:3", "own:4"]
-    assert list(orders.values()) == caption_first(6)
+    assert list(orders.values()) == draw_caption_first(6)
     items, orders = answers_to_attribute(file, "own", "equations", "valid", None, 4, 5)
     assert len(items) == 4
     assert sum(orders[item["item_id"]] for item in items) == 2

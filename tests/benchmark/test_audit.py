@@ -1,6 +1,6 @@
 import pytest
 
-from waltz.benchmark.audit import NO_SCORES, audit
+from waltz.benchmark.audit import NO_SCORES, audit_blind_judges
 
 FIXED = {"resamples": 200, "confidence": 0.95, "seed": 7}
 
@@ -24,7 +24,7 @@ def test_accuracies_worked_by_hand_with_ties_as_halves():
     items = _items(4)
     scores = {f"caption {number}": value for number, value in enumerate([2.0, 2.0, 1.0, 0.0])}
     scores |= {f"foil {number}": 1.0 for number in range(4)}  # won, won, tied, lost
-    found = _by_judge(audit("relations", items, {"gruen": scores}, threshold=60, **FIXED))
+    found = _by_judge(audit_blind_judges("relations", items, {"gruen": scores}, threshold=60, **FIXED))
     row = found["gruen"]
     assert (row["instrument"], row["value"], row["n"]) == ("relations", 62.5, 4)
     assert row["ci_low"] <= 62.5 <= row["ci_high"]
@@ -34,7 +34,7 @@ def test_accuracies_worked_by_hand_with_ties_as_halves():
 
 def test_a_bias_towards_foils_is_warned_of_too():
     items = [{"image": str(n), "caption": "A long red car stands there.", "foil": "A car stands."} for n in range(5)]
-    (row,) = audit("plurality", items, {}, threshold=70, **FIXED)
+    (row,) = audit_blind_judges("plurality", items, {}, threshold=70, **FIXED)
     assert (row["judge"], row["value"], row["ci_low"]) == ("length", 0.0, 0.0)
     assert row["ci_high"] == pytest.approx(100 * (1 - 0.025 ** (1 / 5)))  # five images agree
     assert row["warning"] == "length alone prefers the foil in 100.0 % of the items; 70 % is the limit"
@@ -46,14 +46,14 @@ def test_nli_takes_for_the_foil_what_the_other_text_contradicts_more():
     for number, (forward, backward) in enumerate([(0.9, 0.2), (0.8, 0.1), (0.3, 0.4)]):
         table[f"caption {number}", f"foil {number}"] = forward
         table[f"foil {number}", f"caption {number}"] = backward
-    row = _by_judge(audit("relations", items, {}, table, threshold=70, **FIXED))["nli"]
+    row = _by_judge(audit_blind_judges("relations", items, {}, table, threshold=70, **FIXED))["nli"]
     assert (row["value"], row["n"], row["warning"]) == (pytest.approx(200 / 3), 3, None)
 
 
 def test_items_without_a_score_are_left_out_and_counted():
     items = _items(3)
     scores = {"caption 0": 1.0, "foil 0": 0.0, "caption 1": 1.0, "foil 1": None, "caption 2": 1.0}
-    found = _by_judge(audit("relations", items, {"gpt2": scores, "none": {}}, threshold=70, **FIXED))
+    found = _by_judge(audit_blind_judges("relations", items, {"gpt2": scores, "none": {}}, threshold=70, **FIXED))
     assert (found["gpt2"]["n"], found["gpt2"]["value"]) == (1, 100.0)
     assert (found["none"]["n"], found["none"]["value"], found["none"]["reason"]) == (0, None, NO_SCORES)
     assert found["none"]["warning"] is None
@@ -61,9 +61,9 @@ def test_items_without_a_score_are_left_out_and_counted():
 
 def test_items_of_one_image_count_as_one_draw():
     scores = {f"caption {n}": float(n % 2) for n in range(40)} | {f"foil {n}": 0.5 for n in range(40)}
-    alone = _by_judge(audit("x", _items(40), {"lm": scores}, threshold=70, **FIXED))["lm"]
+    alone = _by_judge(audit_blind_judges("x", _items(40), {"lm": scores}, threshold=70, **FIXED))["lm"]
     grouped = _items(40, images=["even" if n % 2 == 0 else "odd" for n in range(40)])
-    together = _by_judge(audit("x", grouped, {"lm": scores}, threshold=70, **FIXED))["lm"]
+    together = _by_judge(audit_blind_judges("x", grouped, {"lm": scores}, threshold=70, **FIXED))["lm"]
     assert alone["value"] == together["value"] == 50.0
     assert alone["ci_high"] - alone["ci_low"] < 40
     assert (together["ci_low"], together["ci_high"]) == (0.0, 100.0)
@@ -71,6 +71,6 @@ def test_items_of_one_image_count_as_one_draw():
 
 def test_the_same_seed_gives_the_same_interval_whatever_other_judges_there_are():
     scores = {f"caption {n}": float(n % 3) for n in range(30)} | {f"foil {n}": 1.0 for n in range(30)}
-    one = audit("x", _items(30), {"lm": scores}, threshold=70, **FIXED)
-    two = audit("x", _items(30), {"gruen": scores, "lm": scores}, threshold=70, **FIXED)
+    one = audit_blind_judges("x", _items(30), {"lm": scores}, threshold=70, **FIXED)
+    two = audit_blind_judges("x", _items(30), {"gruen": scores, "lm": scores}, threshold=70, **FIXED)
     assert _by_judge(one)["lm"] == _by_judge(two)["lm"]

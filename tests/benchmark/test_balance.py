@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.benchmark.balance import Balance, balance, least_cap
-from waltz.benchmark.statistics import jensen_shannon
+from waltz.benchmark.balance import BalanceLimits, find_lowest_cap, select_balanced
+from waltz.benchmark.statistics import compute_jensen_shannon
 
 
 def candidate(number, caption, foil, source_id=None, direction="swap"):
@@ -21,7 +21,7 @@ def candidate(number, caption, foil, source_id=None, direction="swap"):
 
 
 def chosen(rows, wanted, seed=3):
-    ids = balance(rows, wanted, seed)
+    ids = select_balanced(rows, wanted, seed)
     return [row for row in rows if row["item_id"] in ids]
 
 
@@ -33,54 +33,54 @@ def test_a_circulation_takes_cycles_and_leaves_what_no_foil_gives_back():
         candidate(2, "under", "on"),
         candidate(3, "on", "by"),
     ]
-    assert balance(rows, Balance(js=0), 3) == {"toy:0", "toy:1", "toy:2"}
+    assert select_balanced(rows, BalanceLimits(js=0), 3) == {"toy:0", "toy:1", "toy:2"}
 
 
 def test_a_source_row_is_used_once():
     # rows 0 and 1 are two ways to spoil one caption; only the second has a swap that gives its word back
     rows = [candidate(0, "on", "by", "a"), candidate(1, "on", "in", "a"), candidate(2, "in", "on", "b")]
-    assert balance(rows, Balance(js=0), 3) == {"toy:1", "toy:2"}
-    assert len(balance(rows, Balance(), 3)) == 2
+    assert select_balanced(rows, BalanceLimits(js=0), 3) == {"toy:1", "toy:2"}
+    assert len(select_balanced(rows, BalanceLimits(), 3)) == 2
 
 
 def test_beyond_the_circulation_candidates_come_as_long_as_the_distance_allows():
     rows = [candidate(n, "on", "in") for n in range(10)] + [candidate(n, "in", "on") for n in range(10, 18)]
     # 8 of each kind balance; with one and two more on → in the distances are those of (9, 8) and (10, 8) of n
-    one = jensen_shannon([*rows[:9], *rows[10:]])
-    two = jensen_shannon(rows)
+    one = compute_jensen_shannon([*rows[:9], *rows[10:]])
+    two = compute_jensen_shannon(rows)
     assert 0 < one < two
-    assert len(balance(rows, Balance(js=0, size=20), 3)) == 16
-    assert len(balance(rows, Balance(js=(one + two) / 2, size=20), 3)) == 17
-    assert len(balance(rows, Balance(js=two + 1e-9, size=20), 3)) == 18
-    assert len(balance(rows, Balance(js=two + 1e-9, size=17), 3)) == 17
+    assert len(select_balanced(rows, BalanceLimits(js=0, size=20), 3)) == 16
+    assert len(select_balanced(rows, BalanceLimits(js=(one + two) / 2, size=20), 3)) == 17
+    assert len(select_balanced(rows, BalanceLimits(js=two + 1e-9, size=20), 3)) == 18
+    assert len(select_balanced(rows, BalanceLimits(js=two + 1e-9, size=17), 3)) == 17
 
 
 def test_caps_and_halves():
     rows = [candidate(n, "1", str(2 + n % 2), direction="a") for n in range(6)]
     rows += [candidate(n, "2", "1", direction="b") for n in range(6, 8)]
-    kept = chosen(rows, Balance(cap=3))
+    kept = chosen(rows, BalanceLimits(cap=3))
     assert Counter(row["caption_phrases"][0] for row in kept) == {"1": 3, "2": 2}
-    kept = chosen(rows, Balance(foil_cap=1))
+    kept = chosen(rows, BalanceLimits(foil_cap=1))
     assert Counter(row["foil_phrases"][0] for row in kept) == {"1": 1, "2": 1, "3": 1}
-    kept = chosen(rows, Balance(halves=True))
+    kept = chosen(rows, BalanceLimits(halves=True))
     assert Counter(row["direction"] for row in kept) == {"a": 2, "b": 2}
 
 
 def test_the_least_cap_that_reaches_a_size():
     rows = [candidate(n, "1", "2") for n in range(5)] + [candidate(n, "2", "1") for n in range(5, 7)]
-    assert least_cap(rows, "caption", 4) == 2  # 2 + 2
-    assert least_cap(rows, "caption", 5) == 3  # 3 + 2
-    assert least_cap(rows, "caption", 50) == 5
+    assert find_lowest_cap(rows, "caption", 4) == 2  # 2 + 2
+    assert find_lowest_cap(rows, "caption", 5) == 3  # 3 + 2
+    assert find_lowest_cap(rows, "caption", 50) == 5
 
 
 def test_no_candidates_give_no_items():
-    assert balance([], Balance(js=0, size=3), 1) == set()
+    assert select_balanced([], BalanceLimits(js=0, size=3), 1) == set()
 
 
 def test_sides_of_different_length_are_refused():
     row = candidate(0, "0", "1") | {"foil_phrases": ["1", "2"]}
     with pytest.raises(ValueError, match="toy:0"):
-        balance([row], Balance(js=0), 1)
+        select_balanced([row], BalanceLimits(js=0), 1)
 
 
 words = st.sampled_from("abcde")
@@ -91,13 +91,13 @@ swaps = st.lists(st.tuples(words, words, st.integers(0, 12)).filter(lambda swap:
 @given(swaps, st.sampled_from([0.0, 0.1, 0.4]), st.integers(1, 20), st.randoms())
 def test_a_choice_keeps_what_is_wanted_in_any_order(given_swaps, js, size, rng):
     rows = [candidate(n, caption, foil, str(source)) for n, (caption, foil, source) in enumerate(given_swaps)]
-    wanted = Balance(size=size, js=js)
+    wanted = BalanceLimits(size=size, js=js)
     kept = chosen(rows, wanted)
     assert len(kept) <= size
     assert len({row["source_id"] for row in kept}) == len(kept)
-    assert not kept or jensen_shannon(kept) <= js + 1e-9
+    assert not kept or compute_jensen_shannon(kept) <= js + 1e-9
     shuffled = rng.sample(rows, len(rows))
-    assert balance(shuffled, wanted, 3) == {row["item_id"] for row in kept}
+    assert select_balanced(shuffled, wanted, 3) == {row["item_id"] for row in kept}
 
 
 @settings(max_examples=25, deadline=None)
@@ -106,4 +106,4 @@ def test_a_circulation_is_no_smaller_than_what_pairs_of_mirrored_swaps_give(give
     rows = [candidate(n, caption, foil) for n, (caption, foil, _) in enumerate(given_swaps)]
     counts = Counter((caption, foil) for caption, foil, _ in given_swaps)
     mirrored = sum(min(number, counts[foil, caption]) for (caption, foil), number in counts.items())
-    assert len(balance(rows, Balance(js=0), 3)) >= mirrored
+    assert len(select_balanced(rows, BalanceLimits(js=0), 3)) >= mirrored

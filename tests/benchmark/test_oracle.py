@@ -2,7 +2,7 @@
 
 import pytest
 
-from waltz.benchmark.oracle import groups, oracle_shares
+from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
 from waltz.scenes.oracle.truth import truth
 from waltz.scenes.world.graph import Action, Cell, Graph, Object
 from waltz.scenes.writers.images import scene_of
@@ -52,8 +52,14 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def shares():
-    found = oracle_shares(
-        "x", ROWS, lambda image: scene_of(image, GRAPHS), groups(0.5), resamples=50, confidence=0.9, seed=1
+    found = compute_oracle_shares(
+        "x",
+        ROWS,
+        lambda image: scene_of(image, GRAPHS),
+        build_candidate_groups(0.5),
+        resamples=50,
+        confidence=0.9,
+        seed=1,
     )
     assert {entry["instrument"] for entry in found} == {"x"}
     return {(entry["candidates"], entry["metric"]): entry for entry in found}
@@ -95,8 +101,14 @@ def test_shares_before_and_after_each_filter(shares, group, members, captions, f
 
 
 def test_a_group_without_members_says_so():
-    found = oracle_shares(
-        "x", ROWS[4:], lambda image: scene_of(image, GRAPHS), groups(None), resamples=5, confidence=0.9, seed=1
+    found = compute_oracle_shares(
+        "x",
+        ROWS[4:],
+        lambda image: scene_of(image, GRAPHS),
+        build_candidate_groups(None),
+        resamples=5,
+        confidence=0.9,
+        seed=1,
     )
     assert {(entry["value"], entry["n"], entry["reason"]) for entry in found} == {
         (None, 0, "there is no such candidate")
@@ -104,7 +116,7 @@ def test_a_group_without_members_says_so():
 
 
 def test_without_a_threshold_every_scored_candidate_is_grammatical():
-    grammatical = groups(None)["grammatical"]
+    grammatical = build_candidate_groups(None)["grammatical"]
     assert [grammatical(one) for one in ROWS] == [True, True, True, True, False]
 
 

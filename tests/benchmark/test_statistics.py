@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from waltz.benchmark.statistics import frequencies, jensen_shannon, validation_statistics
+from waltz.benchmark.statistics import compute_jensen_shannon, compute_validation_statistics, count_frequencies
 from waltz.sources.formats.valse import read_release
 
 HOW = {"resamples": 200, "confidence": 0.95, "seed": 1}
@@ -31,7 +31,7 @@ ITEMS = [item("a", "on", "off"), item("b", "off", "on", (2, 1, 0)), item("c", "o
 
 
 def test_counts_and_shares_worked_by_hand():
-    found = validation_statistics("d", ITEMS, [], **HOW)
+    found = compute_validation_statistics("d", ITEMS, [], **HOW)
     values = {metric: measure.value for metric, measure in found.items()}
     assert (values["instances"], values["valid"], values["unanimous"], values["lexical_items"]) == (3, 2, 1, 3)
     assert values["valid_percent"] == pytest.approx(200 / 3)
@@ -47,24 +47,24 @@ def test_divergence_of_distributions_worked_by_hand():
     p, q = [2 / 3, 1 / 3, 0], [1 / 3, 1 / 3, 1 / 3]
     m = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
     divergence = sum(0.5 * a * math.log2(a / c) for side in (p, q) for a, c in zip(side, m, strict=True) if a > 0)
-    assert jensen_shannon(ITEMS) == pytest.approx(math.sqrt(divergence))
+    assert compute_jensen_shannon(ITEMS) == pytest.approx(math.sqrt(divergence))
 
 
 def test_words_apart_diverge_wholly_and_words_alike_not_at_all():
-    assert jensen_shannon([item("a", "x", "y")]) == pytest.approx(1)
-    assert jensen_shannon([item("a", "x", "y"), item("b", "y", "x")]) == 0
+    assert compute_jensen_shannon([item("a", "x", "y")]) == pytest.approx(1)
+    assert compute_jensen_shannon([item("a", "x", "y"), item("b", "y", "x")]) == 0
 
 
 def test_a_data_set_without_votes_says_so():
     unvoted = [{**item("a", "x", "y"), "valid": None, "votes_caption": None}]
-    found = validation_statistics("d", unvoted, [], **HOW)
+    found = compute_validation_statistics("d", unvoted, [], **HOW)
     assert found["valid"].value is None
     assert found["valid_percent"].reason == "the data set holds no votes"
     assert found["instances"].value == 1
 
 
 def test_frequencies_count_lexical_items_and_pronouns_before_and_after_validation():
-    rows = frequencies(ITEMS)
+    rows = count_frequencies(ITEMS)
     counted = {(row["kind"], row["items"], row["side"], row["word"]): row["count"] for row in rows}
     assert counted["lexical", "all", "caption", "on"] == 2
     assert counted["lexical", "valid", "caption", "on"] == 1
@@ -96,7 +96,7 @@ def _printed():
 )
 def test_the_release_gives_table_a2(shared_data, instrument, name):
     rows = read_release(shared_data / "valse" / f"{name}.json", instrument, 2)
-    found = validation_statistics(instrument, rows, [], **HOW)
+    found = compute_validation_statistics(instrument, rows, [], **HOW)
     for metric in CUT:
         printed = _printed()[instrument, metric]
         tolerance = 0.001 if metric.startswith("js") else 0

@@ -1,7 +1,7 @@
 import pytest
 
 from waltz.benchmark.items import read_items
-from waltz.benchmark.votes import alpha, count_votes, read_annotations
+from waltz.benchmark.votes import compute_alpha, count_votes, read_annotations
 from waltz.core.errors import UserError
 
 HEADER = "item_id,annotator,answer,caption_position\n"
@@ -35,14 +35,14 @@ def test_alpha_worked_by_hand():
         ),
     )
     observed, expected = 2 / 8, 2 * 5 * 3 / (8 * 7)
-    value, reason = alpha(rows)
+    value, reason = compute_alpha(rows)
     assert value == pytest.approx(1 - observed / expected)
     assert reason is None
 
 
 def test_alpha_that_is_undefined_says_why():
-    assert alpha(_rows("a,x,first,first")) == (None, "no item has two annotations")
-    value, reason = alpha(_rows("a,x,first,first", "a,y,first,first"))
+    assert compute_alpha(_rows("a,x,first,first")) == (None, "no item has two annotations")
+    value, reason = compute_alpha(_rows("a,x,first,first", "a,y,first,first"))
     assert value is None
     assert "every annotation is the same" in reason
 

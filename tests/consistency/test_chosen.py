@@ -9,7 +9,7 @@ from waltz.consistency.item_selection import left_over_pair, setting, to_ask
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.image_questions import balanced_orders
-from waltz.sources.published_samples import published
+from waltz.sources.published_samples import select_published_ids
 
 Row = dict[str, Any]
 PAIRS = {"form": "pairs"}
@@ -78,7 +78,7 @@ def test_equations_takes_a_seeded_sample_whose_orders_are_balanced_and_those_of_
 @pytest.mark.parametrize(("annotators", "choice"), [(True, "vqa-decoders"), (False, "gqa-decoders")])
 def test_open_questions_of_published_begin_the_published_draw(annotators: bool, choice: str) -> None:
     rows = open_rows(400, annotators)
-    drawn = published(choice, rows)
+    drawn = select_published_ids(choice, rows)
     assert len(drawn) == 300
     asked = to_ask(rows, "d", {"form": "open", "size": None}, "published", 7, 9).questions
     assert [one.item_id for one in asked] == [f"d:{place}" for place in drawn[:7]]
@@ -107,10 +107,12 @@ def test_the_size_of_a_data_set_bounds_its_sample(profile: str) -> None:
 
 def test_the_pair_of_comve_is_that_of_the_row_after_the_last_one_tested() -> None:
     rows = comve_rows(150)
-    order = published("comve", rows, 150)
+    order = select_published_ids("comve", rows, 150)
     entry = {"form": "choice", "size": None}
     tested = [one.item_id for one in to_ask(rows, "comve", entry, "published", 3, 9).questions]
     assert tested == [f"s:{place}" for place in order[:3]]
     assert left_over_pair(rows, entry, 3) == (f"First {order[3]}.", f"Second {order[3]}.")
     assert left_over_pair(rows, entry, None) == (f"First {order[100]}.", f"Second {order[100]}.")
-    assert left_over_pair(rows[:4], entry, None)[0] in {f"First {place}." for place in published("comve", rows[:4])[3:]}
+    assert left_over_pair(rows[:4], entry, None)[0] in {
+        f"First {place}." for place in select_published_ids("comve", rows[:4])[3:]
+    }

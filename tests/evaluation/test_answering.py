@@ -20,7 +20,7 @@ from waltz.models.encoders.alignment import Aligned, align
 from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images
-from waltz.sources.published_samples import published
+from waltz.sources.published_samples import select_published_ids
 
 HOW = Resampling(300, 0.95, 1)
 VOCABULARY = ("yes", "no", "2")
@@ -93,7 +93,7 @@ def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():
     assert all(item in everything for item in few)
     assert len(questions("d", rows, 100, 7)[0]) == 7
     drawn, _ = questions("d", rows, 9, 7, "vqa-encoders")
-    expected = [place for place in published("vqa-encoders", rows, 9) if place not in ("2", "5")]
+    expected = [place for place in select_published_ids("vqa-encoders", rows, 9) if place not in ("2", "5")]
     assert [item["item_id"] for item in drawn] == [f"d:{place}" for place in expected]
 
 

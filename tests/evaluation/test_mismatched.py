@@ -8,7 +8,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.mismatched import mismatched_items, text_of
-from waltz.sources.published_samples import published
+from waltz.sources.published_samples import select_published_ids
 
 
 def captions(*texts, rejected=()):
@@ -98,7 +98,7 @@ def test_too_many_items_and_a_source_of_one_text_are_refused():
 def test_a_published_choice_takes_its_rows_and_leaves_the_unusable_out():
     rows = [question(place, f"m{place}", f"q{place}?", "yes", "empty" if place == 3 else None) for place in range(12)]
     items, unusable = mismatched_items("vqa", rows, 12, 0, choice="vqa-encoders")
-    expected = [source_id for source_id in published("vqa-encoders", rows, 12) if source_id != "3"]
+    expected = [source_id for source_id in select_published_ids("vqa-encoders", rows, 12) if source_id != "3"]
     assert [item["source_id"] for item in items] == expected
     assert unusable == Counter({"empty": 1})
 

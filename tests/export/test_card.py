@@ -8,12 +8,12 @@ from huggingface_hub import DatasetCard
 
 from benchmark_rows import NAUGHTY, facts, item, part, released_item, unvoted, write_release
 from waltz.export.card import _safe
-from waltz.export.facts import RawFile, Source, source_facts
-from waltz.export.faults import common_faults, faults_of
+from waltz.export.facts import RawFile, SourceFacts, build_source_facts
 from waltz.export.folder import write_dataset
 from waltz.export.licences import Terms
 from waltz.export.parts import write_part
-from waltz.export.valse_layout import file_name
+from waltz.export.statements import list_common_faults, list_part_faults
+from waltz.export.valse_layout import get_file_name
 from waltz.sources.formats.valse import PIECES, read_release
 
 
@@ -23,7 +23,7 @@ def read(folder):
 
 
 def written(rows, folder, **more):
-    return faults_of(write_part(part(rows, **more), folder))
+    return list_part_faults(write_part(part(rows, **more), folder))
 
 
 def test_the_header_is_what_the_hub_asks_for(dataset):
@@ -45,7 +45,7 @@ def test_the_hub_library_reads_the_header(dataset):
 
 
 def test_a_licence_that_the_hub_does_not_know_is_named(tmp_path):
-    own = Source("own", "pairs", False, Terms("Open: <all>", None, None, None), ())
+    own = SourceFacts("own", "pairs", False, Terms("Open: <all>", None, None, None), ())
     write_dataset(tmp_path / "x", [part([item()])], facts(sources={"own": own}))
     header, _ = read(tmp_path / "x")
     assert (header["license"], header["license_name"]) == ("other", "Open: <all>")
@@ -88,7 +88,7 @@ def test_texts_are_shown_as_they_are(text, shown):
 
 
 def test_provenance_funnel_and_settings_stand_on_it(tmp_path):
-    own = Source(
+    own = SourceFacts(
         "own", "visual7w", True, Terms("MIT", "CC-BY-4.0", "Cite me", None), (RawFile("f", "f.json", "ab" * 32),)
     )
     funnel = [
@@ -111,7 +111,7 @@ def test_provenance_funnel_and_settings_stand_on_it(tmp_path):
 def test_checksums_are_those_of_the_files_and_paths_stay_private(tmp_path):
     (tmp_path / "mine.csv").write_bytes(b"abc")
     entry = {"format": "pairs", "files": {"mine": {"path": "/elsewhere/mine.csv"}}}
-    found = source_facts("own", entry, {"mine": str(tmp_path / "mine.csv")})
+    found = build_source_facts("own", entry, {"mine": str(tmp_path / "mine.csv")})
     assert found.files == (
         RawFile("mine", "mine.csv", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
     )
@@ -138,7 +138,7 @@ def test_faults_are_counted(tmp_path, images):
 
 def test_ids_that_stand_in_several_parts_are_counted():
     parts = [part([item(item_id="1"), item(item_id="2")]), part([item("relations", item_id="1")], "relations")]
-    assert common_faults(parts, facts())[-1] == "In more than one part: 1 id. Name an item by its part and its id."
+    assert list_common_faults(parts, facts())[-1] == "In more than one part: 1 id. Name an item by its part and its id."
 
 
 def test_the_known_faults_of_the_release_are_named(tmp_path):
@@ -151,7 +151,7 @@ def test_the_known_faults_of_the_release_are_named(tmp_path):
 
 
 def test_what_is_known_of_the_release_is_true(shared_data):
-    items = {name: json.loads((shared_data / "valse" / file_name(name)).read_text()) for name in PIECES}
+    items = {name: json.loads((shared_data / "valse" / get_file_name(name)).read_text()) for name in PIECES}
     assert {sum(record["mturk"].values()) for records in items.values() for record in records.values()} == {3}
     assert items["plurality"]["plurals:coco2017:215792"]["classes_foil"] is False
     elsewhere = {

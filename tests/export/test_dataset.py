@@ -10,8 +10,8 @@ import pytest
 from benchmark_rows import NAUGHTY, facts, item, part, probe
 from waltz.core.errors import UserError
 from waltz.core.schema import BENCHMARK, CONDITIONS
-from waltz.export.columns import IMAGE, ITEMS, LEFT_OUT, PROBES
-from waltz.export.folder import write_dataset, write_valse
+from waltz.export.columns import IMAGE, ITEM_COLUMNS, OMITTED_COLUMNS, PROBE_COLUMNS
+from waltz.export.folder import write_dataset, write_valse_files
 from waltz.export.parts import write_part
 
 ONE = "test-00000-of-00001.parquet"
@@ -22,14 +22,14 @@ def contents(folder):
 
 
 def test_every_column_goes_out_and_is_explained():
-    assert {*BENCHMARK.schema.names, "image_file"} == {*ITEMS, *LEFT_OUT}
-    assert {*CONDITIONS.schema.names, "image_file"} == set(PROBES)
+    assert {*BENCHMARK.schema.names, "image_file"} == {*ITEM_COLUMNS, *OMITTED_COLUMNS}
+    assert {*CONDITIONS.schema.names, "image_file"} == set(PROBE_COLUMNS)
 
 
 def test_every_cell_goes_out_as_it_is(dataset, rows):
     exported = pq.read_table(dataset / "relations" / ONE).to_pylist()
     given = [{**row, "image_file": row["image"]} for row in rows]
-    assert exported == [{name: row[name] for name in ITEMS if name != "image"} for row in given]
+    assert exported == [{name: row[name] for name in ITEM_COLUMNS if name != "image"} for row in given]
     assert [row["valid"] for row in exported] == [True, None, False, True]
     assert exported[1]["caption"] == NAUGHTY
 
@@ -124,7 +124,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path):
     with pytest.raises(UserError, match="holds files already"):
         write_dataset(tmp_path, [part([item()])], facts())
     with pytest.raises(UserError, match="holds files already"):
-        write_valse(tmp_path, [part([item()])], {}, "")
+        write_valse_files(tmp_path, [part([item()])], {}, "")
 
 
 def test_nothing_to_export_is_an_error(tmp_path):
@@ -136,7 +136,7 @@ def test_nothing_to_export_is_an_error(tmp_path):
 
 def test_valse_files_have_the_names_of_the_release_and_leave_probes_out(tmp_path):
     given = [part([item("plurality")], "plurality"), part([probe()], "cv-probes", "cv-probes")]
-    counts = write_valse(tmp_path, given, {"own": {"7": {"caption": "A dog runs."}}}, "")
+    counts = write_valse_files(tmp_path, given, {"own": {"7": {"caption": "A dog runs."}}}, "")
     assert counts == {"plurals.json": 1}
     assert list(json.loads((tmp_path / "plurals.json").read_text())) == ["plurality:1"]
 
@@ -145,7 +145,7 @@ def test_two_parts_for_one_file_are_refused(tmp_path):
     own = {**item(), "release": "{}"}
     given = [part([item("foil-it")], "foil-it"), part([own], "foil-it", "pairs")]
     with pytest.raises(UserError, match=r"two data sets would be written to foil-it\.json"):
-        write_valse(tmp_path, given, {}, "")
+        write_valse_files(tmp_path, given, {}, "")
 
 
 def test_the_datasets_library_reads_it(dataset, images, rows, tmp_path, monkeypatch):
@@ -163,4 +163,4 @@ def test_the_datasets_library_reads_it(dataset, images, rows, tmp_path, monkeypa
     assert read[1]["caption"] == NAUGHTY
     assert read[0]["foil_phrases"] == ["no"]
     names = datasets.load_dataset(str(dataset), "relations", split="test", cache_dir=cache)
-    assert names.column_names == [name for name in ITEMS if name != "image"]
+    assert names.column_names == [name for name in ITEM_COLUMNS if name != "image"]

@@ -5,7 +5,7 @@ import pytest
 from waltz.core.errors import UserError
 from waltz.core.study import RAW_MATERIAL
 from waltz.export import licences
-from waltz.export.licences import hub_name, licence_of, terms
+from waltz.export.licences import find_licence, get_hub_name, read_terms
 
 DRAWN = {"drawn": "coco/val2017"}
 
@@ -16,17 +16,17 @@ def source(form="pairs", images=None, **more):
 
 @pytest.mark.parametrize("spelling", ["CC BY 4.0", "cc-by-4.0", "CC-BY 4.0", " cc_by 4.0 "])
 def test_a_licence_is_known_by_any_spelling(spelling):
-    assert licence_of(spelling).name == "CC-BY-4.0"
+    assert find_licence(spelling).name == "CC-BY-4.0"
 
 
 @pytest.mark.parametrize("spelling", ["CC BY 5.0", "CC BY 4.0, some images NonCommercial", "free for all", ""])
 def test_what_is_not_listed_is_not_known(spelling):
-    assert licence_of(spelling) is None
-    assert hub_name(spelling) == "other"
+    assert find_licence(spelling) is None
+    assert get_hub_name(spelling) == "other"
 
 
 def test_a_licence_that_nobody_states_is_unknown_on_the_hub():
-    assert hub_name(None) == "unknown"
+    assert get_hub_name(None) == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -45,24 +45,24 @@ def test_a_licence_that_nobody_states_is_unknown_on_the_hub():
     ],
 )
 def test_images_travel_where_their_licence_is_known_and_allows_it(given, why):
-    found = terms(given)
+    found = read_terms(given)
     assert (found.kept_out is None) if why is None else (why in found.kept_out)
 
 
 def test_drawn_scenes_have_the_licences_and_the_citation_of_their_makers():
-    found = terms({"format": "coco-captions", "files": {"val": {"drawn": "x"}}, "images": DRAWN})
+    found = read_terms({"format": "coco-captions", "files": {"val": {"drawn": "x"}}, "images": DRAWN})
     assert (found.texts, found.images) == ("MIT", "CC-BY-4.0")
     assert "Twemoji" in found.citation
 
 
 def test_every_format_that_a_benchmark_is_made_of_says_whose_its_images_are():
     for form in {*RAW_MATERIAL.values(), "valse-release", "pairs", "imsitu"}:
-        terms(source(form, {"path": "i"}))
+        read_terms(source(form, {"path": "i"}))
 
 
 def test_a_format_that_nothing_is_said_of_is_named():
-    with pytest.raises(UserError, match="says nothing of holograms"):
-        terms(source("holograms", {"path": "i"}))
+    with pytest.raises(UserError, match="no entry for the format holograms"):
+        read_terms(source("holograms", {"path": "i"}))
 
 
 def test_no_licence_that_asks_who_you_are_lets_images_travel():

@@ -11,7 +11,14 @@ from waltz.benchmark.items import read_items
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
-from waltz.export.valse_layout import FIELDS, as_json, built, file_name, own, released
+from waltz.export.valse_layout import (
+    FIELDS,
+    build_pair_records,
+    build_records,
+    get_file_name,
+    render_json,
+    restore_records,
+)
 from waltz.sources.formats.valse import PIECES, read_release
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -23,19 +30,19 @@ def through_parquet(rows, folder):
 
 
 def build(instrument, rows=None):
-    return built(rows or [item(instrument)], ORIGINALS.get(instrument, {}), "a method")
+    return build_records(rows or [item(instrument)], ORIGINALS.get(instrument, {}), "a method")
 
 
 @pytest.mark.parametrize("instrument", PIECES)
 def test_every_released_file_comes_out_byte_for_byte(instrument, shared_data, tmp_path):
-    path = shared_data / "valse" / file_name(instrument)
+    path = shared_data / "valse" / get_file_name(instrument)
     rows = through_parquet(read_release(path, instrument, 2), tmp_path)
-    assert as_json(released(rows)).encode() == path.read_bytes()
+    assert render_json(restore_records(rows)).encode() == path.read_bytes()
 
 
 @pytest.mark.parametrize("instrument", PIECES)
 def test_the_fields_are_those_of_the_release_in_its_order(instrument, shared_data):
-    items = json.loads((shared_data / "valse" / file_name(instrument)).read_text())
+    items = json.loads((shared_data / "valse" / get_file_name(instrument)).read_text())
     assert {tuple(record) for record in items.values()} == {FIELDS[instrument]}
 
 
@@ -43,7 +50,7 @@ def test_fields_beyond_those_of_the_release_survive(tmp_path):
     records = {"é 1": released_item(surprise=[1, None, {"x": 1e-300}], caption=NAUGHTY, foil="x" + NAUGHTY)}
     path = write_release(tmp_path / "relations.json", records)
     rows = through_parquet(read_release(path, "relations", 2), tmp_path)
-    assert as_json(released(rows)) == path.read_text()
+    assert render_json(restore_records(rows)) == path.read_text()
 
 
 @settings(max_examples=40, deadline=None)
@@ -52,7 +59,7 @@ def test_any_text_survives(caption, foil, key, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp()
     records = {key: released_item(caption=caption, foil=foil, key=key)}
     rows = read_release(write_release(folder / "any.json", records), "relations", 2)
-    assert json.loads(as_json(released(through_parquet(rows, folder)))) == records
+    assert json.loads(render_json(restore_records(through_parquet(rows, folder)))) == records
 
 
 @pytest.mark.parametrize("instrument", TEXTS)
@@ -130,7 +137,7 @@ def test_other_peoples_votes_take_the_place_of_the_released_ones(tmp_path):
     annotations.write_text("item_id,annotator,answer,caption_position\n1,a,second,first\n")
     asked = {"form": "valse-release", "dataset": "relations", "source": "r", "valid_votes": 2}
     rows, _ = read_items(str(path), annotations=str(annotations), **asked)
-    records = released(through_parquet(rows, tmp_path))
+    records = restore_records(through_parquet(rows, tmp_path))
     assert records["1"]["mturk"] == {"foil": 1, "caption": 0, "other": 0}
     assert records["1"]["waltz"] == {"valid": False, "released_mturk": released_item()["mturk"]}
     assert records["2"] == released_item()
@@ -141,7 +148,7 @@ def test_a_users_own_pairs_keep_the_users_record(tmp_path):
     path.write_text(json.dumps([{"image": "red.png", "caption": "A dog.", "foil": "A cat.", "mood": "good"}]))
     asked = {"form": "pairs", "dataset": "pets", "source": "zoo", "valid_votes": 2, "annotations": None}
     rows, _ = read_items(str(path), **asked)
-    record = own(through_parquet(rows, tmp_path))["1"]
+    record = build_pair_records(through_parquet(rows, tmp_path))["1"]
     assert (record["dataset"], record["linguistic_phenomena"], record["dataset_idx"]) == ("zoo", "pets", "1")
     assert (record["classes"], record["classes_foil"], record["mturk"]["caption"]) == ("dog", "cat", None)
     assert record["waltz"]["release"]["mood"] == "good"
@@ -149,4 +156,4 @@ def test_a_users_own_pairs_keep_the_users_record(tmp_path):
 
 def test_an_item_whose_source_lost_its_row_is_named():
     with pytest.raises(UserError, match="'existence:1': own has no row '12'"):
-        built([item()], {}, "")
+        build_records([item()], {}, "")

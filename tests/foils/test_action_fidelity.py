@@ -18,7 +18,7 @@ from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.lexicon import verbs as scene_verbs
 from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers import swig as written
-from waltz.sources.formats.swig import read_frames, read_space
+from waltz.sources.formats.swig import read_frames, read_situation_space
 
 VERBS = read_verbs()
 SEED = 2026
@@ -43,7 +43,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Graph, ActionC
     for split in written.SPLITS:
         path = folder / f"{split}.json"
         path.write_text(json.dumps(written.annotations(graphs, SEED, split, True)))
-        for frame in read_frames(path, read_space(space), "swig", split):
+        for frame in read_frames(path, read_situation_space(space), "swig", split):
             number = int(frame["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1
             for caption in action_captions(frame, VERBS):
                 if not isinstance(caption, Refused):

@@ -30,7 +30,7 @@ from waltz.foils.english.wordnet import read_verbs
 from waltz.scenes.oracle.truth import truth
 from waltz.scenes.world.sampling import scenes, without_action
 from waltz.scenes.writers import swig as written
-from waltz.sources.formats.swig import read_frames, read_space
+from waltz.sources.formats.swig import read_frames, read_situation_space
 
 SWIG = read_verbs()
 SEED = 2026
@@ -259,7 +259,7 @@ def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path:
     tally: Counter[str] = Counter()
     for split in written.SPLITS:
         path.write_text(json.dumps(written.annotations(graphs, SEED, split, False)))
-        for row in read_frames(path, read_space(space), "imsitu", split):
+        for row in read_frames(path, read_situation_space(space), "imsitu", split):
             found = fill(row, SWIG)
             assert isinstance(found, Filled)
             graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]

@@ -14,7 +14,7 @@ from waltz.scenes.oracle.truth import truth
 from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers import coco
 from waltz.scenes.writers.sources import files
-from waltz.sources.read import read_source
+from waltz.sources.readers import read_source
 
 COUNT = 30
 ENTRIES = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.sources.formats.coco import image_names, read_captions
+from waltz.sources.formats.coco import read_captions, read_image_names
 from waltz.sources.formats.valse import read_release
 from waltz.sources.layouts import CAPTIONS
 
@@ -79,14 +79,14 @@ def test_broken_annotations_are_named(write_json: Any, annotation: dict[str, Any
 
 def test_a_repeated_image_is_named(write_json: Any) -> None:
     with pytest.raises(UserError, match="image 1: the id stands twice"):
-        image_names(write_json(FILE | {"images": FILE["images"] * 2}))
+        read_image_names(write_json(FILE | {"images": FILE["images"] * 2}))
 
 
 def test_the_real_captions(shared_data: Path) -> None:
     path = shared_data / "coco_captions" / "captions_val2017.json"
     rows = list(read_captions(path, "coco2017", "val2017"))
     assert len(rows) == 25_014
-    assert len({row["image"] for row in rows}) == len(image_names(path)) == 5000
+    assert len({row["image"] for row in rows}) == len(read_image_names(path)) == 5000
     assert not any("\n" in row["caption"] or row["caption"] != row["caption"].strip() for row in rows)
     assert all(row["rejected"] is None for row in rows)
     mini = list(read_captions(shared_data / "coco_captions" / "captions_train2017_mini.json", "coco2017", "train2017"))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from waltz.core.errors import UserError
-from waltz.sources.images import MAX_PIXELS, Fault, check_images, load_image, open_images
+from waltz.sources.images import MAX_PIXELS, ImageFault, check_images, load_image, open_images
 
 RED, WHITE = (255, 0, 0), (255, 255, 255)
 
@@ -72,14 +72,14 @@ def test_an_image_is_found_by_its_path_or_the_end_of_it(tmp_path: Path, containe
         assert load_image(source, "deep/b.png").getpixel((0, 0)) == (0, 0, 255)
         assert load_image(source, "train2014/c.png").getpixel((0, 0)) == (0, 255, 0)
         assert check_images(source, ["a.png", "c.png", "eep/b.png", "d.png", "a.png"]) == [
-            Fault("c.png", f"stands 2 times: {', '.join(source.members['c'])}"),
-            Fault("eep/b.png", "is missing"),
-            Fault("d.png", "is missing"),
+            ImageFault("c.png", f"stands 2 times: {', '.join(source.members['c'])}"),
+            ImageFault("eep/b.png", "is missing"),
+            ImageFault("d.png", "is missing"),
         ]
         with pytest.raises(UserError, match=r"image 'd\.png': is missing"):
             load_image(source, "d.png")
         assert load_image(source, "val2014/a.jpg").getpixel((0, 0)) == RED  # the suffix of an id is a guess
-        assert check_images(source, ["c.jpg", "eep/b.jpg"])[1] == Fault("eep/b.jpg", "is missing")
+        assert check_images(source, ["c.jpg", "eep/b.jpg"])[1] == ImageFault("eep/b.jpg", "is missing")
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -176,10 +176,10 @@ def test_members_that_point_outside_are_no_images(tmp_path: Path) -> None:
     for container in (as_zip, as_tar):
         with open_images(container(tmp_path, dict.fromkeys(outside, red))) as source:
             assert source.members == {}
-            assert check_images(source, outside) == [Fault(name, "is missing") for name in outside]
+            assert check_images(source, outside) == [ImageFault(name, "is missing") for name in outside]
     folder = as_folder(tmp_path, {"a.png": red})
     with open_images(folder) as source:
-        assert check_images(source, outside) == [Fault(name, "is missing") for name in outside]
+        assert check_images(source, outside) == [ImageFault(name, "is missing") for name in outside]
 
 
 def test_links_in_a_tar_are_no_images(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_links_in_a_tar_are_no_images(tmp_path: Path) -> None:
             archive.addfile(entry)
     with open_images(tmp_path / "images.tar") as source:
         assert check_images(source, ["soft.png", "hard.png"]) == [
-            Fault("soft.png", "is missing"),
-            Fault("hard.png", "is missing"),
+            ImageFault("soft.png", "is missing"),
+            ImageFault("hard.png", "is missing"),
         ]
 
 
@@ -211,7 +211,7 @@ def test_no_name_reaches_outside(tmp_path_factory: Any, parts: list[str], absolu
         with open_images(container(path, {"a/b.png": inside})) as source:
             faults = check_images(source, [name])
             if faults:
-                assert faults == [Fault(name, "is missing")]
+                assert faults == [ImageFault(name, "is missing")]
             else:
                 assert [part for part in parts if part not in ("", ".")] in (["b.png"], ["a", "b.png"])
                 assert load_image(source, name).getpixel((0, 0)) == WHITE
@@ -267,7 +267,7 @@ def test_images_of_several_places_are_read_as_if_they_were_one(tmp_path):
     with open_images(listed) as images:
         shown = {name: load_image(images, name).getpixel((0, 0)) for name in ("a.png", "b.png", "both.png")}
         assert shown == {"a.png": RED, "b.png": WHITE, "both.png": RED}
-        assert check_images(images, ["a.png", "c.png"]) == [Fault("c.png", "is missing")]
+        assert check_images(images, ["a.png", "c.png"]) == [ImageFault("c.png", "is missing")]
     (tmp_path / "images.tar").unlink()
     with pytest.raises(UserError, match=r"images\.tar: no such folder"), open_images(listed):
         pass

@@ -7,7 +7,7 @@ import pytest
 
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.sources.formats.swig import Space, Verb, read_frames, read_space
+from waltz.sources.formats.swig import SituationSpace, Verb, read_frames, read_situation_space
 from waltz.sources.layouts import FRAMES
 
 SPACE = {
@@ -37,12 +37,12 @@ FRAME = {"place": "", "vehicle": "n2", "agent": "n1"}
 
 
 def frames(write_json: Any, content: Any) -> list[dict[str, Any]]:
-    space = read_space(write_json(SPACE, "space.json"))
+    space = read_situation_space(write_json(SPACE, "space.json"))
     return list(read_frames(write_json(content), space, "swig", "train"))
 
 
 def test_the_space_is_read(write_json: Any) -> None:
-    assert read_space(write_json(SPACE)) == Space(
+    assert read_situation_space(write_json(SPACE)) == SituationSpace(
         {"n1": ("woman", "adult female"), "n2": ("bicycle", "bike"), "n3": ()},
         {"riding": Verb("AGENT rides VEHICLE at PLACE", ("agent", "vehicle", "place"))},
     )
@@ -113,18 +113,18 @@ def test_a_repeated_image_is_named(write_json: Any, tmp_path: Path) -> None:
     path = tmp_path / "twice.json"
     path.write_text('{"a.jpg": {"verb": "riding", "frames": []}, "a.jpg": {"verb": "riding", "frames": []}}')
     with pytest.raises(UserError, match=r"image 'a\.jpg': the id stands twice"):
-        list(read_frames(path, read_space(write_json(SPACE)), "swig", None))
+        list(read_frames(path, read_situation_space(write_json(SPACE)), "swig", None))
 
 
 def test_an_order_that_is_not_the_roles_is_named(write_json: Any) -> None:
     verb = SPACE["verbs"]["riding"] | {"order": ["agent"]}
     with pytest.raises(UserError, match="verb 'riding': 'order' does not name its roles"):
-        read_space(write_json(SPACE | {"verbs": {"riding": verb}}))
+        read_situation_space(write_json(SPACE | {"verbs": {"riding": verb}}))
 
 
 def test_the_real_excerpts(shared_data: Path) -> None:
     folder = shared_data / "swig_imsitu"
-    space = read_space(folder / "imsitu_space_excerpt.json")
+    space = read_situation_space(folder / "imsitu_space_excerpt.json")
     assert (len(space.glosses), len(space.verbs)) == (3, 3)
     assert space.verbs["catching"].order == ("agent", "caughtitem", "tool", "place")
     rows = list(read_frames(folder / "swig_annotation_excerpt.json", space, "swig", "train"))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.benchmark.audit import audit
+from waltz.benchmark.audit import audit_blind_judges
 from waltz.core.devices import lease
 from waltz.core.files import parquet
 from waltz.core.job_log import job, progress
@@ -43,7 +43,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     contradictions = {pair: inference.contradiction for pair, inference in inferences.items()}
     rows = []
     for instrument, benchmark in zip(params.instruments, benchmarks, strict=True):
-        rows += audit(
+        rows += audit_blind_judges(
             instrument,
             benchmark,
             scores,

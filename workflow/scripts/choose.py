@@ -2,13 +2,13 @@
 
 import logging
 
-from waltz.benchmark.built import choose
+from waltz.benchmark.items import select_candidates
 from waltz.core.files import parquet
 from waltz.core.job_log import job
 from waltz.core.schema import FILTERED
 
 with job(snakemake.log[0]):
     rows = parquet.read(snakemake.input.filtered, FILTERED).to_pylist()
-    chosen = choose(rows, snakemake.params.settings, snakemake.params.seed)
+    chosen = select_candidates(rows, snakemake.params.settings, snakemake.params.seed)
     parquet.write(snakemake.output.chosen, parquet.to_table(chosen, FILTERED), FILTERED)
     logging.info("%d of %d candidates are items", sum(row["kept"] for row in chosen), len(chosen))

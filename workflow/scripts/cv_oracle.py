@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from waltz.benchmark.oracle import condition_shares
+from waltz.benchmark.oracle import compute_condition_shares
 from waltz.core.files import parquet
 from waltz.core.job_log import job
 from waltz.core.schema import CONDITIONS, ORACLE
@@ -13,7 +13,7 @@ params = snakemake.params
 
 with job(snakemake.log[0]):
     graphs = scenes(params.scenes["count"], params.scenes["seed"])
-    rows = condition_shares(
+    rows = compute_condition_shares(
         parquet.read(snakemake.input.probes, CONDITIONS).to_pylist(),
         partial(scene_of, graphs=graphs),
         resamples=params.resamples,

@@ -5,16 +5,16 @@ import time
 from functools import partial
 from pathlib import Path
 
-from waltz.benchmark.oracle import oracle_answers
-from waltz.benchmark.probes import (
-    best_contextual,
-    built_conditions,
-    plain_captions,
+from waltz.benchmark.cv_probes import (
+    build_conditions,
+    count_rejections,
+    list_checks,
     read_checks,
-    read_written,
-    rejections,
-    to_check,
+    read_written_captions,
+    review_plain_captions,
+    select_contextual_captions,
 )
+from waltz.benchmark.oracle import answer_checks
 from waltz.core.devices import lease
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
@@ -37,7 +37,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     start = time.perf_counter()
     made = parquet.read(given.contextual, PROBE_CAPTIONS).to_pylist()
     if given.get("written"):
-        written = read_written(given.written, {row["image"]: row["verb"] for row in made})
+        written = read_written_captions(given.written, {row["image"]: row["verb"] for row in made})
     elif given.get("descriptions"):
         written = written_by_scenes(read_descriptions(given.descriptions))
     else:
@@ -58,18 +58,18 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             stored,
             bar.update,
         )
-    contextual = best_contextual(made, scores)
+    contextual = select_contextual_captions(made, scores)
     answers, checker = None, None
     if given.get("checks"):
         answers, checker = read_checks(given.checks), "people"
     elif params.scenes:
         graphs = scenes(params.scenes["count"], params.scenes["seed"])
-        answers, checker = oracle_answers(to_check(written, contextual), partial(scene_of, graphs=graphs)), VOTER
-    captions = [*contextual, *plain_captions(written, contextual, verbs, names, answers)]
-    rows = built_conditions(captions, verbs)
+        answers, checker = answer_checks(list_checks(written, contextual), partial(scene_of, graphs=graphs)), VOTER
+    captions = [*contextual, *review_plain_captions(written, contextual, verbs, names, answers)]
+    rows = build_conditions(captions, verbs)
     parquet.write(snakemake.output.captions, parquet.to_table(captions, PROBE_CAPTIONS), PROBE_CAPTIONS)
     parquet.write(snakemake.output.probes, parquet.to_table(rows, CONDITIONS), CONDITIONS)
-    counts = rejections(captions)
+    counts = count_rejections(captions)
     logging.info("%d items from %s", len(rows), counts)
     write_record(
         snakemake.output.run,

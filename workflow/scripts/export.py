@@ -10,9 +10,9 @@ from waltz.core.files import parquet
 from waltz.core.job_log import job
 from waltz.core.run_record import write_record
 from waltz.core.schema import AUDIT, BENCHMARK, CONDITIONS, FUNNEL
-from waltz.export.facts import Facts, source_facts
-from waltz.export.folder import write_dataset, write_valse
-from waltz.export.licences import terms
+from waltz.export.facts import StudyFacts, build_source_facts
+from waltz.export.folder import write_dataset, write_valse_files
+from waltz.export.licences import read_terms
 from waltz.export.parts import Part
 
 given, params, output = snakemake.input, snakemake.params, snakemake.output
@@ -21,20 +21,20 @@ with job(snakemake.log[0]):
     started = time.monotonic()
     raw = iter(given.raw)
     sources = {
-        name: source_facts(name, entry, {file: next(raw) for file in entry["files"]})
+        name: build_source_facts(name, entry, {file: next(raw) for file in entry["files"]})
         for name, entry in params.sources.items()
     }
     images = dict(zip(params.images, given.images, strict=True))
     parts = []
     for (name, (source, form)), file in zip(params.parts.items(), given.benchmark, strict=True):
         layout = CONDITIONS if form == "cv-probes" else BENCHMARK
-        kept_out = terms(params.sources[source]).kept_out
+        kept_out = read_terms(params.sources[source]).kept_out
         parts.append(Part(name, source, form, layout, parquet.read(file, layout), images.get(source), kept_out))
     originals = {
         source: {row["source_id"]: row for row in pq.read_table(file).to_pylist()}
         for source, file in zip(params.rows, given.rows, strict=True)
     }
-    facts = Facts(
+    facts = StudyFacts(
         study=params.study,
         seed=params.seed,
         valid_votes=params.valid_votes,
@@ -46,7 +46,7 @@ with job(snakemake.log[0]):
         about=params.about,
     )
     written = write_dataset(Path(output.dataset), parts, facts, given.funnel or None)
-    files = write_valse(Path(output.valse), parts, originals, params.span_method)
+    files = write_valse_files(Path(output.valse), parts, originals, params.span_method)
     faults = [f"{entry.part.name}: image {fault.image} {fault.reason}" for entry in written for fault in entry.faults]
     for fault in faults:
         logging.warning("%s, so it is null", fault)

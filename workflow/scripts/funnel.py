@@ -1,6 +1,6 @@
 """How many candidates of each instrument each step leaves."""
 
-from waltz.benchmark.funnel import funnel
+from waltz.benchmark.funnel import count_funnel
 from waltz.core.files import parquet
 from waltz.core.job_log import job
 from waltz.core.schema import BENCHMARK, FILTERED, FUNNEL
@@ -11,5 +11,5 @@ with job(snakemake.log[0]):
         snakemake.params.instruments, snakemake.input.chosen, snakemake.input.pairs, strict=True
     ):
         candidates = parquet.read(chosen, FILTERED).to_pylist()
-        rows += funnel(instrument, candidates, parquet.read(pairs, BENCHMARK).to_pylist())
+        rows += count_funnel(instrument, candidates, parquet.read(pairs, BENCHMARK).to_pylist())
     parquet.write(snakemake.output.funnel, parquet.to_table(rows, FUNNEL), FUNNEL)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from waltz.benchmark.oracle import groups, oracle_shares
+from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
 from waltz.core.files import parquet
 from waltz.core.job_log import job, progress
 from waltz.core.schema import FILTERED, ORACLE
@@ -15,11 +15,11 @@ with job(snakemake.log[0]), progress(len(params.instruments), "instrument", "ora
     graphs = scenes(params.scenes["count"], params.scenes["seed"])
     rows = []
     for instrument, chosen in zip(params.instruments, snakemake.input.chosen, strict=True):
-        rows += oracle_shares(
+        rows += compute_oracle_shares(
             instrument,
             parquet.read(chosen, FILTERED).to_pylist(),
             partial(scene_of, graphs=graphs),
-            groups(params.grammaticality),
+            build_candidate_groups(params.grammaticality),
             resamples=params.resamples,
             confidence=params.confidence,
             seed=params.seed,

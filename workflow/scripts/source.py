@@ -5,7 +5,7 @@ import time
 from waltz.core.files import parquet
 from waltz.core.job_log import job
 from waltz.core.run_record import write_record
-from waltz.sources.read import read_source
+from waltz.sources.readers import read_source
 
 params = snakemake.params
 

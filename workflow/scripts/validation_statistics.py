@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from waltz.benchmark.statistics import frequencies, validation_statistics
+from waltz.benchmark.statistics import compute_validation_statistics, count_frequencies
 from waltz.core.files import parquet
 from waltz.core.job_log import job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK, FREQUENCIES, STATISTICS
@@ -16,7 +16,7 @@ with job(snakemake.log[0]):
     ):
         items = parquet.read(items_file, BENCHMARK).to_pylist()
         annotations = parquet.read(annotations_file, ANNOTATIONS).to_pylist()
-        measures = validation_statistics(
+        measures = compute_validation_statistics(
             dataset,
             items,
             annotations,
@@ -25,6 +25,6 @@ with job(snakemake.log[0]):
             seed=params.seed,
         )
         statistics += [{"dataset": dataset, "metric": metric, **asdict(found)} for metric, found in measures.items()]
-        counts += [{"dataset": dataset, **row} for row in frequencies(items)]
+        counts += [{"dataset": dataset, **row} for row in count_frequencies(items)]
     parquet.write(snakemake.output.statistics, parquet.to_table(statistics, STATISTICS), STATISTICS)
     parquet.write(snakemake.output.frequencies, parquet.to_table(counts, FREQUENCIES), FREQUENCIES)

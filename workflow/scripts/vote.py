@@ -1,6 +1,6 @@
 """Give the chosen items of one instrument their votes."""
 
-from waltz.benchmark.built import items
+from waltz.benchmark.items import build_items
 from waltz.benchmark.votes import count_votes, read_annotations
 from waltz.core.files import parquet
 from waltz.core.job_log import job
@@ -22,6 +22,6 @@ with job(snakemake.log[0]):
         told = oracle_votes(kept, {row["image"]: scene_of(row["image"], graphs) for row in kept})
         votes = {row["item_id"]: {**row, "valid": row["votes_caption"] >= params.valid_votes} for row in told}
         voter = VOTER
-    rows = items(kept, votes, voter)
+    rows = build_items(kept, votes, voter)
     parquet.write(snakemake.output.pairs, parquet.to_table(rows, BENCHMARK), BENCHMARK)
     parquet.write(snakemake.output.annotations, parquet.to_table(answers, ANNOTATIONS), ANNOTATIONS)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import annotation_platforms as platforms
 from waltz.benchmark.people.exchange import PLATFORMS, export_tasks, import_annotations
-from waltz.benchmark.people.tasks import image_url, tasks_of
-from waltz.benchmark.votes import ANSWERS, COLUMNS, count_votes
+from waltz.benchmark.people.tasks import build_image_url, build_tasks
+from waltz.benchmark.votes import ANNOTATION_COLUMNS, ANSWERS, count_votes
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import ANNOTATIONS
@@ -80,7 +80,7 @@ def first_task(platform, folder, rows=ITEMS):
 @settings(max_examples=25, deadline=None)
 @given(rows=items(), seed=st.integers(0, 2**32), data=st.data())
 def test_nothing_is_lost_from_export_over_annotation_to_import(platform, rows, seed, data):
-    by_image = {image_url(row["image"], PREFIX): row for row in rows}
+    by_image = {build_image_url(row["image"], PREFIX): row for row in rows}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         export_tasks(rows, platform, folder, PREFIX, seed)
@@ -95,7 +95,7 @@ def test_nothing_is_lost_from_export_over_annotation_to_import(platform, rows, s
                 meaning = data.draw(st.sampled_from(("caption", "foil", *ANSWERS[2:])))
                 answer = {"caption": position, "foil": OTHER[position]}.get(meaning, meaning)
                 answers.append((task, person, answer))
-                expected.append(dict(zip(COLUMNS, (row["item_id"], person, answer, position), strict=True)))
+                expected.append(dict(zip(ANNOTATION_COLUMNS, (row["item_id"], person, answer, position), strict=True)))
                 meant[row["item_id"]][meaning if meaning in ("caption", "foil") else "other"] += 1
         assert not by_image
         imported = import_annotations(
@@ -123,7 +123,7 @@ def test_a_task_file_betrays_neither_item_nor_caption(tmp_path, platform):
     text = (tmp_path / "a" / name).read_text(encoding="utf-8")
     assert text == (tmp_path / "b" / name).read_text(encoding="utf-8")
     assert all(word not in text.lower() for word in ("item-", "caption", "foil", "relations"))
-    by_image = {image_url(row["image"], PREFIX): row for row in rows}
+    by_image = {build_image_url(row["image"], PREFIX): row for row in rows}
     positions = [
         platforms.caption_position(by_image[image], shown)
         for _, image, shown in platforms.shown_tasks(platform, tmp_path / "a" / name)
@@ -134,7 +134,7 @@ def test_a_task_file_betrays_neither_item_nor_caption(tmp_path, platform):
 
 def test_positions_follow_the_seed_and_names_the_texts():
     def names(rows, seed):
-        return {task.item_id: (task.task, task.caption_position) for task in tasks_of(rows, PREFIX, seed)}
+        return {task.item_id: (task.task, task.caption_position) for task in build_tasks(rows, PREFIX, seed)}
 
     rows = [item(number) for number in range(50)]
     assert names(rows, 1) == names(rows[::-1], 1)

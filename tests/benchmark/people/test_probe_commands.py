@@ -6,7 +6,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from waltz.benchmark.probes import best_contextual, built_conditions, plain_captions, read_checks, read_written
+from waltz.benchmark.cv_probes import (
+    build_conditions,
+    read_checks,
+    read_written_captions,
+    review_plain_captions,
+    select_contextual_captions,
+)
 from waltz.cli.app import app
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
@@ -57,13 +63,13 @@ def test_captions_and_checks_go_out_and_come_back(captions, tmp_path):
     assert said.output == f"1 captions of 1 images: {written}\n"
     assert "b.jpg,w1,not answered" in (tmp_path / "written.left-out.csv").read_text()
     written.write_text(written.read_text().replace('waits.",', 'waits.",p.jpg'))
-    (row,) = read_written(written, {"a.jpg": "voting"})
+    (row,) = read_written_captions(written, {"a.jpg": "voting"})
     assert row["plain_image"] == "p.jpg"
 
-    made = best_contextual(
+    made = select_contextual_captions(
         parquet.read(captions, PROBE_CAPTIONS).to_pylist(), {"A man votes.": 1, "A man buys a hat.": 1}
     )
-    items = built_conditions([*made, *plain_captions([row], made, read_verbs(), ["voting"], None)], read_verbs())
+    items = build_conditions([*made, *review_plain_captions([row], made, read_verbs(), ["voting"], None)], read_verbs())
     parquet.write(tmp_path / "items.parquet", parquet.to_table(items, CONDITIONS), CONDITIONS)
     said = waltz("export-checks", "--items", tmp_path / "items.parquet", "--folder", tmp_path / "out", *PREFIX)
     assert said.exit_code == 0, said.output
@@ -77,7 +83,7 @@ def test_captions_and_checks_go_out_and_come_back(captions, tmp_path):
     assert said.output == f"2 answers: {checks}\n"
     answers = read_checks(checks)
     assert answers == {("p.jpg", "A man votes."): ["no"], ("p.jpg", "A man, in a hall, waits."): ["yes"]}
-    assert plain_captions([row], made, read_verbs(), ["voting"], answers)[0]["rejected"] is None
+    assert review_plain_captions([row], made, read_verbs(), ["voting"], answers)[0]["rejected"] is None
     assert list(csv.DictReader((tmp_path / "checks.left-out.csv").open())) == []
 
 

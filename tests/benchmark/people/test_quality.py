@@ -3,23 +3,23 @@ import pytest
 from waltz.benchmark.people.quality import (
     Agreement,
     AnnotatorQuality,
-    agreement,
-    annotator_quality,
-    unfinished,
-    without,
+    compute_agreement,
+    compute_annotator_quality,
+    count_missing_answers,
+    drop_annotators,
 )
-from waltz.benchmark.votes import COLUMNS
+from waltz.benchmark.votes import ANNOTATION_COLUMNS
 
 
 def rows(*answers):
-    return [dict(zip(COLUMNS, answer.split(","), strict=True)) for answer in answers]
+    return [dict(zip(ANNOTATION_COLUMNS, answer.split(","), strict=True)) for answer in answers]
 
 
 def test_annotators_are_judged_by_the_gold_items_they_answered():
     good = [f"g{number},w1,first,{'first' if number < 7 else 'second'}" for number in range(10)]
     poor = [f"g{number},w2,second,{'second' if number < 2 else 'first'}" for number in range(3)]
     answers = rows(*good, *poor, "other,w1,both,first", "other,w3,first,first")
-    assert annotator_quality(answers, {f"g{number}" for number in range(10)}) == [
+    assert compute_annotator_quality(answers, {f"g{number}" for number in range(10)}) == [
         AnnotatorQuality("w1", 11, 10, 0.7, True),
         AnnotatorQuality("w2", 3, 3, pytest.approx(2 / 3), False),
         AnnotatorQuality("w3", 1, 0, None, None),
@@ -28,12 +28,12 @@ def test_annotators_are_judged_by_the_gold_items_they_answered():
 
 def test_no_preference_is_no_captions_preferred():
     answers = rows("g,w1,both,first", "g,w2,neither,first", "g,w3,cannot tell,first", "g,w4,second,first")
-    assert [record.share for record in annotator_quality(answers, ["g"])] == [0, 0, 0, 0]
+    assert [record.share for record in compute_annotator_quality(answers, ["g"])] == [0, 0, 0, 0]
 
 
 def test_the_answers_of_annotators_left_out_are_recorded():
     answers = rows("a,w1,first,first", "a,w2,second,first", "b,w2,both,first")
-    kept, left_out = without(answers, ["w2"], "poor")
+    kept, left_out = drop_annotators(answers, ["w2"], "poor")
     assert kept == answers[:1]
     assert left_out == [
         {"item_id": "a", "annotator": "w2", "reason": "poor"},
@@ -44,7 +44,7 @@ def test_the_answers_of_annotators_left_out_are_recorded():
 def test_unanimity_is_of_captions_and_alpha_of_presented_answers():
     # presented: a first first, b second first, c second second; votes: a caption twice, b and c not.
     # coincidences: ff 2, ss 2, fs = sf = 1; n = 6, 3 of each
-    found = agreement(
+    found = compute_agreement(
         rows(
             "a,w1,first,first",
             "a,w2,first,first",
@@ -58,9 +58,9 @@ def test_unanimity_is_of_captions_and_alpha_of_presented_answers():
 
 
 def test_no_agreement_without_a_second_annotator():
-    assert agreement(rows("a,w1,first,first")) == Agreement(1, 1, None, "no item has two annotations")
+    assert compute_agreement(rows("a,w1,first,first")) == Agreement(1, 1, None, "no item has two annotations")
 
 
 def test_items_that_lack_answers_are_told_with_how_many():
     answers = rows("a,w1,first,first", "a,w2,first,first", "b,w1,both,first")
-    assert unfinished(answers, ["a", "b", "c"], 2) == {"b": 1, "c": 2}
+    assert count_missing_answers(answers, ["a", "b", "c"], 2) == {"b": 1, "c": 2}

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from waltz.benchmark.people.writing import export_checks, export_writing, import_checks, import_writing
+from waltz.benchmark.people.writing import export_caption_tasks, export_checks, import_captions, import_checks
 from waltz.core.errors import UserError
 
 PREFIX = "https://images.example/"
@@ -26,7 +26,7 @@ def annotate(folder, annotator, tasks, labels):
 
 
 def test_a_captioner_sees_the_image_and_the_verb_not_to_be_used(tmp_path):
-    export_writing(PROBES, tmp_path, PREFIX, seed=1)
+    export_caption_tasks(PROBES, tmp_path, PREFIX, seed=1)
     tasks = lines(tmp_path / "write-captions.jsonl")
     assert sorted(task["im_url"] for task in tasks) == [
         PREFIX + name for name in ("b.jpg", "shop%201.jpg", "shop%201.jpg")
@@ -46,11 +46,11 @@ def test_a_captioner_sees_the_image_and_the_verb_not_to_be_used(tmp_path):
 
 
 def test_written_captions_come_back_with_image_verb_and_annotator(tmp_path):
-    export_writing(PROBES, tmp_path, PREFIX, seed=1)
+    export_caption_tasks(PROBES, tmp_path, PREFIX, seed=1)
     tasks = lines(tmp_path / "write-captions.jsonl")
     annotate(tmp_path / "done", "w1", tasks, lambda task: ["two, of\n“them”", task["im_url"]])
     annotate(tmp_path / "done", "w2", tasks, lambda task: ["once", " ", "once"] if "browse" in task["text"] else [])
-    found = import_writing(tmp_path / "done", PROBES, seed=1)
+    found = import_captions(tmp_path / "done", PROBES, seed=1)
     w1 = [row for row in found.rows if row["annotator"] == "w1"]
     assert [(row["image"], row["verb"]) for row in w1[::2]] == [
         ("b.jpg", "buy"),
@@ -85,7 +85,7 @@ def test_checks_round_trip(tmp_path):
 
 def test_faults_of_writing_and_checking_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"image 'b\.jpg' with verb 'buy' stands twice"):
-        export_writing([PROBES[2], PROBES[2]], tmp_path, PREFIX, seed=1)
+        export_caption_tasks([PROBES[2], PROBES[2]], tmp_path, PREFIX, seed=1)
     with pytest.raises(UserError, match="no rows of image and caption"):
         export_checks([], tmp_path, PREFIX, seed=1)
     export_checks(CHECKS, tmp_path, PREFIX, seed=1)

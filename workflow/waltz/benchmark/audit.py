@@ -16,7 +16,7 @@ Preference = Callable[[Mapping[str, Any]], float | None]
 NO_SCORES = "no item has a score for both of its texts"
 
 
-def audit(
+def audit_blind_judges(
     instrument: str,
     items: Sequence[Mapping[str, Any]],
     scores: Mapping[str, Mapping[str, float | None]],
@@ -47,7 +47,7 @@ def audit(
     judges: dict[str, Preference] = {name: _by_score(given) for name, given in scores.items()}
     if contradictions is not None:
         judges["nli"] = _by_contradiction(contradictions)
-    judges["length"] = lambda item: float(words(item["foil"]) - words(item["caption"]))
+    judges["length"] = lambda item: float(count_words(item["foil"]) - count_words(item["caption"]))
     rows = []
     for judge, preference in judges.items():
         wins, images = [], []
@@ -73,7 +73,7 @@ def audit(
     return rows
 
 
-def words(text: str) -> int:
+def count_words(text: str) -> int:
     """Words and punctuation marks of a text."""
     return len(WORD.findall(text))
 

@@ -21,16 +21,16 @@ from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 
 SIDES = ("caption", "foil")
-FAVOUR = 1e-5
+PREFERENCE_WEIGHT = 1e-5
 """What the seeded order of two candidates weighs at most: so little that it only decides between equals."""
 Swap = tuple[tuple[str, ...], ...]
 """Phrases taken away, phrases put in."""
-GAP = 1e-9
+RELATIVE_GAP = 1e-9
 """Relative distance to the best possible choice at which the solver stops."""
 
 
 @dataclass(frozen=True)
-class Balance:
+class BalanceLimits:
     """What a choice of items has to keep.
 
     Attributes:
@@ -48,7 +48,7 @@ class Balance:
     halves: bool = False
 
 
-def balance(rows: Sequence[Mapping[str, Any]], wanted: Balance, seed: int) -> set[str]:
+def select_balanced(rows: Sequence[Mapping[str, Any]], wanted: BalanceLimits, seed: int) -> set[str]:
     """The largest choice of candidates, one of a source row, that keeps what is wanted.
 
     Args:
@@ -95,20 +95,22 @@ def _check(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _largest(rows: Sequence[Mapping[str, Any]], limits: "_Limits", seed: int) -> set[int]:
     """Places of the most rows that keep the limits."""
-    favour = np.array([1 + FAVOUR * rank(str(row["item_id"]), seed) / 2**64 for row in rows])
+    favour = np.array([1 + PREFERENCE_WEIGHT * rank(str(row["item_id"]), seed) / 2**64 for row in rows])
     solution = milp(
         -favour,
         constraints=limits.constraint(),
         integrality=np.ones(len(rows)),
         bounds=Bounds(0, 1),
-        options={"mip_rel_gap": GAP},
+        options={"mip_rel_gap": RELATIVE_GAP},
     )
     if not solution.success:
         raise UserError(f"balancing {rows[0]['instrument']}: the solver found no choice: {solution.message}")
     return set(np.flatnonzero(solution.x > 0.5).tolist())
 
 
-def _filled(rows: Sequence[Mapping[str, Any]], chosen: set[int], size: int, wanted: Balance, seed: int) -> set[int]:
+def _filled(
+    rows: Sequence[Mapping[str, Any]], chosen: set[int], size: int, wanted: BalanceLimits, seed: int
+) -> set[int]:
     """A choice with more rows, each the one that raises the distance least, up to the distance allowed.
 
     With n phrases on each side, counts c and d and g(x) = x log2 x, the squared distance is
@@ -147,7 +149,7 @@ def _row(row: Mapping[str, Any]) -> tuple[Any, Any]:
     return row["source"], row["source_id"]
 
 
-def _fits(counts: Mapping[str, Counter[str]], swap: Swap, wanted: Balance) -> bool:
+def _fits(counts: Mapping[str, Counter[str]], swap: Swap, wanted: BalanceLimits) -> bool:
     return all(
         cap is None or all(counts[side][phrase] < cap for phrase in phrases)
         for side, phrases, cap in zip(SIDES, swap, (wanted.cap, wanted.foil_cap), strict=True)
@@ -170,7 +172,7 @@ def _term(counts: Mapping[str, Counter[str]], phrase: str) -> float:
     )
 
 
-def least_cap(rows: Sequence[Mapping[str, Any]], side: str, size: int) -> int:
+def find_lowest_cap(rows: Sequence[Mapping[str, Any]], side: str, size: int) -> int:
     """The lowest cap per phrase of one side that still leaves `size` source rows to choose from.
 
     Where there are fewer source rows than `size`, the number of rows of the commonest phrase.

@@ -4,20 +4,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waltz.benchmark.built import NOT_CHOSEN
+from waltz.benchmark.items import NOT_SELECTED
 from waltz.filters.ranking import READS_WORSE, WORDED_WORSE
 from waltz.filters.verdicts import NO_CONTRADICTION, UNGRAMMATICAL
 
 Row = Mapping[str, Any]
 
-CHOSEN_STEPS = ("attested", "grammatical", "contradiction", "ranked", "balanced")
+SELECTION_STEPS = ("attested", "grammatical", "contradiction", "ranked", "balanced")
 """Steps that a candidate passes one after the other; the first is that the rules of its instrument can use it."""
-STEPS = ("candidates", *CHOSEN_STEPS, "valid")
+STEPS = ("candidates", *SELECTION_STEPS, "valid")
 NO_VOTES = "nobody voted"
 NOT_VALID = "too few votes for the caption"
 
 
-def lost_at(rejected: str | None) -> str | None:
+def find_lost_step(rejected: str | None) -> str | None:
     """The step at which a candidate with this reason was lost; None where it is an item."""
     if rejected is None:
         return None
@@ -27,18 +27,18 @@ def lost_at(rejected: str | None) -> str | None:
         NO_CONTRADICTION: "contradiction",
         READS_WORSE: "ranked",
         WORDED_WORSE: "ranked",
-        NOT_CHOSEN: "balanced",
+        NOT_SELECTED: "balanced",
     }
     return steps.get(rejected, "attested")
 
 
-def reached(row: Row, step: str) -> bool:
+def has_passed(row: Row, step: str) -> bool:
     """Whether a candidate passed a step."""
-    lost = lost_at(row["rejected"])
-    return lost is None or CHOSEN_STEPS.index(lost) > CHOSEN_STEPS.index(step)
+    lost = find_lost_step(row["rejected"])
+    return lost is None or SELECTION_STEPS.index(lost) > SELECTION_STEPS.index(step)
 
 
-def funnel(instrument: str, rows: Sequence[Row], items: Sequence[Row]) -> list[dict[str, Any]]:
+def count_funnel(instrument: str, rows: Sequence[Row], items: Sequence[Row]) -> list[dict[str, Any]]:
     """The count after each step.
 
     Args:
@@ -49,9 +49,9 @@ def funnel(instrument: str, rows: Sequence[Row], items: Sequence[Row]) -> list[d
         Rows of the funnel layout, in the order of `STEPS`; `lost` counts the reasons, the commonest first.
     """
     found = [_step(instrument, "candidates", len(rows), [])]
-    for step in CHOSEN_STEPS:
-        reasons = [row["rejected"] for row in rows if lost_at(row["rejected"]) == step]
-        found.append(_step(instrument, step, sum(reached(row, step) for row in rows), reasons))
+    for step in SELECTION_STEPS:
+        reasons = [row["rejected"] for row in rows if find_lost_step(row["rejected"]) == step]
+        found.append(_step(instrument, step, sum(has_passed(row, step) for row in rows), reasons))
     invalid = [NO_VOTES if item["valid"] is None else NOT_VALID for item in items if not item["valid"]]
     return [*found, _step(instrument, "valid", len(items) - len(invalid), invalid)]
 

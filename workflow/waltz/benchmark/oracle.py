@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from waltz.benchmark.funnel import reached
+from waltz.benchmark.funnel import has_passed
 from waltz.core.intervals import Measure, Resampling, mean
 from waltz.scenes.oracle.truth import in_grammar, truth
 from waltz.scenes.world.graph import Graph
@@ -11,7 +11,7 @@ from waltz.scenes.world.graph import Graph
 Row = Mapping[str, Any]
 
 
-def groups(grammaticality: float | None) -> dict[str, Callable[[Row], bool]]:
+def build_candidate_groups(grammaticality: float | None) -> dict[str, Callable[[Row], bool]]:
     """The groups of candidates that the report compares: before, after each filter alone, after all, and the items.
 
     Args:
@@ -19,7 +19,7 @@ def groups(grammaticality: float | None) -> dict[str, Callable[[Row], bool]]:
     """
 
     def attested(row: Row) -> bool:
-        return reached(row, "attested")
+        return has_passed(row, "attested")
 
     def grammatical(row: Row) -> bool:
         return attested(row) and row["grammaticality"] is not None and row["grammaticality"] >= (grammaticality or 0)
@@ -36,12 +36,12 @@ def groups(grammaticality: float | None) -> dict[str, Callable[[Row], bool]]:
         "attested": attested,
         "grammatical": grammatical,
         "contradicting": contradicting,
-        "filtered": lambda row: reached(row, "ranked"),
+        "filtered": lambda row: has_passed(row, "ranked"),
         "items": lambda row: bool(row["kept"]),
     }
 
 
-def oracle_shares(
+def compute_oracle_shares(
     instrument: str,
     rows: Sequence[Row],
     graph_of: Callable[[str], Graph],
@@ -97,7 +97,7 @@ def oracle_shares(
     return found
 
 
-def condition_shares(
+def compute_condition_shares(
     rows: Sequence[Row], graph_of: Callable[[str], Graph], *, resamples: int, confidence: float, seed: int
 ) -> list[dict[str, Any]]:
     """Whether CV-Probes' captions are true of their images where they shall be, and false where they shall not.
@@ -129,7 +129,7 @@ def condition_shares(
     return found
 
 
-def oracle_answers(
+def answer_checks(
     pairs: Iterable[tuple[str, str]], graph_of: Callable[[str], Graph]
 ) -> dict[tuple[str, str], list[str]]:
     """The oracle in the place of the people who check whether captions describe images.

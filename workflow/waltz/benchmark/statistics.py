@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy.spatial.distance import jensenshannon
 
-from waltz.benchmark.votes import alpha
+from waltz.benchmark.votes import compute_alpha
 from waltz.core.intervals import Measure, Resampling, mean
 
 PRONOUNS = frozenset(
@@ -51,7 +51,7 @@ NO_VALID = "no item was found valid"
 NO_ANNOTATIONS = "the data set holds no single annotations, which agreement needs"
 
 
-def validation_statistics(
+def compute_validation_statistics(
     dataset: str,
     items: Sequence[Mapping[str, Any]],
     annotations: Sequence[Mapping[str, str]],
@@ -78,8 +78,8 @@ def validation_statistics(
     found = {
         "instances": Measure(len(items), len(items)),
         "lexical_items": Measure(lexical, len(items)),
-        "js": Measure(jensen_shannon(items), len(items)),
-        "js_valid": Measure(jensen_shannon(valid), len(valid)) if valid else Measure(None, 0, reason=NO_VALID),
+        "js": Measure(compute_jensen_shannon(items), len(items)),
+        "js_valid": Measure(compute_jensen_shannon(valid), len(valid)) if valid else Measure(None, 0, reason=NO_VALID),
     }
     images = [item["image"] for item in voted]
     hits = {"valid": [item["valid"] for item in voted], "unanimous": [_unanimous(item) for item in voted]}
@@ -97,7 +97,7 @@ def validation_statistics(
     return found
 
 
-def jensen_shannon(items: Iterable[Mapping[str, Any]]) -> float:
+def compute_jensen_shannon(items: Iterable[Mapping[str, Any]]) -> float:
     """Jensen-Shannon distance between the lexical items of captions and of foils.
 
     The square root of the divergence in base 2, as in the thesis: 0 where captions and foils use them
@@ -112,7 +112,7 @@ def jensen_shannon(items: Iterable[Mapping[str, Any]]) -> float:
     return float(jensenshannon([caption[word] for word in phrases], [foil[word] for word in phrases], base=2))
 
 
-def frequencies(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def count_frequencies(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """How often each lexical item and each pronoun stands in captions and in foils, of all and of valid items.
 
     Returns:
@@ -140,5 +140,5 @@ def _unanimous(item: Mapping[str, Any]) -> bool:
 def _alpha(annotations: Sequence[Mapping[str, str]]) -> Measure:
     if not annotations:
         return Measure(None, 0, reason=NO_ANNOTATIONS)
-    value, reason = alpha(annotations)
+    value, reason = compute_alpha(annotations)
     return Measure(value, len({row["item_id"] for row in annotations}), reason=reason)

@@ -13,11 +13,11 @@ import krippendorff
 import pandas as pd
 
 from waltz.core.errors import UserError
-from waltz.sources.stream import csv_records
+from waltz.sources.raw_files import read_csv_records
 
 ANSWERS = ("first", "second", "both", "neither", "cannot tell")
 POSITIONS = ("first", "second")
-COLUMNS = ("item_id", "annotator", "answer", "caption_position")
+ANNOTATION_COLUMNS = ("item_id", "annotator", "answer", "caption_position")
 
 
 def read_annotations(path: str | Path, item_ids: Iterable[str]) -> list[dict[str, str]]:
@@ -30,8 +30,8 @@ def read_annotations(path: str | Path, item_ids: Iterable[str]) -> list[dict[str
     known = set(item_ids)
     seen: set[tuple[str, str]] = set()
     rows = []
-    for line, record in csv_records(path, required=COLUMNS):
-        row = {name: record[name].strip() for name in COLUMNS}
+    for line, record in read_csv_records(path, required=ANNOTATION_COLUMNS):
+        row = {name: record[name].strip() for name in ANNOTATION_COLUMNS}
         if row["answer"] not in ANSWERS:
             raise UserError(f"{path}: line {line}: answer {row['answer']!r} is none of {', '.join(ANSWERS)}")
         if row["caption_position"] not in POSITIONS:
@@ -67,13 +67,13 @@ def count_votes(annotations: Sequence[Mapping[str, str]], valid_votes: int) -> d
     }
 
 
-def alpha(annotations: Sequence[Mapping[str, str]]) -> tuple[float | None, str | None]:
+def compute_alpha(annotations: Sequence[Mapping[str, str]]) -> tuple[float | None, str | None]:
     """Krippendorff's nominal alpha over the five answers as presented.
 
     Returns:
         Alpha in [-1, 1] and None, or None and the reason why it is undefined.
     """
-    frame = pd.DataFrame(list(annotations), columns=list(COLUMNS))
+    frame = pd.DataFrame(list(annotations), columns=list(ANNOTATION_COLUMNS))
     codes = frame.assign(code=frame["answer"].map({answer: code for code, answer in enumerate(ANSWERS)}))
     table = codes.pivot(index="annotator", columns="item_id", values="code")
     pairable = table.loc[:, table.notna().sum() > 1]

@@ -6,14 +6,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from waltz.benchmark.people.writing import (
-    Rows,
-    export_checks,
-    export_writing,
-    import_checks,
-    import_writing,
-)
-from waltz.benchmark.probes import CHECKED, WRITTEN
+from waltz.benchmark.cv_probes import CHECK_COLUMNS, WRITTEN_COLUMNS
+from waltz.benchmark.people.writing import Rows, export_caption_tasks, export_checks, import_captions, import_checks
 from waltz.cli.people import refused, write_csv
 from waltz.core.devices import lease
 from waltz.core.errors import UserError
@@ -26,7 +20,7 @@ from waltz.models.encoders.kind import kind_of
 from waltz.models.encoders.late import image_vector, text_vector
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import load_image, open_images
-from waltz.sources.stream import csv_records
+from waltz.sources.raw_files import read_csv_records
 
 app = typer.Typer()
 
@@ -48,7 +42,7 @@ def export_captions_command(
 ) -> None:
     """Write doccano's task: describe the images of CV-Probes without their verbs."""
     try:
-        written = export_writing(_to_describe(captions), folder, image_prefix, seed, annotators)
+        written = export_caption_tasks(_to_describe(captions), folder, image_prefix, seed, annotators)
     except UserError as error:
         raise refused(error) from None
     for path in written:
@@ -59,14 +53,14 @@ def export_captions_command(
 def import_captions_command(results: Results, captions: Captions, output: Output, seed: Seed = 0) -> None:
     """Read the captions that people wrote; the column plain_image is then to be filled in."""
     try:
-        returned = import_writing(results, _to_describe(captions), seed)
+        returned = import_captions(results, _to_describe(captions), seed)
     except UserError as error:
         raise refused(error) from None
     rows = [
         {"image": row["image"], "annotator": row["annotator"], "caption": row["text"], "plain_image": ""}
         for row in returned.rows
     ]
-    _write(output, WRITTEN, rows, ("image", "annotator", "reason"), returned.left_out)
+    _write(output, WRITTEN_COLUMNS, rows, ("image", "annotator", "reason"), returned.left_out)
     typer.echo(f"{len(rows)} captions of {len({row['image'] for row in rows})} images: {output}")
 
 
@@ -79,7 +73,10 @@ def find_images_command(
 ) -> None:
     """Fill in the plain image of each caption: of those without a contextual verb, the one that CLIP likes best."""
     try:
-        rows = [{name: row[name] for name in WRITTEN} for _, row in csv_records(written, required=WRITTEN)]
+        rows = [
+            {name: row[name] for name in WRITTEN_COLUMNS}
+            for _, row in read_csv_records(written, required=WRITTEN_COLUMNS)
+        ]
         shown = {row["image"] for row in rows}
         with lease(0, 1) as device, open_images(images) as source:
             names = sorted({Path(path).name for paths in source.members.values() for path in paths} - shown)
@@ -96,7 +93,7 @@ def find_images_command(
                     row["plain_image"] = ranked_images(names, scores.tolist(), 1)[0][0]
     except UserError as error:
         raise refused(error) from None
-    write_csv(written, WRITTEN, rows)
+    write_csv(written, WRITTEN_COLUMNS, rows)
     typer.echo(f"{len(rows)} captions with a plain image: {written}")
 
 
@@ -120,7 +117,7 @@ def import_checks_command(results: Results, items: Items, output: Output, seed: 
         returned = import_checks(results, _to_check(items), seed)
     except UserError as error:
         raise refused(error) from None
-    _write(output, CHECKED, returned.rows, ("image", "caption", "annotator", "reason"), returned.left_out)
+    _write(output, CHECK_COLUMNS, returned.rows, ("image", "caption", "annotator", "reason"), returned.left_out)
     typer.echo(f"{len(returned.rows)} answers: {output}")
 
 

@@ -9,8 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from waltz.benchmark.people.exchange import PLATFORMS, export_tasks, import_annotations
-from waltz.benchmark.people.quality import PREFERRED, agreement, annotator_quality, unfinished, without
-from waltz.benchmark.votes import COLUMNS, count_votes
+from waltz.benchmark.people.quality import (
+    MIN_PREFERRED_SHARE,
+    compute_agreement,
+    compute_annotator_quality,
+    count_missing_answers,
+    drop_annotators,
+)
+from waltz.benchmark.votes import ANNOTATION_COLUMNS, count_votes
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
@@ -69,7 +75,7 @@ def import_command(
     annotations: Sequence[Mapping[str, str]] = imported.annotations
     left_out = list(imported.left_out)
     poor = []
-    for record in annotator_quality(annotations, gold_ids):
+    for record in compute_annotator_quality(annotations, gold_ids):
         share = (
             "no gold item" if record.share is None else f"{record.share:.0%} of {record.gold} gold captions preferred"
         )
@@ -78,13 +84,13 @@ def import_command(
         if record.enough is False:
             poor.append(record.annotator)
     if drop_poor:
-        reason = f"the annotator prefers less than {PREFERRED:.0%} of gold captions"
-        annotations, dropped = without(annotations, poor, reason)
+        reason = f"the annotator prefers less than {MIN_PREFERRED_SHARE:.0%} of gold captions"
+        annotations, dropped = drop_annotators(annotations, poor, reason)
         left_out += dropped
-    write_csv(output, COLUMNS, annotations)
+    write_csv(output, ANNOTATION_COLUMNS, annotations)
     write_csv(output.with_suffix(".left-out.csv"), ("item_id", "annotator", "reason"), left_out)
-    lacking = unfinished(annotations, {item["item_id"] for item in known if item["kept"]}, annotators)
-    found = agreement(annotations)
+    lacking = count_missing_answers(annotations, {item["item_id"] for item in known if item["kept"]}, annotators)
+    found = compute_agreement(annotations)
     valid = sum(vote["valid"] for vote in count_votes(annotations, valid_votes).values())
     alpha = f"alpha {found.alpha:.3f}" if found.alpha is not None else f"no alpha: {found.reason}"
     typer.echo(f"{len(annotations)} answers to {found.items} items, {len(left_out)} left out; {alpha}")

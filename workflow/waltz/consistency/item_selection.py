@@ -17,7 +17,7 @@ from waltz.evaluation.prompting.image_questions import balanced_orders, pairwise
 from waltz.evaluation.prompting.questions import Question
 from waltz.evaluation.prompting.text_questions import Chosen, text_questions
 from waltz.evaluation.vqa_items import questions as open_items
-from waltz.sources.published_samples import PUBLISHED, published
+from waltz.sources.published_samples import PUBLISHED_SAMPLES, select_published_ids
 
 Row = Mapping[str, Any]
 
@@ -63,9 +63,9 @@ def left_over_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None)
     Raises:
         UserError: The row that it falls on has not two sentences.
     """
-    tested = min((limit for limit in (n, entry.get("size")) if limit is not None), default=PUBLISHED["comve"].n)
+    tested = min((limit for limit in (n, entry.get("size")) if limit is not None), default=PUBLISHED_SAMPLES["comve"].n)
     by_id = {str(row["source_id"]): row for row in rows}
-    read = [tuple(by_id[place]["choices"]) for place in published("comve", rows, tested + 1)]
+    read = [tuple(by_id[place]["choices"]) for place in select_published_ids("comve", rows, tested + 1)]
     pair = shared_pair(read, tested)
     if len(pair) != 2:
         raise UserError(f"ComVE: row {tested + 1} of the published order holds {len(pair)} sentences, two are needed")
@@ -88,7 +88,7 @@ def _open(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: 
     if profile != "published":
         return Chosen(tuple(put(open_items(dataset, rows, n, seed)[0], dataset)), {})
     choice = "vqa-decoders" if any(row["answers"] for row in rows) else "gqa-decoders"
-    drawn = published(choice, rows, min(len(rows), max(n or 0, PUBLISHED[choice].n)))[:n]
+    drawn = select_published_ids(choice, rows, min(len(rows), max(n or 0, PUBLISHED_SAMPLES[choice].n)))[:n]
     by_id = {str(row["source_id"]): row for row in rows}
     left_out = {
         f"{dataset}:{place}": by_id[place]["rejected"] or "the answer is withheld"

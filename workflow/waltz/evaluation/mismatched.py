@@ -12,7 +12,7 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank, sample
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT
-from waltz.sources.published_samples import published
+from waltz.sources.published_samples import select_published_ids
 
 Row = Mapping[str, Any]
 
@@ -61,7 +61,7 @@ def mismatched_items(
             texts[row["source_id"]] = text
     usable = {row["source_id"]: row for row in rows if row["source_id"] in texts}
     if choice is not None:
-        ids = [source_id for source_id in published(choice, rows, n) if source_id in usable]
+        ids = [source_id for source_id in select_published_ids(choice, rows, n) if source_id in usable]
     else:
         ids = _one_an_image(name, usable.values(), n, seed)
     own: dict[str, set[str]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from waltz.core.sampling import sample
-from waltz.sources.published_samples import published
+from waltz.sources.published_samples import select_published_ids
 
 SETTING = "answering"
 ARTICLES = frozenset({"a", "an", "the"})
@@ -79,7 +79,7 @@ def questions(
     if choice is None:
         ids = sample(list(usable), None if n is None else min(n, len(usable)), seed)
     else:
-        ids = [source_id for source_id in published(choice, rows, n) if source_id in usable]
+        ids = [source_id for source_id in select_published_ids(choice, rows, n) if source_id in usable]
     columns = ("image", "question", "answer", "answers")
     asked = [{"item_id": f"{name}:{place}", **{key: usable[place][key] for key in columns}} for place in ids]
     return asked, unusable

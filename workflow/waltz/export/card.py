@@ -8,11 +8,11 @@ from typing import Any
 import yaml
 
 from waltz.core.schema import BENCHMARK
-from waltz.export.columns import exported_schema, meanings
-from waltz.export.facts import Facts
-from waltz.export.licences import UNKNOWN, hub_name
+from waltz.export.columns import build_export_schema, get_column_descriptions
+from waltz.export.facts import StudyFacts
+from waltz.export.licences import UNKNOWN, get_hub_name
 from waltz.export.parts import WrittenPart
-from waltz.export.statements import Statements, counts
+from waltz.export.statements import Statements, count_validity
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 SIZE_NAMES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M")
@@ -20,7 +20,7 @@ CODE_OR_SPECIAL = re.compile(r"(`[\w.:\[\]-]+`)|([\\`*_\[\]|#~])")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def card(facts: Facts, written: Sequence[WrittenPart], said: Statements, version: str) -> str:
+def render_card(facts: StudyFacts, written: Sequence[WrittenPart], said: Statements, version: str) -> str:
     """The card as Markdown.
 
     Args:
@@ -45,9 +45,9 @@ def card(facts: Facts, written: Sequence[WrittenPart], said: Statements, version
     return f"---\n{header}---\n\n" + "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _header(facts: Facts, written: Sequence[WrittenPart], said: Statements) -> dict[str, Any]:
+def _header(facts: StudyFacts, written: Sequence[WrittenPart], said: Statements) -> dict[str, Any]:
     total = sum(entry.part.items.num_rows for entry in written)
-    names = {stated: hub_name(None if stated == UNKNOWN else stated) for stated in said.licences}
+    names = {stated: get_hub_name(None if stated == UNKNOWN else stated) for stated in said.licences}
     licences = list(dict.fromkeys(names.values()))
     others = "; ".join(stated for stated, name in names.items() if name == "other")
     kinds = {kind for entry in written for kind in _annotators(entry)}
@@ -80,7 +80,7 @@ def _annotators(entry: WrittenPart) -> set[str]:
 def _parts(written: Sequence[WrittenPart], said: Statements) -> str:
     rows = []
     for entry in written:
-        found = counts(entry.part)
+        found = count_validity(entry.part)
         votes = ["–"] * 3 if found is None else [f"{number:,}" for number in (found.valid, found.invalid, found.silent)]
         embedded = "embedded" if entry.part.images is not None else "names only"
         rows.append([f"`{entry.part.name}`", f"{entry.part.items.num_rows:,}", *votes, embedded])
@@ -96,15 +96,15 @@ def _columns(written: Sequence[WrittenPart]) -> str:
     sections = []
     for layout in dict.fromkeys(entry.part.layout.name for entry in written):
         parts = [entry.part for entry in written if entry.part.layout.name == layout]
-        told = meanings(parts[0].layout)
-        schema = exported_schema(parts[0].layout, any(part.images is not None for part in parts))
+        told = get_column_descriptions(parts[0].layout)
+        schema = build_export_schema(parts[0].layout, any(part.images is not None for part in parts))
         rows = [[f"`{name}`", _safe(told[name])] for name in schema.names]
         named = ", ".join(f"`{part.name}`" for part in parts)
         sections.append(f"Of {named}:\n\n{_table(['column', 'meaning'], rows)}")
     return "## Columns\n\n" + "\n\n".join(sections)
 
 
-def _labels(facts: Facts) -> str:
+def _labels(facts: StudyFacts) -> str:
     return (
         "## Labels\n\nThere is no label column: `caption` is the right text and `foil` the wrong one. A model is"
         " right on an item where it scores the caption above the foil. Usually only items with `valid` true are scored:"
@@ -116,11 +116,13 @@ def _labels(facts: Facts) -> str:
 def _example(written: Sequence[WrittenPart]) -> str:
     part = written[0].part
     row = part.items.slice(0, 1).to_pylist()[0]
-    shown = {name: row["image" if name == "image_file" else name] for name in exported_schema(part.layout, False).names}
+    shown = {
+        name: row["image" if name == "image_file" else name] for name in build_export_schema(part.layout, False).names
+    }
     return f"An item of `{part.name}`:\n\n```json\n{json.dumps(shown, indent=1)}\n```"
 
 
-def _provenance(facts: Facts, written: Sequence[WrittenPart]) -> str:
+def _provenance(facts: StudyFacts, written: Sequence[WrittenPart]) -> str:
     sources = [
         [
             f"`{source.name}`",
@@ -148,7 +150,7 @@ def _provenance(facts: Facts, written: Sequence[WrittenPart]) -> str:
     )
 
 
-def _construction(facts: Facts) -> str:
+def _construction(facts: StudyFacts) -> str:
     if not facts.funnel:
         return ""
     steps = list(dict.fromkeys(row["step"] for row in facts.funnel))
@@ -196,7 +198,7 @@ def _faults(said: Statements) -> str:
     return "## Known faults\n\n" + "\n".join(lines) + told
 
 
-def _citations(facts: Facts, said: Statements) -> str:
+def _citations(facts: StudyFacts, said: Statements) -> str:
     if not said.citations:
         return ""
     return "## Citation\n\nPlease cite the sources:\n\n" + "\n".join(f"- {_safe(text)}" for text in said.citations)

@@ -10,7 +10,7 @@ from waltz.core.schema import BENCHMARK, CONDITIONS, SPAN, Layout
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 """How the `datasets` library stores an image."""
 
-ITEMS = {
+ITEM_COLUMNS = {
     "item_id": "Name of the item, unique within its configuration. Ids repeat across configurations.",
     "instrument": "The test that the item belongs to.",
     "piece": "The linguistic phenomenon that the instrument tests.",
@@ -43,13 +43,13 @@ ITEMS = {
 }
 """Columns of caption-and-foil items, in their order."""
 
-PROBES = {
+PROBE_COLUMNS = {
     "item_id": "Name of the item.",
     "form": "original or simplified wording.",
     "condition": "Which kind of image stands beside which kind of caption.",
     "verb": "The contextual verb.",
-    "image": ITEMS["image"],
-    "image_file": ITEMS["image_file"],
+    "image": ITEM_COLUMNS["image"],
+    "image_file": ITEM_COLUMNS["image_file"],
     "image_kind": "contextual if the image shows the action of the verb, plain if it does not.",
     "caption": "The text beside the image.",
     "caption_kind": "contextual if the caption names the action, plain if it does not.",
@@ -59,7 +59,7 @@ PROBES = {
 }
 """Columns of CV-Probes, in their order."""
 
-LEFT_OUT = ("kept", "rejected")
+OMITTED_COLUMNS = ("kept", "rejected")
 """Columns of the benchmark layout that say the same of every item: it was kept, and nothing speaks against it."""
 
 _CROISSANT = {
@@ -71,12 +71,12 @@ _CROISSANT = {
 }
 
 
-def meanings(layout: Layout) -> dict[str, str]:
+def get_column_descriptions(layout: Layout) -> dict[str, str]:
     """What the columns of an exported layout mean, in their order: `BENCHMARK` or `CONDITIONS`."""
-    return {BENCHMARK.name: ITEMS, CONDITIONS.name: PROBES}[layout.name]
+    return {BENCHMARK.name: ITEM_COLUMNS, CONDITIONS.name: PROBE_COLUMNS}[layout.name]
 
 
-def exported_schema(layout: Layout, embedded: bool) -> pa.Schema:
+def build_export_schema(layout: Layout, embedded: bool) -> pa.Schema:
     """The Arrow schema of an exported layout, with the metadata by which the `datasets` library knows images.
 
     Args:
@@ -84,14 +84,14 @@ def exported_schema(layout: Layout, embedded: bool) -> pa.Schema:
         embedded: Whether the images travel along; `image` is missing otherwise, and `image_file` names them.
     """
     kinds = {field.name: field.type for field in layout.schema} | {"image": IMAGE, "image_file": pa.string()}
-    names = [name for name in meanings(layout) if embedded or name != "image"]
+    names = [name for name in get_column_descriptions(layout) if embedded or name != "image"]
     schema = pa.schema([pa.field(name, kinds[name]) for name in names])
     features = {field.name: _feature(field.type) for field in schema}
     info = json.dumps({"info": {"features": features}}, separators=(",", ":"))
     return schema.with_metadata({"huggingface": info})
 
 
-def croissant_type(kind: pa.DataType) -> str:
+def get_croissant_type(kind: pa.DataType) -> str:
     """Croissant's name of a scalar column's type."""
     return "sc:ImageObject" if kind == IMAGE else _CROISSANT[kind]
 

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from waltz.core.schema import SPAN
-from waltz.export.columns import IMAGE, croissant_type, exported_schema, meanings
-from waltz.export.facts import Facts
-from waltz.export.licences import licence_of
+from waltz.export.columns import IMAGE, build_export_schema, get_column_descriptions, get_croissant_type
+from waltz.export.facts import StudyFacts
+from waltz.export.licences import find_licence
 from waltz.export.parts import DataFile, WrittenPart
 from waltz.export.statements import Statements
 
@@ -38,8 +38,8 @@ PARQUET = "application/x-parquet"
 Json = dict[str, Any]
 
 
-def croissant(
-    facts: Facts, parts: Sequence[WrittenPart], others: Sequence[DataFile], said: Statements, version: str
+def render_croissant(
+    facts: StudyFacts, parts: Sequence[WrittenPart], others: Sequence[DataFile], said: Statements, version: str
 ) -> str:
     """The metadata as JSON-LD.
 
@@ -51,7 +51,7 @@ def croissant(
         version: Version of the data set, `MAJOR.MINOR.PATCH` and what semantic versioning lets follow.
     """
     about = facts.about
-    licences = [known.url if (known := licence_of(stated)) else stated for stated in said.licences]
+    licences = [known.url if (known := find_licence(stated)) else stated for stated in said.licences]
     given = {
         "url": about.get("url"),
         "creator": [{"@type": "Organization", "name": name} for name in about.get("creators", [])],
@@ -110,8 +110,8 @@ def _record_set(written: WrittenPart, said: Statements) -> Json:
         origin = {"fileObject": {"@id": written.files[0].path}}
     else:
         origin = {"fileSet": {"@id": f"{part.name}-files"}}
-    told = meanings(part.layout)
-    schema = exported_schema(part.layout, part.images is not None)
+    told = get_column_descriptions(part.layout)
+    schema = build_export_schema(part.layout, part.images is not None)
     return {
         "@type": "cr:RecordSet",
         "@id": part.name,
@@ -132,14 +132,14 @@ def _field(name: str, column: pa.Field, meaning: str, origin: Mapping[str, Any])
                 "@type": "cr:Field",
                 "@id": f"{name}/{end.name}",
                 "name": f"{name}/{end.name}",
-                "dataType": croissant_type(end.type),
+                "dataType": get_croissant_type(end.type),
                 "source": {**source, "transform": {"jsonPath": end.name}},
             }
             for end in kind
         ]
         return {**found, "subField": ends}
     if kind == IMAGE:
-        return {**found, "dataType": croissant_type(kind), "source": {**source, "transform": {"jsonPath": "bytes"}}}
+        return {**found, "dataType": get_croissant_type(kind), "source": {**source, "transform": {"jsonPath": "bytes"}}}
     if pa.types.is_list(kind):
-        return {**found, "dataType": croissant_type(kind.value_type), "repeated": True, "source": source}
-    return {**found, "dataType": croissant_type(kind), "source": source}
+        return {**found, "dataType": get_croissant_type(kind.value_type), "repeated": True, "source": source}
+    return {**found, "dataType": get_croissant_type(kind), "source": source}

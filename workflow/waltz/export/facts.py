@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from waltz.core.files.fetch import sha256
-from waltz.export.licences import Terms, terms
+from waltz.export.licences import Terms, read_terms
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class RawFile:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFacts:
     """A source of a study.
 
     Attributes:
@@ -44,7 +44,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Facts:
+class StudyFacts:
     """All that a card says beside the items themselves.
 
     Attributes:
@@ -62,7 +62,7 @@ class Facts:
     study: str
     seed: int
     valid_votes: int
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SourceFacts]
     instruments: Mapping[str, Mapping[str, Any]]
     models: Mapping[str, str]
     funnel: Sequence[Mapping[str, Any]]
@@ -70,7 +70,7 @@ class Facts:
     about: Mapping[str, Any]
 
 
-def source_facts(name: str, entry: Mapping[str, Any], files: Mapping[str, str]) -> Source:
+def build_source_facts(name: str, entry: Mapping[str, Any], files: Mapping[str, str]) -> SourceFacts:
     """The facts of one source.
 
     Args:
@@ -84,4 +84,4 @@ def source_facts(name: str, entry: Mapping[str, Any], files: Mapping[str, str]) 
         origin = given.get("url") or PurePosixPath(given.get("drawn") or given["path"]).name
         found.append(RawFile(file, origin, sha256(Path(path))))
     drawn = any("drawn" in file for file in entry["files"].values())
-    return Source(name, entry["format"], drawn, terms(entry), tuple(found))
+    return SourceFacts(name, entry["format"], drawn, read_terms(entry), tuple(found))

@@ -8,18 +8,25 @@ from pathlib import Path
 import waltz
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
-from waltz.export.card import card
-from waltz.export.croissant import croissant
-from waltz.export.facts import Facts
-from waltz.export.parts import SHARD_BYTES, DataFile, Part, WrittenPart, data_file, write_part
-from waltz.export.statements import statements
-from waltz.export.valse_layout import Row, as_json, built, file_name, own, released
+from waltz.export.card import render_card
+from waltz.export.croissant import render_croissant
+from waltz.export.facts import StudyFacts
+from waltz.export.parts import SHARD_BYTES, DataFile, Part, WrittenPart, describe_file, write_part
+from waltz.export.statements import build_statements
+from waltz.export.valse_layout import (
+    Row,
+    build_pair_records,
+    build_records,
+    get_file_name,
+    render_json,
+    restore_records,
+)
 
 FUNNEL = "funnel.parquet"
 
 
 def write_dataset(
-    folder: Path, parts: Sequence[Part], facts: Facts, funnel: str | None = None, shard_bytes: int = SHARD_BYTES
+    folder: Path, parts: Sequence[Part], facts: StudyFacts, funnel: str | None = None, shard_bytes: int = SHARD_BYTES
 ) -> list[WrittenPart]:
     """Write a folder that `datasets.load_dataset` and the hub read: Parquet files, README.md, croissant.json.
 
@@ -45,17 +52,17 @@ def write_dataset(
     others = []
     if funnel is not None:
         shutil.copyfile(funnel, folder / FUNNEL)
-        others.append(data_file(folder, FUNNEL))
-    said = statements(facts, written)
+        others.append(describe_file(folder, FUNNEL))
+    said = build_statements(facts, written)
     version = str(
-        facts.about.get("version") or version_of([*(file for entry in written for file in entry.files), *others])
+        facts.about.get("version") or compute_version([*(file for entry in written for file in entry.files), *others])
     )
-    write_text(folder / "croissant.json", croissant(facts, written, others, said, version))
-    write_text(folder / "README.md", card(facts, written, said, version))
+    write_text(folder / "croissant.json", render_croissant(facts, written, others, said, version))
+    write_text(folder / "README.md", render_card(facts, written, said, version))
     return written
 
 
-def write_valse(
+def write_valse_files(
     folder: Path, parts: Iterable[Part], originals: Mapping[str, Mapping[str, Row]], span_method: str
 ) -> dict[str, int]:
     """Write one JSON file a part, as the VALSE release names and fills it; CV-Probes, which are no foils, are left out.
@@ -75,22 +82,22 @@ def write_valse(
     for part in parts:
         if part.form == "cv-probes":
             continue
-        name = file_name(part.name)
+        name = get_file_name(part.name)
         if name in found:
             raise UserError(f"{folder}: two data sets would be written to {name}; rename {part.name!r} in the study")
         rows = part.items.to_pylist()
         if part.form == "valse-release":
-            records = released(rows)
+            records = restore_records(rows)
         elif part.form == "pairs":
-            records = own(rows)
+            records = build_pair_records(rows)
         else:
-            records = built(rows, originals.get(part.source, {}), span_method)
-        write_text(folder / name, as_json(records))
+            records = build_records(rows, originals.get(part.source, {}), span_method)
+        write_text(folder / name, render_json(records))
         found[name] = len(records)
     return found
 
 
-def version_of(files: Iterable[DataFile]) -> str:
+def compute_version(files: Iterable[DataFile]) -> str:
     """The version of waltz that made some files, and a digest of their content: `0.1.0+3fa9c21b7d04`."""
     total = hashlib.sha256("".join(f"{file.path} {file.sha256}\n" for file in files).encode())
     return f"{waltz.__version__}+{total.hexdigest()[:12]}"

@@ -11,7 +11,7 @@ import yaml
 
 from waltz.core.errors import UserError
 
-FILE = Path(__file__).with_name("licences.yaml")
+LICENCES_FILE = Path(__file__).with_name("licences.yaml")
 UNKNOWN = "unknown"
 
 
@@ -49,20 +49,20 @@ class Terms:
     kept_out: str | None
 
 
-def licence_of(stated: str | None) -> Licence | None:
+def find_licence(stated: str | None) -> Licence | None:
     """The known licence that a text names ("CC BY 4.0", "cc-by-4.0"); None where it names none."""
     return None if stated is None else _known().get(_normal(stated))
 
 
-def hub_name(stated: str | None) -> str:
+def get_hub_name(stated: str | None) -> str:
     """The hub's identifier of a stated licence: `other` for one not known here, `unknown` where none is stated."""
     if stated is None:
         return UNKNOWN
-    known = licence_of(stated)
+    known = find_licence(stated)
     return known.hub if known else "other"
 
 
-def terms(source: Mapping[str, Any]) -> Terms:
+def read_terms(source: Mapping[str, Any]) -> Terms:
     """The terms of one source of a study.
 
     Args:
@@ -83,7 +83,8 @@ def terms(source: Mapping[str, Any]) -> Terms:
         images, reason = drawn["images"], None
     elif source["format"] not in data["images"]:
         raise UserError(
-            f"{FILE.name}: images: says nothing of {source['format']}; add whether its licence is that of its images"
+            f"{LICENCES_FILE.name}: images: no entry for the format {source['format']};"
+            " state whether the source's licence covers its images"
         )
     else:
         reason = data["images"][source["format"]]
@@ -99,7 +100,7 @@ def _kept_out(images: str | None, reason: str | None, given: bool) -> str | None
         return "the study names no images"
     if images is None:
         return "no licence is stated"
-    known = licence_of(images)
+    known = find_licence(images)
     if known is None:
         return f"the licence {images!r} is not among the known ones"
     return None if known.embed else f"{known.name} allows it for some uses only"
@@ -107,7 +108,7 @@ def _kept_out(images: str | None, reason: str | None, given: bool) -> str | None
 
 @functools.cache
 def _data() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    found: dict[str, Any] = yaml.safe_load(LICENCES_FILE.read_text(encoding="utf-8"))
     return found
 
 

@@ -12,12 +12,12 @@ from waltz.core.errors import UserError
 from waltz.core.files.atomic import replacing
 from waltz.core.files.fetch import sha256
 from waltz.core.schema import Layout
-from waltz.export.columns import IMAGE, exported_schema
-from waltz.sources.images import Fault, ImageSource, check_images, image_path, open_images
+from waltz.export.columns import IMAGE, build_export_schema
+from waltz.sources.images import ImageFault, ImageSource, check_images, find_image_path, open_images
 
 SHARD_BYTES = 500_000_000
 """Images of about this size fill a file, as the hub's own tools cut them."""
-GROUP = 100
+ROW_GROUP_SIZE = 100
 """Rows of a row group where images travel along, so that a viewer reads few of them at once."""
 
 
@@ -71,7 +71,7 @@ class WrittenPart:
 
     part: Part
     files: tuple[DataFile, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[ImageFault, ...]
 
 
 def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> WrittenPart:
@@ -95,7 +95,9 @@ def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> Writ
         faults = check_images(source, names) if source else []
         broken = {fault.image for fault in faults}
         paths = (
-            {name: image_path(source, name) for name in dict.fromkeys(names) if name not in broken} if source else {}
+            {name: find_image_path(source, name) for name in dict.fromkeys(names) if name not in broken}
+            if source
+            else {}
         )
         sizes = {name: source.size(path) for name, path in paths.items()} if source else {}
         cuts = list(_shards([sizes.get(name, 0) for name in names], shard_bytes))
@@ -103,18 +105,18 @@ def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> Writ
         for place, (start, end) in enumerate(cuts):
             path = f"{part.name}/test-{place:05d}-of-{len(cuts):05d}.parquet"
             _write(folder / path, part, part.items.slice(start, end - start), source, paths)
-            files.append(data_file(folder, path))
+            files.append(describe_file(folder, path))
     return WrittenPart(part, tuple(files), tuple(faults))
 
 
-def data_file(folder: Path, path: str) -> DataFile:
+def describe_file(folder: Path, path: str) -> DataFile:
     """A file that lies in the data set's folder."""
     return DataFile(path, sha256(folder / path), (folder / path).stat().st_size)
 
 
 def _write(path: Path, part: Part, items: pa.Table, source: ImageSource | None, paths: Mapping[str, str]) -> None:
-    schema = exported_schema(part.layout, source is not None)
-    size = GROUP if source else max(items.num_rows, 1)
+    schema = build_export_schema(part.layout, source is not None)
+    size = ROW_GROUP_SIZE if source else max(items.num_rows, 1)
     with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for start in range(0, items.num_rows, size):
             rows = items.slice(start, size)

@@ -10,9 +10,10 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_of
-from waltz.export.originals import NEEDS_ORIGINAL
 from waltz.foils.english.numerals import number_of
 from waltz.sources.formats.valse import DIRECTIONS
+
+pass
 
 Row = Mapping[str, Any]
 
@@ -72,7 +73,7 @@ FIELDS = {
 }
 """Fields of each instrument's items, in the order of its file."""
 
-OWN_FIELDS = FIELDS["actant-swap"]
+PAIR_FIELDS = FIELDS["actant-swap"]
 """Fields of the items of a user's own pairs: those that nearly every file has."""
 
 DATASETS = {
@@ -95,7 +96,7 @@ METHODS = {ours: theirs for theirs, ours in DIRECTIONS.items()}
 NUMBERED = ("plurality", "relations", "foil-it")
 """Instruments whose `dataset_idx` is a whole number."""
 
-KEPT = (
+EXTRA_COLUMNS = (
     *("instrument", "piece", "source", "source_id", "split", "direction", "proposal_rank", "proposal_score"),
     *("caption_grammaticality", "caption_perplexity", "caption_span", "foil_span", "caption_phrases", "foil_phrases"),
     *("voter", "valid"),
@@ -103,12 +104,12 @@ KEPT = (
 """Columns that the release has no field for."""
 
 
-def file_name(dataset: str) -> str:
+def get_file_name(dataset: str) -> str:
     """Name of a data set's file, as in the release where it has one: `plurals.json` for plurality."""
     return f"{FILE_NAMES.get(dataset, dataset)}.json"
 
 
-def released(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
+def restore_records(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
     """Items that were read from the release, as they stand there.
 
     Args:
@@ -120,7 +121,7 @@ def released(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
     return {row["item_id"]: _released(row) for row in rows}
 
 
-def built(rows: Iterable[Row], originals: Mapping[str, Row], span_method: str) -> dict[str, dict[str, Any]]:
+def build_records(rows: Iterable[Row], originals: Mapping[str, Row], span_method: str) -> dict[str, dict[str, Any]]:
     """Items that were built here, with every field of the release and `waltz`.
 
     Args:
@@ -135,7 +136,7 @@ def built(rows: Iterable[Row], originals: Mapping[str, Row], span_method: str) -
     return {row["item_id"]: _built(row, originals, span_method) for row in rows}
 
 
-def own(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
+def build_pair_records(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
     """Items of a user's own pairs, with the fields of `OWN_FIELDS` and, in `waltz`, the user's record.
 
     Args:
@@ -143,14 +144,14 @@ def own(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
     """
     found = {}
     for row in rows:
-        values = {name: _value(name, row) for name in OWN_FIELDS}
+        values = {name: _value(name, row) for name in PAIR_FIELDS}
         values |= {"dataset": row["source"], "original_split": row["split"], "dataset_idx": row["source_id"]}
-        kept = {name: row[name] for name in KEPT} | {"release": json.loads(row["release"])}
+        kept = {name: row[name] for name in EXTRA_COLUMNS} | {"release": json.loads(row["release"])}
         found[row["item_id"]] = {**values, "waltz": kept}
     return found
 
 
-def as_json(records: Mapping[str, Mapping[str, Any]]) -> str:
+def render_json(records: Mapping[str, Mapping[str, Any]]) -> str:
     """A file of the release: indented by four, ASCII, without a line end at its end."""
     return json.dumps(records, indent=4)
 
@@ -166,7 +167,7 @@ def _released(row: Row) -> dict[str, Any]:
 def _built(row: Row, originals: Mapping[str, Row], span_method: str) -> dict[str, Any]:
     instrument = row["instrument"]
     original: Row = {}
-    if instrument in NEEDS_ORIGINAL:
+    if instrument in INSTRUMENTS_WITH_ORIGINAL:
         if row["source_id"] not in originals:
             raise UserError(
                 f"item {row['item_id']!r}: {row['source']} has no row {row['source_id']!r}; run the workflow again"
@@ -189,7 +190,7 @@ def _built(row: Row, originals: Mapping[str, Row], span_method: str) -> dict[str
     elif instrument.startswith("coreference"):
         special = {"only_caption": original["caption"].strip().rstrip(".").lower()}
     values = {name: special[name] if name in special else _value(name, row) for name in FIELDS[instrument]}
-    return {**values, "waltz": {name: row[name] for name in KEPT}}
+    return {**values, "waltz": {name: row[name] for name in EXTRA_COLUMNS}}
 
 
 _SIDES = {"classes": "caption", "classes_foil": "foil"}
@@ -255,3 +256,7 @@ def _first(row: Row, side: str) -> str:
     """The first of the words exchanged; in an actant swap each text has both fillers, its own first."""
     phrases = row[f"{side}_phrases"]
     return phrases[0] if phrases else ""
+
+
+INSTRUMENTS_WITH_ORIGINAL = ("existence", "plurality", "coreference-standard", "coreference-clean")
+"""Instruments with a field that only the row of the source holds."""

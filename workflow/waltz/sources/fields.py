@@ -8,7 +8,7 @@ from waltz.core.errors import UserError
 
 T = TypeVar("T", bound=object)
 
-KINDS: dict[type, str] = {
+TYPE_NAMES: dict[type, str] = {
     dict: "an object",
     list: "a list",
     str: "a text",
@@ -17,15 +17,15 @@ KINDS: dict[type, str] = {
     float: "a number",
     type(None): "null",
 }
-BREAK = re.compile(r"\s*[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
+LINE_BREAKS = re.compile(r"\s*[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
 
 
-def kind_of(value: Any) -> str:
+def describe_type(value: Any) -> str:
     """What a JSON value is, in words."""
-    return KINDS.get(type(value), type(value).__name__)
+    return TYPE_NAMES.get(type(value), type(value).__name__)
 
 
-def field(record: Mapping[str, Any], name: str, kind: type[T], place: str) -> T:
+def read_field(record: Mapping[str, Any], name: str, kind: type[T], place: str) -> T:
     """A field that must be there and of its type; true and false are no numbers.
 
     Raises:
@@ -35,20 +35,20 @@ def field(record: Mapping[str, Any], name: str, kind: type[T], place: str) -> T:
         raise UserError(f"{place}: field {name!r} is missing")
     value = record[name]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UserError(f"{place}: field {name!r} is {kind_of(value)}, not {KINDS[kind]}")
+        raise UserError(f"{place}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
     return value
 
 
-def optional(record: Mapping[str, Any], name: str, kind: type[T], place: str) -> T | None:
+def read_optional_field(record: Mapping[str, Any], name: str, kind: type[T], place: str) -> T | None:
     """A field that may be missing or null, but is of its type where it is there.
 
     Raises:
         UserError: It is of another type.
     """
-    return None if record.get(name) is None else field(record, name, kind, place)
+    return None if record.get(name) is None else read_field(record, name, kind, place)
 
 
-def identifier(record: Mapping[str, Any], name: str, place: str) -> str:
+def read_identifier(record: Mapping[str, Any], name: str, place: str) -> str:
     """An id, a whole number or a text that is not empty, as a text.
 
     Raises:
@@ -58,23 +58,23 @@ def identifier(record: Mapping[str, Any], name: str, place: str) -> str:
         return str(record[name])
     if record.get(name) == "":
         raise UserError(f"{place}: field {name!r} is empty")
-    return str(field(record, name, int, place))
+    return str(read_field(record, name, int, place))
 
 
-def texts(record: Mapping[str, Any], name: str, place: str) -> list[str]:
+def read_strings(record: Mapping[str, Any], name: str, place: str) -> list[str]:
     """A field that is a list of texts.
 
     Raises:
         UserError: It is missing, no list, or holds something else than texts.
     """
-    values = field(record, name, list, place)
+    values = read_field(record, name, list, place)
     for number, value in enumerate(values):
         if not isinstance(value, str):
-            raise UserError(f"{place}: field {name!r}: entry {number} is {kind_of(value)}, not a text")
+            raise UserError(f"{place}: field {name!r}: entry {number} is {describe_type(value)}, not a text")
     return values
 
 
-def once(seen: set[str], item_id: str, place: str) -> None:
+def check_unique(seen: set[str], item_id: str, place: str) -> None:
     """Note an id as seen.
 
     Raises:
@@ -85,9 +85,34 @@ def once(seen: set[str], item_id: str, place: str) -> None:
     seen.add(item_id)
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """A text without white space at its ends, line breaks and tabs inside it made single blanks.
 
     Double blanks inside stay: the released benchmark kept them too.
     """
-    return BREAK.sub(" ", text).strip()
+    return LINE_BREAKS.sub(" ", text).strip()
+
+
+ImageNames = str | Mapping[str, str]
+"""A template of `{id}` and `{split}`, such as `COCO_{split}_{id:012d}.jpg`, or the names by id."""
+
+
+def build_image_name(image_id: str, names: ImageNames, split: str | None, place: str) -> str:
+    """File name of an image.
+
+    Args:
+        image_id: The id; a template may format it as a number where it is one.
+        names: Template or names.
+        split: Fills `{split}`.
+        place: Where the id stands, for errors.
+    Raises:
+        UserError: The id is not among the names, or the template cannot be filled.
+    """
+    if isinstance(names, Mapping):
+        if image_id not in names:
+            raise UserError(f"{place}: image id {image_id} has no image among the {len(names)} named")
+        return names[image_id]
+    try:
+        return names.format(id=int(image_id) if image_id.isdecimal() else image_id, split=split)
+    except (ValueError, KeyError, IndexError) as error:
+        raise UserError(f"{place}: image id {image_id!r} does not fit the template {names!r} ({error})") from None

@@ -45,7 +45,7 @@ class ImageSource:
 
 
 @dataclass(frozen=True)
-class Fault:
+class ImageFault:
     """An image that cannot be used.
 
     Attributes:
@@ -115,7 +115,7 @@ def load_image(source: ImageSource, name: str) -> Image.Image:
     return image
 
 
-def image_path(source: ImageSource, name: str) -> str:
+def find_image_path(source: ImageSource, name: str) -> str:
     """The path that a name means, for `source.size` and `source.read`; whether it holds an image is not looked at.
 
     Raises:
@@ -127,7 +127,7 @@ def image_path(source: ImageSource, name: str) -> str:
     return found[0]
 
 
-def check_images(source: ImageSource, names: Iterable[str]) -> list[Fault]:
+def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
     """Decode every image once, about 3 ms each at COCO's size, and list what `load_image` would refuse.
 
     Args:
@@ -137,7 +137,7 @@ def check_images(source: ImageSource, names: Iterable[str]) -> list[Fault]:
         One fault an unusable image, in the order of the names.
     """
     checked = ((name, _loaded(source, name)) for name in dict.fromkeys(names))
-    return [Fault(name, outcome) for name, outcome in checked if isinstance(outcome, str)]
+    return [ImageFault(name, outcome) for name, outcome in checked if isinstance(outcome, str)]
 
 
 def _loaded(source: ImageSource, name: str) -> Image.Image | str:

@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Choice:
+class PublishedSample:
     """How the published runs chose among the rows of a file.
 
     Attributes:
@@ -48,55 +48,55 @@ class Choice:
     reproducible: bool
 
 
-def pandas_shuffled(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
+def shuffle_with_pandas(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
     """The first n of the rows as `pandas.DataFrame.sample(frac=1)` shuffles them; all where there are fewer."""
     order = pd.Series(range(len(rows))).sample(frac=1, random_state=seed)
     return [rows[place] for place in order.iloc[:n]]
 
 
-def python_shuffled(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
+def shuffle_with_python(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
     """The first n of the rows as `random.shuffle` leaves them; all where there are fewer."""
     order = list(rows)
     random.Random(seed).shuffle(order)
     return order[:n]
 
 
-def python_sampled(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
+def sample_with_python(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
     """n rows as `random.sample` draws them in file order."""
     return random.Random(seed).sample(list(rows), _enough(rows, n))
 
 
-def python_sampled_by_id(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
+def sample_with_python_by_id(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
     """n rows as `random.sample` draws them from the rows sorted by id, ids compared as texts."""
-    return python_sampled(sorted(rows, key=lambda row: str(row["source_id"])), n, seed)
+    return sample_with_python(sorted(rows, key=lambda row: str(row["source_id"])), n, seed)
 
 
-def numpy_sampled(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
+def sample_with_numpy(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
     """n rows as numpy's legacy `choice` without replacement draws them."""
     places = np.random.RandomState(seed).choice(len(rows), _enough(rows, n), replace=False)
     return [rows[place] for place in places]
 
 
-def numpy_sampled_by_image(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
+def sample_with_numpy_by_image(rows: Sequence[Row], n: int, seed: int) -> list[Row]:
     """As `numpy_sampled`, then of each image the row drawn last, in the place of the one drawn first."""
-    by_image = {row["image"]: row for row in numpy_sampled(rows, n, seed)}
+    by_image = {row["image"]: row for row in sample_with_numpy(rows, n, seed)}
     return list(by_image.values())
 
 
-PUBLISHED: Mapping[str, Choice] = {
-    "comve": Choice(100, 42, pandas_shuffled, True),
-    "esnli": Choice(100, 42, pandas_shuffled, True),
-    "bbh": Choice(100, 42, python_shuffled, True),
-    "vqa-encoders": Choice(1500, 0, numpy_sampled_by_image, True),
-    "nlvr2-encoders": Choice(1500, 0, numpy_sampled, True),
-    "gqa-encoders": Choice(1500, 42, python_sampled, False),
-    "vqa-decoders": Choice(300, 0, numpy_sampled_by_image, True),
-    "gqa-decoders": Choice(300, 42, python_sampled_by_id, True),
+PUBLISHED_SAMPLES: Mapping[str, PublishedSample] = {
+    "comve": PublishedSample(100, 42, shuffle_with_pandas, True),
+    "esnli": PublishedSample(100, 42, shuffle_with_pandas, True),
+    "bbh": PublishedSample(100, 42, shuffle_with_python, True),
+    "vqa-encoders": PublishedSample(1500, 0, sample_with_numpy_by_image, True),
+    "nlvr2-encoders": PublishedSample(1500, 0, sample_with_numpy, True),
+    "gqa-encoders": PublishedSample(1500, 42, sample_with_python, False),
+    "vqa-decoders": PublishedSample(300, 0, sample_with_numpy_by_image, True),
+    "gqa-decoders": PublishedSample(300, 42, sample_with_python_by_id, True),
 }
 """The published draws by data set and kind of model."""
 
 
-def published(name: str, rows: Sequence[Row], n: int | None = None) -> list[str]:
+def select_published_ids(name: str, rows: Sequence[Row], n: int | None = None) -> list[str]:
     """Ids of the rows that the published runs took, in their order.
 
     Args:
@@ -106,18 +106,20 @@ def published(name: str, rows: Sequence[Row], n: int | None = None) -> list[str]
     Raises:
         UserError: The name is unknown, or a draw without replacement asks for more rows than there are.
     """
-    if name not in PUBLISHED:
-        raise UserError(f"no published choice of samples is known for {name!r}; there are {', '.join(PUBLISHED)}")
-    choice = PUBLISHED[name]
+    if name not in PUBLISHED_SAMPLES:
+        raise UserError(
+            f"no published choice of samples is known for {name!r}; there are {', '.join(PUBLISHED_SAMPLES)}"
+        )
+    choice = PUBLISHED_SAMPLES[name]
     return [str(row["source_id"]) for row in choice.draw(rows, choice.n if n is None else n, choice.seed)]
 
 
-def first_valid(items: Sequence[Row], n: int) -> list[str]:
+def select_first_valid_ids(items: Sequence[Row], n: int) -> list[str]:
     """Ids of the first n valid items of the benchmark in file order; all where there are fewer."""
     return [str(item["item_id"]) for item in items if item["valid"]][:n]
 
 
-def caption_first(n: int, seed: int = 42) -> list[bool]:
+def draw_caption_first(n: int, seed: int = 42) -> list[bool]:
     """For each of n items in turn, whether the caption is (A) and the foil (B) in the decoders' pairwise question."""
     generator = random.Random(seed)
     return [generator.choice([0, 1]) == 0 for _ in range(n)]

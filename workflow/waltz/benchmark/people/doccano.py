@@ -9,15 +9,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from waltz.benchmark.people.answers import NOT_ANSWERED, GivenAnswer
-from waltz.benchmark.people.tasks import QUESTION, MarkedText, Task
+from waltz.benchmark.people.tasks import NOT_ANSWERED, QUESTION, MarkedText, PlatformAnswer, Task
 from waltz.benchmark.votes import ANSWERS
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
-from waltz.sources.stream import json_lines
+from waltz.sources.raw_files import read_json_lines
 
-WHOLE_IMAGE = "(A click on the image opens the whole of it.)"
-SHARED = "all"
+IMAGE_HINT = "(A click on the image opens the whole of it.)"
+SHARED_EXPORT = "all"
 COLOURS = ("#1f6f8b", "#8b4a1f", "#4a6b2a", "#6b2a5c", "#555555")
 
 
@@ -37,17 +36,17 @@ def write_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
     return [*write_lines(lines, stem), write_labels(ANSWERS, stem)]
 
 
-def read_answers(path: Path) -> Iterator[GivenAnswer]:
+def read_answers(path: Path) -> Iterator[PlatformAnswer]:
     """Answers of one annotator's file, or of a folder of them; a line without a label counts as none.
 
     Raises:
         UserError: As `labelled_lines`, or a line with two labels.
     """
-    for where, annotator, task, labels in labelled_lines(path):
+    for where, annotator, task, labels in read_labelled_lines(path):
         if len(labels) > 1:
             raise UserError(f"{where}: more than one answer: {', '.join(labels)}; let the project allow a single label")
         answer = labels[0] if labels else ""
-        yield GivenAnswer(where, task, annotator, answer, "" if answer else NOT_ANSWERED)
+        yield PlatformAnswer(where, task, annotator, answer, "" if answer else NOT_ANSWERED)
 
 
 def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> list[Path]:
@@ -56,7 +55,7 @@ def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> list[Path]:
     The image stands in a narrow column that cuts it, and is a link to the whole, which the text says. doccano complains
     of lines without a `label`, though it takes them.
     """
-    entries = [{**line, "text": f"{line['text']}\n\n{WHOLE_IMAGE}", "label": []} for line in lines]
+    entries = [{**line, "text": f"{line['text']}\n\n{IMAGE_HINT}", "label": []} for line in lines]
     path = stem.with_name(f"{stem.name}.jsonl")
     write_text(path, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries))
     return [path]
@@ -79,7 +78,7 @@ def write_labels(labels: Sequence[str], stem: Path) -> Path:
     return path
 
 
-def labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
+def read_labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
     """Place, annotator, task and labels of each line of one annotator's file, or of a folder of such files.
 
     Raises:
@@ -92,9 +91,9 @@ def labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
     for file in files:
         if file.suffix == ".zip":
             raise UserError(f"{file}: is an archive; unpack it and name its folder")
-        if file.stem == SHARED:
+        if file.stem == SHARED_EXPORT:
             raise UserError(f"{file}: does not say who answered; annotate in a project that shares no annotations")
-        for number, line in json_lines(file):
+        for number, line in read_json_lines(file):
             where, task, labels = f"{file}: line {number}", line.get("task"), line.get("label")
             if not isinstance(task, str):
                 raise UserError(f"{where}: 'task' is missing; import the whole lines of the task file into doccano")

@@ -7,8 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from waltz.benchmark.people import doccano, labelstudio, turk
-from waltz.benchmark.people.keys import write_key
-from waltz.benchmark.people.tasks import presentations, tasks_of
+from waltz.benchmark.people.tasks import build_tasks, index_presentations, write_key
 from waltz.benchmark.votes import ANSWERS
 from waltz.core.errors import UserError
 
@@ -16,7 +15,7 @@ PLATFORMS: dict[str, ModuleType] = {"mturk": turk, "label-studio": labelstudio, 
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedAnnotations:
     """Answers that count, and those that do not.
 
     Attributes:
@@ -57,7 +56,7 @@ def export_tasks(
         raise UserError("there are no items to export; build the benchmark first")
     written: list[Path] = []
     for instrument in sorted({item["instrument"] for item in items}):
-        tasks = tasks_of([item for item in items if item["instrument"] == instrument], image_prefix, seed)
+        tasks = build_tasks([item for item in items if item["instrument"] == instrument], image_prefix, seed)
         written += module.write_tasks(tasks, Path(folder) / instrument)
         key = [
             {"task": task.task, "item_id": task.item_id, "caption_position": task.caption_position} for task in tasks
@@ -68,7 +67,7 @@ def export_tasks(
 
 def import_annotations(
     paths: Sequence[str | Path], platform: str, items: Sequence[Mapping[str, Any]], seed: int
-) -> Imported:
+) -> ImportedAnnotations:
     """Read the results of a platform.
 
     Args:
@@ -81,7 +80,7 @@ def import_annotations(
             cannot be read.
     """
     module = _module(platform)
-    known = presentations(items, seed)
+    known = index_presentations(items, seed)
     seen: dict[tuple[str, str], str] = {}
     annotations, left_out = [], []
     for path in map(Path, paths):
@@ -112,7 +111,7 @@ def import_annotations(
                     "caption_position": position,
                 }
             )
-    return Imported(
+    return ImportedAnnotations(
         sorted(annotations, key=lambda row: (row["item_id"], row["annotator"])),
         sorted(left_out, key=lambda row: (row["item_id"], row["annotator"], row["reason"])),
     )

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from waltz.benchmark.people.answers import NOT_ANSWERED, GivenAnswer, bold_html
-from waltz.benchmark.people.tasks import MarkedText, Task
+from waltz.benchmark.people.tasks import NOT_ANSWERED, MarkedText, PlatformAnswer, Task, render_bold_html
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
-from waltz.sources.stream import list_entries
+from waltz.sources.raw_files import read_list_entries
 
 CONFIGURATION = Path(__file__).with_name("templates") / "label-studio.xml"
 CONTROL = "answer"
@@ -40,13 +39,13 @@ def write_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
     return [listed, configuration]
 
 
-def read_answers(path: Path) -> Iterator[GivenAnswer]:
+def read_answers(path: Path) -> Iterator[PlatformAnswer]:
     """Answers of an export; a skipped task counts as none.
 
     Raises:
         UserError: No export of this project's tasks, or an annotation that cannot be read.
     """
-    for place, entry in enumerate(list_entries(path, "", dict)):
+    for place, entry in enumerate(read_list_entries(path, "", dict)):
         where = f"{path}: entry {place}"
         data, annotations = entry.get("data"), entry.get("annotations")
         if not isinstance(annotations, list) or not isinstance(data, dict) or not isinstance(data.get("task"), str):
@@ -58,11 +57,11 @@ def read_answers(path: Path) -> Iterator[GivenAnswer]:
             reason = NOT_ANSWERED if not answer else ""
             if annotation.get("was_cancelled"):
                 answer, reason = "", SKIPPED
-            yield GivenAnswer(where, data["task"], _annotator(annotation, where), answer, reason)
+            yield PlatformAnswer(where, data["task"], _annotator(annotation, where), answer, reason)
 
 
 def _markup(text: MarkedText) -> str:
-    return bold_html(text).replace("\n", "<br>")
+    return render_bold_html(text).replace("\n", "<br>")
 
 
 def _answer(annotation: Mapping[str, Any], where: str) -> str:

@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from waltz.benchmark.votes import alpha, count_votes
+from waltz.benchmark.votes import compute_alpha, count_votes
 
-PREFERRED = 0.7
+MIN_PREFERRED_SHARE = 0.7
 """Share of gold items on which an annotator has to prefer the caption."""
 
 
@@ -46,8 +46,8 @@ class Agreement:
     reason: str | None
 
 
-def annotator_quality(
-    annotations: Sequence[Mapping[str, str]], gold: Collection[str], threshold: float = PREFERRED
+def compute_annotator_quality(
+    annotations: Sequence[Mapping[str, str]], gold: Collection[str], threshold: float = MIN_PREFERRED_SHARE
 ) -> list[AnnotatorQuality]:
     """Record of each annotator, in the order of their names.
 
@@ -70,7 +70,7 @@ def annotator_quality(
     return records
 
 
-def without(
+def drop_annotators(
     annotations: Sequence[Mapping[str, str]], annotators: Collection[str], reason: str
 ) -> tuple[list[Mapping[str, str]], list[dict[str, str]]]:
     """Leave the answers of some annotators out.
@@ -87,15 +87,17 @@ def without(
     return kept, left_out
 
 
-def agreement(annotations: Sequence[Mapping[str, str]]) -> Agreement:
+def compute_agreement(annotations: Sequence[Mapping[str, str]]) -> Agreement:
     """Unanimity and Krippendorff's alpha."""
     votes = count_votes(annotations, 1)
     unanimous = sum(not vote["votes_foil"] + vote["votes_other"] for vote in votes.values())
-    value, reason = alpha(annotations)
+    value, reason = compute_alpha(annotations)
     return Agreement(len(votes), unanimous, value, reason)
 
 
-def unfinished(annotations: Sequence[Mapping[str, str]], item_ids: Collection[str], annotators: int) -> dict[str, int]:
+def count_missing_answers(
+    annotations: Sequence[Mapping[str, str]], item_ids: Collection[str], annotators: int
+) -> dict[str, int]:
     """Answers that each item still lacks, of those that lack some."""
     answered = Counter(row["item_id"] for row in annotations)
     return {item_id: annotators - answered[item_id] for item_id in sorted(item_ids) if answered[item_id] < annotators}

@@ -1,17 +1,20 @@
 """What an annotator sees of an item: an image and two numbered texts, the caption first or second."""
 
 import hashlib
+import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from waltz.benchmark.votes import POSITIONS
+from waltz.core.files.atomic import write_text
 from waltz.core.sampling import rank
 from waltz.core.text_diff import Span, changed_spans
 
-URLS = ("http://", "https://", "data:")
+URL_SCHEMES = ("http://", "https://", "data:")
 QUESTION = "Which text describes the image?"
 
 
@@ -45,7 +48,7 @@ class Task:
     caption_position: str
 
 
-def tasks_of(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int) -> list[Task]:
+def build_tasks(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int) -> list[Task]:
     """Tasks of one instrument's items, in the order of their names, which is that of no item.
 
     The caption stands first in half of the tasks (of an odd number, in one more), chosen by a seeded hash of
@@ -65,7 +68,7 @@ def tasks_of(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int) -
     return sorted(tasks, key=lambda task: task.task)
 
 
-def presentations(items: Sequence[Mapping[str, Any]], seed: int) -> dict[str, tuple[str, str]]:
+def index_presentations(items: Sequence[Mapping[str, Any]], seed: int) -> dict[str, tuple[str, str]]:
     """Item and caption position that the name of a task stands for.
 
     A name is a hash of seed, item, both texts and the position. So it is undone without a key file and whatever
@@ -74,22 +77,24 @@ def presentations(items: Sequence[Mapping[str, Any]], seed: int) -> dict[str, tu
     Returns:
         By task name: item id, `first` or `second`; both positions of each item.
     """
-    return {task_name(item, position, seed): (item["item_id"], position) for item in items for position in POSITIONS}
+    return {
+        compute_task_name(item, position, seed): (item["item_id"], position) for item in items for position in POSITIONS
+    }
 
 
-def task_name(item: Mapping[str, Any], position: str, seed: int) -> str:
+def compute_task_name(item: Mapping[str, Any], position: str, seed: int) -> str:
     """Name of a task: 20 hexadecimal digits."""
-    return opaque_name(seed, item["item_id"], item["caption"], item["foil"], position)
+    return compute_opaque_name(seed, item["item_id"], item["caption"], item["foil"], position)
 
 
-def opaque_name(*parts: object) -> str:
+def compute_opaque_name(*parts: object) -> str:
     """20 hexadecimal digits of a hash of texts and numbers."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 
-def image_url(image: str, prefix: str) -> str:
+def build_image_url(image: str, prefix: str) -> str:
     """URL of an image: the prefix as given, then the name with what a URL cannot hold escaped."""
-    return image if image.startswith(URLS) else prefix + quote(image)
+    return image if image.startswith(URL_SCHEMES) else prefix + quote(image)
 
 
 def _ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -105,9 +110,9 @@ def _task(item: Mapping[str, Any], position: str, image_prefix: str, seed: int) 
     foil = _marked(item["foil"], item["foil_span"] or foil_span)
     first, second = (caption, foil) if position == "first" else (foil, caption)
     return Task(
-        task=task_name(item, position, seed),
+        task=compute_task_name(item, position, seed),
         item_id=item["item_id"],
-        image=image_url(item["image"], image_prefix),
+        image=build_image_url(item["image"], image_prefix),
         first=first,
         second=second,
         caption_position=position,
@@ -116,3 +121,50 @@ def _task(item: Mapping[str, Any], position: str, image_prefix: str, seed: int) 
 
 def _marked(text: str, span: Span) -> MarkedText:
     return MarkedText(text[: span["start"]], text[span["start"] : span["end"]], text[span["end"] :])
+
+
+NOT_ANSWERED = "not answered"
+
+
+@dataclass(frozen=True)
+class PlatformAnswer:
+    """One annotator's answer to one task, as the platform tells it.
+
+    Attributes:
+        where: File and line or entry, for error messages.
+        task: Name of the task.
+        annotator: Who answered.
+        answer: The answer as presented; empty where there is none that counts.
+        reason: Why there is none, else empty.
+    """
+
+    where: str
+    task: str
+    annotator: str
+    answer: str
+    reason: str = ""
+
+
+def render_bold_html(text: MarkedText) -> str:
+    """A text as HTML, what differs in `<b>`."""
+    before, marked, after = map(html.escape, (text.before, text.marked, text.after))
+    return f"{before}<b>{marked}</b>{after}" if marked else before + after
+
+
+def write_key(
+    folder: str | Path, name: str, platform: str, seed: int, annotators: int, tasks: Sequence[Mapping[str, str]]
+) -> Path:
+    """Write `keys/<name>.json`.
+
+    Args:
+        folder: Folder of the task files.
+        name: Name of the task file.
+        platform: Where it is annotated.
+        seed: Seed of the tasks.
+        annotators: Answers wanted for each task, to be set on the platform.
+        tasks: Name of each task and what it stands for.
+    """
+    key = {"platform": platform, "seed": seed, "annotators": annotators, "tasks": [dict(task) for task in tasks]}
+    path = Path(folder) / "keys" / f"{name}.json"
+    write_text(path, json.dumps(key, indent=1, ensure_ascii=False) + "\n")
+    return path

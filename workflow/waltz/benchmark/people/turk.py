@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from waltz.benchmark.people.answers import NOT_ANSWERED, GivenAnswer, bold_html
-from waltz.benchmark.people.tasks import Task
+from waltz.benchmark.people.tasks import NOT_ANSWERED, PlatformAnswer, Task, render_bold_html
 from waltz.benchmark.votes import ANSWERS
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
-from waltz.sources.stream import csv_records
+from waltz.sources.raw_files import read_csv_records
 
 LAYOUT = Path(__file__).with_name("templates") / "turk.html"
 COLUMNS = ("task", "image_url", "first", "second")
@@ -33,26 +32,26 @@ def write_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
     writer.writerow(COLUMNS)
     for task in tasks:
         image = html.escape(task.image)
-        writer.writerow([task.task, *map(_plain, (image, bold_html(task.first), bold_html(task.second)))])
+        writer.writerow([task.task, *map(_plain, (image, render_bold_html(task.first), render_bold_html(task.second)))])
     batch, layout = stem.with_name(f"{stem.name}.csv"), stem.with_name(f"{stem.name}.html")
     write_text(batch, text.getvalue())
     write_text(layout, LAYOUT.read_text(encoding="utf-8"))
     return [batch, layout]
 
 
-def read_answers(path: Path) -> Iterator[GivenAnswer]:
+def read_answers(path: Path) -> Iterator[PlatformAnswer]:
     """Answers of a batch's results; those of rejected assignments count as none.
 
     Raises:
         UserError: A column is missing, or a cell cannot be read.
     """
-    for line, record in csv_records(path, required=("WorkerId", "AssignmentStatus", "Input.task")):
+    for line, record in read_csv_records(path, required=("WorkerId", "AssignmentStatus", "Input.task")):
         where = f"{path}: line {line}"
         answer = _answer(record, where)
         reason = NOT_ANSWERED if not answer else ""
         if record["AssignmentStatus"].strip().lower() == "rejected":
             answer, reason = "", REJECTED
-        yield GivenAnswer(where, record["Input.task"].strip(), record["WorkerId"].strip(), answer, reason)
+        yield PlatformAnswer(where, record["Input.task"].strip(), record["WorkerId"].strip(), answer, reason)
 
 
 def _plain(markup: str) -> str:

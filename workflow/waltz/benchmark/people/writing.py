@@ -8,22 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from waltz.benchmark.people.answers import NOT_ANSWERED
-from waltz.benchmark.people.doccano import labelled_lines, write_labels, write_lines
-from waltz.benchmark.people.keys import write_key
-from waltz.benchmark.people.tasks import image_url, opaque_name
+from waltz.benchmark.people.doccano import read_labelled_lines, write_labels, write_lines
+from waltz.benchmark.people.tasks import NOT_ANSWERED, build_image_url, compute_opaque_name, write_key
 from waltz.core.errors import UserError
 
 PLATFORM = "doccano"
 YES_NO = ("yes", "no")
-EMPTY = "empty text"
-REPEATED = "the annotator's same text again"
+EMPTY_TEXT = "empty text"
+REPEATED_TEXT = "the annotator's same text again"
 
 Rows = list[dict[str, str]]
 
 
 @dataclass(frozen=True)
-class Returned:
+class ImportedRows:
     """What people gave back.
 
     Attributes:
@@ -35,7 +33,7 @@ class Returned:
     left_out: Rows
 
 
-def export_writing(
+def export_caption_tasks(
     rows: Sequence[Mapping[str, str]],
     folder: str | Path,
     image_prefix: str,
@@ -59,7 +57,7 @@ def export_writing(
             "text": f"Describe the image in one sentence, as you see it. Do not use the verb “{row['verb']}” "
             "in any form.",
             "task": name,
-            "im_url": image_url(row["image"], image_prefix),
+            "im_url": build_image_url(row["image"], image_prefix),
         }
         for name, row in named
     ]
@@ -67,7 +65,7 @@ def export_writing(
     return [*files, write_key(folder, "write-captions", PLATFORM, seed, annotators, _key(named))]
 
 
-def import_writing(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int) -> Returned:
+def import_captions(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int) -> ImportedRows:
     """Captions that people wrote, several a person and image where they did.
 
     Args:
@@ -77,13 +75,13 @@ def import_writing(path: str | Path, rows: Sequence[Mapping[str, str]], seed: in
     Raises:
         UserError: An unknown task, a task twice in one annotator's file, or a file that cannot be read.
     """
-    returned = Returned([], [])
+    returned = ImportedRows([], [])
     for _, person, labels in _labels(path, rows, ("image", "verb"), seed):
         for place, text in enumerate(labels):
             if not text.strip():
-                returned.left_out.append({**person, "reason": EMPTY})
+                returned.left_out.append({**person, "reason": EMPTY_TEXT})
             elif text in labels[:place]:
-                returned.left_out.append({**person, "reason": REPEATED})
+                returned.left_out.append({**person, "reason": REPEATED_TEXT})
             else:
                 returned.rows.append({**person, "text": text})
         if not labels:
@@ -110,7 +108,7 @@ def export_checks(
         {
             "text": f"{row['caption']}\n\nDoes this text describe the image?",
             "task": name,
-            "im_url": image_url(row["image"], image_prefix),
+            "im_url": build_image_url(row["image"], image_prefix),
         }
         for name, row in named
     ]
@@ -119,13 +117,13 @@ def export_checks(
     return [*write_lines(lines, stem), write_labels(YES_NO, stem), key]
 
 
-def import_checks(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int) -> Returned:
+def import_checks(path: str | Path, rows: Sequence[Mapping[str, str]], seed: int) -> ImportedRows:
     """Answers of the check task, `yes` or `no`.
 
     Raises:
         UserError: As `import_writing`, or another or a second answer.
     """
-    returned = Returned([], [])
+    returned = ImportedRows([], [])
     for where, person, labels in _labels(path, rows, ("image", "caption"), seed):
         if not labels:
             returned.left_out.append({**person, "reason": NOT_ANSWERED})
@@ -144,7 +142,7 @@ def _named(
         raise UserError(f"there are no rows of {' and '.join(columns)} to export")
     named: dict[str, Mapping[str, str]] = {}
     for row in rows:
-        name = opaque_name(seed, *columns, *(row[column] for column in columns))
+        name = compute_opaque_name(seed, *columns, *(row[column] for column in columns))
         if name in named:
             raise UserError(f"{columns[0]} {row[columns[0]]!r} with {columns[1]} {row[columns[1]]!r} stands twice")
         named[name] = {column: row[column] for column in columns}
@@ -162,7 +160,7 @@ def _labels(
     known = dict(_named(rows, columns, seed))
     seen: dict[tuple[str, str], str] = {}
     found = []
-    for where, annotator, task, labels in labelled_lines(Path(path)):
+    for where, annotator, task, labels in read_labelled_lines(Path(path)):
         if task not in known:
             raise UserError(f"{where}: task {task!r} is of none of the rows; give the seed and rows of the export")
         if (task, annotator) in seen:

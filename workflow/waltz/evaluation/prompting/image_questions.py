@@ -7,7 +7,7 @@ from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.evaluation.items import texts
 from waltz.evaluation.prompting.questions import Question, letters
-from waltz.sources.published_samples import caption_first
+from waltz.sources.published_samples import draw_caption_first
 
 Row = Mapping[str, Any]
 
@@ -54,7 +54,7 @@ def published_orders(item_ids: Sequence[str], before: int = 0, seed: int = 42) -
             seed anew for each piece. Those of MSCOCO draw another caption between two orders and are not had again.
         seed: Seed of the generator.
     """
-    firsts = caption_first(before + len(item_ids), seed)[before:]
+    firsts = draw_caption_first(before + len(item_ids), seed)[before:]
     return dict(zip(item_ids, firsts, strict=True))
 
 

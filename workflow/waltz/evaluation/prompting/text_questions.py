@@ -8,9 +8,9 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.questions import Question, letters, wrong_label
-from waltz.sources.formats.bbh import CHOICES, OPTIONS
-from waltz.sources.published_samples import PUBLISHED
-from waltz.sources.published_samples import published as published_ids
+from waltz.sources.formats.bbh import CHOICES_HEADER, OPTIONS_HEADER
+from waltz.sources.published_samples import PUBLISHED_SAMPLES
+from waltz.sources.published_samples import select_published_ids as published_ids
 
 Row = Mapping[str, Any]
 
@@ -87,7 +87,7 @@ def text_questions(rows: Sequence[Row], dataset: str, profile: str, n: int | Non
 
 def _after_shuffle(task: str, rows: int) -> random.Random:
     """The released code's one generator as the choice of samples leaves it: only BIG-Bench Hard's drew from it."""
-    choice = PUBLISHED[FORMS.get(task, "bbh")]
+    choice = PUBLISHED_SAMPLES[FORMS.get(task, "bbh")]
     generator = random.Random(choice.seed)
     if task not in FORMS:
         generator.shuffle(list(range(rows)))
@@ -108,7 +108,7 @@ def _fields(row: Row, task: str) -> dict[str, str]:
         return {"first": choices[0], "second": choices[1]}
     options = "\n".join(f"({letter}) {choice}" for letter, choice in zip(letters(len(choices)), choices, strict=True))
     text = row["text"]
-    mark = CHOICES if CHOICES in text else OPTIONS
+    mark = CHOICES_HEADER if CHOICES_HEADER in text else OPTIONS_HEADER
     question = text.rpartition(mark)[0] if mark in text else text
     return {
         "text": text if text.endswith(options) else f"{question}{mark}{options}",

@@ -11,8 +11,8 @@ from waltz.foils.candidates import Refused
 from waltz.foils.cv_probes.contextual_captions import forms
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import Verb
-from waltz.sources.fields import field, one_line, texts
-from waltz.sources.stream import object_entries
+from waltz.sources.fields import join_lines, read_field, read_strings
+from waltz.sources.raw_files import read_object_entries
 
 SUBJECTS = frozenset({"nsubj", "nsubjpass", "expl", "csubj"})
 COMPLEMENTS = frozenset({"dobj", "attr", "acomp", "oprd"})
@@ -45,14 +45,14 @@ def read_descriptions(path: str | Path) -> Iterator[Described]:
     Raises:
         UserError: Malformed JSON, a missing or mistyped field.
     """
-    for image, entry in object_entries(path, ""):
+    for image, entry in read_object_entries(path, ""):
         place = f"{path}: image {image!r}"
         yield Described(
             image,
-            field(entry, "verb", str, place),
-            field(entry, "still", str, place),
-            tuple(texts(entry, "contextual", place)),
-            tuple(texts(entry, "plain", place)),
+            read_field(entry, "verb", str, place),
+            read_field(entry, "still", str, place),
+            tuple(read_strings(entry, "contextual", place)),
+            tuple(read_strings(entry, "plain", place)),
         )
 
 
@@ -78,7 +78,7 @@ def reviewed(
         verbs: SWiG's verbs by name.
         contextual: The verbs of the study.
     """
-    rows = [{**row, "caption": one_line(row["caption"])} for row in written]
+    rows = [{**row, "caption": join_lines(row["caption"])} for row in written]
     seen: set[tuple[str, str]] = set()
     for row, doc in zip(rows, parse(row["caption"] for row in rows), strict=True):
         key = (row["image"], " ".join(row["caption"].lower().rstrip(". ").split()))

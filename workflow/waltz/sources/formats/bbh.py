@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from waltz.sources.fields import field, texts
-from waltz.sources.stream import list_entries
+from waltz.sources.fields import read_field, read_strings
+from waltz.sources.raw_files import read_list_entries
 
 LETTERED = re.compile(r"^\(([A-Z])\) ?(.*)$", re.MULTILINE)
 DASHED = re.compile(r"^- (.+)$", re.MULTILINE)
-CHOICES = "\n\nAnswer choices:\n"
-OPTIONS = "\nOptions:\n"
+CHOICES_HEADER = "\n\nAnswer choices:\n"
+OPTIONS_HEADER = "\nOptions:\n"
 
 
 def read_data(path: str | Path, task: str, source: str, split: str | None) -> Iterator[dict[str, Any]]:
@@ -33,12 +33,12 @@ def read_data(path: str | Path, task: str, source: str, split: str | None) -> It
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field.
     """
-    for number, record in enumerate(list_entries(path, "data", dict)):
+    for number, record in enumerate(read_list_entries(path, "data", dict)):
         place = f"{path}: item {number}"
-        text = field(record, "parsed_inputs", str, place)
-        choices = texts(record, "multiple_choice_targets", place)
-        scores = field(record, "multiple_choice_scores", list, place)
-        lettered = _lettered(text.rpartition(CHOICES)[2])
+        text = read_field(record, "parsed_inputs", str, place)
+        choices = read_strings(record, "multiple_choice_targets", place)
+        scores = read_field(record, "multiple_choice_scores", list, place)
+        lettered = _lettered(text.rpartition(CHOICES_HEADER)[2])
         if len(scores) != len(choices) or scores.count(1) != 1:
             gold, reason = None, f"its scores {scores} do not mark one of {len(choices)} choices"
         elif lettered != choices:
@@ -62,11 +62,11 @@ def read_examples(path: str | Path, task: str, source: str, split: str | None) -
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field.
     """
-    for number, record in enumerate(list_entries(path, "examples", dict)):
+    for number, record in enumerate(read_list_entries(path, "examples", dict)):
         place = f"{path}: item {number}"
-        text = field(record, "input", str, place)
-        target = field(record, "target", str, place).strip()
-        options = text.rpartition(OPTIONS)[2] if OPTIONS in text else ""
+        text = read_field(record, "input", str, place)
+        target = read_field(record, "target", str, place).strip()
+        options = text.rpartition(OPTIONS_HEADER)[2] if OPTIONS_HEADER in text else ""
         lettered = _lettered(options)
         choices = lettered or [choice.strip() for choice in DASHED.findall(options)]
         names = [f"({_letter(place)})" for place in range(len(choices))] if lettered else choices

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import field, identifier, once, one_line
-from waltz.sources.stream import list_entries
+from waltz.sources.fields import check_unique, join_lines, read_field, read_identifier
+from waltz.sources.raw_files import read_list_entries
 
 
 def read_captions(path: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
@@ -21,16 +21,16 @@ def read_captions(path: str | Path, source: str, split: str | None) -> Iterator[
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an image id without image.
     """
-    names = image_names(path)
+    names = read_image_names(path)
     seen: set[str] = set()
-    for number, annotation in enumerate(list_entries(path, "annotations", dict)):
-        caption_id = identifier(annotation, "id", f"{path}: annotation {number}")
+    for number, annotation in enumerate(read_list_entries(path, "annotations", dict)):
+        caption_id = read_identifier(annotation, "id", f"{path}: annotation {number}")
         place = f"{path}: annotation {caption_id}"
-        once(seen, caption_id, place)
-        image_id = identifier(annotation, "image_id", place)
+        check_unique(seen, caption_id, place)
+        image_id = read_identifier(annotation, "image_id", place)
         if image_id not in names:
             raise UserError(f"{place}: image_id {image_id} is not among the file's images")
-        caption = one_line(field(annotation, "caption", str, place))
+        caption = join_lines(read_field(annotation, "caption", str, place))
         yield {
             "source": source,
             "source_id": caption_id,
@@ -41,16 +41,16 @@ def read_captions(path: str | Path, source: str, split: str | None) -> Iterator[
         }
 
 
-def image_names(path: str | Path) -> dict[str, str]:
+def read_image_names(path: str | Path) -> dict[str, str]:
     """File name of each image id of a COCO file.
 
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id.
     """
     names: dict[str, str] = {}
-    for number, image in enumerate(list_entries(path, "images", dict)):
-        image_id = identifier(image, "id", f"{path}: image {number}")
+    for number, image in enumerate(read_list_entries(path, "images", dict)):
+        image_id = read_identifier(image, "id", f"{path}: image {number}")
         if image_id in names:
             raise UserError(f"{path}: image {image_id}: the id stands twice in the file")
-        names[image_id] = field(image, "file_name", str, f"{path}: image {image_id}")
+        names[image_id] = read_field(image, "file_name", str, f"{path}: image {image_id}")
     return names

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import once, one_line
-from waltz.sources.stream import csv_records
+from waltz.sources.fields import check_unique, join_lines
+from waltz.sources.raw_files import read_csv_records
 
 ANSWERS = ("0", "1")
 
@@ -31,10 +31,10 @@ def read_pairs(sentences: str | Path, answers: str | Path, source: str, split: s
     """
     gold = _answers(answers)
     seen: set[str] = set()
-    for line, record in csv_records(sentences, required=("id", "sent0", "sent1")):
+    for line, record in read_csv_records(sentences, required=("id", "sent0", "sent1")):
         pair_id = record["id"]
-        once(seen, pair_id, f"{sentences}: line {line}: pair {pair_id}")
-        choices = [one_line(record["sent0"]), one_line(record["sent1"])]
+        check_unique(seen, pair_id, f"{sentences}: line {line}: pair {pair_id}")
+        choices = [join_lines(record["sent0"]), join_lines(record["sent1"])]
         answer = gold.pop(pair_id, None)
         if not all(choices):
             reason: str | None = f"sentence {choices.index('')} is empty"
@@ -60,7 +60,7 @@ def read_pairs(sentences: str | Path, answers: str | Path, source: str, split: s
 
 def _answers(path: str | Path) -> dict[str, str]:
     answers: dict[str, str] = {}
-    for line, record in csv_records(path, columns=("id", "answer")):
+    for line, record in read_csv_records(path, columns=("id", "answer")):
         if record["id"] in answers:
             raise UserError(f"{path}: line {line}: pair {record['id']}: the id stands twice in the file")
         answers[record["id"]] = record["answer"]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import once, one_line
-from waltz.sources.stream import csv_records, text_lines
+from waltz.sources.fields import check_unique, join_lines
+from waltz.sources.raw_files import read_csv_records, read_text_lines
 
 LABELS = ("entailment", "contradiction", "neutral")
 """In the order in which the published prompt offers them: (A) yes, (B) no, (C) maybe."""
@@ -35,12 +35,12 @@ def read_pairs(path: str | Path, source: str, split: str | None) -> Iterator[dic
         UserError: A missing column, a malformed line or a repeated pairID.
     """
     seen: set[str] = set()
-    for place, (line, record) in enumerate(csv_records(path, required=COLUMNS)):
+    for place, (line, record) in enumerate(read_csv_records(path, required=COLUMNS)):
         pair_id = record.get("pairID", str(place))
         if not pair_id:
             raise UserError(f"{path}: line {line}: 'pairID' is empty")
-        once(seen, pair_id, f"{path}: line {line}: pair {pair_id}")
-        explanations = [one_line(record.get(f"Explanation_{number}", "")) for number in (1, 2, 3)]
+        check_unique(seen, pair_id, f"{path}: line {line}: pair {pair_id}")
+        explanations = [join_lines(record.get(f"Explanation_{number}", "")) for number in (1, 2, 3)]
         yield {
             "source": source,
             "source_id": pair_id,
@@ -67,7 +67,9 @@ def read_lines(
     Raises:
         UserError: A file is missing or not UTF-8, or the files differ in length.
     """
-    for place, parts in enumerate(zip_longest(text_lines(premises), text_lines(hypotheses), text_lines(labels))):
+    for place, parts in enumerate(
+        zip_longest(read_text_lines(premises), read_text_lines(hypotheses), read_text_lines(labels))
+    ):
         if None in parts:
             short = (premises, hypotheses, labels)[parts.index(None)]
             raise UserError(f"{short}: it ends after line {place}, the files beside it do not; get them again")
@@ -84,7 +86,7 @@ def read_lines(
 
 def _pair(first: str, second: str, label: str) -> dict[str, Any]:
     """The columns that both forms of the data have in common."""
-    premise, hypothesis = one_line(first), one_line(second)
+    premise, hypothesis = join_lines(first), join_lines(second)
     if not premise or not hypothesis:
         reason: str | None = f"the {'hypothesis' if premise else 'premise'} is empty"
     else:

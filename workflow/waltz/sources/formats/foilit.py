@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import field, identifier, once, one_line
-from waltz.sources.formats.coco import image_names, read_captions
-from waltz.sources.stream import list_entries
+from waltz.sources.fields import check_unique, join_lines, read_field, read_identifier
+from waltz.sources.formats.coco import read_captions, read_image_names
+from waltz.sources.raw_files import read_list_entries
 
 
 def read_pairs(
@@ -33,22 +33,22 @@ def read_pairs(
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an image id without image.
     """
-    images = {image_id: name for file in captions for image_id, name in image_names(file).items()}
+    images = {image_id: name for file in captions for image_id, name in read_image_names(file).items()}
     correct = {
         row["source_id"]: (row["caption"], row["image"])
         for file in captions
         for row in read_captions(file, source, split)
     }
     seen: set[str] = set()
-    for number, annotation in enumerate(list_entries(path, "annotations", dict)):
-        is_foil = field(annotation, "foil", bool, f"{path}: annotation {number}")
+    for number, annotation in enumerate(read_list_entries(path, "annotations", dict)):
+        is_foil = read_field(annotation, "foil", bool, f"{path}: annotation {number}")
         if is_foil:
-            source_id = identifier(annotation, "foil_id", f"{path}: annotation {number}")
-            once(seen, source_id, f"{path}: foil {source_id}")
+            source_id = read_identifier(annotation, "foil_id", f"{path}: annotation {number}")
+            check_unique(seen, source_id, f"{path}: foil {source_id}")
         else:
             source_id = f"annotation-{number}"
         place = f"{path}: {'foil ' if is_foil else ''}{source_id}"
-        image_id = identifier(annotation, "image_id", place)
+        image_id = read_identifier(annotation, "image_id", place)
         if image_id not in images:
             raise UserError(f"{place}: image_id {image_id} is not among the images of {', '.join(map(str, captions))}")
         row = _row(annotation, images[image_id], correct, place)
@@ -58,8 +58,8 @@ def read_pairs(
 def _row(
     annotation: Mapping[str, Any], image: str, correct: Mapping[str, tuple[str, str]], place: str
 ) -> dict[str, Any]:
-    caption_id = identifier(annotation, "id", place)
-    foil = one_line(field(annotation, "caption", str, place))
+    caption_id = read_identifier(annotation, "id", place)
+    foil = join_lines(read_field(annotation, "caption", str, place))
     caption, caption_image = correct.get(caption_id, (None, None))
     if not annotation["foil"]:
         reason: str | None = "a correct caption, no foil"
@@ -76,7 +76,7 @@ def _row(
         "caption_id": caption_id,
         "caption": caption,
         "foil": foil,
-        "target_word": field(annotation, "target_word", str, place),
-        "foil_word": field(annotation, "foil_word", str, place),
+        "target_word": read_field(annotation, "target_word", str, place),
+        "foil_word": read_field(annotation, "foil_word", str, place),
         "rejected": reason,
     }

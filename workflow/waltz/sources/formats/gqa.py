@@ -4,17 +4,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from waltz.sources.fields import field, identifier, once, one_line, optional
-from waltz.sources.names import ImageNames, image_name
-from waltz.sources.stream import json_lines, object_entries
+from waltz.sources.fields import (
+    ImageNames,
+    build_image_name,
+    check_unique,
+    join_lines,
+    read_field,
+    read_identifier,
+    read_optional_field,
+)
+from waltz.sources.raw_files import read_json_lines, read_object_entries
 
-NAMES = "{id}.jpg"
+IMAGE_NAMES = "{id}.jpg"
 INSTRUCTION = "\nAnswer the question using a single word or phrase."
 """Ends every question of the JSON-lines layout; it belongs to a prompt and is taken off."""
 
 
 def read_questions(
-    path: str | Path, source: str, split: str | None, names: ImageNames = NAMES
+    path: str | Path, source: str, split: str | None, names: ImageNames = IMAGE_NAMES
 ) -> Iterator[dict[str, Any]]:
     """Questions in file order.
 
@@ -30,24 +37,26 @@ def read_questions(
         UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an image id without image.
     """
     seen: set[str] = set()
-    for question_id, record in object_entries(path, ""):
+    for question_id, record in read_object_entries(path, ""):
         place = f"{path}: question {question_id}"
-        once(seen, question_id, place)
-        question = one_line(field(record, "question", str, place))
-        answer = optional(record, "answer", str, place)
+        check_unique(seen, question_id, place)
+        question = join_lines(read_field(record, "question", str, place))
+        answer = read_optional_field(record, "answer", str, place)
         reason = None if question else "the question is empty"
         yield {
             "source": source,
             "source_id": question_id,
             "split": split,
-            "image": image_name(identifier(record, "imageId", place), names, split, place),
+            "image": build_image_name(read_identifier(record, "imageId", place), names, split, place),
             "question": question,
             "answer": answer,
             "answers": [],
             "choices": [],
-            "type": optional(optional(record, "types", dict, place) or {}, "structural", str, place),
-            "full_answer": optional(record, "fullAnswer", str, place),
-            "balanced": optional(record, "isBalanced", bool, place),
+            "type": read_optional_field(
+                read_optional_field(record, "types", dict, place) or {}, "structural", str, place
+            ),
+            "full_answer": read_optional_field(record, "fullAnswer", str, place),
+            "balanced": read_optional_field(record, "isBalanced", bool, place),
             "rejected": reason or ("the answer is empty" if answer == "" else None),
         }
 
@@ -61,16 +70,16 @@ def read_lines(path: str | Path, source: str, split: str | None) -> Iterator[dic
         UserError: Malformed JSON, a missing or mistyped field, a repeated id; the message names the line.
     """
     seen: set[str] = set()
-    for number, record in json_lines(path):
+    for number, record in read_json_lines(path):
         place = f"{path}: line {number}"
-        question_id = identifier(record, "question_id", place)
-        once(seen, question_id, f"{place}: question {question_id}")
-        question = one_line(field(record, "text", str, place).removesuffix(INSTRUCTION))
+        question_id = read_identifier(record, "question_id", place)
+        check_unique(seen, question_id, f"{place}: question {question_id}")
+        question = join_lines(read_field(record, "text", str, place).removesuffix(INSTRUCTION))
         yield {
             "source": source,
             "source_id": question_id,
             "split": split,
-            "image": field(record, "image", str, place),
+            "image": read_field(record, "image", str, place),
             "question": question,
             "answer": None,
             "answers": [],

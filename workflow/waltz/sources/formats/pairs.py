@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import changed_spans, slice_of
-from waltz.sources.stream import csv_records, list_entries, object_entries, root_kind
+from waltz.sources.raw_files import read_csv_records, read_list_entries, read_object_entries, read_root_type
 
 REQUIRED = ("image", "caption", "foil")
 OPTIONAL = ("id", "phenomenon")
@@ -83,12 +83,12 @@ def _records(path: Path) -> list[dict[str, Any]]:
             f"{path}: its name ends in {path.suffix or 'nothing'}; pairs are read from {', '.join(SUFFIXES)}"
         )
     if path.suffix == ".csv":
-        return [dict(record) for _, record in csv_records(path, required=REQUIRED)]
+        return [dict(record) for _, record in read_csv_records(path, required=REQUIRED)]
     if path.suffix == ".parquet":
         try:
             return list(pq.read_table(path, partitioning=None).to_pylist())
         except (OSError, pa.ArrowInvalid) as error:
             raise UserError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
-    if root_kind(path) == "an object":
-        return [{"id": name, **record} for name, record in object_entries(path, "")]
-    return list(list_entries(path, "", dict))
+    if read_root_type(path) == "an object":
+        return [{"id": name, **record} for name, record in read_object_entries(path, "")]
+    return list(read_list_entries(path, "", dict))

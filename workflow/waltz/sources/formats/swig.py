@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import field, kind_of, once, optional, texts
-from waltz.sources.stream import object_entries
+from waltz.sources.fields import check_unique, describe_type, read_field, read_optional_field, read_strings
+from waltz.sources.raw_files import read_object_entries
 
 NO_BOX = [-1, -1, -1, -1]
 
@@ -30,7 +30,7 @@ class Verb:
 
 
 @dataclass(frozen=True)
-class Space:
+class SituationSpace:
     """What imsitu_space.json says.
 
     Attributes:
@@ -42,26 +42,27 @@ class Space:
     verbs: Mapping[str, Verb]
 
 
-def read_space(path: str | Path) -> Space:
+def read_situation_space(path: str | Path) -> SituationSpace:
     """Nouns and verbs of imsitu_space.json.
 
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field, an order that is not the verb's roles.
     """
     glosses = {
-        noun: tuple(texts(entry, "gloss", f"{path}: noun {noun!r}")) for noun, entry in object_entries(path, "nouns")
+        noun: tuple(read_strings(entry, "gloss", f"{path}: noun {noun!r}"))
+        for noun, entry in read_object_entries(path, "nouns")
     }
     verbs = {}
-    for name, entry in object_entries(path, "verbs"):
+    for name, entry in read_object_entries(path, "verbs"):
         place = f"{path}: verb {name!r}"
-        order = tuple(texts(entry, "order", place))
-        if sorted(order) != sorted(field(entry, "roles", dict, place)):
+        order = tuple(read_strings(entry, "order", place))
+        if sorted(order) != sorted(read_field(entry, "roles", dict, place)):
             raise UserError(f"{place}: 'order' does not name its roles")
-        verbs[name] = Verb(field(entry, "abstract", str, place), order)
-    return Space(glosses, verbs)
+        verbs[name] = Verb(read_field(entry, "abstract", str, place), order)
+    return SituationSpace(glosses, verbs)
 
 
-def read_frames(path: str | Path, space: Space, source: str, split: str | None) -> Iterator[dict[str, Any]]:
+def read_frames(path: str | Path, space: SituationSpace, source: str, split: str | None) -> Iterator[dict[str, Any]]:
     """Frames in file order, one row an annotator; `source_id` is the image's name, `#` and the annotator from 0.
 
     Args:
@@ -76,13 +77,13 @@ def read_frames(path: str | Path, space: Space, source: str, split: str | None) 
         UserError: Truncated or malformed JSON, a missing or mistyped field, an image that stands twice.
     """
     seen: set[str] = set()
-    for image, entry in object_entries(path, ""):
+    for image, entry in read_object_entries(path, ""):
         place = f"{path}: image {image!r}"
-        once(seen, image, place)
-        verb = field(entry, "verb", str, place)
+        check_unique(seen, image, place)
+        verb = read_field(entry, "verb", str, place)
         boxes = _boxes(entry, place)
-        size = {name: optional(entry, name, int, place) for name in ("width", "height")}
-        for annotator, frame in enumerate(field(entry, "frames", list, place)):
+        size = {name: read_optional_field(entry, name, int, place) for name in ("width", "height")}
+        for annotator, frame in enumerate(read_field(entry, "frames", list, place)):
             fillers = _fillers(frame, f"{place}: frame {annotator}")
             known = space.verbs.get(verb)
             order = known.order if known and set(known.order) == set(fillers) else tuple(fillers)
@@ -102,25 +103,25 @@ def read_frames(path: str | Path, space: Space, source: str, split: str | None) 
 
 def _fillers(frame: Any, place: str) -> dict[str, str]:
     if not isinstance(frame, dict):
-        raise UserError(f"{place} is {kind_of(frame)}, not an object")
-    return {role: field(frame, role, str, place) for role in frame}
+        raise UserError(f"{place} is {describe_type(frame)}, not an object")
+    return {role: read_field(frame, role, str, place) for role in frame}
 
 
-def _filled(role: str, noun: str, space: Space, boxes: Mapping[str, list[float] | None]) -> dict[str, Any]:
+def _filled(role: str, noun: str, space: SituationSpace, boxes: Mapping[str, list[float] | None]) -> dict[str, Any]:
     words = space.glosses.get(noun, ())
     return {"role": role, "noun": noun or None, "gloss": words[0] if words else None, "box": boxes.get(role)}
 
 
 def _boxes(entry: Mapping[str, Any], place: str) -> dict[str, list[float] | None]:
     boxes: dict[str, list[float] | None] = {}
-    for role, box in (optional(entry, "bb", dict, place) or {}).items():
+    for role, box in (read_optional_field(entry, "bb", dict, place) or {}).items():
         if not isinstance(box, list) or len(box) != 4 or not all(type(side) in (int, float) for side in box):
             raise UserError(f"{place}: box of {role!r} is {box!r}, not four numbers")
         boxes[role] = None if box == NO_BOX else [float(side) for side in box]
     return boxes
 
 
-def _reason(verb: str, fillers: Mapping[str, str], space: Space) -> str | None:
+def _reason(verb: str, fillers: Mapping[str, str], space: SituationSpace) -> str | None:
     if verb not in space.verbs:
         return f"verb {verb!r} is not in the space"
     if set(fillers) != set(space.verbs[verb].order):

@@ -11,8 +11,8 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import changed_spans
-from waltz.sources.fields import field, kind_of, once, optional
-from waltz.sources.stream import object_entries
+from waltz.sources.fields import check_unique, describe_type, read_field, read_optional_field
+from waltz.sources.raw_files import read_object_entries
 
 PIECES = {
     "existence": "existence",
@@ -46,7 +46,7 @@ DIRECTIONS = {
     "something_to_zero": "something-to-zero",
 }
 
-VOTES = ("caption", "foil", "other")
+VOTE_KINDS = ("caption", "foil", "other")
 
 
 def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[dict[str, Any]]:
@@ -66,30 +66,30 @@ def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[di
         raise UserError(f"{path}: unknown instrument {instrument!r}; the release has {', '.join(PIECES)}")
     seen: set[str] = set()
     rows = []
-    for item_id, item in object_entries(path, ""):
+    for item_id, item in read_object_entries(path, ""):
         place = f"{path}: id {item_id!r}"
-        once(seen, item_id, place)
+        check_unique(seen, item_id, place)
         rows.append({"item_id": item_id, **_row(item, instrument, valid_votes, place)})
     return rows
 
 
 def _row(item: Mapping[str, Any], instrument: str, valid_votes: int, place: str) -> dict[str, Any]:
-    dataset = field(item, "dataset", str, place)
+    dataset = read_field(item, "dataset", str, place)
     if dataset not in SOURCES:
         raise UserError(f"{place}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}")
-    caption, foil = field(item, "caption", str, place), field(item, "foil", str, place)
+    caption, foil = read_field(item, "caption", str, place), read_field(item, "foil", str, place)
     caption_phrases, foil_phrases = _phrases(instrument, item, place)
     caption_span, foil_span = changed_spans(caption, foil)
-    votes = field(item, "mturk", dict, place)
-    counts = {f"votes_{side}": _count(votes, side, f"{place}: mturk") for side in VOTES}
-    nli = optional(item, "nli_scores", dict, place) or {}
+    votes = read_field(item, "mturk", dict, place)
+    counts = {f"votes_{side}": _count(votes, side, f"{place}: mturk") for side in VOTE_KINDS}
+    nli = read_optional_field(item, "nli_scores", dict, place) or {}
     return {
         "instrument": instrument,
         "piece": PIECES[instrument],
         "source": SOURCES[dataset],
         "source_id": None if "dataset_idx" not in item else str(item["dataset_idx"]),
         "split": item.get("original_split"),
-        "image": field(item, "image_file", str, place),
+        "image": read_field(item, "image_file", str, place),
         "caption": caption,
         "foil": foil,
         "caption_span": caption_span,
@@ -110,7 +110,7 @@ def _row(item: Mapping[str, Any], instrument: str, valid_votes: int, place: str)
 
 def _count(votes: Mapping[str, Any], side: str, place: str) -> int | None:
     """Votes for a side; null, which our own exports have and the release never, where nobody voted."""
-    return None if side in votes and votes[side] is None else field(votes, side, int, place)
+    return None if side in votes and votes[side] is None else read_field(votes, side, int, place)
 
 
 def _phrases(instrument: str, item: Mapping[str, Any], place: str) -> tuple[list[str], list[str]]:
@@ -125,7 +125,7 @@ def _as_phrases(item: Mapping[str, Any], name: str, place: str) -> list[str]:
     values = value if isinstance(value, list) else [value]
     for entry in values:
         if not isinstance(entry, str | int):
-            raise UserError(f"{place}: field {name!r} is {'missing' if name not in item else kind_of(entry)}")
+            raise UserError(f"{place}: field {name!r} is {'missing' if name not in item else describe_type(entry)}")
     return [entry if isinstance(entry, str) else json.dumps(entry) for entry in values]
 
 

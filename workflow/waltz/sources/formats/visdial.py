@@ -5,15 +5,23 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import field, identifier, kind_of, once, one_line, optional
-from waltz.sources.names import ImageNames, image_name
-from waltz.sources.stream import list_entries, value_at
+from waltz.sources.fields import (
+    ImageNames,
+    build_image_name,
+    check_unique,
+    describe_type,
+    join_lines,
+    read_field,
+    read_identifier,
+    read_optional_field,
+)
+from waltz.sources.raw_files import read_list_entries, read_value
 
-NAMES = "VisualDialog_{split}_{id:012d}.jpg"
+IMAGE_NAMES = "VisualDialog_{split}_{id:012d}.jpg"
 """Images of val2018 and test2018. Those of train are COCO's train2014 and val2014: pass their names by id."""
 
 
-def read_turns(path: str | Path, source: str, names: ImageNames = NAMES) -> Iterator[dict[str, Any]]:
+def read_turns(path: str | Path, source: str, names: ImageNames = IMAGE_NAMES) -> Iterator[dict[str, Any]]:
     """Rounds of all dialogues in file order; `source_id` is image id, `#` and the round from 1.
 
     The file is read once for each pool and once for the dialogues, so memory holds the pools and one dialogue.
@@ -30,21 +38,21 @@ def read_turns(path: str | Path, source: str, names: ImageNames = NAMES) -> Iter
         UserError: Truncated or malformed JSON, a missing or mistyped field, an image id that stands twice or has no
             image.
     """
-    split = value_at(path, "split", str)
-    questions = list(list_entries(path, "data.questions", str))
-    answers = list(list_entries(path, "data.answers", str))
+    split = read_value(path, "split", str)
+    questions = list(read_list_entries(path, "data.questions", str))
+    answers = list(read_list_entries(path, "data.answers", str))
     seen: set[str] = set()
-    for number, dialogue in enumerate(list_entries(path, "data.dialogs", dict)):
-        image_id = identifier(dialogue, "image_id", f"{path}: dialogue {number}")
+    for number, dialogue in enumerate(read_list_entries(path, "data.dialogs", dict)):
+        image_id = read_identifier(dialogue, "image_id", f"{path}: dialogue {number}")
         place = f"{path}: dialogue of image {image_id}"
-        once(seen, image_id, place)
-        image = image_name(image_id, names, split, place)
-        caption = one_line(field(dialogue, "caption", str, place))
+        check_unique(seen, image_id, place)
+        image = build_image_name(image_id, names, split, place)
+        caption = join_lines(read_field(dialogue, "caption", str, place))
         history: list[dict[str, str]] = []
         broken: str | None = None if caption else "the caption is empty"
-        for turn, record in enumerate(field(dialogue, "dialog", list, place), 1):
+        for turn, record in enumerate(read_field(dialogue, "dialog", list, place), 1):
             if not isinstance(record, dict):
-                raise UserError(f"{place}: round {turn} is {kind_of(record)}, not an object")
+                raise UserError(f"{place}: round {turn} is {describe_type(record)}, not an object")
             question, question_fault = _from_pool(record, "question", questions, f"{place}: round {turn}")
             answer, answer_fault = _from_pool(record, "answer", answers, f"{place}: round {turn}")
             fault = question_fault or answer_fault
@@ -68,10 +76,10 @@ def read_turns(path: str | Path, source: str, names: ImageNames = NAMES) -> Iter
 
 def _from_pool(record: Mapping[str, Any], name: str, pool: list[str], place: str) -> tuple[str | None, str | None]:
     """The text at a place of its pool, or why there is none."""
-    index = optional(record, name, int, place)
+    index = read_optional_field(record, name, int, place)
     if index is None:
         return None, f"the round has no {name}"
     if not 0 <= index < len(pool):
         return None, f"{name} {index} is outside its pool of {len(pool)}"
-    text = one_line(pool[index])
+    text = join_lines(pool[index])
     return (text, None) if text else (None, f"the {name} is empty")

@@ -5,8 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import field, identifier, kind_of, once, one_line, optional, texts
-from waltz.sources.stream import list_entries
+from waltz.sources.fields import (
+    check_unique,
+    describe_type,
+    join_lines,
+    read_field,
+    read_identifier,
+    read_optional_field,
+    read_strings,
+)
+from waltz.sources.raw_files import read_list_entries
 
 
 def read_questions(path: str | Path, source: str) -> Iterator[dict[str, Any]]:
@@ -24,33 +32,33 @@ def read_questions(path: str | Path, source: str) -> Iterator[dict[str, Any]]:
     """
     images: set[str] = set()
     seen: set[str] = set()
-    for number, image in enumerate(list_entries(path, "images", dict)):
-        image_id = identifier(image, "image_id", f"{path}: image {number}")
+    for number, image in enumerate(read_list_entries(path, "images", dict)):
+        image_id = read_identifier(image, "image_id", f"{path}: image {number}")
         place = f"{path}: image {image_id}"
-        once(images, image_id, place)
-        name, split = field(image, "filename", str, place), field(image, "split", str, place)
-        for entry, pair in enumerate(field(image, "qa_pairs", list, place)):
+        check_unique(images, image_id, place)
+        name, split = read_field(image, "filename", str, place), read_field(image, "split", str, place)
+        for entry, pair in enumerate(read_field(image, "qa_pairs", list, place)):
             if not isinstance(pair, dict):
-                raise UserError(f"{place}: qa_pairs: entry {entry} is {kind_of(pair)}, not an object")
+                raise UserError(f"{place}: qa_pairs: entry {entry} is {describe_type(pair)}, not an object")
             yield {"source": source, "split": split, "image": name} | _row(path, pair, image_id, place, seen)
 
 
 def _row(path: str | Path, pair: dict[str, Any], image_id: str, place: str, seen: set[str]) -> dict[str, Any]:
-    question_id = identifier(pair, "qa_id", place)
+    question_id = read_identifier(pair, "qa_id", place)
     place = f"{path}: question {question_id}"
-    once(seen, question_id, place)
-    if "image_id" in pair and identifier(pair, "image_id", place) != image_id:
+    check_unique(seen, question_id, place)
+    if "image_id" in pair and read_identifier(pair, "image_id", place) != image_id:
         raise UserError(f"{place}: image_id {pair['image_id']} is not that of its image, {image_id}")
-    question = one_line(field(pair, "question", str, place))
-    answer = one_line(field(pair, "answer", str, place))
-    choices = [one_line(choice) for choice in texts(pair, "multiple_choices", place)]
+    question = join_lines(read_field(pair, "question", str, place))
+    answer = join_lines(read_field(pair, "answer", str, place))
+    choices = [join_lines(choice) for choice in read_strings(pair, "multiple_choices", place)]
     return {
         "source_id": question_id,
         "question": question,
         "answer": answer,
         "answers": [],
         "choices": choices,
-        "type": optional(pair, "type", str, place),
+        "type": read_optional_field(pair, "type", str, place),
         "rejected": _reason(question, answer, choices),
     }
 

@@ -7,11 +7,19 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import field, identifier, kind_of, once, one_line, optional
-from waltz.sources.names import ImageNames, image_name
-from waltz.sources.stream import list_entries, value_at
+from waltz.sources.fields import (
+    ImageNames,
+    build_image_name,
+    check_unique,
+    describe_type,
+    join_lines,
+    read_field,
+    read_identifier,
+    read_optional_field,
+)
+from waltz.sources.raw_files import read_list_entries, read_value
 
-NAMES = "COCO_{split}_{id:012d}.jpg"
+IMAGE_NAMES = "COCO_{split}_{id:012d}.jpg"
 
 
 class Annotation(NamedTuple):
@@ -33,7 +41,7 @@ class Annotation(NamedTuple):
 
 
 def read_questions(
-    questions: str | Path, annotations: str | Path | None, source: str, names: ImageNames = NAMES
+    questions: str | Path, annotations: str | Path | None, source: str, names: ImageNames = IMAGE_NAMES
 ) -> Iterator[dict[str, Any]]:
     """Questions in file order with their answers.
 
@@ -52,20 +60,20 @@ def read_questions(
         UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an annotation without
             question or of another image, an image id without image.
     """
-    split = value_at(questions, "data_subtype", str)
+    split = read_value(questions, "data_subtype", str)
     take, check_none_left = _annotations(annotations, questions)
     seen: set[str] = set()
-    for number, record in enumerate(list_entries(questions, "questions", dict)):
-        question_id = identifier(record, "question_id", f"{questions}: question {number}")
+    for number, record in enumerate(read_list_entries(questions, "questions", dict)):
+        question_id = read_identifier(record, "question_id", f"{questions}: question {number}")
         place = f"{questions}: question {question_id}"
-        once(seen, question_id, place)
-        image_id = identifier(record, "image_id", place)
-        question = one_line(field(record, "question", str, place))
+        check_unique(seen, question_id, place)
+        image_id = read_identifier(record, "image_id", place)
+        question = join_lines(read_field(record, "question", str, place))
         row: dict[str, Any] = {
             "source": source,
             "source_id": question_id,
             "split": split,
-            "image": image_name(image_id, names, split, place),
+            "image": build_image_name(image_id, names, split, place),
             "question": question,
             "answer": None,
             "answers": [],
@@ -99,10 +107,10 @@ def _annotations(
     seen: set[str] = set()
 
     def by_id() -> Iterator[tuple[str, Annotation]]:
-        for number, entry in enumerate(list_entries(path, "annotations", dict) if path is not None else ()):
-            question_id = identifier(entry, "question_id", f"{path}: annotation {number}")
+        for number, entry in enumerate(read_list_entries(path, "annotations", dict) if path is not None else ()):
+            question_id = read_identifier(entry, "question_id", f"{path}: annotation {number}")
             place = f"{path}: question {question_id}"
-            once(seen, question_id, place)
+            check_unique(seen, question_id, place)
             yield question_id, _annotation(entry, place)
 
     rest = by_id()
@@ -126,17 +134,17 @@ def _annotations(
 
 def _annotation(entry: Mapping[str, Any], place: str) -> Annotation:
     answers = []
-    for number, given in enumerate(field(entry, "answers", list, place)):
+    for number, given in enumerate(read_field(entry, "answers", list, place)):
         if not isinstance(given, dict):
-            raise UserError(f"{place}: answer {number} is {kind_of(given)}, not an object")
-        answers.append(intern(one_line(field(given, "answer", str, f"{place}: answer {number}"))))
-    agreed = optional(entry, "multiple_choice_answer", str, place)
+            raise UserError(f"{place}: answer {number} is {describe_type(given)}, not an object")
+        answers.append(intern(join_lines(read_field(given, "answer", str, f"{place}: answer {number}"))))
+    agreed = read_optional_field(entry, "multiple_choice_answer", str, place)
     if agreed is None:
         agreed = Counter(answers).most_common(1)[0][0] if answers else ""
-    kinds = (optional(entry, name, str, place) for name in ("question_type", "answer_type"))
+    kinds = (read_optional_field(entry, name, str, place) for name in ("question_type", "answer_type"))
     return Annotation(
-        identifier(entry, "image_id", place) if "image_id" in entry else None,
-        intern(one_line(agreed)),
+        read_identifier(entry, "image_id", place) if "image_id" in entry else None,
+        intern(join_lines(agreed)),
         tuple(answers),
         *(None if kind is None else intern(kind) for kind in kinds),
     )

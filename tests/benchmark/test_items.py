@@ -1,7 +1,7 @@
 from collections import Counter
 
-from waltz.benchmark.built import NOT_CHOSEN, choose, items
-from waltz.benchmark.funnel import funnel, lost_at
+from waltz.benchmark.funnel import count_funnel, find_lost_step
+from waltz.benchmark.items import NOT_SELECTED, build_items, select_candidates
 from waltz.filters.ranking import best_captions, worse_wordings
 
 
@@ -45,11 +45,11 @@ ROWS = [
 
 
 def test_choosing_keeps_every_row_and_says_why_it_is_no_item():
-    chosen = choose(ROWS, {"js": 0}, 1)
+    chosen = select_candidates(ROWS, {"js": 0}, 1)
     assert [entry["item_id"] for entry in chosen] == [entry["item_id"] for entry in ROWS]
     assert Counter(entry["rejected"] for entry in chosen) == {
         None: 2,
-        NOT_CHOSEN: 1,
+        NOT_SELECTED: 1,
         "not attested in the captions": 1,
         "grammaticality below 0.8": 1,
         "no contradiction": 1,
@@ -59,24 +59,24 @@ def test_choosing_keeps_every_row_and_says_why_it_is_no_item():
 
 def test_even_caps_are_worked_out_from_the_size():
     rows = [row(n, "1", "2") for n in range(5)] + [row(n, "2", "1") for n in range(5, 7)]
-    chosen = choose(rows, {"size": 4, "cap": "even"}, 1)
+    chosen = select_candidates(rows, {"size": 4, "cap": "even"}, 1)
     assert Counter(entry["caption_phrases"][0] for entry in chosen if entry["kept"]) == {"1": 2, "2": 2}
 
 
 def test_items_have_votes_or_say_that_nobody_voted():
-    chosen = choose(ROWS, {"js": 0}, 1)
+    chosen = select_candidates(ROWS, {"js": 0}, 1)
     kept = [entry["item_id"] for entry in chosen if entry["kept"]]
     votes = {kept[0]: {"votes_caption": 3, "votes_foil": 0, "votes_other": 0, "valid": True}}
-    voted, silent = items(chosen, votes, "people")
+    voted, silent = build_items(chosen, votes, "people")
     assert (voted["voter"], voted["votes_caption"], voted["valid"]) == ("people", 3, True)
     assert (silent["voter"], silent["votes_caption"], silent["valid"]) == (None, None, None)
 
 
 def test_the_funnel_of_six_candidates_worked_by_hand():
-    chosen = choose(ROWS, {"js": 0}, 1)
+    chosen = select_candidates(ROWS, {"js": 0}, 1)
     kept = [entry["item_id"] for entry in chosen if entry["kept"]]
     votes = {kept[0]: {"votes_caption": 1, "votes_foil": 2, "votes_other": 0, "valid": False}}
-    counts = {entry["step"]: entry for entry in funnel("relations", chosen, items(chosen, votes, "people"))}
+    counts = {entry["step"]: entry for entry in count_funnel("relations", chosen, build_items(chosen, votes, "people"))}
     assert {step: entry["count"] for step, entry in counts.items()} == {
         "candidates": 6,
         "attested": 5,
@@ -95,8 +95,8 @@ def test_the_funnel_of_six_candidates_worked_by_hand():
 
 
 def test_what_no_filter_says_is_the_instruments_own_reason():
-    assert lost_at("the same words") == "attested"
-    assert lost_at("another caption of the image reads better") == "ranked"
+    assert find_lost_step("the same words") == "attested"
+    assert find_lost_step("another caption of the image reads better") == "ranked"
 
 
 def test_the_best_caption_has_the_least_sum_of_ranks():

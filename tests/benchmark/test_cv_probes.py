@@ -8,23 +8,23 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import ROOT
-from waltz.benchmark.oracle import condition_shares, oracle_answers
-from waltz.benchmark.probes import (
+from waltz.benchmark.cv_probes import (
     ACTION_SHOWN,
+    CAPTION_NOT_SHOWN,
+    IMAGE_NOT_IN_STUDY,
+    NO_CONTEXTUAL_CAPTION,
     NO_PLAIN_IMAGE,
-    NOT_CHOSEN,
-    NOT_SHOWN,
-    NOTHING_TO_STAND_BESIDE,
     SAME_CAPTION,
     UNDECIDED,
-    best_contextual,
-    built_conditions,
-    plain_captions,
+    build_conditions,
+    count_rejections,
+    list_checks,
     read_checks,
-    read_written,
-    rejections,
-    to_check,
+    read_written_captions,
+    review_plain_captions,
+    select_contextual_captions,
 )
+from waltz.benchmark.oracle import answer_checks, compute_condition_shares
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
@@ -34,7 +34,7 @@ from waltz.foils.english.wordnet import read_verbs
 from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers import swig
 from waltz.scenes.writers.images import scene_of
-from waltz.sources.formats.swig import read_frames, read_space
+from waltz.sources.formats.swig import read_frames, read_situation_space
 
 SWIG = read_verbs()
 
@@ -59,7 +59,7 @@ MADE = [
     made("b.jpg", 0, None, "nobody fills the role before the verb"),
     made("c.jpg", 0, "A person votes."),
 ]
-CONTEXTUAL = best_contextual(MADE, {"A person votes.": 0.5, "A man votes.": 0.9})
+CONTEXTUAL = select_contextual_captions(MADE, {"A person votes.": 0.5, "A man votes.": 0.9})
 
 
 def written(image, caption, plain_image="p.jpg"):
@@ -85,24 +85,24 @@ def test_every_plain_caption_is_used_or_has_a_reason():
         written("b.jpg", "A man waits."),
         written("z.jpg", "A man waits."),
     ]
-    found = plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
+    found = review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
     assert [(row["image"], row["rejected"]) for row in found] == [
         ("a.jpg", None),
         ("a.jpg", "uses the contextual verb"),
         ("a.jpg", NO_PLAIN_IMAGE),
-        ("b.jpg", NOTHING_TO_STAND_BESIDE),
-        ("z.jpg", NOT_CHOSEN),
+        ("b.jpg", NO_CONTEXTUAL_CAPTION),
+        ("z.jpg", IMAGE_NOT_IN_STUDY),
     ]
     assert [row["caption_id"] for row in found[:3]] == ["plain:a.jpg#0", "plain:a.jpg#1", "plain:a.jpg#2"]
     parquet.to_table([*CONTEXTUAL, *found], PROBE_CAPTIONS)
-    assert rejections(found[:2]) == {"plain": {"kept": 1, "uses the contextual verb": 1}}
+    assert count_rejections(found[:2]) == {"plain": {"kept": 1, "uses the contextual verb": 1}}
 
 
 @pytest.mark.parametrize(
     ("plain", "contextual", "reason"),
     [
         (["yes", "yes", "no"], ["no", "no", "yes"], None),
-        (["yes", "no"], ["no"], NOT_SHOWN),
+        (["yes", "no"], ["no"], CAPTION_NOT_SHOWN),
         (["yes"], ["yes", "no"], ACTION_SHOWN),
         (["yes"], [], UNDECIDED),
         ([], ["no"], UNDECIDED),
@@ -110,16 +110,16 @@ def test_every_plain_caption_is_used_or_has_a_reason():
 )
 def test_most_checkers_find_the_plain_caption_and_not_the_action(plain, contextual, reason):
     rows = [written("a.jpg", "A man waits.")]
-    assert to_check(rows, CONTEXTUAL) == [("p.jpg", "A man waits."), ("p.jpg", "A man votes.")]
+    assert list_checks(rows, CONTEXTUAL) == [("p.jpg", "A man waits."), ("p.jpg", "A man votes.")]
     answers = {("p.jpg", "A man waits."): plain, ("p.jpg", "A man votes."): contextual}
-    assert plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], answers)[0]["rejected"] == reason
+    assert review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], answers)[0]["rejected"] == reason
 
 
 def test_a_caption_that_cannot_be_cut_down_has_its_original_form_alone():
     rows = [written("a.jpg", "A man waits in a hall."), written("a.jpg", "Nice big hall", "q.jpg")]
-    plain = plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
+    plain = review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
     assert plain[1]["not_simplified"] == "no main verb is found"
-    items = built_conditions([*CONTEXTUAL, *plain], SWIG)
+    items = build_conditions([*CONTEXTUAL, *plain], SWIG)
     parquet.to_table(items, CONDITIONS)
     ours = [(row["form"], row["condition"], row["image"], row["caption"]) for row in items if row["group"] == "a.jpg"]
     assert [row for row in ours if row[0] == "simplified"] == [
@@ -135,7 +135,7 @@ def test_a_caption_that_cannot_be_cut_down_has_its_original_form_alone():
 def test_files_of_written_captions_and_checks(tmp_path):
     captions, checks = tmp_path / "written.csv", tmp_path / "checks.csv"
     captions.write_text('image,annotator,caption,plain_image\na.jpg,w1,"A man, waits.",\nz.jpg,w1,A man.,p.jpg\n')
-    assert read_written(captions, {"a.jpg": "voting"}) == [
+    assert read_written_captions(captions, {"a.jpg": "voting"}) == [
         {"image": "a.jpg", "verb": "voting", "writer": "w1", "caption": "A man, waits.", "plain_image": None},
         {"image": "z.jpg", "verb": "", "writer": "w1", "caption": "A man.", "plain_image": "p.jpg"},
     ]
@@ -155,7 +155,7 @@ def drawn(tmp_path_factory):
     """Contextual captions and descriptions of 40 scenes, as files."""
     folder, graphs = tmp_path_factory.mktemp("probes"), scenes(40, 2026)
     (folder / "space.json").write_text(json.dumps(swig.space()))
-    space, frames = read_space(folder / "space.json"), []
+    space, frames = read_situation_space(folder / "space.json"), []
     for split in swig.SPLITS:
         (folder / "frames.json").write_text(json.dumps(swig.annotations(graphs, 2026, split, False)))
         frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
@@ -201,7 +201,7 @@ def test_the_script_builds_four_conditions_that_the_oracle_confirms(drawn):
     assert record["checker"] == "oracle"
     assert record["captions"]["plain"][UNDECIDED] > 0
     graphs = scenes(40, 2026)
-    shares = condition_shares(items, partial(scene_of, graphs=graphs), resamples=100, confidence=0.95, seed=1)
+    shares = compute_condition_shares(items, partial(scene_of, graphs=graphs), resamples=100, confidence=0.95, seed=1)
     assert len(shares) == 2 * 4 * 2
     assert {row["value"] for row in shares if row["metric"] == "as_expected"} == {100.0}
     assert min(row["n"] for row in shares) >= 15
@@ -224,9 +224,9 @@ def test_the_oracles_shares_tell_a_false_item_from_a_true_one():
         {"form": "original", "condition": "+img+cap", "image": "x", "caption": text, "match": match, "group": text}
         for text, match in texts.items()
     ]
-    decided, right = condition_shares(rows, lambda _: graph, resamples=100, confidence=0.95, seed=1)
+    decided, right = compute_condition_shares(rows, lambda _: graph, resamples=100, confidence=0.95, seed=1)
     assert (decided["candidates"], decided["metric"], decided["n"]) == ("original +img+cap", "decided", 3)
     assert decided["value"] == pytest.approx(200 / 3)
     assert (right["metric"], right["value"], right["n"]) == ("as_expected", 50.0, 2)
-    answers = oracle_answers([("x", text) for text in texts], lambda _: graph)
+    answers = answer_checks([("x", text) for text in texts], lambda _: graph)
     assert list(answers.values()) == [["yes"], ["no"], []]

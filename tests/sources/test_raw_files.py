@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.sources.stream import csv_records, json_lines, list_entries, object_entries, value_at
+from waltz.sources.raw_files import (
+    read_csv_records,
+    read_json_lines,
+    read_list_entries,
+    read_object_entries,
+    read_value,
+)
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(codec="utf-8"))
@@ -26,23 +32,23 @@ OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=5)
 def test_lists_are_read_as_they_were_written(tmp_path_factory: Any, entries: list[Any], indent: int | None) -> None:
     path = tmp_path_factory.mktemp("stream") / "raw.json"
     path.write_text(json.dumps({"info": {}, "data": {"rows": entries}}, indent=indent), encoding="utf-8")
-    assert list(list_entries(path, "data.rows", dict)) == entries
+    assert list(read_list_entries(path, "data.rows", dict)) == entries
     path.write_text(json.dumps(entries, ensure_ascii=False), encoding="utf-8")
-    assert list(list_entries(path, "", dict)) == entries
+    assert list(read_list_entries(path, "", dict)) == entries
 
 
 @given(content=st.dictionaries(TEXTS, OBJECTS, max_size=5))
 def test_objects_are_read_as_they_were_written(tmp_path_factory: Any, content: dict[str, Any]) -> None:
     path = tmp_path_factory.mktemp("stream") / "raw.json"
     path.write_text(json.dumps(content), encoding="utf-8")
-    assert dict(object_entries(path, "")) == content
+    assert dict(read_object_entries(path, "")) == content
 
 
 @given(text=st.binary(max_size=40))
 def test_any_bytes_are_read_or_refused(tmp_path_factory: Any, text: bytes) -> None:
     path = tmp_path_factory.mktemp("stream") / "raw.json"
     path.write_bytes(text)
-    for read in (lambda: list(list_entries(path, "rows", dict)), lambda: list(json_lines(path))):
+    for read in (lambda: list(read_list_entries(path, "rows", dict)), lambda: list(read_json_lines(path))):
         try:
             message = f"{path}: {len(read())} entries"
         except UserError as error:
@@ -57,10 +63,10 @@ def test_a_file_cut_anywhere_is_called_truncated(tmp_path_factory: Any, cut: int
     path = tmp_path_factory.mktemp("stream") / "raw.json"
     path.write_text(whole[:cut])
     if cut == 48:
-        assert len(list(list_entries(path, "rows", dict))) == 2
+        assert len(list(read_list_entries(path, "rows", dict))) == 2
         return
     with pytest.raises(UserError, match=f"truncated: the file ends at byte {cut} within"):
-        list(list_entries(path, "rows", dict))
+        list(read_list_entries(path, "rows", dict))
 
 
 @pytest.mark.parametrize("before", [0, 3, 70_000])
@@ -69,7 +75,7 @@ def test_the_bad_byte_is_named(tmp_path: Path, before: int) -> None:
     start = '{"rows": [' + " " * before + '{"id": 1}, '
     path.write_text(start + "oops]}")
     with pytest.raises(UserError, match=rf"malformed JSON at byte {len(start)}: lexical error"):
-        list(list_entries(path, "rows", dict))
+        list(read_list_entries(path, "rows", dict))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +102,7 @@ def test_what_is_not_the_wanted_list_is_told(tmp_path: Path, content: str, messa
     path = tmp_path / "raw.json"
     path.write_text(content, encoding="latin-1")
     with pytest.raises(UserError) as caught:
-        list(list_entries(path, "rows", dict))
+        list(read_list_entries(path, "rows", dict))
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
 
@@ -104,8 +110,8 @@ def test_what_is_not_the_wanted_list_is_told(tmp_path: Path, content: str, messa
 def test_an_empty_list_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "raw.json"
     path.write_text('{"rows": [], "objects": {}}')
-    assert list(list_entries(path, "rows", dict)) == []
-    assert list(object_entries(path, "objects")) == []
+    assert list(read_list_entries(path, "rows", dict)) == []
+    assert list(read_object_entries(path, "objects")) == []
 
 
 @pytest.mark.parametrize(
@@ -120,46 +126,46 @@ def test_what_is_not_an_object_of_objects_is_told(tmp_path: Path, content: str, 
     path = tmp_path / "raw.json"
     path.write_text(content, encoding="latin-1")
     with pytest.raises(UserError, match=message):
-        list(object_entries(path, ""))
+        list(read_object_entries(path, ""))
 
 
 def test_a_repeated_name_is_yielded_twice(tmp_path: Path) -> None:
     path = tmp_path / "raw.json"
     path.write_text('{"a": {"n": 1}, "a": {"n": 2}}')
-    assert list(object_entries(path, "")) == [("a", {"n": 1}), ("a", {"n": 2})]
+    assert list(read_object_entries(path, "")) == [("a", {"n": 1}), ("a", {"n": 2})]
 
 
 def test_a_single_value_is_found_or_missed(tmp_path: Path) -> None:
     path = tmp_path / "raw.json"
     path.write_text('{"data": {"split": "val"}, "n": 3}')
-    assert value_at(path, "data.split", str) == "val"
+    assert read_value(path, "data.split", str) == "val"
     with pytest.raises(UserError, match="'n' is a whole number, not a text"):
-        value_at(path, "n", str)
+        read_value(path, "n", str)
     with pytest.raises(UserError, match="'version' is missing"):
-        value_at(path, "version", str)
+        read_value(path, "version", str)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.json: no such file"):
-        list(list_entries(tmp_path / "none.json", "rows", dict))
+        list(read_list_entries(tmp_path / "none.json", "rows", dict))
 
 
 def test_json_lines_name_the_line(tmp_path: Path) -> None:
     path = tmp_path / "raw.jsonl"
     path.write_text('{"a": 1}\n\n{"a": 2}\n')
-    assert list(json_lines(path)) == [(1, {"a": 1}), (3, {"a": 2})]
+    assert list(read_json_lines(path)) == [(1, {"a": 1}), (3, {"a": 2})]
     path.write_text('{"a": 1}\n{"a": \n')
     with pytest.raises(UserError, match="line 2: malformed JSON"):
-        list(json_lines(path))
+        list(read_json_lines(path))
     path.write_text("[1]\n")
     with pytest.raises(UserError, match="line 1 is a list, not an object"):
-        list(json_lines(path))
+        list(read_json_lines(path))
 
 
 def test_csv_keeps_quoted_commas_and_lines(tmp_path: Path) -> None:
     path = tmp_path / "raw.csv"
     path.write_bytes(b'\xef\xbb\xbfid,text\n1,"a, b"\n2,"two\nlines"\n')
-    assert list(csv_records(path, required=["text"])) == [
+    assert list(read_csv_records(path, required=["text"])) == [
         (2, {"id": "1", "text": "a, b"}),
         (4, {"id": "2", "text": "two\nlines"}),
     ]
@@ -170,7 +176,7 @@ def test_csv_cells_are_read_as_they_were_written(tmp_path_factory: Any, cells: l
     path = tmp_path_factory.mktemp("stream") / "raw.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("left", "right"), *cells])
-    assert [(record["left"], record["right"]) for _, record in csv_records(path)] == cells
+    assert [(record["left"], record["right"]) for _, record in read_csv_records(path)] == cells
 
 
 @pytest.mark.parametrize(
@@ -187,4 +193,4 @@ def test_broken_csv_is_told(tmp_path: Path, content: bytes, message: str) -> Non
     path = tmp_path / "raw.csv"
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):
-        list(csv_records(path, required=["text"]))
+        list(read_csv_records(path, required=["text"]))

@@ -13,17 +13,17 @@ from typing import Any, BinaryIO, TypeVar
 import ijson
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import KINDS, kind_of
+from waltz.sources.fields import TYPE_NAMES, describe_type
 
 T = TypeVar("T")
 
-CHUNK = 1 << 16
-BROKEN = (ijson.JSONError, UnicodeDecodeError)
+CHUNK_BYTES = 1 << 16
+PARSE_ERRORS = (ijson.JSONError, UnicodeDecodeError)
 """Errors of a parser. Overlong and cut-off UTF-8 passes its lexer, and fails where a string is made of it."""
-OPENINGS = {"start_map": "an object", "start_array": "a list", "map_key": "an object"}
+TYPE_BY_EVENT = {"start_map": "an object", "start_array": "a list", "map_key": "an object"}
 
 
-def list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
+def read_list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
     """Entries of the list at `key`, one after another.
 
     Args:
@@ -42,15 +42,17 @@ def list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
         try:
             for place, entry in enumerate(ijson.items(file, prefix, use_float=True)):
                 if not isinstance(entry, kind):
-                    raise UserError(f"{path}: entry {place} of {_named(key)} is {kind_of(entry)}, not {KINDS[kind]}")
+                    raise UserError(
+                        f"{path}: entry {place} of {_named(key)} is {describe_type(entry)}, not {TYPE_NAMES[kind]}"
+                    )
                 yield entry
-        except BROKEN as error:
+        except PARSE_ERRORS as error:
             raise _malformed(path, error) from None
     if place < 0:
         _expect(path, key, "a list")
 
 
-def object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Names and objects of the object of objects at `key`, repeated names included.
 
     Raises:
@@ -61,15 +63,15 @@ def object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, 
         try:
             for name, entry in ijson.kvitems(file, key, use_float=True):
                 if not isinstance(entry, dict):
-                    raise UserError(f"{path}: {name!r} of {_named(key)} is {kind_of(entry)}, not an object")
+                    raise UserError(f"{path}: {name!r} of {_named(key)} is {describe_type(entry)}, not an object")
                 yield name, entry
-        except BROKEN as error:
+        except PARSE_ERRORS as error:
             raise _malformed(path, error) from None
     if name is None:
         _expect(path, key, "an object")
 
 
-def root_kind(path: str | Path) -> str:
+def read_root_type(path: str | Path) -> str:
     """What the root of a JSON file is, in words: `an object`, `a list`, …
 
     Raises:
@@ -78,12 +80,12 @@ def root_kind(path: str | Path) -> str:
     with _opened(path) as file:
         try:
             _, event, value = next(ijson.parse(file, use_float=True))
-        except (*BROKEN, StopIteration) as error:
+        except (*PARSE_ERRORS, StopIteration) as error:
             raise _malformed(path, error) from None
-    return OPENINGS.get(event, kind_of(value))
+    return TYPE_BY_EVENT.get(event, describe_type(value))
 
 
-def value_at(path: str | Path, key: str, kind: type[T]) -> T:
+def read_value(path: str | Path, key: str, kind: type[T]) -> T:
     """The small value at `key`; reading stops once it is found.
 
     Raises:
@@ -92,16 +94,16 @@ def value_at(path: str | Path, key: str, kind: type[T]) -> T:
     with _opened(path) as file:
         try:
             value = next(ijson.items(file, key, use_float=True), None)
-        except BROKEN as error:
+        except PARSE_ERRORS as error:
             raise _malformed(path, error) from None
     if value is None:
         raise UserError(f"{path}: {_named(key)} is missing or null; get the file again")
     if not isinstance(value, kind):
-        raise UserError(f"{path}: {_named(key)} is {kind_of(value)}, not {KINDS[kind]}")
+        raise UserError(f"{path}: {_named(key)} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
     return value
 
 
-def json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers, from 1, and objects of a JSON-lines file; blank lines hold nothing.
 
     Raises:
@@ -120,11 +122,11 @@ def json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     f"{path}: line {number}: malformed JSON at column {error.colno}; get the file again"
                 ) from None
             if not isinstance(entry, dict):
-                raise UserError(f"{path}: line {number} is {kind_of(entry)}, not an object")
+                raise UserError(f"{path}: line {number} is {describe_type(entry)}, not an object")
             yield number, entry
 
 
-def csv_records(
+def read_csv_records(
     path: str | Path, columns: Sequence[str] = (), required: Sequence[str] = ()
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Line numbers and records of a CSV file with commas.
@@ -156,7 +158,7 @@ def csv_records(
             raise UserError(f"{path}: line {reader.line_num}: malformed CSV ({error}); get the file again") from None
 
 
-def text_lines(path: str | Path) -> Iterator[str]:
+def read_text_lines(path: str | Path) -> Iterator[str]:
     """Lines of a text file in UTF-8, without their ends.
 
     Raises:
@@ -194,14 +196,14 @@ def _expect(path: str | Path, key: str, wanted: str) -> None:
     with _opened(path) as file:
         for prefix, event, value in ijson.parse(file, use_float=True):
             if prefix == key and event != "map_key":
-                found = OPENINGS.get(event, kind_of(value))
+                found = TYPE_BY_EVENT.get(event, describe_type(value))
                 if found != wanted:
                     raise UserError(f"{path}: {_named(key)} is {found}, not {wanted}")
                 return
             if prefix == "" and event == "start_array":
                 raise UserError(f"{path}: the root is a list, not an object with {key!r}")
-            if prefix == "" and event not in OPENINGS and event != "end_map":
-                raise UserError(f"{path}: the root is {kind_of(value)}, not an object with {key!r}")
+            if prefix == "" and event not in TYPE_BY_EVENT and event != "end_map":
+                raise UserError(f"{path}: the root is {describe_type(value)}, not an object with {key!r}")
             if prefix == parent and event == "map_key":
                 beside.append(value)
     raise UserError(f"{path}: {_named(key)} is missing; beside it stand {', '.join(beside) or 'no keys'}")
@@ -220,7 +222,7 @@ def _first_bad_byte(path: str | Path) -> int:
     good = 0
     parser = _fresh_parser()
     with _opened(path) as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(CHUNK_BYTES):
             if not _accepts(parser, chunk):
                 break
             good += len(chunk)
@@ -228,8 +230,8 @@ def _first_bad_byte(path: str | Path) -> int:
             return good
         parser = _fresh_parser()
         file.seek(0)
-        for start in range(0, good, CHUNK):
-            _accepts(parser, file.read(min(CHUNK, good - start)))
+        for start in range(0, good, CHUNK_BYTES):
+            _accepts(parser, file.read(min(CHUNK_BYTES, good - start)))
     for offset in range(len(chunk)):
         if not _accepts(parser, chunk[offset : offset + 1]):
             return good + offset
@@ -250,6 +252,6 @@ class _Discard:
 def _accepts(parser: Any, chunk: bytes) -> bool:
     try:
         parser.send(chunk)
-    except BROKEN:
+    except PARSE_ERRORS:
         return False
     return True

@@ -14,18 +14,18 @@ from waltz.foils.cv_probes.contextual_captions import best
 from waltz.foils.cv_probes.plain_captions import reviewed, simplified
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import Verb
-from waltz.sources.stream import csv_records
+from waltz.sources.raw_files import read_csv_records
 
 SAME_CAPTION = "another annotation gives the same caption"
-NOT_CHOSEN = "its image is not among those of the study"
-NOTHING_TO_STAND_BESIDE = "its image has no contextual caption"
+IMAGE_NOT_IN_STUDY = "its image is not among those of the study"
+NO_CONTEXTUAL_CAPTION = "its image has no contextual caption"
 NO_PLAIN_IMAGE = "no plain image is named"
 UNDECIDED = "nobody can say whether its plain image fits"
-NOT_SHOWN = "its plain image does not show what it says"
+CAPTION_NOT_SHOWN = "its plain image does not show what it says"
 ACTION_SHOWN = "its plain image shows the action"
 
-WRITTEN = ("image", "annotator", "caption", "plain_image")
-CHECKED = ("image", "caption", "annotator", "answer")
+WRITTEN_COLUMNS = ("image", "annotator", "caption", "plain_image")
+CHECK_COLUMNS = ("image", "caption", "annotator", "answer")
 YES, NO = YES_NO
 
 Row = Mapping[str, Any]
@@ -33,7 +33,7 @@ Rows = list[dict[str, Any]]
 Answers = Mapping[tuple[str, str], Sequence[str]]
 
 
-def read_written(path: str | Path, images: Mapping[str, str]) -> Rows:
+def read_written_captions(path: str | Path, images: Mapping[str, str]) -> Rows:
     """Plain captions of a CSV file with the columns `WRITTEN`; plain_image may be empty.
 
     Args:
@@ -52,7 +52,7 @@ def read_written(path: str | Path, images: Mapping[str, str]) -> Rows:
             "caption": record["caption"],
             "plain_image": record["plain_image"].strip() or None,
         }
-        for _, record in csv_records(path, required=WRITTEN)
+        for _, record in read_csv_records(path, required=WRITTEN_COLUMNS)
     ]
 
 
@@ -63,7 +63,7 @@ def read_checks(path: str | Path) -> dict[tuple[str, str], list[str]]:
         UserError: A column is missing, an answer is neither yes nor no, or an annotator answered twice.
     """
     found: dict[tuple[str, str], dict[str, str]] = {}
-    for line, record in csv_records(path, required=CHECKED):
+    for line, record in read_csv_records(path, required=CHECK_COLUMNS):
         if record["answer"] not in YES_NO:
             raise UserError(f"{path}: line {line}: answer {record['answer']!r} is none of {', '.join(YES_NO)}")
         answers = found.setdefault((record["image"], record["caption"]), {})
@@ -75,7 +75,7 @@ def read_checks(path: str | Path) -> dict[tuple[str, str], list[str]]:
     return {key: list(answers.values()) for key, answers in found.items()}
 
 
-def best_contextual(rows: Sequence[Row], grammaticality: Mapping[str, float]) -> Rows:
+def select_contextual_captions(rows: Sequence[Row], grammaticality: Mapping[str, float]) -> Rows:
     """The contextual captions, scored; all but the most grammatical of each image are rejected.
 
     Args:
@@ -98,7 +98,7 @@ def best_contextual(rows: Sequence[Row], grammaticality: Mapping[str, float]) ->
     return scored
 
 
-def to_check(written: Iterable[Row], contextual: Iterable[Row]) -> list[tuple[str, str]]:
+def list_checks(written: Iterable[Row], contextual: Iterable[Row]) -> list[tuple[str, str]]:
     """Plain images with what is to be checked of each: the plain caption, and the contextual one that must not fit.
 
     Args:
@@ -115,7 +115,7 @@ def to_check(written: Iterable[Row], contextual: Iterable[Row]) -> list[tuple[st
     return list(dict.fromkeys(pairs))
 
 
-def plain_captions(
+def review_plain_captions(
     written: Sequence[Row],
     contextual: Sequence[Row],
     verbs: Mapping[str, Verb],
@@ -139,7 +139,7 @@ def plain_captions(
     ours = reviewed([row for row in written if row["image"] in known], verbs, names)
     for row in ours:
         row["rejected"] = row["rejected"] or _unusable(row, beside.get(row["image"]), answers)
-    others = [{**row, "rejected": NOT_CHOSEN} for row in written if row["image"] not in known]
+    others = [{**row, "rejected": IMAGE_NOT_IN_STUDY} for row in written if row["image"] not in known]
     numbers: Counter[str] = Counter()
     rows = []
     for row, doc in zip([*ours, *others], parse(row["caption"] for row in [*ours, *others]), strict=True):
@@ -160,7 +160,7 @@ def plain_captions(
 def _unusable(row: Row, contextual: str | None, answers: Answers | None) -> str | None:
     image = row["plain_image"]
     if contextual is None:
-        return NOTHING_TO_STAND_BESIDE
+        return NO_CONTEXTUAL_CAPTION
     if image is None:
         return NO_PLAIN_IMAGE
     if answers is None:
@@ -169,11 +169,11 @@ def _unusable(row: Row, contextual: str | None, answers: Answers | None) -> str 
     if not shown or not action:
         return UNDECIDED
     if 2 * shown.count(YES) <= len(shown):
-        return NOT_SHOWN
+        return CAPTION_NOT_SHOWN
     return ACTION_SHOWN if 2 * action.count(NO) <= len(action) else None
 
 
-def built_conditions(captions: Iterable[Row], verbs: Mapping[str, Verb]) -> Rows:
+def build_conditions(captions: Iterable[Row], verbs: Mapping[str, Verb]) -> Rows:
     """The conditions of both forms, from the captions that are not rejected.
 
     Args:
@@ -191,7 +191,7 @@ def built_conditions(captions: Iterable[Row], verbs: Mapping[str, Verb]) -> Rows
     return rows
 
 
-def rejections(captions: Iterable[Row]) -> dict[str, dict[str, int]]:
+def count_rejections(captions: Iterable[Row]) -> dict[str, dict[str, int]]:
     """How many captions of each kind were rejected for which reason, the most frequent first, and how many are kept."""
     counts: dict[str, Counter[str]] = {}
     for row in captions:

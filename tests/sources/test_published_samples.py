@@ -9,7 +9,12 @@ import pytest
 
 from waltz.core.errors import UserError
 from waltz.sources.formats import bbh, comve, esnli, gqa
-from waltz.sources.published_samples import PUBLISHED, caption_first, first_valid, published
+from waltz.sources.published_samples import (
+    PUBLISHED_SAMPLES,
+    draw_caption_first,
+    select_first_valid_ids,
+    select_published_ids,
+)
 
 
 def rows(n: int, images: int | None = None) -> list[dict[str, Any]]:
@@ -18,58 +23,58 @@ def rows(n: int, images: int | None = None) -> list[dict[str, Any]]:
 
 def test_shuffles_keep_every_row_and_grow_by_inclusion() -> None:
     for name in ("comve", "esnli", "bbh"):
-        everything = published(name, rows(300), 300)
+        everything = select_published_ids(name, rows(300), 300)
         assert sorted(everything, key=int) == [str(i) for i in range(300)]
-        assert published(name, rows(300)) == everything[:100]
-        assert published(name, rows(7)) == published(name, rows(7), 7)
+        assert select_published_ids(name, rows(300)) == everything[:100]
+        assert select_published_ids(name, rows(7)) == select_published_ids(name, rows(7), 7)
 
 
 def test_pandas_shuffle_is_numpy_s_legacy_permutation() -> None:
     order = np.random.RandomState(42).permutation(50)
-    assert published("comve", rows(50), 50) == [str(place) for place in order]
+    assert select_published_ids("comve", rows(50), 50) == [str(place) for place in order]
 
 
 def test_python_shuffle_is_the_seeded_generator_s() -> None:
     order = list(range(50))
     random.seed(42)
     random.shuffle(order)
-    assert published("bbh", rows(50), 50) == [str(place) for place in order]
+    assert select_published_ids("bbh", rows(50), 50) == [str(place) for place in order]
 
 
 def test_numpy_draw_is_the_global_generator_s() -> None:
     np.random.seed(0)
     drawn = np.random.choice(4000, 1500, replace=False)
-    assert published("nlvr2-encoders", rows(4000)) == [str(place) for place in drawn]
+    assert select_published_ids("nlvr2-encoders", rows(4000)) == [str(place) for place in drawn]
 
 
 def test_a_later_question_on_an_image_replaces_the_earlier_in_its_place() -> None:
-    drawn = [int(item) for item in published("nlvr2-encoders", rows(10), 10)]
+    drawn = [int(item) for item in select_published_ids("nlvr2-encoders", rows(10), 10)]
     expected = list(dict.fromkeys(place % 2 for place in drawn))
     last = {parity: [place for place in drawn if place % 2 == parity][-1] for parity in expected}
-    assert published("vqa-decoders", rows(10, images=2), 10) == [str(last[parity]) for parity in expected]
+    assert select_published_ids("vqa-decoders", rows(10, images=2), 10) == [str(last[parity]) for parity in expected]
 
 
 def test_decoders_draw_gqa_from_ids_in_text_order() -> None:
     random.seed(42)
     expected = random.sample(sorted(str(i) for i in range(400)), 300)
-    assert published("gqa-decoders", rows(400)) == expected
-    assert published("gqa-decoders", rows(400)[::-1]) == expected
-    assert not PUBLISHED["gqa-encoders"].reproducible
+    assert select_published_ids("gqa-decoders", rows(400)) == expected
+    assert select_published_ids("gqa-decoders", rows(400)[::-1]) == expected
+    assert not PUBLISHED_SAMPLES["gqa-encoders"].reproducible
 
 
 def test_impossible_draws_are_told() -> None:
     with pytest.raises(UserError, match="cannot draw 1500 of 3 rows"):
-        published("vqa-encoders", rows(3))
+        select_published_ids("vqa-encoders", rows(3))
     with pytest.raises(UserError, match="'vcr'; there are comve, esnli"):
-        published("vcr", rows(3))
+        select_published_ids("vcr", rows(3))
 
 
 def test_the_first_valid_items_and_their_order() -> None:
     items = [{"item_id": str(i), "valid": i % 2 == 1} for i in range(9)]
-    assert first_valid(items, 3) == ["1", "3", "5"]
-    assert first_valid(items, 99) == ["1", "3", "5", "7"]
+    assert select_first_valid_ids(items, 3) == ["1", "3", "5"]
+    assert select_first_valid_ids(items, 99) == ["1", "3", "5", "7"]
     random.seed(42)
-    assert caption_first(20) == [random.choice([0, 1]) == 0 for _ in range(20)]
+    assert draw_caption_first(20) == [random.choice([0, 1]) == 0 for _ in range(20)]
 
 
 def test_comve_begins_as_an_output_of_the_released_script_does(shared_data: Path) -> None:
@@ -77,7 +82,7 @@ def test_comve_begins_as_an_output_of_the_released_script_does(shared_data: Path
     files = folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv"
     pairs = list(comve.read_pairs(*files, "comve", "test"))
     by_id = {row["source_id"]: row for row in pairs}
-    first, second = (by_id[item] for item in published("comve", pairs)[:2])
+    first, second = (by_id[item] for item in select_published_ids("comve", pairs)[:2])
     assert first["choices"][0] == "She put the papers into the filing cabinet."
     assert second["choices"][1] == "The lion used the litter box"
     assert (first["gold"], second["gold"]) == (1, 1)
@@ -86,7 +91,7 @@ def test_comve_begins_as_an_output_of_the_released_script_does(shared_data: Path
 def test_esnli_begins_as_an_output_of_the_released_script_does(shared_data: Path) -> None:
     pairs = list(esnli.read_pairs(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"))
     by_id = {row["source_id"]: row for row in pairs}
-    chosen = published("esnli", pairs)
+    chosen = select_published_ids("esnli", pairs)
     assert [(by_id[chosen[place]]["hypothesis"], by_id[chosen[place]]["gold"]) for place in (0, 1, 4)] == [
         ("A person standing", 0),
         ("a man sits on a couch", 2),
@@ -96,6 +101,6 @@ def test_esnli_begins_as_an_output_of_the_released_script_does(shared_data: Path
 
 def test_the_real_files_are_large_enough(shared_data: Path) -> None:
     path = shared_data / "bbh_val_data" / "causal_judgment" / "val_data.json"
-    assert len(set(published("bbh", list(bbh.read_data(path, "causal_judgment", "bbh", None))))) == 100
+    assert len(set(select_published_ids("bbh", list(bbh.read_data(path, "causal_judgment", "bbh", None))))) == 100
     lines = gqa.read_lines(shared_data / "gqa" / "llava_gqa_testdev_balanced.jsonl", "gqa", "testdev")
-    assert len(set(published("gqa-decoders", list(lines)))) == 300
+    assert len(set(select_published_ids("gqa-decoders", list(lines)))) == 300

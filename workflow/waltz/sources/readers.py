@@ -54,10 +54,10 @@ def read_source(form: str, files: Files, source: str) -> tuple[Rows, Layout]:
 
 
 def _splits(files: Files, needs: tuple[str, ...]) -> dict[str, str]:
-    return {name: path for name, path in files.items() if name not in needs and not name.startswith(COCO)}
+    return {name: path for name, path in files.items() if name not in needs and not name.startswith(COCO_PREFIX)}
 
 
-COCO = "coco-"
+COCO_PREFIX = "coco-"
 """A file whose name begins so is COCO captions, beside the source's own: correct captions, or names of images."""
 
 
@@ -66,7 +66,7 @@ def _captions(files: Files, source: str) -> Rows:
 
 
 def _frames(files: Files, source: str) -> Rows:
-    space = swig.read_space(files["space"])
+    space = swig.read_situation_space(files["space"])
     splits = _splits(files, ("space",)).items()
     return chain.from_iterable(swig.read_frames(path, space, source, split) for split, path in splits)
 
@@ -74,16 +74,16 @@ def _frames(files: Files, source: str) -> Rows:
 def _turns(files: Files, source: str) -> Rows:
     names: dict[str, str] = {}
     for name, path in files.items():
-        if name.startswith(COCO):
-            names |= coco.image_names(path)
+        if name.startswith(COCO_PREFIX):
+            names |= coco.read_image_names(path)
     return chain.from_iterable(
-        visdial.read_turns(path, source, names if names and split == "train" else visdial.NAMES)
+        visdial.read_turns(path, source, names if names and split == "train" else visdial.IMAGE_NAMES)
         for split, path in _splits(files, ()).items()
     )
 
 
 def _foil_pairs(files: Files, source: str) -> Rows:
-    captions = [path for name, path in files.items() if name.startswith(COCO)]
+    captions = [path for name, path in files.items() if name.startswith(COCO_PREFIX)]
     splits = _splits(files, ()).items()
     return chain.from_iterable(foilit.read_pairs(path, captions, source, split) for split, path in splits)
 
