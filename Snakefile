@@ -38,12 +38,12 @@ include: "rules/export.smk"
 
 
 if workflow.is_main_process:
-    for LINE in run_lock.told(config["study"]):
+    for LINE in run_lock.describe_other_run(config["study"]):
         print(f"waltz: {LINE}", file=sys.stderr)
 
 
 onstart:
-    run_lock.hold(config["study"])
+    run_lock.hold_study(config["study"])
     # To keep its bound on jobs a second, Snakemake looks at all ready jobs once more a second for every job that has ended.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None

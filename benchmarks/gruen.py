@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from waltz.core.devices import lease
-from waltz.core.run_record import peak_memory_mb
+from waltz.core.devices import lease_device
+from waltz.core.run_record import measure_peak_memory_mb
 from waltz.filters.gruen import ACCEPTABILITY_POSITIONS, acceptable_class, grammaticality, score_texts, split
 from waltz.models.registry import ModelSpec
 from waltz.models.text.classifier import Classifier, load_classifier
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=500)
     parser.add_argument("--release", type=Path, default=Path(os.environ.get("WALTZ_DATA", ".")) / "valse")
     arguments = parser.parse_args()
-    with lease(1, torch.get_num_threads()) as device:
+    with lease_device(1, torch.get_num_threads()) as device:
         masked = load_masked_model(ModelSpec("masked", "masked", str(arguments.masked), "local"), device)
         acceptability = load_classifier(
             ModelSpec("acceptability", "classifier", str(arguments.acceptability), "local"), device
@@ -67,7 +67,7 @@ def main() -> None:
             print(f"  in batches {batched_seconds:.1f} s, {len(texts) / batched_seconds:.0f} texts/s")
             print(f"  one by one {single_seconds:.1f} s, {len(texts) / single_seconds:.0f} texts/s")
             print(f"  ratio {single_seconds / batched_seconds:.2f}, largest difference {difference:.1e}")
-        print(f"peak memory {peak_memory_mb()} MB")
+        print(f"peak memory {measure_peak_memory_mb()} MB")
 
 
 if __name__ == "__main__":

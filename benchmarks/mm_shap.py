@@ -34,7 +34,7 @@ from waltz.attribution.shapley.estimate import run_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.factorised import compute_exact_factorised, compute_factorised_permutations
 from waltz.core.devices import Device
-from waltz.core.run_record import peak_memory_mb
+from waltz.core.run_record import measure_peak_memory_mb
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.players import Players, published
 from waltz.models.registry import ModelSpec
@@ -205,7 +205,7 @@ def speed(arguments: argparse.Namespace) -> None:
                 exact = attribute(precise, picture(), texts, asked)
                 apart = max(np.abs(one.phi - other.phi).max() for one, other in zip(found, exact, strict=True))
                 print(f"  {arguments.dtype}: largest difference from float32 {apart:.1e}")
-    print(f"peak memory {peak_memory_mb()} MB, {torch.get_num_threads()} threads")
+    print(f"peak memory {measure_peak_memory_mb()} MB, {torch.get_num_threads()} threads")
 
 
 def error(arguments: argparse.Namespace) -> None:
@@ -253,7 +253,7 @@ def memory(arguments: argparse.Namespace) -> None:
         (found,), wall, cpu = timed(partial(attribute, encoder, picture(), [text], asked))
         print(
             f"{found.asked} coalitions, {found.evaluated} distinct: {wall:.1f} s wall, {cpu:.1f} s CPU,"
-            f" peak {peak_memory_mb()} MB"
+            f" peak {measure_peak_memory_mb()} MB"
         )
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from waltz.core.devices import lease
-from waltz.core.run_record import peak_memory_mb
+from waltz.core.devices import lease_device
+from waltz.core.run_record import measure_peak_memory_mb
 from waltz.models.registry import registered
 from waltz.models.text.causal import load_text_model, node_losses
 from waltz.models.text.prefix_trees import pack, packs
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=150)
     parser.add_argument("--release", type=Path, default=Path(os.environ.get("WALTZ_DATA", ".")) / "valse")
     arguments = parser.parse_args()
-    with lease(1, torch.get_num_threads()) as device:
+    with lease_device(1, torch.get_num_threads()) as device:
         model = load_text_model(registered()[arguments.model], device)
         for name in ("counting-hard", "plurals", "actant-swap"):
             items = read_release(arguments.release / f"{name}.json", "relations", 2)[: arguments.items]
@@ -52,7 +52,7 @@ def main() -> None:
             print(f"  shared prefixes {shared_seconds:.1f} s, {tokens / shared_seconds:.0f} tokens/s")
             print(f"  one by one      {single_seconds:.1f} s, {tokens / single_seconds:.0f} tokens/s")
             print(f"  ratio {single_seconds / shared_seconds:.2f}, largest difference {difference:.1e} nats")
-        print(f"peak memory {peak_memory_mb()} MB")
+        print(f"peak memory {measure_peak_memory_mb()} MB")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from waltz.core.devices import lease
-from waltz.core.run_record import peak_memory_mb
+from waltz.core.devices import lease_device
+from waltz.core.run_record import measure_peak_memory_mb
 from waltz.foils.checklist import checklist_proposals
 from waltz.foils.proposals import proposals
 from waltz.foils.proposer_needs import Slot
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=100)
     parser.add_argument("--release", type=Path, default=Path(os.environ.get("WALTZ_DATA", ".")) / "valse")
     arguments = parser.parse_args()
-    with lease(1, torch.get_num_threads()) as device:
+    with lease_device(1, torch.get_num_threads()) as device:
         model = load_masked_model(ModelSpec("masked", "masked", str(arguments.model), "local"), device)
         items = read_release(arguments.release / "relations.json", "relations", 2)[: arguments.items]
         slots = [
@@ -65,7 +65,7 @@ def main() -> None:
         print(
             f"  ratio {single_seconds / batched_seconds:.2f}, same ten best in {same} of {LONGEST * len(theirs)} lists"
         )
-        print(f"peak memory {peak_memory_mb()} MB")
+        print(f"peak memory {measure_peak_memory_mb()} MB")
 
 
 if __name__ == "__main__":

@@ -23,9 +23,8 @@ from PIL import Image
 
 from waltz.core.files import parquet
 from waltz.core.intervals import Measure
-from waltz.core.result_schema import ATTRIBUTION, EVALUATION
-from waltz.core.run_record import peak_memory_mb
-from waltz.core.schema import BENCHMARK
+from waltz.core.run_record import measure_peak_memory_mb
+from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
 from waltz.reporting.figures.frequencies import save
 from waltz.reporting.figures.heatmap import Sample, sample_figure
 from waltz.reporting.page.example_files import RunFiles, browsed, pictures
@@ -86,7 +85,7 @@ def made(folder: Path, items: int, generator: np.random.Generator) -> tuple[dict
             scores = made_up(tables[name], generator)
             parquet.write(evaluation[run], scores, EVALUATION)
             rows = list(attribution_rows(benchmark[name][:ATTRIBUTED], generator))
-            parquet.write(attribution[run], parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+            parquet.write(attribution[run], parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
             record = {
                 "model": {"name": model, "kind": "made up", "weights": f"owner/{model}", "revision": "0" * 40},
                 "rows_in": items,
@@ -125,7 +124,7 @@ def score_table(items: list[dict[str, Any]], generator: np.random.Generator) -> 
         for row in items
         for role in ("caption", "foil")
     ]
-    return made_up(parquet.to_table(rows, EVALUATION), generator)
+    return made_up(parquet.build_table(rows, EVALUATION), generator)
 
 
 def made_up(table: pa.Table, generator: np.random.Generator) -> pa.Table:
@@ -268,7 +267,7 @@ def main() -> None:
         print(
             f"{len(report.cells):,} cells, {len(browser['items'])} samples: {wall:.1f} s wall, {cpu:.1f} s CPU (to read"
             f" {read[1]:.1f}, for samples {chosen[1]:.1f}); page {page.stat().st_size / 1e6:.1f} MB;"
-            f" peak memory {peak_memory_mb()} MB"
+            f" peak memory {measure_peak_memory_mb()} MB"
         )
         opened(page, arguments.chromium)
 

@@ -7,7 +7,7 @@ from waltz.core import run_lock
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.left_out import absent, runnable
-from waltz.core.files.download_lock import LOCK
+from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
 from waltz.core.study import PROBES as CV_PROBES
 from waltz.core.raw_files import IMAGES, file_name, files, image_parts, owners
 from waltz.core.study import (
@@ -21,7 +21,7 @@ from waltz.core.study import (
     study_file,
     validate,
 )
-from waltz.core.files.urls import file_of, is_url, member_of
+from waltz.core.files.urls import get_file_name, is_url, get_archive_member
 from waltz.foils.instruments import MAKERS
 from waltz.reporting.figures.chart_declarations import CHARTS
 from waltz.models import weights
@@ -71,7 +71,7 @@ DETECTORS = {
 MODELS = {name: placed(spec, WEIGHTS, DETECTORS) for name, spec in RESOLVED.items()}
 """Models with the places where what is fetched for them lies."""
 WEB = {
-    place: (url, spec.sha256 if url == spec.weights else LOCK)
+    place: (url, spec.sha256 if url == spec.weights else LOCK_ON_DOWNLOAD)
     for spec in RESOLVED.values()
     for url, place in downloads(spec, WEIGHTS).items()
 }
@@ -83,7 +83,9 @@ SNAPSHOTS = {
 }
 """Repositories of the hub that are fetched as a whole, by their place."""
 LOCKED = {
-    name: spec.weights for name, spec in RESOLVED.items() if spec.revision == LOCK
+    name: spec.weights
+    for name, spec in RESOLVED.items()
+    if spec.revision == LOCK_ON_DOWNLOAD
 }
 """Where the weights come from of each model whose revision only the lock file knows."""
 UNPACKED = {
@@ -93,7 +95,7 @@ UNPACKED = {
 MEMBERS = {
     MODELS[name].answers: spec.answers
     for name, spec in RESOLVED.items()
-    if member_of(spec.answers)
+    if get_archive_member(spec.answers)
 }
 """Urls of answers that lie in archives, by their place."""
 FETCHED = {*WEB, *SNAPSHOTS, *UNPACKED, *MEMBERS}

@@ -10,7 +10,7 @@ def raw_file(source, name):
         return f"<results>/sources/drawn/{entry['drawn']}"
     if name.partition("-")[0] == IMAGES and "path" in entry:
         return entry["path"]
-    if is_url(entry.get("url", "")) and not member_of(entry["url"]):
+    if is_url(entry.get("url", "")) and not get_archive_member(entry["url"]):
         source, name = OWNERS[entry["url"], "file"]
     return f"<results>/sources/raw/{source}/{name}/{file_name(FILES[source, name])}"
 
@@ -18,11 +18,11 @@ def raw_file(source, name):
 def archive_file(source, name):
     """The fetched archive that a raw file is a part of; none where it is a file of its own, or lies here."""
     url = FILES[source, name].get("url", "")
-    if not member_of(url):
+    if not get_archive_member(url):
         return []
     origin = url.partition("#")[0]
     source, name = OWNERS[origin, "archive"]
-    return f"<results>/sources/archives/{source}/{name}/{file_of(origin)}"
+    return f"<results>/sources/archives/{source}/{name}/{get_file_name(origin)}"
 
 
 def images_of(dataset):

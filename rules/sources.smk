@@ -135,7 +135,7 @@ rule take_answers:
     conda:
         "../envs/data.yaml"
     params:
-        member=lambda wildcards: member_of(RESOLVED[wildcards.model].answers),
+        member=lambda wildcards: get_archive_member(RESOLVED[wildcards.model].answers),
         code=code("take_answers.py"),
     script:
         "../workflow/scripts/take_answers.py"

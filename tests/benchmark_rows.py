@@ -7,7 +7,7 @@ from PIL import Image
 
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, CONDITIONS
-from waltz.core.text_diff import changed_spans
+from waltz.core.text_diff import find_changed_spans
 from waltz.export.facts import SourceFacts, StudyFacts
 from waltz.export.licences import Terms
 from waltz.export.parts import Part
@@ -58,7 +58,7 @@ def item(instrument="existence", **changes):
     """One built item with three votes for its caption."""
     caption, foil, ours, theirs, direction, source_id = TEXTS[instrument]
     caption, foil = changes.get("caption", caption), changes.get("foil", foil)
-    caption_span, foil_span = changed_spans(caption, foil)
+    caption_span, foil_span = find_changed_spans(caption, foil)
     row = dict.fromkeys(BENCHMARK.schema.names)
     row |= {"item_id": f"{instrument}:1", "instrument": instrument, "piece": PIECES[instrument]}
     row |= {"source": "own", "source_id": source_id, "split": SPLITS.get(instrument, "test"), "image": "red.png"}
@@ -93,7 +93,7 @@ def draw_images(folder: Path) -> Path:
 def part(rows, name="existence", form="instrument", images=None, kept_out=None):
     """A part of a data set that holds some rows."""
     layout = CONDITIONS if form == "cv-probes" else BENCHMARK
-    return Part(name, "own", form, layout, parquet.to_table(rows, layout), images, kept_out)
+    return Part(name, "own", form, layout, parquet.build_table(rows, layout), images, kept_out)
 
 
 def facts(**changes):

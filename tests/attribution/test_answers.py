@@ -20,8 +20,7 @@ from waltz.attribution.summary import shares
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.result_schema import ATTRIBUTION
-from waltz.core.schema import BENCHMARK
+from waltz.core.schema import ATTRIBUTION, BENCHMARK
 from waltz.evaluation.prompting.prompt_files import read_wording
 from waltz.evaluation.prompting.prompts import equations, published
 from waltz.models.decoders.outcomes import scores
@@ -147,7 +146,7 @@ def test_budgets_and_estimators(decoder):
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_rows_of_caption_and_foil_in_each_setting(answering, profile, tmp_path):
     rows = rows_of(answering(profile, tmp_path, 90))
-    parquet.check(parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+    parquet.check(parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
     assert [(row["item_id"], row["setting"], row["role"]) for row in rows[:3]] == [
         ("own:0", "pairwise", "caption"),
         ("own:0", "single", "caption"),
@@ -216,7 +215,7 @@ def test_published_takes_the_first_valid_items_and_the_drawn_orders(tmp_path):
     common = {column.name: empty[column.type] for column in BENCHMARK.schema if not column.nullable}
     rows = [{**common, "item_id": f"own:{place}", "valid": place not in (0, 2)} for place in range(8)]
     file = tmp_path / "own.parquet"
-    parquet.write(file, parquet.to_table(rows, BENCHMARK), BENCHMARK)
+    parquet.write(file, parquet.build_table(rows, BENCHMARK), BENCHMARK)
     items, orders = answers_to_attribute(file, "own", "published", "valid", None, 3, 5)
     assert [item["item_id"] for item in items] == ["own:1", "own:3", "own:4"]
     assert list(orders.values()) == draw_caption_first(6)

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from waltz.attribution.correlation import _resampled, _rho, correctness_and_t_shap
-from waltz.core.intervals import Resampling, bootstrap
+from waltz.core.intervals import Resampling, bootstrap_means
 
 HOW = Resampling(resamples=2000, confidence=0.95, seed=3)
 
@@ -72,7 +72,7 @@ def test_a_resample_without_a_correlation_is_not_a_number():
 def test_resamples_are_those_of_the_house():
     images, values = ["a", "a", "b", "c"], [1.0, 0.0, 1.0, 5.0]
     counts = np.concatenate(list(_resampled(images, "d", HOW)))
-    means = bootstrap(values, images, resamples=HOW.resamples, seed=HOW.seed, label="d")
+    means = bootstrap_means(values, images, resamples=HOW.resamples, seed=HOW.seed, label="d")
     assert counts @ values / counts.sum(axis=1) == pytest.approx(means)
 
 

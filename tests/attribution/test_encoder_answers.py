@@ -18,7 +18,7 @@ from waltz.attribution.settings import Settings
 from waltz.attribution.summary import shares
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.result_schema import ATTRIBUTION, SHARES
+from waltz.core.schema import ATTRIBUTION, SHARES
 from waltz.evaluation.encoder_vqa import answer_rows, answered
 from waltz.models.encoders.answers import answer
 from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
@@ -89,7 +89,7 @@ def rows_of(encoder, images, tmp_path, profile="equations", items=ITEMS, **setti
         encoder, items, images, Settings(profile, seed=3, **settings), tmp_path / ".store", done.append
     )
     assert sum(done) == len(items)
-    parquet.check(parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+    parquet.check(parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
     return rows
 
 
@@ -196,13 +196,13 @@ def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, 
     rows += rows_of(encoder, images, tmp_path, evaluations=60)
     said = answered(encoder, ITEMS, images)
     scores = answer_rows(ITEMS, said, ANSWERS, ["published", "equations"])
-    rows = parquet.to_table(rows, ATTRIBUTION).to_pylist()
+    rows = parquet.build_table(rows, ATTRIBUTION).to_pylist()
     how = Resampling(100, 0.95, 1)
     found = shares("lxmert-vqa", "vqa", rows, scores, how)
     labelled = [{**row, "setting": "answering:regions"} for row in rows]
     others = shares("lxmert-gqa", "gqa", labelled, scores, how)
     assert [one["rho_reason"] for one in others] == [one["rho_reason"] for one in found]
-    parquet.write(tmp_path / "shares.parquet", parquet.to_table([*found, *others], SHARES), SHARES)
+    parquet.write(tmp_path / "shares.parquet", parquet.build_table([*found, *others], SHARES), SHARES)
     declaration, printed = TABLES["thesis-4.1"], printed_of("thesis-4.1")
     study = Study({"lxmert-vqa": ENCODER, "lxmert-gqa": ENCODER}, True, 0.95, {})
     numbers = read_numbers({"shares": [tmp_path / "shares.parquet"]}, "published")

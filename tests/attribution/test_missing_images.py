@@ -12,7 +12,7 @@ from waltz.attribution.summary import shares
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.result_schema import ATTRIBUTION, EVALUATION
+from waltz.core.schema import ATTRIBUTION, EVALUATION
 from waltz.evaluation.alignment import score_pairs
 from waltz.evaluation.metrics.summary import metric_rows
 from waltz.models.encoders import load_encoder
@@ -45,8 +45,8 @@ def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
     encoder, images, stored = seen
     settings = Settings("equations", "auto", 40, 0)
     made = attributed(encoder, ITEMS, images, settings, stored, lambda _: None)
-    rows = parquet.to_table(made, ATTRIBUTION).to_pylist()
-    scores = parquet.to_table(score_pairs(encoder, ITEMS, images, ["equations"]), EVALUATION).to_pylist()
+    rows = parquet.build_table(made, ATTRIBUTION).to_pylist()
+    scores = parquet.build_table(score_pairs(encoder, ITEMS, images, ["equations"]), EVALUATION).to_pylist()
     for found in (scores, rows):
         failed = {row["item_id"] for row in found if row["error"] is not None}
         assert failed == {"i3"}

@@ -94,7 +94,7 @@ def test_every_plain_caption_is_used_or_has_a_reason():
         ("z.jpg", IMAGE_NOT_IN_STUDY),
     ]
     assert [row["caption_id"] for row in found[:3]] == ["plain:a.jpg#0", "plain:a.jpg#1", "plain:a.jpg#2"]
-    parquet.to_table([*CONTEXTUAL, *found], PROBE_CAPTIONS)
+    parquet.build_table([*CONTEXTUAL, *found], PROBE_CAPTIONS)
     assert count_rejections(found[:2]) == {"plain": {"kept": 1, "uses the contextual verb": 1}}
 
 
@@ -120,7 +120,7 @@ def test_a_caption_that_cannot_be_cut_down_has_its_original_form_alone():
     plain = review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
     assert plain[1]["not_simplified"] == "no main verb is found"
     items = build_conditions([*CONTEXTUAL, *plain], SWIG)
-    parquet.to_table(items, CONDITIONS)
+    parquet.build_table(items, CONDITIONS)
     ours = [(row["form"], row["condition"], row["image"], row["caption"]) for row in items if row["group"] == "a.jpg"]
     assert [row for row in ours if row[0] == "simplified"] == [
         ("simplified", "+img+cap", "a.jpg", "A man votes."),
@@ -161,7 +161,7 @@ def drawn(tmp_path_factory):
         frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
     names = contextual_verbs(frames, "all")
     rows = contextual_captions(frames, chosen_images(frames, 1, names), SWIG)
-    parquet.write(folder / "contextual.parquet", parquet.to_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    parquet.write(folder / "contextual.parquet", parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
     (folder / "descriptions.json").write_text(json.dumps(swig.descriptions(graphs, 2026)))
     return folder
 

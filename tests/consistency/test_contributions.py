@@ -20,7 +20,7 @@ from waltz.consistency.saying import spoken
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.result_schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.evaluation.prompting.prompt_files import read_wording
 from waltz.evaluation.prompting.prompts import equations, published
 from waltz.evaluation.prompting.questions import Question
@@ -77,8 +77,8 @@ def rows_of(how, *questions, load=photo):
     done: list[int] = []
     rows, beside = cc_shap_rows(how, questions, load, done.append)
     assert sum(done) == len(questions)
-    parquet.check(parquet.to_table(rows, CC_SHAP), CC_SHAP)
-    parquet.check(parquet.to_table(beside, ATTRIBUTION), ATTRIBUTION)
+    parquet.check(parquet.build_table(rows, CC_SHAP), CC_SHAP)
+    parquet.check(parquet.build_table(beside, ATTRIBUTION), ATTRIBUTION)
     return rows, beside
 
 
@@ -211,8 +211,8 @@ def an_edit(question, **more):
 
 def edited_of(how, question, *tests):
     rows, beside = edited_rows(how, [question], tests, photo, lambda _: None)
-    parquet.check(parquet.to_table(rows, EDITED), EDITED)
-    parquet.check(parquet.to_table(beside, ATTRIBUTION), ATTRIBUTION)
+    parquet.check(parquet.build_table(rows, EDITED), EDITED)
+    parquet.check(parquet.build_table(beside, ATTRIBUTION), ATTRIBUTION)
     (row,) = rows
     assert bool(beside) == (row.get("edited_input") is not None)
     return row

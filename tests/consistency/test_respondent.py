@@ -14,7 +14,7 @@ from waltz.consistency.edit_tests.runner import interviewed
 from waltz.consistency.edit_tests.tests import TESTS
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.result_schema import CONSISTENCY
+from waltz.core.schema import CONSISTENCY
 from waltz.evaluation.decoders import sampling_of
 from waltz.evaluation.prompting.generation_cache import Examinee
 from waltz.evaluation.prompting.questions import Question
@@ -64,7 +64,7 @@ def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profi
     runs = settings_of(profile, [3, 4], TEXTS, EDITS, meaning=True, pair=("a cat sits", "a zebra throws"))
     respondent = interviewed(Examinee(decoder, picture), decoder, profile)
     rows = consistency_rows(questions, None, runs, respondent)
-    assert parquet.to_table(rows, CONSISTENCY).num_rows == len(rows) == 2 * 3 * (7 if question is comve else 6)
+    assert parquet.build_table(rows, CONSISTENCY).num_rows == len(rows) == 2 * 3 * (7 if question is comve else 6)
     assert not tally(rows)["errors"]
     for alone in questions[1:3]:
         assert consistency_rows([alone], None, runs, respondent) == [
@@ -125,7 +125,7 @@ def test_what_cannot_be_asked_is_a_row_with_the_reason():
     assert all(row["verdict"] is None and row["answer"] is None for row in rows[2:])
     assert tally(rows)["without_verdict"] == 4
     assert tally(rows)["errors"]["image 'none': is missing"] == 2
-    assert parquet.to_table(rows, CONSISTENCY).num_rows == 6
+    assert parquet.build_table(rows, CONSISTENCY).num_rows == 6
 
 
 def test_one_test_that_cannot_be_asked_leaves_the_others():

@@ -13,7 +13,7 @@ from waltz.consistency.summary.rescaling import SETTINGS
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.result_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
+from waltz.core.schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
@@ -238,13 +238,13 @@ def test_rows_go_from_files_to_files(tmp_path):
         for t in TESTS
     ]
     scores = [cc_shap_row(i, kind, float(rng.random())) for i in items for kind in ("post-hoc", "cot")]
-    parquet.write(tmp_path / "t.parquet", parquet.to_table(tests, CONSISTENCY), CONSISTENCY)
-    parquet.write(tmp_path / "c.parquet", parquet.to_table(scores, CC_SHAP), CC_SHAP)
+    parquet.write(tmp_path / "t.parquet", parquet.build_table(tests, CONSISTENCY), CONSISTENCY)
+    parquet.write(tmp_path / "c.parquet", parquet.build_table(scores, CC_SHAP), CC_SHAP)
     read = Run(
         parquet.read(tmp_path / "t.parquet", CONSISTENCY).to_pylist(),
         parquet.read(tmp_path / "c.parquet", CC_SHAP).to_pylist(),
     )
     for rows in (metric_rows({("m", "comve"): read}, HOW), correlation_rows({("m", "comve"): read}, HOW)):
-        parquet.write(tmp_path / "m.parquet", parquet.to_table(rows, METRICS), METRICS)
+        parquet.write(tmp_path / "m.parquet", parquet.build_table(rows, METRICS), METRICS)
     names = {row["metric"] for row in parquet.read(tmp_path / "m.parquet", METRICS).to_pylist()}
     assert names == {f"{test}{ending}" for test in TESTS for ending in ("", ":sd", ":seed=0")}

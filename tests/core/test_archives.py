@@ -6,7 +6,7 @@ import pytest
 
 from waltz.core.errors import UserError
 from waltz.core.files import archives
-from waltz.core.files.archives import take_folder, take_member
+from waltz.core.files.archives import extract_folder, extract_member
 
 FILES = {"data/a.json": b"[1]", "data/b/a.json": b"[2]", "data/c.txt": b"c" * 5000}
 
@@ -33,22 +33,22 @@ MAKERS = {"a.zip": _zip, "a.tar.gz": _tar}
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_file_is_found_by_its_path_or_the_end_of_it(tmp_path, name):
     archive = MAKERS[name](tmp_path / name, FILES)
-    take_member(archive, "data/a.json", tmp_path / "out" / "1")
-    take_member(archive, "b/a.json", tmp_path / "out" / "2")
+    extract_member(archive, "data/a.json", tmp_path / "out" / "1")
+    extract_member(archive, "b/a.json", tmp_path / "out" / "2")
     assert [(tmp_path / "out" / number).read_bytes() for number in "12"] == [b"[1]", b"[2]"]
     with pytest.raises(UserError, match=r"holds 2 files 'a\.json'"):
-        take_member(archive, "a.json", tmp_path / "out" / "3")
+        extract_member(archive, "a.json", tmp_path / "out" / "3")
     with pytest.raises(UserError, match=r"holds 0 files 'd\.json'"):
-        take_member(archive, "d.json", tmp_path / "out" / "3")
+        extract_member(archive, "d.json", tmp_path / "out" / "3")
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_folder_of_a_model_is_taken_flat(tmp_path, name):
     files = {"m/bert/config.json": b"{}", "m/bert/vocab.txt": b"a", "m/bert/old/x": b"x", "m/readme": b"r"}
-    take_folder(MAKERS[name](tmp_path / name, files), tmp_path / "model")
+    extract_folder(MAKERS[name](tmp_path / name, files), tmp_path / "model")
     assert {file.name for file in (tmp_path / "model").iterdir()} == {"config.json", "vocab.txt"}
     with pytest.raises(UserError, match="holds 0 folders with a config"):
-        take_folder(MAKERS[name](tmp_path / name, FILES), tmp_path / "none")
+        extract_folder(MAKERS[name](tmp_path / name, FILES), tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
@@ -57,7 +57,7 @@ def test_the_folder_of_a_model_is_taken_flat(tmp_path, name):
 def test_unsafe_names_are_not_there(tmp_path, name, member):
     archive = MAKERS[name](tmp_path / name, {member: b"x"})
     with pytest.raises(UserError, match="holds 0 files"):
-        take_member(archive, member, tmp_path / "taken")
+        extract_member(archive, member, tmp_path / "taken")
 
 
 def test_links_are_not_there(tmp_path):
@@ -66,13 +66,13 @@ def test_links_are_not_there(tmp_path):
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
     with pytest.raises(UserError, match="holds 0 files"):
-        take_member(tmp_path / "a.tar", "config.json", tmp_path / "taken")
+        extract_member(tmp_path / "a.tar", "config.json", tmp_path / "taken")
 
 
 def test_a_bomb_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "MOST_BYTES", 1000)
+    monkeypatch.setattr(archives, "MAX_BYTES", 1000)
     with pytest.raises(UserError, match="has more than 1000 bytes"):
-        take_member(_zip(tmp_path / "a.zip", FILES), "data/c.txt", tmp_path / "taken")
+        extract_member(_zip(tmp_path / "a.zip", FILES), "data/c.txt", tmp_path / "taken")
     assert {file.name for file in tmp_path.iterdir()} == {"a.zip"}
 
 
@@ -81,4 +81,4 @@ def test_a_cut_archive_is_named(tmp_path, name):
     archive = MAKERS[name](tmp_path / name, {"a": bytes(range(256)) * 400})
     archive.write_bytes(archive.read_bytes()[:-200])
     with pytest.raises(UserError, match="delete it, and it is fetched again"):
-        take_member(archive, "a", tmp_path / "taken")
+        extract_member(archive, "a", tmp_path / "taken")

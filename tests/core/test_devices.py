@@ -14,7 +14,7 @@ def gpus(monkeypatch, tmp_path):
     def pretend(count, visible=None, slurm=False):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-        monkeypatch.setattr(devices, "LOCKS", tmp_path)
+        monkeypatch.setattr(devices, "LOCK_FOLDER", tmp_path)
         for name, value in (("CUDA_VISIBLE_DEVICES", visible), ("SLURM_JOB_ID", "1" if slurm else None)):
             monkeypatch.delenv(name, raising=False)
             if value is not None:
@@ -35,13 +35,13 @@ def gpus(monkeypatch, tmp_path):
 )
 def test_where_a_job_computes(gpus, count, visible, slurm, asked, name):
     gpus(count, visible, slurm)
-    with devices.lease(asked, 1) as device:
+    with devices.lease_device(asked, 1) as device:
         assert device.name == name
 
 
 def test_two_leases_never_share_a_gpu_and_a_third_waits(gpus):
     gpus(2, "4,7")
-    with devices.lease(1, 1) as first, devices.lease(1, 1) as second:
+    with devices.lease_device(1, 1) as first, devices.lease_device(1, 1) as second:
         assert {first.name, second.name} == {"cuda:0", "cuda:1"}
         assert {first.why, second.why} == {"leased GPU 4", "leased GPU 7"}
         third = multiprocessing.get_context("fork").Process(target=_lease)
@@ -55,13 +55,13 @@ def test_two_leases_never_share_a_gpu_and_a_third_waits(gpus):
 
 
 def _lease():
-    with devices.lease(1, 1):
+    with devices.lease_device(1, 1):
         pass
 
 
 def test_the_threads_granted_are_set(gpus):
     gpus(0)
     before = torch.get_num_threads()
-    with devices.lease(0, 1) as device:
+    with devices.lease_device(0, 1) as device:
         assert (device.threads, torch.get_num_threads()) == (1, 1)
     torch.set_num_threads(before)

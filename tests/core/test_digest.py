@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from waltz.core.digest import needed
+from waltz.core.digest import find_modules
 
 SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
 
@@ -92,12 +92,12 @@ RUN_MODELS = ("align", "answer", "attribute", "attribute_answers", "cc_shap", "c
 @pytest.mark.parametrize("script", RUN_MODELS)
 def test_how_results_are_summed_up_is_no_part_of_what_runs_a_model(script):
     # an edit of a metric or an interval would else ask every model again
-    named = needed(SCRIPTS / f"{script}.py")
+    named = find_modules(SCRIPTS / f"{script}.py")
     assert "waltz.core.schema" in named
     assert not [name for name in named if name.split(".")[-1] in ("intervals", "pair_metrics", "summary", "aggregates")]
 
 
 def test_encoders_are_attributed_without_the_code_of_decoders():
-    named = needed(SCRIPTS / "attribute.py")
+    named = find_modules(SCRIPTS / "attribute.py")
     assert "waltz.models.encoders" in named
     assert not [name for name in named if ".decoders" in name]

@@ -6,7 +6,7 @@ import pytest
 
 from waltz.core.errors import UserError
 from waltz.core.files import fetch
-from waltz.core.files.download_lock import recorded
+from waltz.core.files.download_lock import read_recorded
 
 CONTENT = bytes(range(256)) * 4000
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -114,12 +114,12 @@ def test_a_later_run_goes_on_with_what_an_earlier_one_left(get, server, tmp_path
 def test_a_local_copy_is_checked_before_it_is_taken(tmp_path):
     source = tmp_path / "own.bin"
     source.write_bytes(CONTENT)
-    fetch.take(source, tmp_path / "raw" / "own.bin", SHA)
+    fetch.copy_checked(source, tmp_path / "raw" / "own.bin", SHA)
     assert (tmp_path / "raw" / "own.bin").read_bytes() == CONTENT
     with pytest.raises(UserError, match="sha256 is"):
-        fetch.take(source, tmp_path / "raw" / "other.bin", "0" * 64)
+        fetch.copy_checked(source, tmp_path / "raw" / "other.bin", "0" * 64)
     with pytest.raises(UserError, match="no such file"):
-        fetch.take(tmp_path / "none", tmp_path / "raw" / "none", None)
+        fetch.copy_checked(tmp_path / "none", tmp_path / "raw" / "none", None)
     assert [file.name for file in (tmp_path / "raw").iterdir()] == ["own.bin"]
 
 
@@ -136,7 +136,7 @@ def locked(server, tmp_path):
 
 def test_what_comes_first_is_locked_and_another_content_later_is_refused(locked, tmp_path):
     url = locked("whole", size=len(CONTENT))
-    assert recorded(tmp_path / "lock.yaml", url, "sha256") == SHA
+    assert read_recorded(tmp_path / "lock.yaml", url, "sha256") == SHA
     locked("whole", name="again.bin")
     assert (tmp_path / "again.bin").read_bytes() == CONTENT
     with pytest.raises(UserError, match=rf"what came has sha256 .*, not {SHA}\).*lock\.yaml holds what it gave first"):
@@ -146,7 +146,7 @@ def test_what_comes_first_is_locked_and_another_content_later_is_refused(locked,
 
 def test_a_cut_first_download_is_not_locked_before_it_is_whole(locked, tmp_path):
     url = locked("cut", "500", "whole")
-    assert recorded(tmp_path / "lock.yaml", url, "sha256") == SHA
+    assert read_recorded(tmp_path / "lock.yaml", url, "sha256") == SHA
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
 
 

@@ -6,12 +6,12 @@ import os
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 
 
 def test_a_users_error_is_one_line_without_traceback(tmp_path, capsys):
-    with pytest.raises(SystemExit) as stop, job(tmp_path / "logs" / "a.log"):
+    with pytest.raises(SystemExit) as stop, log_job(tmp_path / "logs" / "a.log"):
         raise UserError("a.json: id 'x': field 'foil' is missing")
     assert stop.value.code == 1
     assert capsys.readouterr().err == "waltz: a.json: id 'x': field 'foil' is missing\n"
@@ -29,7 +29,7 @@ def test_a_fault_of_the_program_leaves_its_traceback_in_the_log(tmp_path, capsys
 
 
 def _fail_in_a_job(log):
-    with job(log):
+    with log_job(log):
         logging.getLogger("waltz").info("so far")
         _ = {}["missing"]
 
@@ -44,7 +44,7 @@ def test_a_run_record_holds_what_was_said_and_what_ran(tmp_path):
 
 
 def test_what_stands_in_an_id_cannot_steer_a_terminal(tmp_path, capsys):
-    with pytest.raises(SystemExit), job(tmp_path / "a.log"):
+    with pytest.raises(SystemExit), log_job(tmp_path / "a.log"):
         raise UserError("a.json: id 'x\x1b[2J\x00\u202ey\n': é and 🦓 stay")
     assert capsys.readouterr().err == "waltz: a.json: id 'x\\x1b[2J\\x00\\u202ey\\n': é and 🦓 stay\n"
 
@@ -54,13 +54,13 @@ def test_what_stands_in_an_id_cannot_steer_a_terminal(tmp_path, capsys):
     [(errno.ENOSPC, "no space is left"), (errno.EROFS, "the file system is read-only"), (errno.EACCES, "permission")],
 )
 def test_what_the_system_refuses_is_one_line_without_traceback(tmp_path, capsys, number, said):
-    with pytest.raises(SystemExit), job(tmp_path / "a.log"):
+    with pytest.raises(SystemExit), log_job(tmp_path / "a.log"):
         raise OSError(number, os.strerror(number), "results/a.parquet")
     assert f"waltz: results/a.parquet: {said}" in capsys.readouterr().err
     assert "Traceback" not in (tmp_path / "a.log").read_text()
 
 
 def test_other_errors_of_the_system_are_faults_of_the_program(tmp_path, capsys):
-    with pytest.raises(SystemExit), job(tmp_path / "a.log"):
+    with pytest.raises(SystemExit), log_job(tmp_path / "a.log"):
         raise OSError(errno.EPIPE, "Broken pipe")
     assert "traceback in" in capsys.readouterr().err

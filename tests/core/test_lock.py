@@ -4,44 +4,44 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.core.files.download_lock import record, recorded
+from waltz.core.files.download_lock import read_recorded, record_download
 
 URL = "https://example.org/a.zip"
 
 
 def test_the_first_download_is_recorded_and_the_same_one_again_changes_nothing(tmp_path):
     file = tmp_path / "locks" / "mine.yaml"
-    assert recorded(file, URL, "sha256") is None
-    record(file, URL, {"sha256": "a" * 64, "size": 3})
+    assert read_recorded(file, URL, "sha256") is None
+    record_download(file, URL, {"sha256": "a" * 64, "size": 3})
     written = file.read_bytes()
-    record(file, URL, {"sha256": "a" * 64, "size": 3})
+    record_download(file, URL, {"sha256": "a" * 64, "size": 3})
     assert file.read_bytes() == written
-    assert recorded(file, URL, "sha256") == "a" * 64
+    assert read_recorded(file, URL, "sha256") == "a" * 64
     (entry,) = yaml.safe_load(file.read_text()).values()
     assert set(entry) == {"sha256", "size", "date"}
 
 
 def test_something_else_is_refused_in_one_line_that_names_both(tmp_path):
     file = tmp_path / "mine.yaml"
-    record(file, URL, {"sha256": "a" * 64, "size": 3})
+    record_download(file, URL, {"sha256": "a" * 64, "size": 3})
     with pytest.raises(
         UserError, match=f"^{URL}: sha256 is b{{64}}, .*mine.yaml says a{{64}} .recorded 20.*get the same"
     ):
-        record(file, URL, {"sha256": "b" * 64, "size": 3})
-    assert recorded(file, URL, "sha256") == "a" * 64
+        record_download(file, URL, {"sha256": "b" * 64, "size": 3})
+    assert read_recorded(file, URL, "sha256") == "a" * 64
 
 
 @pytest.mark.parametrize("text", ["- a\n", "a: b\n", "a: [\n"])
 def test_a_file_that_is_no_lock_file_is_named(tmp_path, text):
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(UserError, match=r"mine\.yaml: no lock file"):
-        recorded(tmp_path / "mine.yaml", URL, "sha256")
+        read_recorded(tmp_path / "mine.yaml", URL, "sha256")
 
 
 def _record(place):
     file, number = place
     for entry in range(10):
-        record(file, f"https://example.org/{number}/{entry}", {"sha256": "c" * 64, "size": entry})
+        record_download(file, f"https://example.org/{number}/{entry}", {"sha256": "c" * 64, "size": entry})
 
 
 def test_several_jobs_at_once_lose_no_entry(tmp_path):

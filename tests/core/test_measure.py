@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from waltz.core.intervals import PERCENT, Measure, Resampling, bootstrap, interval, interval_of_mean, mean
+from waltz.core.intervals import (
+    PERCENT,
+    Measure,
+    Resampling,
+    bootstrap_means,
+    compute_interval,
+    compute_interval_of_mean,
+    compute_mean,
+)
 
 HOW = {"resamples": 500, "seed": 3, "label": "x"}
 RESAMPLING = Resampling(resamples=500, confidence=0.95, seed=3)
@@ -10,57 +18,57 @@ SHARE = (0.0, 1.0)
 
 
 def test_a_single_cluster_has_no_interval():
-    assert interval(bootstrap([1.0, 0.0, 1.0], ["a", "a", "a"], **HOW), 0.95, 1, SHARE) == (None, None)
-    low, high = interval(bootstrap([1.0, 0.0, 1.0], ["a", "b", "c"], **HOW), 0.95, 3, SHARE)
+    assert compute_interval(bootstrap_means([1.0, 0.0, 1.0], ["a", "a", "a"], **HOW), 0.95, 1, SHARE) == (None, None)
+    low, high = compute_interval(bootstrap_means([1.0, 0.0, 1.0], ["a", "b", "c"], **HOW), 0.95, 3, SHARE)
     assert (low, high) == (0.0, 1.0)
 
 
 def test_an_interval_holds_the_share_of_draws_that_it_says():
-    assert interval(np.arange(101.0), 0.9, 101, None) == pytest.approx((5.0, 95.0))
+    assert compute_interval(np.arange(101.0), 0.9, 101, None) == pytest.approx((5.0, 95.0))
 
 
 @pytest.mark.parametrize(("right", "confidence"), [(0, 0.95), (7, 0.95), (7, 0.8)])
 def test_clusters_that_agree_have_the_exact_interval_of_a_binomial(right, confidence):
-    draws = bootstrap([float(right > 0)] * 7, list("abcdefg"), **HOW)
+    draws = bootstrap_means([float(right > 0)] * 7, list("abcdefg"), **HOW)
     exact = binomtest(right, 7).proportion_ci(confidence, method="exact")
-    assert interval(draws, confidence, 7, SHARE) == pytest.approx((exact.low, exact.high))
+    assert compute_interval(draws, confidence, 7, SHARE) == pytest.approx((exact.low, exact.high))
 
 
 def test_clusters_that_agree_between_the_bounds_leave_room_on_both_sides():
     # Both texts of all images are taken for a match: p_c is 100, p_f 0, and acc is the mean of them and of their ends.
     like = 100 * 0.025 ** (1 / 4)
-    found = mean([50.0] * 4, list("abcd"), "x", RESAMPLING)
+    found = compute_mean([50.0] * 4, list("abcd"), "x", RESAMPLING)
     assert (found.ci_low, found.ci_high) == pytest.approx((like / 2, 50 + (100 - like) / 2))
 
 
 def test_what_is_alike_but_for_rounding_is_alike():
     draws = np.array([70.0, 70.0 + 1e-12, 70.0])
-    low, high = interval(draws, 0.95, 10, PERCENT)
+    low, high = compute_interval(draws, 0.95, 10, PERCENT)
     assert low < 69 < 71 < high
 
 
 def test_numbers_without_bounds_that_agree_have_no_interval():
-    assert interval(np.full(10, 0.3), 0.95, 5, None) == (None, None)
-    assert interval(np.zeros(10), 0.95, 5, None) == (None, None)
+    assert compute_interval(np.full(10, 0.3), 0.95, 5, None) == (None, None)
+    assert compute_interval(np.zeros(10), 0.95, 5, None) == (None, None)
 
 
 def test_images_are_drawn_not_their_items():
     values = [1.0, 1.0, 0.0, 0.0]
-    assert set(bootstrap(values, ["a", "a", "b", "b"], **HOW)) == {0.0, 0.5, 1.0}
-    assert len(set(bootstrap(values, ["a", "b", "c", "d"], **HOW))) == 5
-    found = mean(values, ["a", "a", "b", "b"], "x", RESAMPLING)
+    assert set(bootstrap_means(values, ["a", "a", "b", "b"], **HOW)) == {0.0, 0.5, 1.0}
+    assert len(set(bootstrap_means(values, ["a", "b", "c", "d"], **HOW))) == 5
+    found = compute_mean(values, ["a", "a", "b", "b"], "x", RESAMPLING)
     assert (found.value, found.n, found.ci_low, found.ci_high) == (0.5, 4, 0.0, 1.0)
 
 
 def test_half_widths_of_a_mean_add_in_squares_on_each_side():
     parts = [Measure(10.0, 5, 7.0, 11.0), Measure(20.0, 5, 16.0, 20.0)]
-    assert interval_of_mean(parts) == pytest.approx((15 - 5 / 2, 15 + 1 / 2))
-    assert interval_of_mean([*parts, Measure(1.0, 1)]) == (None, None)
+    assert compute_interval_of_mean(parts) == pytest.approx((15 - 5 / 2, 15 + 1 / 2))
+    assert compute_interval_of_mean([*parts, Measure(1.0, 1)]) == (None, None)
 
 
 @pytest.mark.parametrize(("undefined", "has"), [(5, True), (6, False)])
 def test_a_number_that_few_resamples_have_has_no_interval(undefined, has):
     draws = np.where(np.arange(100) < undefined, np.nan, np.arange(100.0))
-    low, high = interval(draws, 0.95, 9, None)
+    low, high = compute_interval(draws, 0.95, 9, None)
     assert (low is not None, high is not None) == (has, has)
     assert not has or undefined <= low < high

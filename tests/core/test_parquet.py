@@ -3,7 +3,7 @@ import pytest
 
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.files.atomic import replacing, write_text
+from waltz.core.files.atomic import replace_file, write_text
 from waltz.core.schema import Layout
 
 LAYOUT = Layout(
@@ -12,7 +12,7 @@ LAYOUT = Layout(
 
 
 def test_what_is_written_is_read_and_twice_gives_the_same_bytes(tmp_path):
-    table = parquet.to_table([{"id": "a", "count": 1}, {"id": "b"}], LAYOUT)
+    table = parquet.build_table([{"id": "a", "count": 1}, {"id": "b"}], LAYOUT)
     parquet.write(tmp_path / "one.parquet", table, LAYOUT)
     parquet.write(tmp_path / "two.parquet", table, LAYOUT)
     assert parquet.read(tmp_path / "one.parquet", LAYOUT).to_pylist() == [
@@ -40,12 +40,12 @@ def test_a_table_that_breaks_its_layout_is_not_written(tmp_path, table, fault):
 
 def test_an_undeclared_key_of_a_row_is_an_error():
     with pytest.raises(ValueError, match="undeclared columns \\['colour'\\]"):
-        parquet.to_table([{"id": "a", "colour": "red"}], LAYOUT)
+        parquet.build_table([{"id": "a", "colour": "red"}], LAYOUT)
 
 
 def test_a_cut_off_file_is_named_with_what_to_do(tmp_path):
     file = tmp_path / "zoo.parquet"
-    parquet.write(file, parquet.to_table([{"id": "a"}], LAYOUT), LAYOUT)
+    parquet.write(file, parquet.build_table([{"id": "a"}], LAYOUT), LAYOUT)
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(UserError, match=r"zoo\.parquet: no whole Parquet file .* delete it"):
         parquet.read(file, LAYOUT)
@@ -54,13 +54,13 @@ def test_a_cut_off_file_is_named_with_what_to_do(tmp_path):
 def test_a_file_of_another_layout_is_named(tmp_path):
     file = tmp_path / "zoo.parquet"
     other = Layout("farm", pa.schema([pa.field("id", pa.string())]), key=("id",))
-    parquet.write(file, parquet.to_table([{"id": "a"}], other), other)
+    parquet.write(file, parquet.build_table([{"id": "a"}], other), other)
     with pytest.raises(UserError, match="'count' is missing"):
         parquet.read(file, LAYOUT)
 
 
 def _fail_halfway(path):
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.write_text("half")
         raise KeyboardInterrupt
 

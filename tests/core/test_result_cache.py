@@ -17,7 +17,7 @@ def test_an_array_is_computed_once_and_kept_under_the_digest_of_its_content(tmp_
     again = result_cache.load_or_compute(tmp_path, {"seed": 1, "texts": ["a"]}, compute)
     np.testing.assert_array_equal(first, again)
     assert len(computed) == 1
-    assert [file.stem for file in tmp_path.iterdir()] == [result_cache.key(texts=["a"], seed=1)]
+    assert [file.stem for file in tmp_path.iterdir()] == [result_cache.compute_key(texts=["a"], seed=1)]
     result_cache.load_or_compute(tmp_path, content | {"seed": 2}, compute)
     assert len(computed) == 2
 

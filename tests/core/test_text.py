@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core.text_diff import changed_spans, slice_of
+from waltz.core.text_diff import find_changed_spans, slice_span
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ from waltz.core.text_diff import changed_spans, slice_of
     ],
 )
 def test_what_is_left_between_common_words(caption, foil, changed):
-    left, right = changed_spans(caption, foil)
-    assert (slice_of(caption, left), slice_of(foil, right)) == changed
+    left, right = find_changed_spans(caption, foil)
+    assert (slice_span(caption, left), slice_span(foil, right)) == changed
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_spans_lie_inside_their_texts(caption, foil):
-    for text, span in zip((caption, foil), changed_spans(caption, foil), strict=True):
+    for text, span in zip((caption, foil), find_changed_spans(caption, foil), strict=True):
         assert 0 <= span["start"] <= span["end"] <= len(text)

@@ -1,6 +1,6 @@
 import pytest
 
-from waltz.core.files.urls import asked_at, file_of, member_of, place_of
+from waltz.core.files.urls import apply_mirror, get_archive_member, get_copy_path, get_file_name
 
 
 @pytest.mark.parametrize(
@@ -12,11 +12,11 @@ from waltz.core.files.urls import asked_at, file_of, member_of, place_of
     ],
 )
 def test_parts_of_a_url(url, file, member, place):
-    assert (file_of(url), member_of(url), place_of(url)) == (file, member, place)
+    assert (get_file_name(url), get_archive_member(url), get_copy_path(url)) == (file, member, place)
 
 
 def test_a_mirror_stands_before_host_and_path(monkeypatch):
     monkeypatch.delenv("WALTZ_MIRROR", raising=False)
-    assert asked_at("https://a.org/y.zip?dl=1#b") == "https://a.org/y.zip?dl=1"
+    assert apply_mirror("https://a.org/y.zip?dl=1#b") == "https://a.org/y.zip?dl=1"
     monkeypatch.setenv("WALTZ_MIRROR", "http://127.0.0.1:1/mirror/")
-    assert asked_at("https://a.org/y.zip?dl=1#b") == "http://127.0.0.1:1/mirror/a.org/y.zip?dl=1"
+    assert apply_mirror("https://a.org/y.zip?dl=1#b") == "http://127.0.0.1:1/mirror/a.org/y.zip?dl=1"

@@ -13,7 +13,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.result_schema import EVALUATION
+from waltz.core.schema import EVALUATION
 from waltz.evaluation.alignment import match_probability, score_pairs, tally
 from waltz.evaluation.metrics.pair_metrics import measures
 from waltz.evaluation.metrics.scored_pairs import pairs
@@ -85,7 +85,7 @@ def test_scores_verdicts_and_layout_of_a_ruler_of_text(folder):
     items = [item(0, "one.png", "b b", "a b a"), item(1, "two.png", "a", "b", "alignment")]
     with open_images(folder) as images:
         rows = score_pairs(watched(), items, images, BOTH)
-    assert parquet.to_table(rows, EVALUATION).num_rows == 8
+    assert parquet.build_table(rows, EVALUATION).num_rows == 8
     assert [row["role"] for row in rows[:4]] == ["caption", "foil", "caption", "mismatched"]
     said = [sign(text) for text in ("b b", "a b a", "a", "b")]
     assert [row["score"] for row in rows] == pytest.approx(said * 2)

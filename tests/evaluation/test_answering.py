@@ -12,7 +12,7 @@ from PIL import Image
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.result_schema import EVALUATION
+from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import answer_rows, answered
 from waltz.evaluation.metrics.vqa_accuracy import accuracy, agreement, share
 from waltz.evaluation.vqa_items import plain, questions, unreachable
@@ -38,7 +38,7 @@ SAID = {
 
 def test_rows_say_answer_probability_and_verdict():
     rows = answer_rows(ITEMS, SAID, VOCABULARY, ["equations", "published"])
-    assert parquet.to_table(rows, EVALUATION).num_rows == 6
+    assert parquet.build_table(rows, EVALUATION).num_rows == 6
     assert [row["prediction"] for row in rows[:3]] == ["no", "2", "no"]
     assert [row["correct"] for row in rows[:3]] == [False, False, True]
     assert (rows[0]["score"], rows[0]["probability"]) == (3, 0.8)

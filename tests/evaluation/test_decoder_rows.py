@@ -11,8 +11,7 @@ from PIL import Image
 import tiny_decoders
 from scripted_decoders import scripted
 from waltz.core.files import parquet
-from waltz.core.result_schema import EVALUATION
-from waltz.core.schema import Layout
+from waltz.core.schema import EVALUATION, Layout
 from waltz.evaluation.decoders import Saying, benchmark_rows, labelled_rows, open_rows, orders_of, sampling_of
 from waltz.evaluation.prompting.generation_cache import Examinee
 from waltz.evaluation.prompting.image_questions import drawn_before
@@ -50,7 +49,7 @@ def test_each_setting_has_a_row_for_each_item_or_text():
         "log-likelihood-sum": 6,
         "vqascore": 6,
     }
-    assert parquet.to_table(rows, LAYOUT).num_rows == len(rows)
+    assert parquet.build_table(rows, LAYOUT).num_rows == len(rows)
     assert {row["setting"] for row in labelled_rows(examinee(decoder), [], voice, Saying(0))} == set()
 
 
@@ -59,7 +58,7 @@ def test_open_questions_are_answered_at_once_and_after_a_chain_of_thought():
     items = [{"item_id": "d:0", "image": "m", "question": "What?", "answer": "dog", "answers": []}]
     rows = open_rows(examinee(decoder), items, "d", equations(decoder.rendered), Saying(0, thought=9))
     assert [(row["setting"], row["correct"]) for row in rows] == [("answering", True), ("answering-after-cot", True)]
-    assert parquet.to_table(rows, LAYOUT).num_rows == 2
+    assert parquet.build_table(rows, LAYOUT).num_rows == 2
 
 
 def test_published_orders_have_their_place_in_the_stream_of_pieces():

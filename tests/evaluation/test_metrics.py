@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from waltz.core.intervals import Resampling, bootstrap
+from waltz.core.intervals import Resampling, bootstrap_means
 from waltz.evaluation.metrics.pair_metrics import acc_r, average
 
 HOW = Resampling(resamples=4000, confidence=0.95, seed=3)
@@ -36,7 +36,7 @@ def test_items_that_share_an_image_widen_the_interval():
 
 def test_draws_are_the_same_again_and_others_for_another_data_set():
     values, clusters = [0.0, 1.0, 1.0, 0.0], ["a", "b", "c", "d"]
-    again = [bootstrap(values, clusters, resamples=50, seed=1, label=label) for label in ("x", "x", "y")]
+    again = [bootstrap_means(values, clusters, resamples=50, seed=1, label=label) for label in ("x", "x", "y")]
     assert np.array_equal(again[0], again[1])
     assert not np.array_equal(again[0], again[2])
 
@@ -57,4 +57,4 @@ def test_an_average_with_a_hole_has_a_reason():
 
 def test_nothing_cannot_be_resampled():
     with pytest.raises(ValueError, match="cannot resample 0 values"):
-        bootstrap([], [], resamples=10, seed=0, label="d")
+        bootstrap_means([], [], resamples=10, seed=0, label="d")

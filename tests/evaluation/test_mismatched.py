@@ -37,7 +37,7 @@ def test_a_question_becomes_question_answer_and_full_stop():
 def test_items_have_the_text_of_another_image_and_the_benchmark_layout():
     rows = captions("A cat.", "One cat.", "A dog.", "One dog.", "A cow.", "One cow.")
     items, unusable = mismatched_items("mscoco", rows, None, seed=1)
-    assert parquet.to_table(items, BENCHMARK).num_rows == 3
+    assert parquet.build_table(items, BENCHMARK).num_rows == 3
     assert not unusable
     for item in items:
         assert item["item_id"] == f"mscoco:{item['source_id']}"

@@ -6,7 +6,7 @@ import torch
 
 from conftest import build_network
 from waltz.core.files import parquet
-from waltz.core.result_schema import EVALUATION
+from waltz.core.schema import EVALUATION
 from waltz.evaluation import perplexity
 from waltz.models.registry import ModelSpec
 from waltz.models.text import causal
@@ -127,7 +127,7 @@ def test_rows_carry_verdicts_and_ties_are_wrong(model, tmp_path):
         for place, (caption, foil) in enumerate(pairs)
     ]
     rows = perplexity.score_rows(items, model, ["published"], 64, tmp_path, lambda _: None)
-    parquet.to_table(rows, EVALUATION)
+    parquet.build_table(rows, EVALUATION)
     by_item = {(row["item_id"], row["role"]): row for row in rows}
     better = by_item["0", "caption"]["score"] > by_item["0", "foil"]["score"]
     assert by_item["0", "caption"]["prediction"] == ("caption" if better else "foil")

@@ -9,8 +9,7 @@ import tiny_decoders
 from scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.result_schema import EVALUATION
-from waltz.core.schema import BENCHMARK
+from waltz.core.schema import BENCHMARK, EVALUATION
 from waltz.evaluation import decoder_tasks as module
 from waltz.evaluation.decoder_tasks import Posed, left_out, posed, posed_rows, voice_of
 from waltz.evaluation.decoders import Saying
@@ -55,7 +54,7 @@ def question(place, answer="dog", rejected=None):
 
 def written(tmp_path, rows, layout):
     path = tmp_path / "rows.parquet"
-    parquet.write(path, parquet.to_table(rows, layout), layout)
+    parquet.write(path, parquet.build_table(rows, layout), layout)
     return path
 
 
@@ -120,7 +119,7 @@ def test_rows_stand_setting_by_setting_whatever_is_asked_together(monkeypatch, t
     # "no dog" beside one image is asked about once, whatever the item; what the likelihood needs is one prompt each
     repeated = 2 * (3 if not thought else 5)
     assert sum(done) == asked.prompts(thought) - repeated
-    assert parquet.to_table(rows[1], EVALUATION).num_rows == len(rows[1])
+    assert parquet.build_table(rows[1], EVALUATION).num_rows == len(rows[1])
 
 
 def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
@@ -139,7 +138,7 @@ def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
     rows += posed_rows(examinee, asked, voice, Saying(0, thought=3))
     assert [row["correct"] for row in rows[3:]] == [False, True] * 2
     assert asked.prompts(3) == 2 * 3
-    assert parquet.to_table(rows, EVALUATION).num_rows == 7
+    assert parquet.build_table(rows, EVALUATION).num_rows == 7
 
 
 def test_a_language_model_without_chat_template_is_given_turns_below_each_other(tmp_path):

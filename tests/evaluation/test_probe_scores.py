@@ -7,8 +7,7 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.result_schema import EVALUATION
-from waltz.core.schema import PROBE_CONDITIONS
+from waltz.core.schema import EVALUATION, PROBE_CONDITIONS
 from waltz.evaluation.alignment import match_probability, score_probes
 from waltz.evaluation.metrics.cv_probes import harmonic, probe_measures
 from waltz.evaluation.metrics.predictions import NOT_APPLICABLE, judged
@@ -127,6 +126,6 @@ def test_items_are_scored_through_a_ruler(tmp_path):
         Image.new("RGB", (4, 4)).save(tmp_path / item["image"])
     with open_images(tmp_path) as images:
         rows = score_probes(ruler, items, images, ["equations", "published"])
-    assert parquet.to_table(rows, EVALUATION).num_rows == 8
+    assert parquet.build_table(rows, EVALUATION).num_rows == 8
     assert rows[0]["score"] == rows[2]["score"] != rows[1]["score"]  # the caption decides
     assert {row["correct"] for row in rows} == {None}

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.evaluation.prompting.prompt_files import FREE, INSTEAD, KINDS, RESOURCE, prompt_of, read_wording
 from waltz.evaluation.prompting.prompts import Voice, equations, published, render, said, without_template, worded
 from waltz.evaluation.prompting.questions import Question
@@ -64,7 +64,7 @@ def marked(kind: str, form: str, asked_of: Question, voice: Voice, remark: bool 
         shown = text + "¦"
     else:
         shown = f"{text[: item['start']]}‹{text[item['start'] : item['end']]}›{text[item['end'] : tail]}¦{text[tail:]}"
-    counted = "" if asked.counted in ("", slice_of(text, asked.tail)) else f"\ncounted: {asked.counted!r}"
+    counted = "" if asked.counted in ("", slice_span(text, asked.tail)) else f"\ncounted: {asked.counted!r}"
     return f"=== {kind}{' biased' if remark else ''}, {form}\n{shown}{counted}\n"
 
 
@@ -182,12 +182,12 @@ def test_answer_and_explanation_share_all_up_to_the_tail(voice: Voice) -> None:
         answer = render("answer-attributed", one, voice, GIVEN)
         for kind in ("post-hoc", "cot-attributed"):
             explanation = render(kind, one, voice, GIVEN)
-            assert slice_of(explanation.text, explanation.shared) == slice_of(answer.text, answer.shared)
+            assert slice_span(explanation.text, explanation.shared) == slice_span(answer.text, answer.shared)
             assert explanation.shared["end"] == explanation.tail["start"]
             assert explanation.tail["end"] == len(explanation.text)
             words, _ = worded(one, voice.wording)
             assert explanation.item is not None
-            assert slice_of(explanation.text, explanation.item) == words
+            assert slice_span(explanation.text, explanation.item) == words
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(KINDS), st.sampled_from(VOICES))
@@ -197,7 +197,7 @@ def test_whatever_the_fields_say_their_places_are_found(first: str, second: str,
     asked = render(kind, one, voice, GIVEN)
     assert (asked.item is None) == (kind in FREE)
     for name, value in one.fields.items():
-        assert kind in FREE or slice_of(asked.text, asked.fields[name]) == value
+        assert kind in FREE or slice_span(asked.text, asked.fields[name]) == value
 
 
 def test_equations_are_turns_with_the_image_in_the_first_of_the_user() -> None:
@@ -223,7 +223,7 @@ def test_an_edited_item_stands_in_the_place_of_its_words() -> None:
     for voice in VOICES:
         asked = render("answer", TEXTS["comve"], voice, {"input": "Which {of} two?"})
         assert asked.item is not None
-        assert slice_of(asked.text, asked.item) == "Which {of} two?"
+        assert slice_span(asked.text, asked.item) == "Which {of} two?"
         assert asked.fields == {}
 
 
@@ -307,7 +307,7 @@ def test_the_decoder_of_the_scenes_is_asked_as_it_was_trained() -> None:
     assert judged.turns[0].text.endswith(' "A dog." Answer yes or no. Describe the image. I think the answer is no.')
     after = render("answer-after-cot", IMAGES["pairwise"], voice, {"reasoning": "a dog"})
     assert after.item is not None
-    assert slice_of(after.text, after.item) == pair
+    assert slice_span(after.text, after.item) == pair
     assert after.text.count(pair) == 2
 
 

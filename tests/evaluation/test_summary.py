@@ -69,7 +69,7 @@ def test_every_model_data_set_and_profile_has_its_metrics_in_one_layout():
     rows = metric_rows(
         RUNS, ["equations", "published"], HOW, averaged=["d", "e"], probes=PROBES, asked={"vqa": QUESTIONS}
     )
-    assert parquet.to_table(rows, LAYOUT).num_rows == 2 * (3 * len(METRICS) + 2 * len(METRICS) + 7 + 1)
+    assert parquet.build_table(rows, LAYOUT).num_rows == 2 * (3 * len(METRICS) + 2 * len(METRICS) + 7 + 1)
     found = {tuple(row[name] for name in NAMES[1:]): row for row in rows if row["profile"] == "equations"}
     assert found["matcher", "d", "alignment", "acc_r"]["value"] == 50
     assert found["matcher", "average", "alignment", "acc_r"]["value"] == 75

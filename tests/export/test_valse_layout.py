@@ -25,7 +25,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
 def through_parquet(rows, folder):
-    parquet.write(folder / "rows.parquet", parquet.to_table(rows, BENCHMARK), BENCHMARK)
+    parquet.write(folder / "rows.parquet", parquet.build_table(rows, BENCHMARK), BENCHMARK)
     return parquet.read(folder / "rows.parquet", BENCHMARK).to_pylist()
 
 

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from waltz.core.files import parquet
-from waltz.core.result_schema import EVALUATION, METRICS
+from waltz.core.schema import EVALUATION, METRICS
 from workflow_checkout import TARGET, told
 
 SCORED = "results/tiny/evaluation/tiny-gpt2/own-counting.parquet"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from waltz.core.files import parquet
-from waltz.core.result_schema import EVALUATION
+from waltz.core.schema import EVALUATION
 from workflow_checkout import TARGET
 
 SCORED = "results/tiny/evaluation/tiny-gpt2/own-counting.parquet"

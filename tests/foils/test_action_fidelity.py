@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.foils.actants import actant_swaps
 from waltz.foils.action_texts import read_caption
 from waltz.foils.actions import ActionCaption, action_captions, replacement_verbs
@@ -29,7 +29,7 @@ def test_the_verb_of_every_released_caption_is_found(shared_data: Path) -> None:
     for item in items:
         caption = read_caption(item["caption"], VERBS)
         assert isinstance(caption, ActionCaption), item["caption"]
-        assert slice_of(caption.text, caption.verb_span) == item["classes"]
+        assert slice_span(caption.text, caption.verb_span) == item["classes"]
 
 
 @pytest.fixture(scope="module")

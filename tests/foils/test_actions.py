@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.foils.actants import actant_swaps
 from waltz.foils.action_texts import read_caption
 from waltz.foils.actions import ActionCaption, action_captions, finite, replacement_verbs, replacements
@@ -74,7 +74,7 @@ def test_captions_of_a_frame(verb: str, abstract: str, glosses: dict[str, str], 
     found = captions(verb, abstract, **glosses)
     assert [caption.text for caption in found] == texts
     for caption in found:
-        assert slice_of(caption.text, caption.verb_span) == finite(VERBS[verb].base, caption.agent.plural)
+        assert slice_span(caption.text, caption.verb_span) == finite(VERBS[verb].base, caption.agent.plural)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_spans_hold_the_verb_and_cover_what_differs(name: str, agent: str, other
     verb = VERBS[name]
     (caption,) = captions(name, f"an AGENT {finite(verb.base, False)} {words} an ITEM", agent=agent, item=other)
     span = caption.verb_span
-    assert slice_of(caption.text, span) == finite(verb.base, filler(agent).plural)
+    assert slice_span(caption.text, span) == finite(verb.base, filler(agent).plural)
     assert caption.text[0].isupper()
     assert "  " not in caption.text
     allowed = replacement_verbs(caption, VERBS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.coreference import coreference
 from waltz.sources.formats.visdial import read_turns
@@ -20,7 +20,7 @@ def test_a_round_is_written_as_the_release_writes_it() -> None:
     assert found.caption == "the elephant is on grass. is it a baby elephant? no."
     assert found.foil == "the elephant is on grass. is it a baby elephant? yes."
     assert (found.direction, found.caption_phrases, found.foil_phrases) == ("no2yes", ("no",), ("yes",))
-    assert slice_of(found.caption, found.caption_span) == "no"
+    assert slice_span(found.caption, found.caption_span) == "no"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_only_the_answer_differs_and_the_contrary_of_the_contrary_is_the_caption
 ) -> None:
     found = coreference(caption, f"is it {rest}", word, 1)
     assert isinstance(found, Candidate)
-    other = slice_of(found.foil, found.foil_span)
-    assert {slice_of(found.caption, found.caption_span), other} == {"yes", "no"}
+    other = slice_span(found.foil, found.foil_span)
+    assert {slice_span(found.caption, found.caption_span), other} == {"yes", "no"}
     again = coreference(caption, f"is it {rest}", other, 1)
     assert isinstance(again, Candidate)
     assert again.foil == found.caption

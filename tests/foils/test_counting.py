@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.counting import NUMERALS, counting, recounted
 from waltz.foils.english.parsing import parse
@@ -30,7 +30,7 @@ def test_noun_and_verb_agree_with_the_numeral() -> None:
     first = candidates[1]
     assert isinstance(first, Candidate)
     assert (first.caption_phrases, first.foil_phrases, first.direction) == (("2",), ("1",), "fewer")
-    assert slice_of(first.foil, first.foil_span) == "is exactly 1 plane"
+    assert slice_span(first.foil, first.foil_span) == "is exactly 1 plane"
     assert foils("How many people wear hats?", "2", "counting-small")[1] == "Exactly 1 person wears hats."
     assert foils("How many pieces of luggage can be seen?", "2", "counting-small")[1] == (
         "Exactly 1 piece of luggage can be seen."
@@ -68,5 +68,7 @@ def test_the_foil_of_the_foil_is_the_caption(numbers: list[int], noun: Forms, fo
     assert (there.caption, there.foil) == (back.foil, back.caption)
     assert there.caption != there.foil
     before, after = there.caption_span, there.foil_span
-    assert str(numbers[0]) in slice_of(there.caption, before)
-    assert there.caption[: before["start"]] + slice_of(there.foil, after) + there.caption[before["end"] :] == there.foil
+    assert str(numbers[0]) in slice_span(there.caption, before)
+    assert (
+        there.caption[: before["start"]] + slice_span(there.foil, after) + there.caption[before["end"] :] == there.foil
+    )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Refused
 from waltz.foils.cv_probes.conditions import conditions, ranked_images, verb_span
 from waltz.foils.cv_probes.contextual_captions import (
@@ -231,7 +231,7 @@ def test_each_plain_caption_gives_three_conditions_beside_the_contextual_one() -
         ("-img-cap", "q", "A man waits.", True),
     ]
     assert len({row["item_id"] for row in rows}) == 7
-    assert {slice_of(row["caption"], row["verb_span"]) for row in rows if row["verb_span"]} == {"votes"}
+    assert {slice_span(row["caption"], row["verb_span"]) for row in rows if row["verb_span"]} == {"votes"}
 
 
 @settings(max_examples=40, deadline=None)
@@ -241,7 +241,7 @@ def test_a_verbs_span_holds_one_of_its_forms(name: str, before: list[str], data:
     text = " ".join([*before, form]) + "."
     span = verb_span(text, SWIG[name])
     assert span is not None
-    assert slice_of(text, span) == form
+    assert slice_span(text, span) == form
     assert verb_span(" ".join(before), SWIG[name]) is None
 
 

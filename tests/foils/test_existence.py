@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.counting_questions import asked
 from waltz.foils.english.nouns import singular_of
@@ -133,7 +133,7 @@ def test_negating_twice_gives_the_caption_back(
     opening, be = ("there", IS_ARE) if there else ("you see", NOTHING)
     candidate = negated(Statement(opening, be, modifiers, forms, "", NOTHING, rest), number, exists)
     assert candidate.caption != candidate.foil
-    assert slice_of(candidate.caption, candidate.caption_span) != slice_of(candidate.foil, candidate.foil_span)
+    assert slice_span(candidate.caption, candidate.caption_span) != slice_span(candidate.foil, candidate.foil_span)
     before, after = candidate.caption_span, candidate.foil_span
     assert candidate.caption[: before["start"]].strip() == candidate.foil[: after["start"]].strip()
     assert candidate.caption[before["end"] :].strip() == candidate.foil[after["end"] :].strip()

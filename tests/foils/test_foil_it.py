@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.foil_it import foil_it
 
@@ -16,18 +16,18 @@ def test_spans_are_where_the_word_was_replaced() -> None:
     found = foil_it("A giant bowl of food.", "A giant bottle of food.", "bowl", "bottle")
     assert isinstance(found, Candidate)
     assert (found.caption, found.foil) == ("a giant bowl of food.", "a giant bottle of food.")
-    assert slice_of(found.caption, found.caption_span) == "bowl"
-    assert slice_of(found.foil, found.foil_span) == "bottle"
+    assert slice_span(found.caption, found.caption_span) == "bowl"
+    assert slice_span(found.foil, found.foil_span) == "bottle"
     assert (found.caption_phrases, found.foil_phrases) == (("bowl",), ("bottle",))
 
 
 def test_a_word_replaced_twice_and_an_article_that_follows_it() -> None:
     twice = foil_it("broccoli with broccolis", "carrot with carrots", "broccoli", "carrot")
     assert isinstance(twice, Candidate)
-    assert slice_of(twice.foil, twice.foil_span) == "carrot with carrots"
+    assert slice_span(twice.foil, twice.foil_span) == "carrot with carrots"
     article = foil_it("A dog sits.", "An elephant sits.", "dog", "elephant")
     assert isinstance(article, Candidate)
-    assert slice_of(article.caption, article.caption_span) == "a dog"
+    assert slice_span(article.caption, article.caption_span) == "a dog"
 
 
 def test_pairs_that_differ_elsewhere_are_refused() -> None:
@@ -48,8 +48,8 @@ def test_the_spans_hold_the_two_words(before: str, target: str, foil: str, after
         assert isinstance(found, Refused)
         return
     assert isinstance(found, Candidate)
-    assert slice_of(found.caption, found.caption_span) == target
-    assert slice_of(found.foil, found.foil_span) == foil
+    assert slice_span(found.caption, found.caption_span) == target
+    assert slice_span(found.foil, found.foil_span) == foil
 
 
 def test_the_released_pairs_are_pairs(shared_data: Path) -> None:

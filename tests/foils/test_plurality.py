@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, Refused, replaced
 from waltz.foils.english.nouns import plural_of, singular_of
 from waltz.foils.plurality import plurality_of
@@ -98,8 +98,8 @@ def test_a_pronoun_takes_up_a_noun_of_its_gender():
 def test_phrases_are_the_heads_and_spans_hold_what_differs():
     found = next(found for found in candidates("Two giraffes stand on a sports field.") if found.direction == "sg2pl")
     assert (found.caption_phrases, found.foil_phrases) == (("field",), ("fields",))
-    assert slice_of(found.caption, found.caption_span) == "exactly one sports field"
-    assert slice_of(found.foil, found.foil_span) == "some sports fields"
+    assert slice_span(found.caption, found.caption_span) == "exactly one sports field"
+    assert slice_span(found.foil, found.foil_span) == "some sports fields"
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_spans_hold_all_that_differs(caption):
     found = candidates(caption)
     assert found
     for candidate in found:
-        exchanged = slice_of(candidate.foil, candidate.foil_span)
+        exchanged = slice_span(candidate.foil, candidate.foil_span)
         assert replaced(candidate.caption, candidate.caption_span, exchanged)[0] == candidate.foil
         assert candidate.caption.lower() != candidate.foil.lower()
-        assert slice_of(candidate.caption, candidate.caption_span)
+        assert slice_span(candidate.caption, candidate.caption_span)
         assert exchanged

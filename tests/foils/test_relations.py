@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.core.text_diff import Span, slice_of
+from waltz.core.text_diff import Span, slice_span
 from waltz.foils.candidates import replaced
 from waltz.foils.coco_captions import parsed
 from waltz.foils.relations import Slot, alternatives, attested, attested_relations, relations, slots
@@ -60,7 +60,7 @@ def test_a_preposition_at_the_start_keeps_its_capital():
     caption = "On the table, a cat sits."
     found = next(attested_relations(caption, slots_of(caption)[0], ["under"]))
     assert found.foil == "Under the table, a cat sits."
-    assert slice_of(found.foil, found.foil_span) == "Under"
+    assert slice_span(found.foil, found.foil_span) == "Under"
 
 
 def test_alternatives_leave_out_the_slot_itself():
@@ -78,8 +78,8 @@ def test_spans_hold_the_prepositions_and_nothing_else(first, second, stop):
     sequences = attested([*found, *slots_of(BOAT)])
     assert found
     for slot in found:
-        assert slice_of(caption, slot.span).lower() == slot.text
+        assert slice_span(caption, slot.span).lower() == slot.text
         for candidate in attested_relations(caption, slot, sequences):
-            exchanged = slice_of(candidate.foil, candidate.foil_span)
+            exchanged = slice_span(candidate.foil, candidate.foil_span)
             assert exchanged == candidate.foil_phrases[0]
             assert replaced(caption, candidate.caption_span, exchanged)[0] == candidate.foil != caption

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.files.download_lock import LOCK
+from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
 from waltz.core.files.urls import is_url
 from waltz.models.registry import (
     ModelSpec,
@@ -23,7 +23,7 @@ def test_every_registered_model_is_complete():
         assert (
             re.fullmatch("[0-9a-f]{40}", spec.revision)
             or spec.weights.startswith(("package:", "share:"))
-            or (spec.revision == LOCK and not is_url(spec.weights))
+            or (spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights))
             or (re.fullmatch("[0-9a-f]{64}|lock", spec.sha256) and is_url(spec.weights))
         ), spec.name
         assert not spec.detector or registered()[spec.detector].kind == "detector"

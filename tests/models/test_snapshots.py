@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.files.download_lock import record, recorded
+from waltz.core.files.download_lock import read_recorded, record_download
 
 FILES = {"config.json": b"{}", "model.safetensors": b"safe", "pytorch_model.bin": b"pickled", "tf_model.h5": b"other"}
 COMMIT, NEWER = "a" * 40, "b" * 40
@@ -73,11 +73,11 @@ def test_the_first_commit_is_locked_and_a_newer_one_is_not_taken(snapshot, tmp_p
     assert {file.name for file in (tmp_path / "one").iterdir()} == {"config.json", "model.safetensors"}
     monkeypatch.setattr(Hub, "newest", NEWER)
     assert snapshot("two") == COMMIT
-    assert recorded(tmp_path / "lock.yaml", "org/model", "commit") == COMMIT
+    assert read_recorded(tmp_path / "lock.yaml", "org/model", "commit") == COMMIT
 
 
 def test_what_cannot_be_had_is_one_line(snapshot, tmp_path, monkeypatch):
-    record(tmp_path / "lock.yaml", "org/model", {"commit": COMMIT})
+    record_download(tmp_path / "lock.yaml", "org/model", {"commit": COMMIT})
     monkeypatch.setattr(Hub, "do_GET", lambda self: self.send_error(404))
     with pytest.raises(
         UserError, match=f"^org/model: cannot be had from the hub at commit {COMMIT}, .*check the network"

@@ -9,8 +9,8 @@ from PIL import Image
 from report_of_two_models import attribution, score
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.result_schema import ATTRIBUTION, EVALUATION
 from waltz.core.sampling import sample
+from waltz.core.schema import ATTRIBUTION, EVALUATION
 from waltz.reporting.page.example_files import SIDE, RunFiles, browsed, pictures
 
 IDS = [f"existence:{number}" for number in range(40)]
@@ -18,7 +18,7 @@ ITEMS = [{"item_id": item, "image": "1.png", "caption": "A cat."} for item in ID
 
 
 def written(path, rows, layout):
-    parquet.write(path, parquet.to_table(rows, layout), layout)
+    parquet.write(path, parquet.build_table(rows, layout), layout)
     return str(path)
 
 

@@ -12,7 +12,7 @@ from waltz.consistency.cc_shap_rows import cc_shap_rows
 from waltz.consistency.contributions import explaining
 from waltz.consistency.edited_rows import edited_rows
 from waltz.core.files import parquet
-from waltz.core.result_schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.evaluation.prompting.prompt_files import read_wording
 from waltz.evaluation.prompting.prompts import equations
 from waltz.evaluation.prompting.questions import Question
@@ -51,7 +51,7 @@ def left(folder, decoder, question) -> Explanations:
     moved, after = edited_rows(how, [question], [edit], photo, lambda _: None)
     failed = {**beside[0], "item_id": "own:0", "phi": None, "error": "too long"}
     tables = (([*beside, failed], ATTRIBUTION), (rows, CC_SHAP), (moved, EDITED), (after, ATTRIBUTION))
-    return Explanations(*(parquet.to_table(part, layout) for part, layout in tables))
+    return Explanations(*(parquet.build_table(part, layout) for part, layout in tables))
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,7 @@
 import pytest
 
 from waltz.core.files import parquet
-from waltz.core.result_schema import METRICS, SHARES
-from waltz.core.schema import CONDITIONS
+from waltz.core.schema import CONDITIONS, METRICS, SHARES
 from waltz.reporting.tables.numbers import read_numbers
 
 
@@ -15,7 +14,7 @@ def metric(name, value, profile="published", **more):
 
 def written(tmp_path, rows, layout):
     path = tmp_path / "x.parquet"
-    parquet.write(path, parquet.to_table(rows, layout), layout)
+    parquet.write(path, parquet.build_table(rows, layout), layout)
     return str(path)
 
 

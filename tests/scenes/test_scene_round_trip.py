@@ -48,7 +48,7 @@ def _read(folder: Path, texts: dict[str, str]) -> dict[str, list[dict]]:
             (folder / name).write_text(texts[name])
         rows, layout = read_source(form, {part: str(folder / name) for part, name in named.items()}, source)
         found[source] = list(rows)
-        parquet.to_table(found[source], layout)
+        parquet.build_table(found[source], layout)
     return found
 
 

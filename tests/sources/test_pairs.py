@@ -31,7 +31,7 @@ def _write(folder, form, rows):
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
 def test_the_same_pairs_come_from_every_form(tmp_path, form):
     rows = read_pairs(_write(tmp_path, form, ROWS), "mine", "own")
-    parquet.to_table(rows, BENCHMARK)
+    parquet.build_table(rows, BENCHMARK)
     assert [(row["item_id"], row["piece"], row["caption"], row["foil"]) for row in rows] == [
         ("1", "counting", "four, zebras", "six, zebras"),
         ("2", "nouns", "NA", "null"),

@@ -42,7 +42,7 @@ def read(tmp_path):
         file = tmp_path / "items.json"
         file.write_text(content if isinstance(content, str) else json.dumps(content))
         rows = read_release(file, instrument, 2)
-        parquet.to_table(rows, BENCHMARK)
+        parquet.build_table(rows, BENCHMARK)
         return rows
 
     return run
@@ -123,7 +123,7 @@ def test_the_release_as_counted_in_its_readme(shared_data, instrument, facts):
     name, items, valid = facts
     path = shared_data / "valse" / f"{name}.json"
     rows = read_release(path, instrument, 2)
-    parquet.to_table(rows, BENCHMARK)
+    parquet.build_table(rows, BENCHMARK)
     assert (len(rows), sum(row["valid"] for row in rows)) == (items, valid)
     released = json.loads(path.read_text())
     assert {row["item_id"]: json.loads(row["release"]) for row in rows} == released

@@ -7,7 +7,7 @@ import yaml
 
 import tiny_decoders
 from waltz.core.files import parquet
-from waltz.core.result_schema import ATTRIBUTION, CC_SHAP
+from waltz.core.schema import ATTRIBUTION, CC_SHAP
 from workflow_checkout import Checkout, checkout
 
 SENTENCES = "id,sent0,sent1\n" + "".join(f"{place},a man rides {place},a table throws {place}\n" for place in range(4))

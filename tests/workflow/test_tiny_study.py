@@ -9,8 +9,7 @@ import time
 import pytest
 
 from waltz.core.files import parquet
-from waltz.core.result_schema import EVALUATION
-from waltz.core.schema import BENCHMARK
+from waltz.core.schema import BENCHMARK, EVALUATION
 
 ALL = {
     "fetch",

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.core.devices import lease, ran_on
+from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
-from waltz.core.result_schema import EVALUATION
-from waltz.core.run_record import digest_of, write_record
+from waltz.core.job_log import log_job, show_progress
+from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import answer_rows, answered
 from waltz.evaluation.vqa_items import questions
 from waltz.models.encoders import load_encoder
@@ -18,17 +18,17 @@ from waltz.sources.images import open_images
 
 params = snakemake.params
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
     rows = pq.read_table(snakemake.input.rows).to_pylist()
     asked = params.asked
     items, unusable = questions(snakemake.wildcards.asked, rows, asked["size"], params.seed, asked.get("choice"))
     encoder = load_encoder(ModelSpec(**params.model), device)
     stored = Path(snakemake.output.scores).parent / ".store"
-    with open_images(snakemake.input.images) as images, progress(len(items), "question", encoder.spec.name) as bar:
+    with open_images(snakemake.input.images) as images, show_progress(len(items), "question", encoder.spec.name) as bar:
         said = answered(encoder, items, images, stored, bar.update)
     found = answer_rows(items, said, encoder.answers, params.profiles)
-    parquet.write(snakemake.output.scores, parquet.to_table(found, EVALUATION), EVALUATION)
+    parquet.write(snakemake.output.scores, parquet.build_table(found, EVALUATION), EVALUATION)
     write_record(
         snakemake.output.run,
         rows_in=len(rows),
@@ -36,8 +36,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         seconds=round(time.perf_counter() - start, 3),
         model=params.model,
         profiles=params.profiles,
-        data=digest_of(snakemake.input.rows),
-        **ran_on(device),
+        data=compute_file_digest(snakemake.input.rows),
+        **describe_device(device),
         seed=params.seed,
         unusable=dict(unusable),
         unscored_texts=sum(row["error"] is not None for row in found),

@@ -6,11 +6,11 @@ from pathlib import Path
 from waltz.attribution.item_selection import to_attribute
 from waltz.attribution.rows import attributed, tally
 from waltz.attribution.settings import Settings
-from waltz.core.devices import lease, ran_on
+from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
-from waltz.core.result_schema import ATTRIBUTION
-from waltz.core.run_record import digest_of, write_record
+from waltz.core.job_log import log_job, show_progress
+from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.schema import ATTRIBUTION
 from waltz.models.cropping import sees_middle_square
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
@@ -19,7 +19,7 @@ from waltz.sources.images import open_images
 params = snakemake.params
 shard = int(snakemake.wildcards.shard)
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     chosen = [
         {
             profile: to_attribute(file, profile, params.scored, params.scored_sample, params.sample, params.seed)[
@@ -31,7 +31,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     ]
     encoder = load_encoder(ModelSpec(**params.model), device)
     cropped = sees_middle_square(encoder.image)
-    with progress(sum(len(items) for of in chosen for items in of.values()), "item", encoder.spec.name) as bar:
+    with show_progress(sum(len(items) for of in chosen for items in of.values()), "item", encoder.spec.name) as bar:
         for of, pairs, images, file, record in zip(
             chosen,
             snakemake.input.pairs,
@@ -47,7 +47,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 for profile, items in of.items():
                     settings = Settings(profile, seed=params.seed, **params.settings[profile])
                     rows += attributed(encoder, items, source, settings, stored, bar.update)
-            parquet.write(file, parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+            parquet.write(file, parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
             write_record(
                 record,
                 rows_in=sum(map(len, of.values())),
@@ -56,8 +56,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 model=params.model,
                 middle_square=cropped,
                 settings=params.settings,
-                data=digest_of(pairs),
-                **ran_on(device),
+                data=compute_file_digest(pairs),
+                **describe_device(device),
                 seed=params.seed,
                 shard=f"{shard + 1} of {params.shards}",
                 **tally(rows),

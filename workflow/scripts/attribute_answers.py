@@ -8,11 +8,11 @@ from waltz.attribution.answer_rows import Answering, attributed_answers
 from waltz.attribution.item_selection import answers_to_attribute
 from waltz.attribution.rows import tally
 from waltz.attribution.settings import Settings
-from waltz.core.devices import lease, ran_on
+from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
-from waltz.core.result_schema import ATTRIBUTION
-from waltz.core.run_record import digest_of, write_record
+from waltz.core.job_log import log_job, show_progress
+from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.schema import ATTRIBUTION
 from waltz.evaluation.decoder_tasks import voice_of
 from waltz.models.cropping import sees_middle_square
 from waltz.models.decoders import load_decoder
@@ -22,7 +22,7 @@ from waltz.sources.images import load_image, open_images
 params, given, made = snakemake.params, snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     of = params.scored, params.scored_sample, params.sample, params.seed
     chosen = [
         [answers_to_attribute(file, name, profile, *of) for profile in params.profiles]
@@ -41,7 +41,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         )
         for profile in params.profiles
     ]
-    with progress(sum(len(items) for one in mine for items, _ in one), "item", decoder.spec.name) as bar:
+    with show_progress(sum(len(items) for one in mine for items, _ in one), "item", decoder.spec.name) as bar:
         for name, asked, pairs, images, file, record in zip(
             params.datasets, mine, given.pairs, given.images, made.rows, made.runs, strict=True
         ):
@@ -50,7 +50,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             with open_images(images) as source:
                 for how, (items, orders) in zip(answering, asked, strict=True):
                     rows += attributed_answers(how, items, name, orders, partial(load_image, source), bar.update)
-            parquet.write(file, parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+            parquet.write(file, parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
             write_record(
                 record,
                 rows_in=sum(len(items) for items, _ in asked),
@@ -59,8 +59,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 model=params.model,
                 middle_square=cropped,
                 settings=params.settings | {"value": params.value},
-                data=digest_of(pairs),
-                **ran_on(device),
+                data=compute_file_digest(pairs),
+                **describe_device(device),
                 seed=params.seed,
                 shard=f"{shard + 1} of {params.shards}",
                 **tally(rows),

@@ -9,11 +9,11 @@ from waltz.attribution.encoder_answers import attributed_questions
 from waltz.attribution.item_selection import questions_to_attribute
 from waltz.attribution.rows import tally
 from waltz.attribution.settings import Settings
-from waltz.core.devices import lease, ran_on
+from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
-from waltz.core.result_schema import ATTRIBUTION
-from waltz.core.run_record import digest_of, write_record
+from waltz.core.job_log import log_job, show_progress
+from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.schema import ATTRIBUTION
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images
@@ -21,7 +21,7 @@ from waltz.sources.images import open_images
 params, wildcards = snakemake.params, snakemake.wildcards
 shard = int(wildcards.shard)
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
     read = pq.read_table(snakemake.input.rows).to_pylist()
     chosen = {
@@ -35,12 +35,12 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     rows = []
     with (
         open_images(snakemake.input.images) as source,
-        progress(sum(map(len, chosen.values())), "question", encoder.spec.name) as bar,
+        show_progress(sum(map(len, chosen.values())), "question", encoder.spec.name) as bar,
     ):
         for profile, items in chosen.items():
             settings = Settings(profile, seed=params.seed, **params.settings[profile])
             rows += attributed_questions(encoder, items, source, settings, stored, bar.update)
-    parquet.write(snakemake.output.rows, parquet.to_table(rows, ATTRIBUTION), ATTRIBUTION)
+    parquet.write(snakemake.output.rows, parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
     write_record(
         snakemake.output.run,
         rows_in=sum(map(len, chosen.values())),
@@ -48,8 +48,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         seconds=round(time.perf_counter() - start, 3),
         model=params.model,
         settings=params.settings,
-        data=digest_of(snakemake.input.rows),
-        **ran_on(device),
+        data=compute_file_digest(snakemake.input.rows),
+        **describe_device(device),
         seed=params.seed,
         shard=f"{shard + 1} of {params.shards}",
         **tally(rows),

@@ -7,13 +7,13 @@ import pyarrow as pa
 
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.job_log import job
-from waltz.core.result_schema import ATTRIBUTION
+from waltz.core.job_log import log_job
+from waltz.core.schema import ATTRIBUTION
 
 ORDER = [(name, "ascending") for name in ("profile", "item_id", "setting", "role")]
 shards = snakemake.params.shards
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     for number, (file, record) in enumerate(zip(snakemake.output.rows, snakemake.output.runs, strict=True)):
         part = slice(number * shards, (number + 1) * shards)
         rows = pa.concat_tables([parquet.read(shard, ATTRIBUTION) for shard in snakemake.input.rows[part]])

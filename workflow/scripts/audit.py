@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from waltz.benchmark.audit import audit_blind_judges
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
+from waltz.core.job_log import log_job, show_progress
 from waltz.core.schema import AUDIT, BENCHMARK
 from waltz.filters.gruen import score_texts
 from waltz.filters.judge import TOKENS
@@ -18,7 +18,7 @@ from waltz.models.text.masked import load_masked_model, pseudo_log_likelihoods
 
 params = snakemake.params
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     specs = {key: ModelSpec(**model) for key, model in params.models.items()}
     masked, acceptability = (
         load_masked_model(specs["likelihood"], device),
@@ -30,7 +30,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     texts = sorted({item[side] for item in items for side in ("caption", "foil")})
     pairs = [(item[a], item[b]) for item in items for a, b in (("caption", "foil"), ("foil", "caption"))]
     stored = Path(snakemake.output.audit).parent / ".store"
-    with progress(5 * len(texts), "text", "audit") as bar:
+    with show_progress(5 * len(texts), "text", "audit") as bar:
         tokens = {text: masked.tokens(text) for text in texts}
         pseudo = pseudo_log_likelihoods(masked, tokens.values(), stored, bar.update)
         likelihoods = mean_scores(texts, causal, TOKENS, stored, bar.update)
@@ -53,4 +53,4 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             confidence=params.confidence,
             seed=params.seed,
         )
-    parquet.write(snakemake.output.audit, parquet.to_table(rows, AUDIT), AUDIT)
+    parquet.write(snakemake.output.audit, parquet.build_table(rows, AUDIT), AUDIT)

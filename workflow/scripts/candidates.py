@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
+from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CANDIDATES
 from waltz.foils.candidates import Refused, Tally, candidate_row
@@ -37,7 +37,7 @@ def written(needs: Needs, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]
             yield candidate_row(found, row, number, instrument, PIECES[instrument])
 
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
     rows = pq.read_table(snakemake.input.rows).to_pylist()
     if "splits" in settings:
@@ -45,7 +45,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     tally.rows = len(rows)
     stored = Path(snakemake.output.candidates).parent / ".store" / instrument
     needs = Needs()
-    with progress(len(rows), "slot", instrument) as bar:
+    with show_progress(len(rows), "slot", instrument) as bar:
         if params.model:
             from waltz.foils.proposals import fitting, proposals
             from waltz.models.text.masked import load_masked_model

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 from waltz.consistency.contributions import explaining
 from waltz.consistency.edited_rows import edited_rows
 from waltz.consistency.item_selection import to_ask
-from waltz.core.devices import lease, ran_on
+from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
-from waltz.core.result_schema import ATTRIBUTION, CONSISTENCY, EDITED
-from waltz.core.run_record import digest_of, write_record
+from waltz.core.job_log import log_job, show_progress
+from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.schema import ATTRIBUTION, CONSISTENCY, EDITED
 from waltz.evaluation.decoder_tasks import voice_of
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
@@ -23,7 +23,7 @@ from waltz.sources.images import load_image, open_images
 params, given, made = snakemake.params, snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     decoder = load_decoder(ModelSpec(**params.model), device)
     images = given.get("images") or [None] * len(params.posing)
     files = zip(given.rows, given.tests, images, made.rows, made.contributions, made.runs, strict=True)
@@ -34,7 +34,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         read = pq.read_table(file).to_pylist()
         tests = parquet.read(tested, CONSISTENCY).to_pylist()
         rows, contributions = [], []
-        with open_images(seen) if seen else nullcontext() as source, progress(0, "item", name) as bar:
+        with open_images(seen) if seen else nullcontext() as source, show_progress(0, "item", name) as bar:
             for profile in params.profiles:
                 asked = to_ask(read, name, entry, profile, params.sample, params.seed).questions
                 voice = voice_of(decoder, profile)
@@ -45,8 +45,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                     found, beside = edited_rows(how, mine, tests, partial(load_image, source), bar.update)
                     rows += found
                     contributions += beside if seed == params.seeds[0] else []
-        parquet.write(rows_file, parquet.to_table(rows, EDITED), EDITED)
-        parquet.write(contributions_file, parquet.to_table(contributions, ATTRIBUTION), ATTRIBUTION)
+        parquet.write(rows_file, parquet.build_table(rows, EDITED), EDITED)
+        parquet.write(contributions_file, parquet.build_table(contributions, ATTRIBUTION), ATTRIBUTION)
         write_record(
             record,
             rows_in=len(tests),
@@ -54,8 +54,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             seconds=round(time.perf_counter() - start, 3),
             model=params.model,
             settings={"cc_shap": params.cc_shap, "tokens": params.tokens},
-            data=digest_of(file),
-            **ran_on(device),
+            data=compute_file_digest(file),
+            **describe_device(device),
             seeds=params.seeds,
             shard=f"{shard + 1} of {params.shards}",
             rows_with_error=sum(row.get("error") is not None for row in rows),

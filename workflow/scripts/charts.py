@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.reporting.figures.chart_declarations import CHARTS
 from waltz.reporting.figures.charts import draw
 from waltz.reporting.figures.frequencies import save
@@ -11,7 +11,7 @@ from waltz.reporting.tables.declarations import TABLES
 
 HEADINGS = {metric: heading for table in TABLES.values() for metric, heading in table.metrics.items()}
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     cells = [cell for file in snakemake.input.tables for cell in from_csv(Path(file).read_text(encoding="utf-8"))]
     charts = {chart.id: chart for chart in CHARTS}
     for (name, profile), svg, png in zip(

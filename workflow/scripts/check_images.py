@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
-from waltz.core.files.atomic import replacing
-from waltz.core.job_log import job
+from waltz.core.files.atomic import replace_file
+from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 from waltz.core.schema import IMAGE_FAULTS
 from waltz.sources.images import check_images, open_images
 
 given, made = snakemake.input, snakemake.output
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     start = time.perf_counter()
     files = [given.rows] if isinstance(given.rows, str) else list(given.rows)
     named = pa.concat_arrays([pq.read_table(file, columns=["image"])["image"].combine_chunks() for file in files])
@@ -24,8 +24,8 @@ with job(snakemake.log[0]):
     with open_images(given.images) as images:
         faults = {fault.image: fault.reason for fault in check_images(images, needed)}
     rows = [{"image": image, "fault": reason} for image, reason in faults.items()]
-    parquet.write(made.faults, parquet.to_table(rows, IMAGE_FAULTS), IMAGE_FAULTS)
-    with replacing(made.manifest) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    parquet.write(made.faults, parquet.build_table(rows, IMAGE_FAULTS), IMAGE_FAULTS)
+    with replace_file(made.manifest) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         manifest = csv.writer(file, lineterminator="\n")
         manifest.writerow(["image", "found", "fault"])
         manifest.writerows((image, "no" if image in faults else "yes", faults.get(image, "")) for image in needed)

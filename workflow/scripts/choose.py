@@ -4,11 +4,11 @@ import logging
 
 from waltz.benchmark.items import select_candidates
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.schema import FILTERED
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     rows = parquet.read(snakemake.input.filtered, FILTERED).to_pylist()
     chosen = select_candidates(rows, snakemake.params.settings, snakemake.params.seed)
-    parquet.write(snakemake.output.chosen, parquet.to_table(chosen, FILTERED), FILTERED)
+    parquet.write(snakemake.output.chosen, parquet.build_table(chosen, FILTERED), FILTERED)
     logging.info("%d of %d candidates are items", sum(row["kept"] for row in chosen), len(chosen))

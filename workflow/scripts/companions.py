@@ -5,12 +5,11 @@ from functools import partial
 import pyarrow.parquet as pq
 
 from waltz.attribution.companions.encoder_companions import companions
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.job_log import job, progress
-from waltz.core.result_schema import METRICS
-from waltz.core.schema import BENCHMARK
+from waltz.core.job_log import log_job, show_progress
+from waltz.core.schema import BENCHMARK, METRICS
 from waltz.evaluation.items import select
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
@@ -18,11 +17,11 @@ from waltz.sources.images import load_image, open_images
 
 params = snakemake.params
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     encoder = load_encoder(ModelSpec(**params.model), device)
     how = Resampling(params.resamples, params.confidence, params.seed)
     rows = []
-    with progress(len(params.datasets), "data set", encoder.spec.name) as bar:
+    with show_progress(len(params.datasets), "data set", encoder.spec.name) as bar:
         for dataset, file, images in zip(params.datasets, snakemake.input.pairs, snakemake.input.images, strict=True):
             if "condition" not in pq.read_schema(file).names:
                 items = select(parquet.read(file, BENCHMARK), params.scored, params.sample, params.seed).to_pylist()
@@ -31,4 +30,4 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 of = {"model": encoder.spec.name, "dataset": dataset, "profile": "equations", "setting": "pairs"}
                 rows += [{**of, **row} for row in found]
             bar.update(1)
-    parquet.write(snakemake.output.rows, parquet.to_table(rows, METRICS), METRICS)
+    parquet.write(snakemake.output.rows, parquet.build_table(rows, METRICS), METRICS)

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 from waltz.consistency.edit_tests.rows import consistency_rows, settings_of, tally
 from waltz.consistency.edit_tests.runner import interviewed
 from waltz.consistency.item_selection import left_over_pair, to_ask
-from waltz.core.devices import lease, ran_on
+from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
-from waltz.core.result_schema import CONSISTENCY
-from waltz.core.run_record import digest_of, write_record
+from waltz.core.job_log import log_job, show_progress
+from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.schema import CONSISTENCY
 from waltz.evaluation.prompting.generation_cache import Examinee
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
@@ -25,7 +25,7 @@ params = snakemake.params
 shard = int(snakemake.wildcards.shard)
 images = snakemake.input.get("images") or [None] * len(params.posed)
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     decoder = load_decoder(ModelSpec(**params.model), device)
     helper = load_decoder(ModelSpec(**params.helper), device) if params.helper else decoder
     judge = load_classifier(ModelSpec(**params.judge), device) if params.judge else None
@@ -34,7 +34,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         read = pq.read_table(snakemake.input.rows[number]).to_pylist()
         stored = Path(snakemake.output.rows[number]).parent / ".store"
         seen = open_images(images[number]) if images[number] else nullcontext()
-        with seen as source, progress(0, "reply", f"{decoder.spec.name}, {dataset}") as bar:
+        with seen as source, show_progress(0, "reply", f"{decoder.spec.name}, {dataset}") as bar:
             examinee = Examinee(decoder, partial(load_image, source), stored, bar.update)
             for profile in params.profiles:
                 chosen = to_ask(read, dataset, entry, profile, params.sample, params.seed)
@@ -45,15 +45,15 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 runs = settings_of(profile, params.seeds, params.tokens, params.edits, bool(params.meaning), pair)
                 rows += consistency_rows(questions, params.tests, runs, who)
                 asked[profile], left_out[profile] = len(questions), dict(chosen.left_out)
-        parquet.write(snakemake.output.rows[number], parquet.to_table(rows, CONSISTENCY), CONSISTENCY)
+        parquet.write(snakemake.output.rows[number], parquet.build_table(rows, CONSISTENCY), CONSISTENCY)
         write_record(
             snakemake.output.runs[number],
             rows_in=sum(asked.values()) * len(params.seeds),
             rows_out=len(rows),
             seconds=round(time.perf_counter() - start, 3),
             **{name: params[name] for name in ("model", "helper", "judge", "seed", "seeds", "tokens", "edits")},
-            data=digest_of(snakemake.input.rows[number]),
-            **ran_on(device),
+            data=compute_file_digest(snakemake.input.rows[number]),
+            **describe_device(device),
             shard=f"{shard + 1} of {params.shards}",
             left_out=left_out,
             **tally(rows),

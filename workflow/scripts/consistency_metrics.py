@@ -3,12 +3,12 @@
 from waltz.consistency.summary.metrics import AVERAGE, Run, correlation_rows, metric_rows
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.job_log import job
-from waltz.core.result_schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
+from waltz.core.job_log import log_job
+from waltz.core.schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
 
 params = snakemake.params
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     how = Resampling(params.resamples, params.confidence, params.seed)
     parts = {"tests": (CONSISTENCY, params.runs), "cc_shap": (CC_SHAP, params.runs), "edited": (EDITED, params.edited)}
     read = {
@@ -22,5 +22,5 @@ with job(snakemake.log[0]):
     metrics, correlations = metric_rows(runs, how, params.together), correlation_rows(runs, how)
     if not params.averaged:  # a model's other data sets are in other parts
         metrics = [row for row in metrics if row["dataset"] != AVERAGE]
-    parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)
-    parquet.write(snakemake.output.correlations, parquet.to_table(correlations, METRICS), METRICS)
+    parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)
+    parquet.write(snakemake.output.correlations, parquet.build_table(correlations, METRICS), METRICS)

@@ -6,9 +6,9 @@ from functools import partial
 
 import pyarrow.parquet as pq
 
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 from waltz.core.schema import PROBE_CAPTIONS
 from waltz.foils.cv_probes.contextual_captions import (
@@ -25,7 +25,7 @@ from waltz.models.registry import ModelSpec
 params = snakemake.params
 settings = params.settings
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
     frames = pq.read_table(snakemake.input.rows).to_pylist()
     verbs = contextual_verbs(frames, settings.get("verbs", VERBS))
@@ -36,7 +36,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         model = load(ModelSpec(**params.model[0]), device)
         generate, name = partial(reply, model), model.spec.name
     rows = contextual_captions(frames, images, read_verbs(), generate, name)
-    parquet.write(snakemake.output.captions, parquet.to_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    parquet.write(snakemake.output.captions, parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
     write_record(
         snakemake.output.run,
         rows_in=len(frames),

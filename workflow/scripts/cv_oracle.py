@@ -4,14 +4,14 @@ from functools import partial
 
 from waltz.benchmark.oracle import compute_condition_shares
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.schema import CONDITIONS, ORACLE
 from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.images import scene_of
 
 params = snakemake.params
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     graphs = scenes(params.scenes["count"], params.scenes["seed"])
     rows = compute_condition_shares(
         parquet.read(snakemake.input.probes, CONDITIONS).to_pylist(),
@@ -20,4 +20,4 @@ with job(snakemake.log[0]):
         confidence=params.confidence,
         seed=params.seed,
     )
-    parquet.write(snakemake.output.shares, parquet.to_table(rows, ORACLE), ORACLE)
+    parquet.write(snakemake.output.shares, parquet.build_table(rows, ORACLE), ORACLE)

@@ -15,10 +15,10 @@ from waltz.benchmark.cv_probes import (
     select_contextual_captions,
 )
 from waltz.benchmark.oracle import answer_checks
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
+from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.gruen import score_texts
@@ -33,7 +33,7 @@ from waltz.scenes.writers.images import scene_of
 
 given, params = snakemake.input, snakemake.params
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
     made = parquet.read(given.contextual, PROBE_CAPTIONS).to_pylist()
     if given.get("written"):
@@ -50,7 +50,7 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     specs = {key: ModelSpec(**model) for key, model in params.models.items()}
     texts = sorted({row["caption"] for row in made if row["caption"]})
     stored = Path(snakemake.output.probes).parent / ".store" / "cv-probes"
-    with progress(2 * len(texts), "text", "cv-probes") as bar:
+    with show_progress(2 * len(texts), "text", "cv-probes") as bar:
         scores = score_texts(
             texts,
             load_masked_model(specs["likelihood"], device),
@@ -67,8 +67,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
         answers, checker = answer_checks(list_checks(written, contextual), partial(scene_of, graphs=graphs)), VOTER
     captions = [*contextual, *review_plain_captions(written, contextual, verbs, names, answers)]
     rows = build_conditions(captions, verbs)
-    parquet.write(snakemake.output.captions, parquet.to_table(captions, PROBE_CAPTIONS), PROBE_CAPTIONS)
-    parquet.write(snakemake.output.probes, parquet.to_table(rows, CONDITIONS), CONDITIONS)
+    parquet.write(snakemake.output.captions, parquet.build_table(captions, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    parquet.write(snakemake.output.probes, parquet.build_table(rows, CONDITIONS), CONDITIONS)
     counts = count_rejections(captions)
     logging.info("%d items from %s", len(rows), counts)
     write_record(

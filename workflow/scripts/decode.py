@@ -6,11 +6,11 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from waltz.core.devices import lease, ran_on
+from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
-from waltz.core.result_schema import EVALUATION
-from waltz.core.run_record import digest_of, write_record
+from waltz.core.job_log import log_job, show_progress
+from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.schema import EVALUATION
 from waltz.evaluation.decoder_tasks import left_out, posed, posed_rows, voice_of
 from waltz.evaluation.decoders import Saying, sampling_of
 from waltz.evaluation.label_choice import tally
@@ -21,7 +21,7 @@ from waltz.sources.images import load_image, open_images
 
 params, given, made = snakemake.params, snakemake.input, snakemake.output
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     which = {"scored": params.scored, "sample": params.sample, "seed": params.seed}
     asked = [
         [posed(file, name, entry, profile, **which) for profile in params.profiles]
@@ -34,11 +34,11 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
     for of, file, folder, scores, record in zip(asked, given.rows, images, made.scores, made.runs, strict=True):
         start = time.perf_counter()
         prompts, label = sum(one.prompts(params.thought) for one in of), f"{decoder.spec.name} {of[0].dataset}"
-        with open_images(folder) if folder else nullcontext() as source, progress(prompts, "prompt", label) as bar:
+        with open_images(folder) if folder else nullcontext() as source, show_progress(prompts, "prompt", label) as bar:
             examinee = Examinee(decoder, partial(load_image, source), Path(scores).parent / ".store", bar.update)
             told = zip(of, voices, sayings, strict=True)
             rows = [row for one, voice, saying in told for row in posed_rows(examinee, one, voice, saying)]
-        parquet.write(scores, parquet.to_table(rows, EVALUATION), EVALUATION)
+        parquet.write(scores, parquet.build_table(rows, EVALUATION), EVALUATION)
         write_record(
             record,
             rows_in=sum(map(len, of)),
@@ -46,8 +46,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
             seconds=round(time.perf_counter() - start, 3),
             model=params.model,
             profiles=params.profiles,
-            data=digest_of(file),
-            **ran_on(device),
+            data=compute_file_digest(file),
+            **describe_device(device),
             seed=params.seed,
             saying={profile: asdict(saying) for profile, saying in zip(params.profiles, sayings, strict=True)},
             left_out=left_out(of),

@@ -2,10 +2,10 @@
 
 from contextlib import ExitStack
 
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job
-from waltz.core.result_schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.core.job_log import log_job
+from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
 from waltz.reporting.figures.example_folders import save_samples
@@ -21,7 +21,11 @@ PARTS = {
 }
 FIGURES = {"explanations": explanation_figures, "edits": edit_figures}
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device, ExitStack() as stack:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device,
+    ExitStack() as stack,
+):
     decoder = load_decoder(ModelSpec(**params.model), device) if given.get("images") else None
     found = {
         dataset: Explanations(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 from waltz.core.schema import AUDIT, BENCHMARK, CONDITIONS, FUNNEL
 from waltz.export.facts import StudyFacts, build_source_facts
@@ -17,7 +17,7 @@ from waltz.export.parts import Part
 
 given, params, output = snakemake.input, snakemake.params, snakemake.output
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     started = time.monotonic()
     raw = iter(given.raw)
     sources = {

@@ -2,24 +2,24 @@
 
 from pathlib import Path
 
-from waltz.core.files.archives import take_member
-from waltz.core.files.download_lock import LOCK
-from waltz.core.files.fetch import check_by_lock, fetch, take
-from waltz.core.files.urls import member_of
-from waltz.core.job_log import job
+from waltz.core.files.archives import extract_member
+from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
+from waltz.core.files.fetch import check_against_lock, copy_checked, fetch
+from waltz.core.files.urls import get_archive_member
+from waltz.core.job_log import log_job
 from waltz.core.raw_files import local_copy
 
 params = snakemake.params
 file, target = params.file, Path(snakemake.output.raw)
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     if snakemake.input.get("archive"):
-        take_member(Path(snakemake.input.archive), member_of(file["url"]), target)
+        extract_member(Path(snakemake.input.archive), get_archive_member(file["url"]), target)
     elif own := Path(file["path"]) if "path" in file else local_copy(file):
         said = file.get("sha256")
-        if said == LOCK:
-            check_by_lock(own, file["url"].partition("#")[0], Path(params.lock))
-        take(own, target, None if said == LOCK else said)
+        if said == LOCK_ON_DOWNLOAD:
+            check_against_lock(own, file["url"].partition("#")[0], Path(params.lock))
+        copy_checked(own, target, None if said == LOCK_ON_DOWNLOAD else said)
     else:
         name = file.get("local", target.name)
         where = (

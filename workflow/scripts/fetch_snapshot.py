@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.models.snapshots import fetch_snapshot
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     fetch_snapshot(snakemake.params.repository, Path(snakemake.output.folder), Path(snakemake.params.lock))

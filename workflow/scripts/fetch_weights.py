@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from waltz.core.files.fetch import fetch
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 
 target = Path(snakemake.output.file)
 url, said = snakemake.params.origin
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     fetch(
         url, target, said, Path(snakemake.params.lock), f"put a copy to {target} and run `snakemake --touch {target}`"
     )

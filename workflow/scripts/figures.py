@@ -1,11 +1,11 @@
 """Word and pronoun frequencies of captions and foils, a figure each."""
 
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.schema import FREQUENCIES
 from waltz.reporting.figures.frequencies import frequency_figure, save
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     counts = parquet.read(snakemake.input.frequencies, FREQUENCIES).to_pylist()
     for (dataset, kind, title), svg, png in zip(
         snakemake.params.figures, snakemake.output.svg, snakemake.output.png, strict=True

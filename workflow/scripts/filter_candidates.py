@@ -4,9 +4,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from waltz.core.devices import Device, lease
+from waltz.core.devices import Device, lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
+from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CANDIDATES, FILTERED
 from waltz.filters.judge import Judges, judge
@@ -32,14 +32,14 @@ def loaded(models: dict[str, Any], device: Device) -> Judges:
     return Judges(**{key: loaders[key](ModelSpec(**model), device) for key, model in models.items()})
 
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
     candidates = parquet.read(snakemake.input.candidates, CANDIDATES).to_pylist()
     judges = loaded(params.models, device)
     stored = Path(snakemake.output.filtered).parent / ".store" / snakemake.wildcards.instrument
-    with progress(len(candidates), "text", snakemake.wildcards.instrument) as bar:
+    with show_progress(len(candidates), "text", snakemake.wildcards.instrument) as bar:
         rows, close = judge(candidates, judges, params.filters, params.grammaticality, stored, bar.update)
-    parquet.write(snakemake.output.filtered, parquet.to_table(rows, FILTERED), FILTERED)
+    parquet.write(snakemake.output.filtered, parquet.build_table(rows, FILTERED), FILTERED)
     write_record(
         snakemake.output.run,
         rows_in=len(candidates),

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 from waltz.core.files.atomic import write_text
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 
 listed = Path(snakemake.output.listed)
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     write_text(listed, "".join(f"{os.path.relpath(part, listed.parent)}\n" for part in snakemake.input.parts))

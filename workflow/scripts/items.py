@@ -2,10 +2,10 @@
 
 from waltz.benchmark.items import read_items
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     items, annotations = read_items(
         snakemake.input.raw,
         form=snakemake.params.format,
@@ -14,5 +14,5 @@ with job(snakemake.log[0]):
         annotations=snakemake.input.get("annotations"),
         valid_votes=snakemake.params.valid_votes,
     )
-    parquet.write(snakemake.output.pairs, parquet.to_table(items, BENCHMARK), BENCHMARK)
-    parquet.write(snakemake.output.annotations, parquet.to_table(annotations, ANNOTATIONS), ANNOTATIONS)
+    parquet.write(snakemake.output.pairs, parquet.build_table(items, BENCHMARK), BENCHMARK)
+    parquet.write(snakemake.output.annotations, parquet.build_table(annotations, ANNOTATIONS), ANNOTATIONS)

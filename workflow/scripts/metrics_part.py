@@ -4,15 +4,14 @@ import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.job_log import job
-from waltz.core.result_schema import EVALUATION, METRICS
-from waltz.core.schema import CONDITIONS
+from waltz.core.job_log import log_job
+from waltz.core.schema import CONDITIONS, EVALUATION, METRICS
 from waltz.evaluation.metrics.summary import metric_rows
 from waltz.evaluation.vqa_items import questions
 
 params = snakemake.params
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     scores = {
         tuple(run): parquet.read(file, EVALUATION).to_pylist()
         for run, file in zip(params.runs, snakemake.input.scores, strict=True)
@@ -24,4 +23,4 @@ with job(snakemake.log[0]):
     }
     how = Resampling(params.resamples, params.confidence, params.seed)
     metrics = metric_rows(scores, params.profiles, how, averaged=params.averaged, probes=probes, asked=asked)
-    parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)
+    parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)

@@ -5,18 +5,18 @@ import time
 import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.mismatched import mismatched_items
 
 params = snakemake.params
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     start = time.perf_counter()
     rows = pq.read_table(snakemake.input.rows).to_pylist()
     items, unusable = mismatched_items(snakemake.wildcards.aligned, rows, params.size, params.seed, params.choice)
-    parquet.write(snakemake.output.pairs, parquet.to_table(items, BENCHMARK), BENCHMARK)
+    parquet.write(snakemake.output.pairs, parquet.build_table(items, BENCHMARK), BENCHMARK)
     write_record(
         snakemake.output.run,
         rows_in=len(rows),

@@ -4,14 +4,14 @@ from functools import partial
 
 from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
+from waltz.core.job_log import log_job, show_progress
 from waltz.core.schema import FILTERED, ORACLE
 from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.images import scene_of
 
 params = snakemake.params
 
-with job(snakemake.log[0]), progress(len(params.instruments), "instrument", "oracle") as bar:
+with log_job(snakemake.log[0]), show_progress(len(params.instruments), "instrument", "oracle") as bar:
     graphs = scenes(params.scenes["count"], params.scenes["seed"])
     rows = []
     for instrument, chosen in zip(params.instruments, snakemake.input.chosen, strict=True):
@@ -25,4 +25,4 @@ with job(snakemake.log[0]), progress(len(params.instruments), "instrument", "ora
             seed=params.seed,
         )
         bar.update(1)
-    parquet.write(snakemake.output.shares, parquet.to_table(rows, ORACLE), ORACLE)
+    parquet.write(snakemake.output.shares, parquet.build_table(rows, ORACLE), ORACLE)

@@ -3,12 +3,11 @@
 import time
 from pathlib import Path
 
-from waltz.core.devices import lease, ran_on
+from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
-from waltz.core.result_schema import EVALUATION
-from waltz.core.run_record import digest_of, write_record
-from waltz.core.schema import BENCHMARK
+from waltz.core.job_log import log_job, show_progress
+from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.schema import BENCHMARK, EVALUATION
 from waltz.evaluation.items import select
 from waltz.evaluation.perplexity import score_rows, tally
 from waltz.models.registry import ModelSpec
@@ -16,19 +15,19 @@ from waltz.models.text.causal import load_text_model
 
 params = snakemake.params
 
-with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     benchmarks = [parquet.read(file, BENCHMARK) for file in snakemake.input.pairs]
     chosen = [select(benchmark, params.scored, params.sample, params.seed) for benchmark in benchmarks]
     model = load_text_model(ModelSpec(**params.model), device)
     texts = sum(2 * len(items) for items in chosen) * len(params.profiles)
-    with progress(texts, "text", model.spec.name) as bar:
+    with show_progress(texts, "text", model.spec.name) as bar:
         for items, read, file, record in zip(
             chosen, snakemake.input.pairs, snakemake.output.scores, snakemake.output.runs, strict=True
         ):
             start = time.perf_counter()
             stored = Path(file).parent / ".store"
             rows = score_rows(items.to_pylist(), model, params.profiles, params.tokens_per_batch, stored, bar.update)
-            parquet.write(file, parquet.to_table(rows, EVALUATION), EVALUATION)
+            parquet.write(file, parquet.build_table(rows, EVALUATION), EVALUATION)
             write_record(
                 record,
                 rows_in=len(items),
@@ -36,8 +35,8 @@ with job(snakemake.log[0]), lease(snakemake.resources.get("gpu", 0), snakemake.t
                 seconds=round(time.perf_counter() - start, 3),
                 model=params.model,
                 profiles=params.profiles,
-                data=digest_of(read),
-                **ran_on(device),
+                data=compute_file_digest(read),
+                **describe_device(device),
                 seed=params.seed,
                 tokens_per_batch=params.tokens_per_batch,
                 shares_prefixes=model.reads_trees,

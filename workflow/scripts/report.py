@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.schema import SCENE_SCORES
 from waltz.evaluation.vqa_items import questions
 from waltz.reporting.page.construction_tables import Construction, construction_tables
@@ -27,7 +27,7 @@ def by_run(kind):
     return dict(zip(map(tuple, params.get(f"{kind}_runs") or []), given.get(kind) or [], strict=True))
 
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     construction, models = [], []
     if given.get("funnel"):
         files = (given.get(name) or None for name in ("oracle", "audit"))

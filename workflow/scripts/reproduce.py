@@ -7,13 +7,13 @@ import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.job_log import job, progress
+from waltz.core.job_log import log_job, show_progress
 from waltz.core.schema import MISSES, REPRODUCTION
 from waltz.foils.release.report import markdown, reproduction
 
 given = snakemake.input
 
-with job(snakemake.log[0]), progress(len(snakemake.params.released), "instrument", "reproduced") as bar:
+with log_job(snakemake.log[0]), show_progress(len(snakemake.params.released), "instrument", "reproduced") as bar:
     captions = {
         row["source_id"]: row["caption"]
         for file in given.captions
@@ -26,6 +26,6 @@ with job(snakemake.log[0]), progress(len(snakemake.params.released), "instrument
         shares.append({"instrument": instrument, "metric": "reproduced", **vars(measured)})
         misses += [{"instrument": instrument, **vars(miss)} for miss in missed]
         bar.update(1)
-    parquet.write(snakemake.output.shares, parquet.to_table(shares, REPRODUCTION), REPRODUCTION)
-    parquet.write(snakemake.output.misses, parquet.to_table(misses, MISSES), MISSES)
+    parquet.write(snakemake.output.shares, parquet.build_table(shares, REPRODUCTION), REPRODUCTION)
+    parquet.write(snakemake.output.misses, parquet.build_table(misses, MISSES), MISSES)
     write_text(snakemake.output.table, markdown(shares, misses))

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from waltz.core.files.atomic import write_text
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.reporting.tables.cells import from_csv, to_csv
 from waltz.reporting.tables.reproduction import summary, summary_csv, summary_markdown
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     cells = [cell for file in snakemake.input.tables for cell in from_csv(Path(file).read_text(encoding="utf-8"))]
     counts = summary(cells)
     write_text(snakemake.output.cells, to_csv(cells))

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job
-from waltz.core.result_schema import ATTRIBUTION
+from waltz.core.job_log import log_job
+from waltz.core.schema import ATTRIBUTION
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
 from waltz.reporting.figures.encoder_examples import encoder_figure, shown_items
@@ -29,5 +29,5 @@ def figures(encoder):
                     yield f"{dataset}-{profile}-{number}", title, figure
 
 
-with job(snakemake.log[0]), lease(0, snakemake.threads) as device:
+with log_job(snakemake.log[0]), lease_device(0, snakemake.threads) as device:
     save_samples(snakemake.output.figures, figures(load_encoder(ModelSpec(**params.model), device)))

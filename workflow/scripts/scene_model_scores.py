@@ -3,19 +3,23 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import job, progress
+from waltz.core.job_log import log_job, show_progress
 from waltz.core.schema import SCENE_SCORES
 from waltz.scenes.training.scores import measure, serves
 
 params = snakemake.params
 
-with job(snakemake.log[0]), lease(0, snakemake.threads), progress(len(params.models), "model", "scores") as bar:
+with (
+    log_job(snakemake.log[0]),
+    lease_device(0, snakemake.threads),
+    show_progress(len(params.models), "model", "scores") as bar,
+):
     rows = []
     for name, weights in zip(params.models, snakemake.input.weights, strict=True):
         for metric, found in measure(name, Path(weights).parent, params.seed, params.held_out).items():
             enough = serves(name, metric, found.value)
             rows.append({"model": name, "metric": metric, **asdict(found), "enough": enough})
         bar.update(1)
-    parquet.write(snakemake.output.scores, parquet.to_table(rows, SCENE_SCORES), SCENE_SCORES)
+    parquet.write(snakemake.output.scores, parquet.build_table(rows, SCENE_SCORES), SCENE_SCORES)

@@ -3,13 +3,12 @@
 from waltz.attribution.summary import ablations, shares, verbs
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
-from waltz.core.job_log import job
-from waltz.core.result_schema import ATTRIBUTION, EVALUATION, METRICS, SHARES
-from waltz.core.schema import CONDITIONS
+from waltz.core.job_log import log_job
+from waltz.core.schema import ATTRIBUTION, CONDITIONS, EVALUATION, METRICS, SHARES
 
 params = snakemake.params
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     how = Resampling(params.resamples, params.confidence, params.seed)
     probes = {
         name: parquet.read(file, CONDITIONS).to_pylist()
@@ -25,5 +24,5 @@ with job(snakemake.log[0]):
             metrics += verbs(model, rows, scores, probes[dataset], how)
         elif model not in params.answering:
             metrics += ablations(model, dataset, rows, how)
-    parquet.write(snakemake.output.shares, parquet.to_table(found, SHARES), SHARES)
-    parquet.write(snakemake.output.metrics, parquet.to_table(metrics, METRICS), METRICS)
+    parquet.write(snakemake.output.shares, parquet.build_table(found, SHARES), SHARES)
+    parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)

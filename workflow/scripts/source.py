@@ -3,13 +3,13 @@
 import time
 
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 from waltz.sources.readers import read_source
 
 params = snakemake.params
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     start = time.perf_counter()
     files = dict(zip(params.names, snakemake.input.raw, strict=True))
     rows, layout = read_source(params.format, files, snakemake.wildcards.source)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from waltz.core.files.archives import take_member
-from waltz.core.job_log import job
+from waltz.core.files.archives import extract_member
+from waltz.core.job_log import log_job
 
-with job(snakemake.log[0]):
-    take_member(Path(snakemake.input.archive), snakemake.params.member, Path(snakemake.output.file))
+with log_job(snakemake.log[0]):
+    extract_member(Path(snakemake.input.archive), snakemake.params.member, Path(snakemake.output.file))

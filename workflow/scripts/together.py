@@ -1,11 +1,11 @@
 """Put the parts of a stage's numbers together."""
 
-from waltz.core import result_schema
+from waltz.core import schema
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     for name, layout in snakemake.params.layouts.items():
-        layout = getattr(result_schema, layout)
+        layout = getattr(schema, layout)
         rows = [row for file in snakemake.input[name] for row in parquet.read(file, layout).to_pylist()]
-        parquet.write(snakemake.output[name], parquet.to_table(rows, layout), layout)
+        parquet.write(snakemake.output[name], parquet.build_table(rows, layout), layout)

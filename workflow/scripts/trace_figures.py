@@ -5,15 +5,15 @@ from contextlib import ExitStack
 import numpy as np
 
 from waltz.core.files import parquet
-from waltz.core.job_log import job
-from waltz.core.result_schema import CONSISTENCY
+from waltz.core.job_log import log_job
+from waltz.core.schema import CONSISTENCY
 from waltz.reporting.figures.example_folders import save_samples
 from waltz.reporting.figures.traces import trace_figures
 from waltz.sources.images import load_image, open_images
 
 params, given = snakemake.params, snakemake.input
 
-with job(snakemake.log[0]), ExitStack() as stack:
+with log_job(snakemake.log[0]), ExitStack() as stack:
     tables = {
         dataset: parquet.read(file, CONSISTENCY) for dataset, file in zip(params.datasets, given.tests, strict=True)
     }

@@ -4,9 +4,9 @@ import logging
 import time
 from pathlib import Path
 
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.files.atomic import write_text
-from waltz.core.job_log import job, progress
+from waltz.core.job_log import log_job, show_progress
 from waltz.scenes.training.card import card
 from waltz.scenes.training.recipes import RECIPES, save, train
 from waltz.scenes.training.scores import measure
@@ -15,9 +15,9 @@ name = snakemake.wildcards.scene_model
 folder = Path(snakemake.output.model)
 
 with (
-    job(snakemake.log[0]),
-    lease(0, snakemake.threads),
-    progress(RECIPES[name].steps, "step", name) as bar,
+    log_job(snakemake.log[0]),
+    lease_device(0, snakemake.threads),
+    show_progress(RECIPES[name].steps, "step", name) as bar,
 ):
 
     def told(step: int, loss: float) -> None:

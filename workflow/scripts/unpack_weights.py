@@ -3,14 +3,14 @@
 import logging
 from pathlib import Path
 
-from waltz.core.files.archives import take_folder
-from waltz.core.job_log import job
+from waltz.core.files.archives import extract_folder
+from waltz.core.job_log import log_job
 from waltz.models.text.spanbert import convert
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     archives, folder = [Path(file) for file in snakemake.input.weights], Path(snakemake.output.folder)
     if snakemake.params.unpack == "spanbert":
         dropped = convert(*archives, folder)
         logging.info("weights of the archive that the model has no use for: %s", ", ".join(dropped) or "none")
     else:
-        take_folder(archives[0], folder)
+        extract_folder(archives[0], folder)

@@ -4,12 +4,12 @@ from dataclasses import asdict
 
 from waltz.benchmark.statistics import compute_validation_statistics, count_frequencies
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK, FREQUENCIES, STATISTICS
 
 params = snakemake.params
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     statistics, counts = [], []
     for dataset, items_file, annotations_file in zip(
         params.datasets, snakemake.input.pairs, snakemake.input.annotations, strict=True
@@ -26,5 +26,5 @@ with job(snakemake.log[0]):
         )
         statistics += [{"dataset": dataset, "metric": metric, **asdict(found)} for metric, found in measures.items()]
         counts += [{"dataset": dataset, **row} for row in count_frequencies(items)]
-    parquet.write(snakemake.output.statistics, parquet.to_table(statistics, STATISTICS), STATISTICS)
-    parquet.write(snakemake.output.frequencies, parquet.to_table(counts, FREQUENCIES), FREQUENCIES)
+    parquet.write(snakemake.output.statistics, parquet.build_table(statistics, STATISTICS), STATISTICS)
+    parquet.write(snakemake.output.frequencies, parquet.build_table(counts, FREQUENCIES), FREQUENCIES)

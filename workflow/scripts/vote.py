@@ -3,7 +3,7 @@
 from waltz.benchmark.items import build_items
 from waltz.benchmark.votes import count_votes, read_annotations
 from waltz.core.files import parquet
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK, FILTERED
 from waltz.scenes.oracle.votes import VOTER, oracle_votes
 from waltz.scenes.world.sampling import scenes
@@ -11,7 +11,7 @@ from waltz.scenes.writers.images import scene_of
 
 params = snakemake.params
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     kept = [row for row in parquet.read(snakemake.input.chosen, FILTERED).to_pylist() if row["kept"]]
     answers, votes, voter = [], {}, None
     if snakemake.input.annotations:
@@ -23,5 +23,5 @@ with job(snakemake.log[0]):
         votes = {row["item_id"]: {**row, "valid": row["votes_caption"] >= params.valid_votes} for row in told}
         voter = VOTER
     rows = build_items(kept, votes, voter)
-    parquet.write(snakemake.output.pairs, parquet.to_table(rows, BENCHMARK), BENCHMARK)
-    parquet.write(snakemake.output.annotations, parquet.to_table(answers, ANNOTATIONS), ANNOTATIONS)
+    parquet.write(snakemake.output.pairs, parquet.build_table(rows, BENCHMARK), BENCHMARK)
+    parquet.write(snakemake.output.annotations, parquet.build_table(answers, ANNOTATIONS), ANNOTATIONS)

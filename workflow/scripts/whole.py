@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from waltz.core import result_schema
+from waltz.core import schema
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.job_log import job
+from waltz.core.job_log import log_job
 
-layout = getattr(result_schema, snakemake.params.layout)
+layout = getattr(schema, snakemake.params.layout)
 order = sorted(layout.key, key=lambda name: name != "profile")
 shards = snakemake.params.shards
 
-with job(snakemake.log[0]):
+with log_job(snakemake.log[0]):
     for number, (file, record) in enumerate(zip(snakemake.output.rows, snakemake.output.runs, strict=True)):
         part = slice(number * shards, (number + 1) * shards)
         rows = pa.concat_tables([parquet.read(shard, layout) for shard in snakemake.input.rows[part]])

@@ -13,7 +13,7 @@ from waltz.consistency.contributions import SLOW
 from waltz.consistency.explained import explained
 from waltz.consistency.played import Part, Rules
 from waltz.consistency.targets import target_ids
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.errors import UserError
 from waltz.decoder_explanation import DecoderExplanation
 from waltz.evaluation.decoders import sampling_of
@@ -139,7 +139,7 @@ def explain_decoder(
 
 @contextmanager
 def _decoder(spec: ModelSpec) -> Iterator[Decoder]:
-    with lease(1, torch.get_num_threads()) as device:
+    with lease_device(1, torch.get_num_threads()) as device:
         try:
             decoder = load_decoder(spec, device)
         except UserError:

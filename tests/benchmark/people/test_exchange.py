@@ -103,7 +103,7 @@ def test_nothing_is_lost_from_export_over_annotation_to_import(platform, rows, s
         )
     assert imported.left_out == []
     assert imported.annotations == sorted(expected, key=lambda row: (row["item_id"], row["annotator"]))
-    parquet.to_table(imported.annotations, ANNOTATIONS)
+    parquet.build_table(imported.annotations, ANNOTATIONS)
     assert 0 <= positions["first"] - positions["second"] <= 1
     for item_id, votes in count_votes(imported.annotations, 2).items():
         count = meant[item_id]

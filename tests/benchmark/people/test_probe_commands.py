@@ -40,7 +40,7 @@ def captions(tmp_path):
         }
         for image, verb, caption in (("a.jpg", "voting", "A man votes."), ("b.jpg", "buying", "A man buys a hat."))
     ]
-    parquet.write(tmp_path / "contextual.parquet", parquet.to_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
+    parquet.write(tmp_path / "contextual.parquet", parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
     return tmp_path / "contextual.parquet"
 
 
@@ -70,7 +70,7 @@ def test_captions_and_checks_go_out_and_come_back(captions, tmp_path):
         parquet.read(captions, PROBE_CAPTIONS).to_pylist(), {"A man votes.": 1, "A man buys a hat.": 1}
     )
     items = build_conditions([*made, *review_plain_captions([row], made, read_verbs(), ["voting"], None)], read_verbs())
-    parquet.write(tmp_path / "items.parquet", parquet.to_table(items, CONDITIONS), CONDITIONS)
+    parquet.write(tmp_path / "items.parquet", parquet.build_table(items, CONDITIONS), CONDITIONS)
     said = waltz("export-checks", "--items", tmp_path / "items.parquet", "--folder", tmp_path / "out", *PREFIX)
     assert said.exit_code == 0, said.output
     answer(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tiny_encoders import bert_tokenizer
 from waltz.core.errors import UserError
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.models.networks.albef import captions
 
 TOKENIZER = captions.without_end(bert_tokenizer())
@@ -62,7 +62,7 @@ def test_a_text_begins_with_cls_and_does_not_end_with_sep():
     text = captions.read(TOKENIZER, "The dog's on-the (red) horse.", 14, "albef")
     assert text.tokens == ("[CLS]", "the", "[UNK]", "on", "the", "red", "horse")
     assert text.special == (True, *[False] * 6)
-    assert [slice_of("The dog's on-the (red) horse.", span) for span in text.spans] == [
+    assert [slice_span("The dog's on-the (red) horse.", span) for span in text.spans] == [
         "",
         "The",
         "dog's",

@@ -116,20 +116,20 @@ def _item(answering: Answering, questions: list[Question], load: Load) -> list[R
     content = {
         "texts": [one.text for one in asked],
         "labels": [[question.item_id, question.role, question.labels] for question in questions],
-        "image": result_cache.key_of_bytes(image.tobytes(), image.size),
+        "image": result_cache.compute_array_key(image.tobytes(), image.size),
         "model": fingerprint(decoder.spec),
         "entry": decisive(decoder.spec),
         "device": decoder.device.partition(":")[0],
         "code": digest(__file__, type(decoder).__module__),
         "value": answering.explained,
     }
-    key = result_cache.key(**content, settings=asdict(settings))
+    key = result_cache.compute_key(**content, settings=asdict(settings))
     found: list[Row] | None = result_cache.load_json(answering.stored, key)
     if found is None:
         picture = decoder.image(image)
         tried = [_said(answering, question, one, picture) for question, one in zip(questions, asked, strict=True)]
         said = [one for one in tried if isinstance(one, Said)]
-        coalitions = result_cache.key(
+        coalitions = result_cache.compute_key(
             **content, profile=settings.profile, estimator=settings.estimator, seed=settings.seed
         )
         known = [_known(result_cache.load(answering.stored, f"{coalitions}-{index}")) for index in range(len(said))]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from waltz.core.intervals import Measure, Resampling, interval, resample
+from waltz.core.intervals import Measure, Resampling, compute_interval, resample
 
 DECIMALS = 9
 """Places of T-SHAP that are ranked."""
@@ -53,7 +53,7 @@ def correctness_and_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: R
     found = spearmanr(correct, shares)
     images = [str(row["image"]) for row in known]
     draws = np.concatenate([_rho(correct, shares, counts) for counts in _resampled(images, label, how)])
-    ends = interval(draws, how.confidence, len(set(images)), (-1.0, 1.0))
+    ends = compute_interval(draws, how.confidence, len(set(images)), (-1.0, 1.0))
     return Correlation(Measure(float(found.statistic), len(known), *ends), float(found.pvalue))
 
 

@@ -110,12 +110,12 @@ def kept(
     Raises:
         UserError: They cannot be attributed.
     """
-    content = {"texts": list(texts), "image": result_cache.key_of_bytes(image.tobytes(), image.size), **decisive}
-    key = result_cache.key(**content, settings=asdict(settings))
+    content = {"texts": list(texts), "image": result_cache.compute_array_key(image.tobytes(), image.size), **decisive}
+    key = result_cache.compute_key(**content, settings=asdict(settings))
     found: list[Row] | None = result_cache.load_json(stored, key)
     if found is None:
         # Other estimators ask other coalitions together, and what is computed together can differ in its last digits.
-        coalitions = result_cache.key(
+        coalitions = result_cache.compute_key(
             **content, profile=settings.profile, estimator=settings.estimator, seed=settings.seed
         )
         known = [_known(result_cache.load(stored, f"{coalitions}-{index}")) for index in range(len(texts))]

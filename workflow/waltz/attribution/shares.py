@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from waltz.attribution.t_shap import skew
-from waltz.core.intervals import Measure, Resampling, mean
+from waltz.core.intervals import Measure, Resampling, compute_mean
 
 GROUP = ("role", "profile", "setting")
 
@@ -27,7 +27,7 @@ def mean_share(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -
     known = [row for row in rows if row["t_shap"] is not None]
     if not known:
         return Measure(None, 0, reason=f"none of {len(rows)} items has a T-SHAP")
-    return mean([100.0 * row["t_shap"] for row in known], [str(row["image"]) for row in known], label, how)
+    return compute_mean([100.0 * row["t_shap"] for row in known], [str(row["image"]) for row in known], label, how)
 
 
 def summaries(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from waltz.attribution.correlation import correctness_and_t_shap
 from waltz.attribution.shares import GROUP, summaries
 from waltz.attribution.verbs import verb_table
 from waltz.core.intervals import Resampling
-from waltz.core.result_schema import OF_REGIONS
+from waltz.core.schema import OF_REGIONS
 from waltz.evaluation.metrics.pair_metrics import measures
 from waltz.evaluation.metrics.scored_pairs import pairs
 

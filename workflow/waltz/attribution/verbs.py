@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from waltz.core.intervals import PERCENT, Measure, Resampling, mean
+from waltz.core.intervals import PERCENT, Measure, Resampling, compute_mean
 from waltz.core.schema import PROBE_CONDITIONS
 from waltz.core.text_diff import Span
 
@@ -108,4 +108,4 @@ def _cell(
         return vars(Measure(None, 0, reason=reason))
     label = f"verbs:{condition}:{metric}"
     values, images = [float(row[metric]) for row in known], [str(row["image"]) for row in known]
-    return vars(mean(values, images, label, how, BOUNDS[metric]))
+    return vars(compute_mean(values, images, label, how, BOUNDS[metric]))

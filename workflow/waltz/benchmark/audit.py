@@ -7,7 +7,7 @@ shows a bias that a model can use instead of the image.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from waltz.core.intervals import Measure, Resampling, mean
+from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.core.text_diff import WORD
 
 Preference = Callable[[Mapping[str, Any]], float | None]
@@ -102,7 +102,7 @@ def _share(
 ) -> Measure:
     if not wins:
         return Measure(None, 0, reason=NO_SCORES)
-    return mean([100 * win for win in wins], images, label, Resampling(resamples, confidence, seed))
+    return compute_mean([100 * win for win in wins], images, label, Resampling(resamples, confidence, seed))
 
 
 def _warning(judge: str, value: float | None, threshold: float) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from waltz.benchmark.funnel import has_passed
-from waltz.core.intervals import Measure, Resampling, mean
+from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.scenes.oracle.truth import in_grammar, truth
 from waltz.scenes.world.graph import Graph
 
@@ -148,4 +148,4 @@ def _share(pairs: Sequence[tuple[bool, str]], label: str, resamples: int, confid
     if not pairs:
         return Measure(None, 0, reason="there is no such candidate")
     percent, images = [100.0 * hit for hit, _ in pairs], [image for _, image in pairs]
-    return mean(percent, images, label, Resampling(resamples, confidence, seed))
+    return compute_mean(percent, images, label, Resampling(resamples, confidence, seed))

@@ -8,7 +8,7 @@ from typing import Any
 from scipy.spatial.distance import jensenshannon
 
 from waltz.benchmark.votes import compute_alpha
-from waltz.core.intervals import Measure, Resampling, mean
+from waltz.core.intervals import Measure, Resampling, compute_mean
 
 PRONOUNS = frozenset(
     [
@@ -90,7 +90,7 @@ def compute_validation_statistics(
         label = f"{dataset}:{metric}"
         found[metric] = Measure(sum(chosen), len(voted))
         percent = [100.0 * bool(one) for one in chosen]
-        found[f"{metric}_percent"] = mean(percent, images, label, Resampling(resamples, confidence, seed))
+        found[f"{metric}_percent"] = compute_mean(percent, images, label, Resampling(resamples, confidence, seed))
     valid_ids = {item["item_id"] for item in valid}
     found["alpha"] = _alpha(annotations)
     found["alpha_valid"] = _alpha([row for row in annotations if row["item_id"] in valid_ids])

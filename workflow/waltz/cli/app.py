@@ -18,7 +18,7 @@ from waltz.cli.people import app as people
 from waltz.cli.regions import regions_command
 from waltz.cli.score import score_command
 from waltz.core.errors import UserError
-from waltz.core.text_diff import Span, slice_of
+from waltz.core.text_diff import Span, slice_span
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.single_text import from_texts
 from waltz.models.registry import ModelSpec, registered
@@ -114,7 +114,7 @@ def _shown(candidate: Candidate) -> dict[str, Any]:
 
 
 def _marked(text: str, span: Span) -> str:
-    return f"{text[: span['start']]}[{slice_of(text, span)}]{text[span['end'] :]}"
+    return f"{text[: span['start']]}[{slice_span(text, span)}]{text[span['end'] :]}"
 
 
 def _print_table(declaration: Declaration, cells: list[Cell], why: bool) -> None:

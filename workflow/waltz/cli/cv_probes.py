@@ -9,7 +9,7 @@ import typer
 from waltz.benchmark.cv_probes import CHECK_COLUMNS, WRITTEN_COLUMNS
 from waltz.benchmark.people.writing import Rows, export_caption_tasks, export_checks, import_captions, import_checks
 from waltz.cli.people import refused, write_csv
-from waltz.core.devices import lease
+from waltz.core.devices import lease_device
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS, Layout
@@ -78,7 +78,7 @@ def find_images_command(
             for _, row in read_csv_records(written, required=WRITTEN_COLUMNS)
         ]
         shown = {row["image"] for row in rows}
-        with lease(0, 1) as device, open_images(images) as source:
+        with lease_device(0, 1) as device, open_images(images) as source:
             names = sorted({Path(path).name for paths in source.members.values() for path in paths} - shown)
             if not names:
                 raise UserError(f"{images}: there is no image beside those of the captions; name another folder")

@@ -63,14 +63,14 @@ def _detect(model: Path, config: Path | None, targets: dict[Path, Path]) -> bool
     """Write the regions of each image, say at once where there are none, and whether there are all at the end."""
     import torch
 
-    from waltz.core.devices import lease
+    from waltz.core.devices import lease_device
     from waltz.models.networks.detector.files import detected, write_regions
     from waltz.models.networks.detector.loading import load_detector
     from waltz.models.networks.detector.picture import read_upright
 
     whole = True
     detector = load_detector(model, config)
-    with lease(1, torch.get_num_threads()) as device:
+    with lease_device(1, torch.get_num_threads()) as device:
         detector.to(device.name)
         for file, target in targets.items():
             try:

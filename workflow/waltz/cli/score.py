@@ -10,7 +10,7 @@ import typer
 
 from waltz.cli.people import refused
 from waltz.core.errors import UserError
-from waltz.core.files.atomic import replacing
+from waltz.core.files.atomic import replace_file
 
 MODULES = {
     "albef": "waltz.models.networks.albef.prepared",
@@ -35,7 +35,7 @@ def score_command(
             raise UserError(f"--kind: there is no kind {kind!r}; there are {', '.join(MODULES)}")
         arrays = _arrays(inputs)
         found = _logits(model, kind, config, arrays)
-        with replacing(out) as temporary, temporary.open("wb") as file:
+        with replace_file(out) as temporary, temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **found)
     except UserError as error:
         raise refused(error) from None

@@ -118,10 +118,10 @@ def contributions_of(
         render(kind, question, how.speaking.voice, {"answer": "", **({} if words is None else {"input": words})}).text
         for kind in ("answer-attributed", "post-hoc", "cot-attributed")
     ]
-    key = result_cache.key(
+    key = result_cache.compute_key(
         texts=asked,
         question=[question.item_id, question.role, question.labels],
-        image=None if image is None else result_cache.key_of_bytes(image.tobytes(), image.size),
+        image=None if image is None else result_cache.compute_array_key(image.tobytes(), image.size),
         model=fingerprint(decoder.spec),
         entry=decisive(decoder.spec),
         device=decoder.device.partition(":")[0],

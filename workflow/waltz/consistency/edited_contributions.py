@@ -14,7 +14,7 @@ from waltz.attribution.ratios import LEAST, Profile
 from waltz.consistency.cc_shap import Contributions, mean_ratios
 from waltz.consistency.companions import cosine
 from waltz.consistency.shared_players import stayed
-from waltz.core.intervals import Bounds, Measure, Resampling, interval, resample
+from waltz.core.intervals import Bounds, Measure, Resampling, compute_interval, resample
 
 Verdict = Literal["supports", "refutes", "undecided"]
 
@@ -165,7 +165,7 @@ def claim(items: Sequence[Moved], clusters: Sequence[str], label: str, how: Resa
     answer, explanation = (np.array([pair[side] for pair in pairs], dtype=np.float64) for side in (0, 1))
 
     def measure(values: np.ndarray, bounds: Bounds) -> Measure:
-        ends = interval(draws.means(values), how.confidence, draws.clusters, bounds)
+        ends = compute_interval(draws.means(values), how.confidence, draws.clusters, bounds)
         return Measure(float(values.mean()), len(values), *ends)
 
     difference = measure(explanation - answer, (-2.0, 2.0))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-LOCKS = Path(tempfile.gettempdir()) / "waltz-gpu-locks"
+LOCK_FOLDER = Path(tempfile.gettempdir()) / "waltz-gpu-locks"
 POLL_SECONDS = 0.5
 
 
@@ -29,13 +29,13 @@ class Device:
     why: str
 
 
-def ran_on(device: Device) -> dict[str, str | int]:
+def describe_device(device: Device) -> dict[str, str | int]:
     """What a run record says of where a job computed."""
     return {"device": device.name, "device_choice": device.why, "threads": device.threads}
 
 
 @contextmanager
-def lease(gpus: int, threads: int) -> Iterator[Device]:
+def lease_device(gpus: int, threads: int) -> Iterator[Device]:
     """Hold one GPU, or the CPU where none is asked for or to be seen.
 
     A scheduler's choice is honoured: in a Slurm job the visible devices are the job's own and need no
@@ -59,14 +59,14 @@ def lease(gpus: int, threads: int) -> Iterator[Device]:
         yield Device("cuda:0", threads, "given by the scheduler")
     else:
         ids = visible.split(",")[:seen] if visible else [str(index) for index in range(seen)]
-        with _first_free(ids) as index:
+        with _lease_free_gpu(ids) as index:
             yield Device(f"cuda:{index}", threads, f"leased GPU {ids[index]}")
 
 
 @contextmanager
-def _first_free(ids: Sequence[str]) -> Iterator[int]:
-    LOCKS.mkdir(mode=0o777, parents=True, exist_ok=True)
-    locks = [FileLock(LOCKS / f"{gpu.strip()}.lock") for gpu in ids]
+def _lease_free_gpu(ids: Sequence[str]) -> Iterator[int]:
+    LOCK_FOLDER.mkdir(mode=0o777, parents=True, exist_ok=True)
+    locks = [FileLock(LOCK_FOLDER / f"{gpu.strip()}.lock") for gpu in ids]
     while True:
         for index, lock in enumerate(locks):
             try:

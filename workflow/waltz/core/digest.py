@@ -13,7 +13,7 @@ from pathlib import Path
 import waltz
 
 PACKAGE = Path(waltz.__file__).parent
-SAYS_NOTHING = ("ctx", "kind", "type_ignores")
+IGNORED_FIELDS = ("ctx", "kind", "type_ignores")
 """Fields of a syntax tree that follow from where a node stands, or mean nothing."""
 
 
@@ -26,29 +26,29 @@ def digest(script: str | Path, *modules: str) -> str:
     Returns:
         16 hexadecimal digits.
     """
-    return _digest(Path(script).resolve(), modules)
+    return _compute_digest(Path(script).resolve(), modules)
 
 
-def needed(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
+def find_modules(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
     """Files of the modules of the package that a file and some modules need, by name of the module."""
-    found = _files(modules)
+    found = _find_files(modules)
     waiting = [script, *found.values()]
     while waiting:
-        new = {name: file for name, file in _imports(waiting.pop()).items() if name not in found}
+        new = {name: file for name, file in _find_imports(waiting.pop()).items() if name not in found}
         found.update(new)
         waiting.extend(new.values())
     return found
 
 
 @functools.cache
-def _digest(script: Path, modules: tuple[str, ...]) -> str:
-    total = hashlib.sha256(_read(script)[0].encode())
-    for name, file in sorted(needed(script, modules).items()):
-        total.update(name.encode() + b"\0" + _read(file)[0].encode())
+def _compute_digest(script: Path, modules: tuple[str, ...]) -> str:
+    total = hashlib.sha256(_parse(script)[0].encode())
+    for name, file in sorted(find_modules(script, modules).items()):
+        total.update(name.encode() + b"\0" + _parse(file)[0].encode())
     return total.hexdigest()[:16]
 
 
-def _file(module: str) -> Path | None:
+def _find_file(module: str) -> Path | None:
     """File of a module of the package, or None where the name is none (a function, a class)."""
     base = PACKAGE.joinpath(*module.split(".")[1:])
     package = base / "__init__.py"
@@ -59,28 +59,28 @@ def _file(module: str) -> Path | None:
 
 
 @functools.cache
-def _imports(file: Path) -> dict[str, Path]:
+def _find_imports(file: Path) -> dict[str, Path]:
     """Modules of the package that a file imports anywhere in it, with the packages they lie in."""
-    return _files(_read(file)[1])
+    return _find_files(_parse(file)[1])
 
 
-def _files(names: Iterable[str]) -> dict[str, Path]:
+def _find_files(names: Iterable[str]) -> dict[str, Path]:
     """Files of the modules that some names stand for or lie in, by name."""
     parts = [name.split(".") for name in names if name.split(".")[0] == PACKAGE.name]
     modules = {".".join(part[:length]) for part in parts for length in range(1, len(part) + 1)}
-    return {module: found for module in modules if (found := _file(module))}
+    return {module: found for module in modules if (found := _find_file(module))}
 
 
 @functools.cache
-def _read(file: Path) -> tuple[str, frozenset[str]]:
+def _parse(file: Path) -> tuple[str, frozenset[str]]:
     """Digest of a file's syntax and the names that it imports, in one look: this is most of Snakemake's start."""
     syntax: list[str] = []
     imported: set[str] = set()
-    _look(ast.parse(file.read_text(encoding="utf-8"), filename=str(file)), syntax, imported)
+    _visit(ast.parse(file.read_text(encoding="utf-8"), filename=str(file)), syntax, imported)
     return hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imported)
 
 
-def _look(node: ast.AST, syntax: list[str], imported: set[str]) -> None:
+def _visit(node: ast.AST, syntax: list[str], imported: set[str]) -> None:
     """Add what a node says, unless it is a constant that stands alone, and what it imports."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
@@ -91,13 +91,13 @@ def _look(node: ast.AST, syntax: list[str], imported: set[str]) -> None:
         imported.update(f"{node.module}.{alias.name}" for alias in node.names)
     syntax.append(f"{type(node).__name__}(")
     for field in node._fields:
-        if field in SAYS_NOTHING:
+        if field in IGNORED_FIELDS:
             continue
         value = getattr(node, field)
         syntax.append(field)
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, ast.AST):
-                _look(part, syntax, imported)
+                _visit(part, syntax, imported)
             else:
                 syntax.append(repr(part))
     syntax.append(")")

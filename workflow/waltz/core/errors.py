@@ -2,7 +2,7 @@
 
 import errno
 
-OUTSIDE = {
+SYSTEM_ERRORS = {
     errno.ENOSPC: "no space is left; make room and run again",
     errno.EDQUOT: "the quota is used up; make room and run again",
     errno.EROFS: "the file system is read-only; make it writable and run again",
@@ -27,10 +27,10 @@ class UserError(Exception):
         )
 
 
-def mended_by_user(error: Exception) -> UserError | None:
+def convert_to_user_error(error: Exception) -> UserError | None:
     """The error where it is the user's to mend, those of the system among them; None for a fault of the program."""
     if isinstance(error, UserError):
         return error
-    if isinstance(error, OSError) and error.errno in OUTSIDE:
-        return UserError(f"{error.filename or 'writing a file'}: {OUTSIDE[error.errno]}")
+    if isinstance(error, OSError) and error.errno in SYSTEM_ERRORS:
+        return UserError(f"{error.filename or 'writing a file'}: {SYSTEM_ERRORS[error.errno]}")
     return None

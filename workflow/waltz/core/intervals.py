@@ -10,7 +10,7 @@ import numpy as np
 Bounds = tuple[float, float]
 """Least and greatest value that a number can have."""
 PERCENT: Bounds = (0.0, 100.0)
-ALIKE = 1e-9
+EQUALITY_TOLERANCE = 1e-9
 """Draws that lie no further apart than this, as a share of the bounds' distance, are one number but for rounding."""
 
 
@@ -105,7 +105,9 @@ def resample(clusters: Sequence[str], *, resamples: int, seed: int, label: str) 
     return Resamples(index, drawn.astype(np.float64))
 
 
-def bootstrap(values: Sequence[float], clusters: Sequence[str], *, resamples: int, seed: int, label: str) -> np.ndarray:
+def bootstrap_means(
+    values: Sequence[float], clusters: Sequence[str], *, resamples: int, seed: int, label: str
+) -> np.ndarray:
     """Means of resamples that draw whole clusters with replacement; see `resample`.
 
     Args:
@@ -124,7 +126,7 @@ def bootstrap(values: Sequence[float], clusters: Sequence[str], *, resamples: in
     return resample(clusters, resamples=resamples, seed=seed, label=label).means(values)
 
 
-def mean(
+def compute_mean(
     values: Sequence[float], clusters: Sequence[str], label: str, how: Resampling, bounds: Bounds | None = PERCENT
 ) -> Measure:
     """Mean of numbers with the interval of resampled clusters.
@@ -138,12 +140,12 @@ def mean(
     Raises:
         ValueError: There is nothing to resample, or lengths differ.
     """
-    draws = bootstrap(values, clusters, resamples=how.resamples, seed=how.seed, label=label)
-    ends = interval(draws, how.confidence, len(set(clusters)), bounds)
+    draws = bootstrap_means(values, clusters, resamples=how.resamples, seed=how.seed, label=label)
+    ends = compute_interval(draws, how.confidence, len(set(clusters)), bounds)
     return Measure(float(np.mean(values)), len(values), *ends)
 
 
-def interval(
+def compute_interval(
     draws: np.ndarray, confidence: float, clusters: int, bounds: Bounds | None
 ) -> tuple[float | None, float | None]:
     """Percentile interval of bootstrap draws.
@@ -169,7 +171,7 @@ def interval(
         return None, None
     tail = (1 - confidence) / 2
     low, high = (float(end) for end in np.quantile(known, [tail, 1 - tail]))
-    if np.ptp(known) > ALIKE * (bounds[1] - bounds[0] if bounds else np.abs(known).max()):
+    if np.ptp(known) > EQUALITY_TOLERANCE * (bounds[1] - bounds[0] if bounds else np.abs(known).max()):
         return low, high
     if bounds is None:
         return None, None
@@ -177,7 +179,7 @@ def interval(
     return like * low + (1 - like) * bounds[0], like * high + (1 - like) * bounds[1]
 
 
-def interval_of_mean(parts: Sequence[Measure]) -> tuple[float | None, float | None]:
+def compute_interval_of_mean(parts: Sequence[Measure]) -> tuple[float | None, float | None]:
     """Interval of the mean of independent numbers, each weighing the same: the squares of half widths add up.
 
     Args:

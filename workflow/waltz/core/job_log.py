@@ -9,11 +9,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from waltz.core.errors import mended_by_user
+from waltz.core.errors import convert_to_user_error
 
 
 @contextmanager
-def job(log: str | Path) -> Iterator[None]:
+def log_job(log: str | Path) -> Iterator[None]:
     """Send log records and tracebacks to the rule's log file; print one line where it fails.
 
     A `UserError` is printed as it is, without a traceback anywhere, and so is what the system refuses for want of space
@@ -34,7 +34,7 @@ def job(log: str | Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = mended_by_user(error)
+        told = convert_to_user_error(error)
         if told is not None:
             logging.getLogger("waltz").error("%s", told)
             print(f"waltz: {told}", file=sys.stderr)
@@ -47,6 +47,6 @@ def job(log: str | Path) -> Iterator[None]:
         handler.close()
 
 
-def progress(total: int, unit: str, label: str) -> "tqdm[Any]":
+def show_progress(total: int, unit: str, label: str) -> "tqdm[Any]":
     """A bar with items per second, shown on a terminal only; the caller says `update(n)`."""
     return tqdm(total=total, unit=unit, desc=label, disable=None, leave=False)

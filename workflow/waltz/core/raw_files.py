@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.core.files.urls import file_of, member_of
+from waltz.core.files.urls import get_archive_member, get_file_name
 
 IMAGES = "images"
 """Name of a source's images among its files."""
@@ -49,7 +49,7 @@ def owners(config: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, str]]:
         if "url" not in file:
             continue
         url = str(file["url"]).partition("#")[0]
-        first = found.setdefault((url, "archive" if member_of(str(file["url"])) else "file"), key)
+        first = found.setdefault((url, "archive" if get_archive_member(str(file["url"])) else "file"), key)
         if entries[first]["sha256"] != file["sha256"]:
             raise UserError(
                 f"study file: sources.{'.'.join(key)}.sha256: sources.{'.'.join(first)} gives the same url another"
@@ -62,7 +62,7 @@ def file_name(file: Mapping[str, Any]) -> str:
     if "path" in file:
         return str(file["path"]).rstrip("/").rsplit("/", 1)[-1]
     url = str(file["url"])
-    return Path(member_of(url)).name or file_of(url)
+    return Path(get_archive_member(url)).name or get_file_name(url)
 
 
 def local_copy(file: Mapping[str, Any]) -> Path | None:

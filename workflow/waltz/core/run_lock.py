@@ -14,44 +14,44 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-SNAKEMAKE = Path(".snakemake")
+SNAKEMAKE_FOLDER = Path(".snakemake")
 
-_held: list[FileLock] = []
+_locks: list[FileLock] = []
 """Locks of this process, let go of when it ends."""
 
 
-def hold(study: str, folder: Path = SNAKEMAKE) -> None:
+def hold_study(study: str, folder: Path = SNAKEMAKE_FOLDER) -> None:
     """Hold a study until this process ends; nothing happens where another run holds it, with targets of its own.
 
     Args:
         study: Name of the study.
         folder: Where Snakemake keeps its records.
     """
-    lock, said = _lock(study, folder), _said(study, folder)
+    lock, said = _create_lock(study, folder), _get_holder_file(study, folder)
     said.parent.mkdir(parents=True, exist_ok=True)
     try:
         lock.acquire(timeout=0)
     except Timeout:
         return
-    _held.append(lock)
+    _locks.append(lock)
     about = {"pid": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}
     said.write_text(json.dumps(about), encoding="utf-8")
 
 
-def told(study: str, folder: Path = SNAKEMAKE) -> Iterator[str]:
+def describe_other_run(study: str, folder: Path = SNAKEMAKE_FOLDER) -> Iterator[str]:
     """What a user who starts a study should know of another run of it: that it goes on, or that it was killed.
 
     Args:
         study: Name of the study.
         folder: Where Snakemake keeps its records.
     """
-    said = _said(study, folder)
+    said = _get_holder_file(study, folder)
     if not said.is_file():
         return
     about = json.loads(said.read_text(encoding="utf-8"))
     who = f"process {about['pid']} on {about['host']}, since {about['since']}"
     try:
-        with _lock(study, folder).acquire(timeout=0):
+        with _create_lock(study, folder).acquire(timeout=0):
             ended = True
     except Timeout:
         ended = False
@@ -61,9 +61,9 @@ def told(study: str, folder: Path = SNAKEMAKE) -> Iterator[str]:
         yield f"the last run of study {study} ({who}) was killed and holds nothing any more: snakemake --unlock"
 
 
-def _lock(study: str, folder: Path) -> FileLock:
+def _create_lock(study: str, folder: Path) -> FileLock:
     return FileLock(folder / "waltz" / f"{study}.lock")
 
 
-def _said(study: str, folder: Path) -> Path:
+def _get_holder_file(study: str, folder: Path) -> Path:
     return folder / "waltz" / f"{study}.json"

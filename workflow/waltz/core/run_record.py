@@ -31,28 +31,28 @@ def write_record(path: str | Path, *, rows_in: int, rows_out: int, seconds: floa
         "rows_in": rows_in,
         "rows_out": rows_out,
         "wall_seconds": seconds,
-        "peak_memory_mb": peak_memory_mb(),
-        "packages": versions(),
+        "peak_memory_mb": measure_peak_memory_mb(),
+        "packages": read_versions(),
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "commit": commit(),
+        "commit": read_commit(),
     }
     write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
-def digest_of(path: str | Path) -> str:
+def compute_file_digest(path: str | Path) -> str:
     """SHA-256 of a file that was read, by which tables see that runs belong together."""
     with Path(path).open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def peak_memory_mb() -> int:
+def measure_peak_memory_mb() -> int:
     """Highest resident memory of this process so far, in MB."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // 1_000_000
 
 
-def versions() -> dict[str, str]:
+def read_versions() -> dict[str, str]:
     """Versions of the packages that decide numbers, and of waltz itself."""
     found = {"waltz": waltz.__version__}
     for package in PACKAGES:
@@ -63,7 +63,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def commit() -> str:
+def read_commit() -> str:
     """Commit of the checkout that the library runs from, `+changes` where it differs; `unknown` outside one."""
     folder = Path(waltz.__file__).parent
     try:

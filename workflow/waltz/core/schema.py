@@ -23,25 +23,25 @@ class Layout:
     key: tuple[str, ...]
 
 
-def required(name: str, kind: pa.DataType) -> pa.Field:
+def required_field(name: str, kind: pa.DataType) -> pa.Field:
     """A column that holds no null."""
     return pa.field(name, kind, nullable=False)
 
 
 CANDIDATE_FIELDS = [
-    required("item_id", pa.string()),
-    required("instrument", pa.string()),
-    required("piece", pa.string()),
-    required("source", pa.string()),
+    required_field("item_id", pa.string()),
+    required_field("instrument", pa.string()),
+    required_field("piece", pa.string()),
+    required_field("source", pa.string()),
     pa.field("source_id", pa.string()),
     pa.field("split", pa.string()),
-    required("image", pa.string()),
-    required("caption", pa.string()),
-    required("foil", pa.string()),
+    required_field("image", pa.string()),
+    required_field("caption", pa.string()),
+    required_field("foil", pa.string()),
     pa.field("caption_span", SPAN),
     pa.field("foil_span", SPAN),
-    required("caption_phrases", pa.list_(pa.string())),
-    required("foil_phrases", pa.list_(pa.string())),
+    required_field("caption_phrases", pa.list_(pa.string())),
+    required_field("foil_phrases", pa.list_(pa.string())),
     pa.field("direction", pa.string()),
     pa.field("proposal_rank", pa.int32()),
     pa.field("proposal_score", pa.float64()),
@@ -57,7 +57,7 @@ FILTER_FIELDS = [
     pa.field("nli_entailment", pa.float64()),
     pa.field("nli_neutral", pa.float64()),
     pa.field("nli_contradiction", pa.float64()),
-    required("kept", pa.bool_()),
+    required_field("kept", pa.bool_()),
     pa.field("rejected", pa.string()),
 ]
 
@@ -85,10 +85,10 @@ ANNOTATIONS = Layout(
     "annotations",
     pa.schema(
         [
-            required("item_id", pa.string()),
-            required("annotator", pa.string()),
-            required("answer", pa.string()),
-            required("caption_position", pa.string()),
+            required_field("item_id", pa.string()),
+            required_field("annotator", pa.string()),
+            required_field("answer", pa.string()),
+            required_field("caption_position", pa.string()),
         ]
     ),
     key=("item_id", "annotator"),
@@ -97,7 +97,7 @@ ANNOTATIONS = Layout(
 
 MEASURE_FIELDS = [
     pa.field("value", pa.float64()),
-    required("n", pa.int64()),
+    required_field("n", pa.int64()),
     pa.field("ci_low", pa.float64()),
     pa.field("ci_high", pa.float64()),
     pa.field("reason", pa.string()),
@@ -108,8 +108,8 @@ STATISTICS = Layout(
     "validation statistics",
     pa.schema(
         [
-            required("dataset", pa.string()),
-            required("metric", pa.string()),
+            required_field("dataset", pa.string()),
+            required_field("metric", pa.string()),
             *MEASURE_FIELDS,
         ]
     ),
@@ -121,12 +121,12 @@ FREQUENCIES = Layout(
     "frequencies",
     pa.schema(
         [
-            required("dataset", pa.string()),
-            required("kind", pa.string()),
-            required("items", pa.string()),
-            required("side", pa.string()),
-            required("word", pa.string()),
-            required("count", pa.int64()),
+            required_field("dataset", pa.string()),
+            required_field("kind", pa.string()),
+            required_field("items", pa.string()),
+            required_field("side", pa.string()),
+            required_field("word", pa.string()),
+            required_field("count", pa.int64()),
         ]
     ),
     key=("dataset", "kind", "items", "side", "word"),
@@ -137,10 +137,10 @@ FUNNEL = Layout(
     "funnel",
     pa.schema(
         [
-            required("instrument", pa.string()),
-            required("step", pa.string()),
-            required("count", pa.int64()),
-            required("lost", pa.list_(pa.struct([("reason", pa.string()), ("count", pa.int64())]))),
+            required_field("instrument", pa.string()),
+            required_field("step", pa.string()),
+            required_field("count", pa.int64()),
+            required_field("lost", pa.list_(pa.struct([("reason", pa.string()), ("count", pa.int64())]))),
         ]
     ),
     key=("instrument", "step"),
@@ -151,9 +151,9 @@ ORACLE = Layout(
     "oracle's verdicts",
     pa.schema(
         [
-            required("instrument", pa.string()),
-            required("candidates", pa.string()),
-            required("metric", pa.string()),
+            required_field("instrument", pa.string()),
+            required_field("candidates", pa.string()),
+            required_field("metric", pa.string()),
             *MEASURE_FIELDS,
         ]
     ),
@@ -165,8 +165,8 @@ AUDIT = Layout(
     "blind audit",
     pa.schema(
         [
-            required("instrument", pa.string()),
-            required("judge", pa.string()),
+            required_field("instrument", pa.string()),
+            required_field("judge", pa.string()),
             *MEASURE_FIELDS,
             pa.field("warning", pa.string()),
         ]
@@ -179,11 +179,11 @@ PROBE_CAPTIONS = Layout(
     "CV-Probes' captions",
     pa.schema(
         [
-            required("caption_id", pa.string()),
-            required("kind", pa.string()),
-            required("verb", pa.string()),
-            required("image", pa.string()),
-            required("writer", pa.string()),
+            required_field("caption_id", pa.string()),
+            required_field("kind", pa.string()),
+            required_field("verb", pa.string()),
+            required_field("image", pa.string()),
+            required_field("writer", pa.string()),
             pa.field("caption", pa.string()),
             pa.field("simplified", pa.string()),
             pa.field("not_simplified", pa.string()),
@@ -202,17 +202,17 @@ CONDITIONS = Layout(
     "CV-Probes",
     pa.schema(
         [
-            required("item_id", pa.string()),
-            required("form", pa.string()),
-            required("condition", pa.string()),
-            required("verb", pa.string()),
-            required("image", pa.string()),
-            required("image_kind", pa.string()),
-            required("caption", pa.string()),
-            required("caption_kind", pa.string()),
+            required_field("item_id", pa.string()),
+            required_field("form", pa.string()),
+            required_field("condition", pa.string()),
+            required_field("verb", pa.string()),
+            required_field("image", pa.string()),
+            required_field("image_kind", pa.string()),
+            required_field("caption", pa.string()),
+            required_field("caption_kind", pa.string()),
             pa.field("verb_span", SPAN),
-            required("match", pa.bool_()),
-            required("group", pa.string()),
+            required_field("match", pa.bool_()),
+            required_field("group", pa.string()),
         ]
     ),
     key=("item_id",),
@@ -225,7 +225,7 @@ PROBE_CONDITIONS = ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
 
 REPRODUCTION = Layout(
     "construction fidelity",
-    pa.schema([required("instrument", pa.string()), required("metric", pa.string()), *MEASURE_FIELDS]),
+    pa.schema([required_field("instrument", pa.string()), required_field("metric", pa.string()), *MEASURE_FIELDS]),
     key=("instrument", "metric"),
 )
 """Percent of released items that the foiling functions make again."""
@@ -234,11 +234,11 @@ MISSES = Layout(
     "released items not made",
     pa.schema(
         [
-            required("instrument", pa.string()),
-            required("item_id", pa.string()),
-            required("caption", pa.string()),
-            required("foil", pa.string()),
-            required("cause", pa.string()),
+            required_field("instrument", pa.string()),
+            required_field("item_id", pa.string()),
+            required_field("caption", pa.string()),
+            required_field("foil", pa.string()),
+            required_field("cause", pa.string()),
         ]
     ),
     key=("instrument", "item_id"),
@@ -247,7 +247,7 @@ MISSES = Layout(
 
 IMAGE_FAULTS = Layout(
     "image faults",
-    pa.schema([required("image", pa.string()), required("fault", pa.string())]),
+    pa.schema([required_field("image", pa.string()), required_field("fault", pa.string())]),
     key=("image",),
 )
 """One row an image that is missing or cannot be opened, and why."""
@@ -256,8 +256,8 @@ SCENE_SCORES = Layout(
     "scene model scores",
     pa.schema(
         [
-            required("model", pa.string()),
-            required("metric", pa.string()),
+            required_field("model", pa.string()),
+            required_field("metric", pa.string()),
             *MEASURE_FIELDS,
             pa.field("enough", pa.bool_()),
         ]
@@ -265,3 +265,259 @@ SCENE_SCORES = Layout(
     key=("model", "metric"),
 )
 """One row a scene model and metric; `enough` is null where nothing is asked of it."""
+
+
+pass
+
+EVALUATION = Layout(
+    "evaluation",
+    pa.schema(
+        [
+            required_field("item_id", pa.string()),
+            required_field("role", pa.string()),
+            required_field("profile", pa.string()),
+            required_field("setting", pa.string()),
+            pa.field("image", pa.string()),
+            pa.field("score", pa.float64()),
+            pa.field("tokens", pa.int32()),
+            pa.field("probability", pa.float64()),
+            pa.field("prediction", pa.string()),
+            pa.field("correct", pa.bool_()),
+            pa.field("order", pa.string()),
+            pa.field("reasoning", pa.string()),
+            pa.field("error", pa.string()),
+        ]
+    ),
+    key=("item_id", "role", "profile", "setting"),
+)
+"""One row an item, role (caption, foil, mismatched), profile and setting. A higher `score` means
+that the model likes the text better; `error` says why it is null."""
+
+ATTRIBUTION = Layout(
+    "attribution",
+    pa.schema(
+        [
+            required_field("item_id", pa.string()),
+            required_field("role", pa.string()),
+            required_field("profile", pa.string()),
+            required_field("setting", pa.string()),
+            pa.field("image", pa.string()),
+            required_field("text", pa.string()),
+            pa.field("explained", pa.string()),
+            pa.field("outputs", pa.list_(pa.string())),
+            pa.field("score", pa.float64()),
+            pa.field("tokens", pa.list_(pa.string())),
+            pa.field("spans", pa.list_(SPAN)),
+            pa.field("grid", pa.int32()),
+            pa.field("phi", pa.list_(pa.list_(pa.float64()))),
+            pa.field("base_value", pa.list_(pa.float64())),
+            pa.field("value", pa.list_(pa.float64())),
+            pa.field("t_shap", pa.float64()),
+            pa.field("t_shap_se", pa.float64()),
+            pa.field("reason", pa.string()),
+            pa.field("estimator", pa.string()),
+            pa.field("asked", pa.int64()),
+            pa.field("evaluated", pa.int64()),
+            pa.field("residual", pa.float64()),
+            pa.field("without_text", pa.list_(pa.float64())),
+            pa.field("without_image", pa.list_(pa.float64())),
+            pa.field("seed", pa.int64()),
+            pa.field("error", pa.string()),
+        ]
+    ),
+    key=("item_id", "role", "profile", "setting"),
+)
+"""One row an item, role, profile and setting. `explained` is the value of the game, such as `probability` or `logit`;
+`outputs` are the tokens of a decoder that it is of, or the one answer of an encoder that answers. `tokens` and `spans`
+are the text players', which come first in `phi` (players x outputs); grid x grid patches follow, row by row.
+`without_text` is the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of
+them is null, `error` why there is nothing at all. Settings of encoders: `alignment`, and `answering` for questions,
+with `:regions` behind it where regions found before play in the place of patches. Of decoders: `pairwise` and `single`
+for answers; in stage consistency `post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and `cot:explanation`, of
+edited items `post-hoc-edited:answer` and `post-hoc-edited:explanation`."""
+OF_REGIONS = ":regions"
+"""Ends the setting of an attribution whose image players are regions."""
+
+METRICS = Layout(
+    "metrics",
+    pa.schema(
+        [
+            required_field("model", pa.string()),
+            required_field("dataset", pa.string()),
+            required_field("profile", pa.string()),
+            required_field("setting", pa.string()),
+            required_field("metric", pa.string()),
+            *MEASURE_FIELDS,
+        ]
+    ),
+    key=("model", "dataset", "profile", "setting", "metric"),
+)
+"""One row a model, data set, profile, setting and metric, in percent unless the metric says otherwise."""
+
+COMPARISONS = Layout(
+    "paired comparisons",
+    pa.schema(
+        [
+            required_field("profile", pa.string()),
+            required_field("dataset", pa.string()),
+            required_field("setting", pa.string()),
+            required_field("metric", pa.string()),
+            required_field("model_a", pa.string()),
+            required_field("model_b", pa.string()),
+            required_field("test", pa.string()),
+            pa.field("difference", pa.float64()),
+            pa.field("ci_low", pa.float64()),
+            pa.field("ci_high", pa.float64()),
+            pa.field("p", pa.float64()),
+            pa.field("p_holm", pa.float64()),
+            required_field("n", pa.int64()),
+            pa.field("reason", pa.string()),
+        ]
+    ),
+    key=("profile", "dataset", "setting", "metric", "model_a", "model_b"),
+)
+"""One row two models on the items that both scored: a less b, in percentage points. `setting`: `single` compares what
+each makes of each text for itself (an encoder's `alignment`, a language model's `perplexity`, a decoder's `single`),
+`pairwise` which of caption and foil decoders choose; either as well `-after-cot`."""
+
+SHARES = Layout(
+    "shares of text",
+    pa.schema(
+        [
+            required_field("model", pa.string()),
+            required_field("dataset", pa.string()),
+            required_field("role", pa.string()),
+            required_field("profile", pa.string()),
+            required_field("setting", pa.string()),
+            required_field("items", pa.int64()),
+            *MEASURE_FIELDS,
+            pa.field("sd", pa.float64()),
+            pa.field("standard_error", pa.float64()),
+            required_field("standard_error_n", pa.int64()),
+            pa.field("noise", pa.float64()),
+            pa.field("mm_skew", pa.string()),
+            required_field("missing", pa.list_(pa.struct([("reason", pa.string()), ("count", pa.int64())]))),
+            pa.field("rho", pa.float64()),
+            pa.field("rho_low", pa.float64()),
+            pa.field("rho_high", pa.float64()),
+            pa.field("rho_p", pa.float64()),
+            pa.field("rho_reason", pa.string()),
+        ]
+    ),
+    key=("model", "dataset", "role", "profile", "setting"),
+)
+"""Mean T-SHAP in percent of a model on a data set; `sd` over items and `standard_error` of an item are percentage
+points, `noise` the share of variance that estimation adds, `rho` Spearman's correlation with correctness."""
+
+CONSISTENCY = Layout(
+    "self-consistency tests",
+    pa.schema(
+        [
+            required_field("item_id", pa.string()),
+            required_field("profile", pa.string()),
+            required_field("setting", pa.string()),
+            required_field("test", pa.string()),
+            required_field("seed", pa.int64()),
+            pa.field("image", pa.string()),
+            required_field("text", pa.string()),
+            pa.field("verdict", pa.int32()),
+            pa.field("score", pa.float64()),
+            pa.field("answer", pa.string()),
+            pa.field("edited_answer", pa.string()),
+            pa.field("reason", pa.string()),
+            pa.field("explanation", pa.string()),
+            pa.field("edited_input", pa.string()),
+            pa.field("edited_explanation", pa.string()),
+            pa.field("inserted", pa.string()),
+            pa.field("flipped", pa.bool_()),
+            pa.field(
+                "exchanges",
+                pa.list_(
+                    pa.struct(
+                        [
+                            ("kind", pa.string()),
+                            ("seed", pa.int64()),
+                            ("given", pa.string()),
+                            ("reply", pa.string()),
+                        ]
+                    )
+                ),
+            ),
+            pa.field("error", pa.string()),
+        ]
+    ),
+    key=("item_id", "profile", "setting", "test", "seed"),
+)
+"""One row an item, test and seed. `setting` is how the item is asked: `pairwise`, `open` or `choice`; `text` is the
+item in words, as it is before any edit. `verdict` is 1 where the model is consistent; `reason` says why there is none
+or what decided it, `error` why the item could not be asked. `flipped` says whether the counterfactual edit told of
+changed the answer; where none did, it is the first that was tried. `exchanges` are all requests and replies, what a
+prompt needed beside the question as JSON in `given`."""
+
+CC_SHAP = Layout(
+    "CC-SHAP",
+    pa.schema(
+        [
+            required_field("item_id", pa.string()),
+            required_field("profile", pa.string()),
+            required_field("setting", pa.string()),
+            required_field("kind", pa.string()),
+            required_field("seed", pa.int64()),
+            pa.field("image", pa.string()),
+            pa.field("value", pa.float64()),
+            pa.field("standard_error", pa.float64()),
+            pa.field("correlation", pa.float64()),
+            pa.field("mse", pa.float64()),
+            pa.field("variance", pa.float64()),
+            pa.field("kl", pa.float64()),
+            pa.field("js", pa.float64()),
+            pa.field("with_weak", pa.float64()),
+            pa.field("weak_answer", pa.int32()),
+            pa.field("weak_explanation", pa.int32()),
+            pa.field("ratios_answer", pa.list_(pa.float64())),
+            pa.field("ratios_explanation", pa.list_(pa.float64())),
+            pa.field("t_shap_answer", pa.float64()),
+            pa.field("t_shap_answer_se", pa.float64()),
+            pa.field("t_shap_explanation", pa.float64()),
+            pa.field("t_shap_explanation_se", pa.float64()),
+            pa.field("answer", pa.string()),
+            pa.field("explanation", pa.string()),
+            pa.field("evaluated", pa.int64()),
+            pa.field("reason", pa.string()),
+            pa.field("error", pa.string()),
+        ]
+    ),
+    key=("item_id", "profile", "setting", "kind", "seed"),
+)
+"""One row an item, kind of explanation (`post-hoc`, `cot`) and seed. `value` is CC-SHAP, the five after its standard
+error its companions, `with_weak` CC-SHAP with the tokens to which next to nothing contributes; `weak_answer` and
+`weak_explanation` count those. `t_shap_explanation` is null for text tasks."""
+
+EDITED = Layout(
+    "contributions under edits",
+    pa.schema(
+        [
+            required_field("item_id", pa.string()),
+            required_field("profile", pa.string()),
+            required_field("setting", pa.string()),
+            required_field("seed", pa.int64()),
+            pa.field("image", pa.string()),
+            pa.field("answer", pa.float64()),
+            pa.field("explanation", pa.float64()),
+            pa.field("inserted_answer", pa.float64()),
+            pa.field("inserted_explanation", pa.float64()),
+            pa.field("edited_input", pa.string()),
+            pa.field("inserted", pa.string()),
+            pa.field("flipped", pa.bool_()),
+            pa.field("edited_answer", pa.string()),
+            pa.field("edited_explanation", pa.string()),
+            pa.field("cc_shap", pa.float64()),
+            pa.field("reason", pa.string()),
+            pa.field("error", pa.string()),
+        ]
+    ),
+    key=("item_id", "profile", "setting", "seed"),
+)
+"""One row an item with a counterfactual edit, which changed the answer (`flipped`) or not: how far contributions to the
+answer and to the explanation moved (cosine distance), and what share of them the inserted players carry.
+`edited_answer`, `edited_explanation` and `cc_shap` are of the edited item."""

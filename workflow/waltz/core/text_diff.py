@@ -14,7 +14,7 @@ class Span(TypedDict):
     end: int
 
 
-def changed_spans(caption: str, foil: str) -> tuple[Span, Span]:
+def find_changed_spans(caption: str, foil: str) -> tuple[Span, Span]:
     """What is left of two texts when the words that they begin and end with alike are taken away.
 
     Returns:
@@ -40,6 +40,6 @@ def _span(changed: list[re.Match[str]], text: str, before: list[re.Match[str]]) 
     return Span(start=place, end=place)
 
 
-def slice_of(text: str, span: Span) -> str:
+def slice_span(text: str, span: Span) -> str:
     """The characters of a span."""
     return text[span["start"] : span["end"]]

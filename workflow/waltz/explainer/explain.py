@@ -9,7 +9,7 @@ from waltz.attribution.companions.attention_relevance import clip_relevance
 from waltz.attribution.mm_shap import Attribution, attribute
 from waltz.attribution.settings import Settings
 from waltz.attribution.shapley.estimators import ESTIMATORS
-from waltz.core.devices import Device, lease
+from waltz.core.devices import Device, lease_device
 from waltz.core.errors import UserError
 from waltz.explainer.encoder_explanation import Explained, Explanation
 from waltz.models.encoders import load_encoder
@@ -58,7 +58,7 @@ def explain(
     settings = Settings(profile, estimator, evaluations, seed)
     picture = image.convert("RGB") if isinstance(image, Image.Image) else image_file(Path(image))
     spec = encoder_named(model)
-    with lease(1, torch.get_num_threads()) as device:
+    with lease_device(1, torch.get_num_threads()) as device:
         encoder = _loaded(spec, device)
         texts = [text] if foil is None else [text, foil]
         found = attribute(encoder, picture, texts, settings)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from waltz.core.files.fetch import sha256
+from waltz.core.files.fetch import compute_sha256
 from waltz.export.licences import Terms, read_terms
 
 
@@ -82,6 +82,6 @@ def build_source_facts(name: str, entry: Mapping[str, Any], files: Mapping[str, 
     for file, path in files.items():
         given = entry["files"][file]
         origin = given.get("url") or PurePosixPath(given.get("drawn") or given["path"]).name
-        found.append(RawFile(file, origin, sha256(Path(path))))
+        found.append(RawFile(file, origin, compute_sha256(Path(path))))
     drawn = any("drawn" in file for file in entry["files"].values())
     return SourceFacts(name, entry["format"], drawn, read_terms(entry), tuple(found))

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
-from waltz.core.files.atomic import replacing
-from waltz.core.files.fetch import sha256
+from waltz.core.files.atomic import replace_file
+from waltz.core.files.fetch import compute_sha256
 from waltz.core.schema import Layout
 from waltz.export.columns import IMAGE, build_export_schema
 from waltz.sources.images import ImageFault, ImageSource, check_images, find_image_path, open_images
@@ -111,13 +111,13 @@ def write_part(part: Part, folder: Path, shard_bytes: int = SHARD_BYTES) -> Writ
 
 def describe_file(folder: Path, path: str) -> DataFile:
     """A file that lies in the data set's folder."""
-    return DataFile(path, sha256(folder / path), (folder / path).stat().st_size)
+    return DataFile(path, compute_sha256(folder / path), (folder / path).stat().st_size)
 
 
 def _write(path: Path, part: Part, items: pa.Table, source: ImageSource | None, paths: Mapping[str, str]) -> None:
     schema = build_export_schema(part.layout, source is not None)
     size = ROW_GROUP_SIZE if source else max(items.num_rows, 1)
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    with replace_file(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for start in range(0, items.num_rows, size):
             rows = items.slice(start, size)
             names = rows.column("image")

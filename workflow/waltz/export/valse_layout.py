@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.foils.english.numerals import number_of
 from waltz.sources.formats.valse import DIRECTIONS
 
@@ -186,7 +186,7 @@ def _built(row: Row, originals: Mapping[str, Row], span_method: str) -> dict[str
         number, other = int(row["caption_phrases"][0]), int(row["foil_phrases"][0])
         special = {"answer": number, "classes": number, "classes_foil": other}
     elif instrument == "action-replacement":
-        special = {side: slice_of(row[text], row[f"{text}_span"]) for side, text in _SIDES.items()}
+        special = {side: slice_span(row[text], row[f"{text}_span"]) for side, text in _SIDES.items()}
     elif instrument.startswith("coreference"):
         special = {"only_caption": original["caption"].strip().rstrip(".").lower()}
     values = {name: special[name] if name in special else _value(name, row) for name in FIELDS[instrument]}

@@ -13,7 +13,7 @@ from typing import Any
 
 from lemminflect import getInflection
 
-from waltz.core.text_diff import Span, slice_of
+from waltz.core.text_diff import Span, slice_span
 from waltz.foils.candidates import Candidate, Refused, replaced
 from waltz.foils.english.wordnet import Verb
 from waltz.foils.swig_fillers import Filler
@@ -109,7 +109,7 @@ def replacements(
     verb = verbs[caption.verb]
     for proposal, rank, score in proposals:
         form = proposal.strip().lower()
-        if form == slice_of(caption.text, caption.verb_span).lower():
+        if form == slice_span(caption.text, caption.verb_span).lower():
             continue
         name = forms.get(form)
         relation = None if name is None else verb.relation(name)

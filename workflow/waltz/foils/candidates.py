@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from waltz.core.text_diff import Span, changed_spans
+from waltz.core.text_diff import Span, find_changed_spans
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def exchanged(
     direction: str,
 ) -> Candidate:
     """A candidate whose spans are where the two texts differ."""
-    caption_span, foil_span = changed_spans(caption, foil)
+    caption_span, foil_span = find_changed_spans(caption, foil)
     return Candidate(caption, foil, caption_span, foil_span, _phrases(caption_phrase), _phrases(foil_phrase), direction)
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from waltz.core.text_diff import slice_of
+from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Found, Refused, exchanged
 
 AN = re.compile(r"\ban\b")
@@ -20,7 +20,7 @@ def foil_it(caption: str, foil: str, target_word: str, foil_word: str) -> Found:
         The pair, its spans from the first to the last changed word; or why there is none.
     """
     found = exchanged(caption.strip().lower(), foil.strip().lower(), target_word, foil_word, "noun")
-    before, after = slice_of(found.caption, found.caption_span), slice_of(found.foil, found.foil_span)
+    before, after = slice_span(found.caption, found.caption_span), slice_span(found.foil, found.foil_span)
     if found.caption == found.foil:
         return Refused("caption and foil are alike")
     if AN.sub("a", before.replace(target_word.lower(), foil_word.lower())) != AN.sub("a", after):

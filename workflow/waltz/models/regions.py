@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
-from waltz.core.result_schema import OF_REGIONS
+from waltz.core.schema import OF_REGIONS
 from waltz.models import region_tsv
 from waltz.models.encoders.encoder import Encoder, States, Text
 from waltz.models.encoders.players import PROFILES, Players

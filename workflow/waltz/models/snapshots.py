@@ -10,8 +10,8 @@ import huggingface_hub
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
 from waltz.core.errors import UserError
-from waltz.core.files.download_lock import record, recorded
-from waltz.core.files.fetch import ATTEMPTS, WAIT_SECONDS, sha256
+from waltz.core.files.download_lock import read_recorded, record_download
+from waltz.core.files.fetch import ATTEMPTS, WAIT_SECONDS, compute_sha256
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
     Raises:
         UserError: The repository cannot be had, or not at that commit.
     """
-    known = recorded(lock, repository, "commit")
+    known = read_recorded(lock, repository, "commit")
     partial = folder.with_name(f".{folder.name}.part")
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -58,7 +58,7 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
                 f" login` where its licence has to be accepted, or copy its files to {folder} and run `snakemake"
                 f" --touch {folder}`"
             ) from error
-    record(lock, repository, {"commit": commit})
+    record_download(lock, repository, {"commit": commit})
     shutil.rmtree(partial / PARTIAL, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)
@@ -76,7 +76,7 @@ def _downloaded(repository: str, known: str | None, partial: Path) -> str:
     api.snapshot_download(repository, revision=commit, local_dir=partial, ignore_patterns=left_out)
     for file in files:
         path = partial / file.rfilename
-        if file.lfs is not None and path.is_file() and (arrived := sha256(path)) != file.lfs.sha256:
+        if file.lfs is not None and path.is_file() and (arrived := compute_sha256(path)) != file.lfs.sha256:
             path.unlink()
             raise OSError(f"{file.rfilename} came with sha256 {arrived}, not {file.lfs.sha256}")
     return commit

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from waltz.core.errors import UserError
-from waltz.core.files.download_lock import LOCK
-from waltz.core.files.urls import is_url, member_of, place_of
+from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
+from waltz.core.files.urls import get_archive_member, get_copy_path, is_url
 from waltz.models.registry import DETECTOR_CONFIG, ModelSpec
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
@@ -24,12 +24,12 @@ def downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
         folder: Of all fetched weights.
     """
     urls = [url for url in (spec.weights, spec.answers, spec.config) if is_url(url)]
-    return {url.partition("#")[0]: f"{folder}/web/{place_of(url)}" for url in urls}
+    return {url.partition("#")[0]: f"{folder}/web/{get_copy_path(url)}" for url in urls}
 
 
 def on_hub(spec: ModelSpec) -> bool:
     """Whether a model is fetched from the hub as a whole, at the commit of the lock file."""
-    return spec.revision == LOCK and not is_url(spec.weights) and not spec.weights.startswith("package:")
+    return spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights) and not spec.weights.startswith("package:")
 
 
 def placed(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:
@@ -49,7 +49,11 @@ def placed(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelS
         weights = f"{folder}/unpacked/{spec.name}"
     elif on_hub(spec):
         weights = f"{folder}/hub/{spec.weights}"
-    answers = f"{folder}/members/{spec.name}/{Path(member_of(spec.answers)).name}" if member_of(spec.answers) else ""
+    answers = (
+        f"{folder}/members/{spec.name}/{Path(get_archive_member(spec.answers)).name}"
+        if get_archive_member(spec.answers)
+        else ""
+    )
     return replace(
         spec,
         weights=web.get(weights, weights),

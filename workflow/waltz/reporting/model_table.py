@@ -6,7 +6,7 @@
 import importlib
 from pathlib import Path
 
-from waltz.core.files.download_lock import LOCK
+from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
 from waltz.core.files.urls import is_url
 from waltz.models.registry import ModelSpec, encoder_kinds, encoder_module, gpu_memory, registered
 from waltz.reporting.tables.declarations import TABLES
@@ -101,7 +101,7 @@ def _row(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]:
 def _checkpoint(spec: ModelSpec) -> str:
     if is_url(spec.weights):
         return f"[url]({spec.weights}), {spec.sha256[:7]}"
-    revision = LOCK if spec.revision == LOCK else spec.revision[:7]
+    revision = LOCK_ON_DOWNLOAD if spec.revision == LOCK_ON_DOWNLOAD else spec.revision[:7]
     return f"{spec.weights} @ {revision}"
 
 

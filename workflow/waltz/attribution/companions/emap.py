@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from waltz.core.intervals import Measure, Resampling, mean
+from waltz.core.intervals import Measure, Resampling, compute_mean
 
 
 @dataclass(frozen=True)
@@ -105,5 +105,5 @@ def _slack(scores: np.ndarray) -> float:
 
 def _emap(hits: list[np.ndarray], images: np.ndarray, interaction: float, how: Resampling) -> Emap:
     clusters = [str(image) for image in images]
-    own, projected = (mean((100.0 * right).tolist(), clusters, "emap", how) for right in hits)
+    own, projected = (compute_mean((100.0 * right).tolist(), clusters, "emap", how) for right in hits)
     return Emap(own, projected, interaction)

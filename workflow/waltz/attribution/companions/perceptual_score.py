@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from waltz.core.intervals import PERCENT, Measure, Resampling, bootstrap, interval
+from waltz.core.intervals import PERCENT, Measure, Resampling, bootstrap_means, compute_interval
 from waltz.core.sampling import rank
 
 Credit = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -67,14 +67,14 @@ def perceptual_score(
     lost = right - after.mean(axis=0)
     # One label gives accuracy and drop the same draws of images, as their quotient needs.
     draws = [
-        bootstrap(values.tolist(), images, resamples=how.resamples, seed=how.seed, label=f"perceptual:{modality}")
+        bootstrap_means(values.tolist(), images, resamples=how.resamples, seed=how.seed, label=f"perceptual:{modality}")
         for values in (right, lost)
     ]
     accuracy, drop = float(right.mean()), float(lost.mean())
     n, clusters = len(item_ids), len(set(images))
-    lost_share = Measure(drop, n, *interval(draws[1], how.confidence, clusters, (-100.0, 100.0)))
+    lost_share = Measure(drop, n, *compute_interval(draws[1], how.confidence, clusters, (-100.0, 100.0)))
     return Perception(
-        Measure(accuracy, n, *interval(draws[0], how.confidence, clusters, PERCENT)),
+        Measure(accuracy, n, *compute_interval(draws[0], how.confidence, clusters, PERCENT)),
         lost_share,
         _by_model(accuracy, drop, n, draws, clusters, how),
         _by_task(lost_share, majority),
@@ -157,7 +157,7 @@ def _by_model(
         return Measure(None, n, reason="no item is right: there is no accuracy to lose")
     shares = 100 * np.divide(draws[1], draws[0], out=np.full_like(draws[0], np.nan), where=draws[0] > 0)
     bounds = (100 * (accuracy - 100) / accuracy, 100.0)
-    return Measure(100 * drop / accuracy, n, *interval(shares, how.confidence, clusters, bounds))
+    return Measure(100 * drop / accuracy, n, *compute_interval(shares, how.confidence, clusters, bounds))
 
 
 def _by_task(drop: Measure, majority: float | None) -> Measure:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from waltz.benchmark.votes import POSITIONS
 from waltz.core.files.atomic import write_text
 from waltz.core.sampling import rank
-from waltz.core.text_diff import Span, changed_spans
+from waltz.core.text_diff import Span, find_changed_spans
 
 URL_SCHEMES = ("http://", "https://", "data:")
 QUESTION = "Which text describes the image?"
@@ -105,7 +105,7 @@ def _ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _task(item: Mapping[str, Any], position: str, image_prefix: str, seed: int) -> Task:
-    caption_span, foil_span = changed_spans(item["caption"], item["foil"])
+    caption_span, foil_span = find_changed_spans(item["caption"], item["foil"])
     caption = _marked(item["caption"], item["caption_span"] or caption_span)
     foil = _marked(item["foil"], item["foil_span"] or foil_span)
     first, second = (caption, foil) if position == "first" else (foil, caption)

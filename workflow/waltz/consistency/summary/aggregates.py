@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from waltz.core.intervals import Bounds, Measure, Resamples, Resampling, interval, resample
+from waltz.core.intervals import Bounds, Measure, Resamples, Resampling, compute_interval, resample
 
 Row = Mapping[str, Any]
 
@@ -186,7 +186,7 @@ def _clusters(rows: Sequence[Row]) -> int:
 
 def measured(value: float, n: int, draws: np.ndarray, how: Resampling, clusters: int, bounds: Bounds | None) -> Measure:
     """A number with the interval of its draws; arguments as of `core.measure.interval`."""
-    return Measure(value, n, *interval(draws, how.confidence, clusters, bounds))
+    return Measure(value, n, *compute_interval(draws, how.confidence, clusters, bounds))
 
 
 def _together(

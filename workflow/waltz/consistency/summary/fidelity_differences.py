@@ -9,7 +9,7 @@ import numpy as np
 from waltz.attribution.ratios import LEAST, Profile
 from waltz.attribution.t_shap import measure_outputs
 from waltz.consistency.cc_shap import Contributions, cc_shap
-from waltz.core.intervals import Measure, Resampling, mean
+from waltz.core.intervals import Measure, Resampling, compute_mean
 
 NORMAL = 1.96
 """Standard errors that a difference must exceed to be more than sampling error."""
@@ -122,7 +122,7 @@ def mean_difference(found: Sequence[Difference], clusters: Sequence[str], label:
     if not known:
         return Measure(None, 0, reason=f"none of {len(found)} items has a value in both profiles")
     values, names = [value for value, _ in known], [name for _, name in known]
-    return mean(values, names, label, how, bounds=None)
+    return compute_mean(values, names, label, how, bounds=None)
 
 
 def _difference(published: _Number, equations: _Number, crossed: _Number) -> Difference:

@@ -13,13 +13,21 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from waltz.core.errors import UserError
-from waltz.core.files.atomic import replacing
+from waltz.core.files.atomic import replace_file
 
-MOST_BYTES = 64 * 1024**3
+MAX_BYTES = 64 * 1024**3
 """A file that grows beyond is refused: the largest checkpoint here has 4 GB."""
-CONFIG = "config.json"
+MODEL_CONFIG = "config.json"
 """What marks the folder of a model."""
-DAMAGED = (zipfile.BadZipFile, tarfile.TarError, EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, RuntimeError)
+ARCHIVE_ERRORS = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    EOFError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    zlib.error,
+    RuntimeError,
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class Archive:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Archive]:
+def open_archive(path: Path) -> Iterator[Archive]:
     """A zip, or a tar however compressed, with its files listed.
 
     Raises:
@@ -47,22 +55,24 @@ def opened(path: Path) -> Iterator[Archive]:
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                infos = [info for info in archive.infolist() if not info.is_dir() and _safe(info.filename)]
+                infos = [info for info in archive.infolist() if not info.is_dir() and _is_safe_name(info.filename)]
                 yield Archive(path, {info.filename: info.file_size for info in infos}, archive.open)
         elif tarfile.is_tarfile(path):
             with tarfile.open(path) as tar:
-                entries = {info.name: info for info in tar.getmembers() if info.isreg() and _safe(info.name)}
+                entries = {info.name: info for info in tar.getmembers() if info.isreg() and _is_safe_name(info.name)}
                 yield Archive(
-                    path, {name: info.size for name, info in entries.items()}, lambda name: _content(tar, entries[name])
+                    path,
+                    {name: info.size for name, info in entries.items()},
+                    lambda name: _open_tar_member(tar, entries[name]),
                 )
         else:
             raise UserError(f"{path}: is neither a zip nor a tar; delete it, and it is fetched again")
-    except DAMAGED as error:
+    except ARCHIVE_ERRORS as error:
         first = (str(error) or type(error).__name__).splitlines()[0]
         raise UserError(f"{path}: no whole archive ({first}); delete it, and it is fetched again") from None
 
 
-def take_member(path: Path, member: str, target: Path) -> None:
+def extract_member(path: Path, member: str, target: Path) -> None:
     """Copy one file of an archive to a place of its own.
 
     Args:
@@ -72,16 +82,16 @@ def take_member(path: Path, member: str, target: Path) -> None:
     Raises:
         UserError: There is no such file, or several, or it is larger than it says or than `MOST_BYTES`.
     """
-    with opened(path) as archive:
+    with open_archive(path) as archive:
         wanted = PurePosixPath(member).parts
         found = [name for name in archive.sizes if PurePosixPath(name).parts == wanted]
         found = found or [name for name in archive.sizes if PurePosixPath(name).parts[-len(wanted) :] == wanted]
         if len(found) != 1:
             raise UserError(f"{path}: holds {len(found)} files {member!r}; correct what stands behind the # of its url")
-        _copy(archive, found[0], target)
+        _extract_file(archive, found[0], target)
 
 
-def take_folder(path: Path, target: Path) -> None:
+def extract_folder(path: Path, target: Path) -> None:
     """Copy the files of an archive's only folder with a config.json, without those in folders below it.
 
     Args:
@@ -90,18 +100,18 @@ def take_folder(path: Path, target: Path) -> None:
     Raises:
         UserError: There is no such folder, or several.
     """
-    with opened(path) as archive:
-        folders = [PurePosixPath(name).parent for name in archive.sizes if PurePosixPath(name).name == CONFIG]
+    with open_archive(path) as archive:
+        folders = [PurePosixPath(name).parent for name in archive.sizes if PurePosixPath(name).name == MODEL_CONFIG]
         if len(folders) != 1:
-            raise UserError(f"{path}: holds {len(folders)} folders with a {CONFIG}, one is expected")
+            raise UserError(f"{path}: holds {len(folders)} folders with a {MODEL_CONFIG}, one is expected")
         names = [name for name in archive.sizes if PurePosixPath(name).parent == folders[0]]
-        with whole_folder(target) as temporary:
+        with replace_folder(target) as temporary:
             for name in names:
-                _copy(archive, name, temporary / PurePosixPath(name).name)
+                _extract_file(archive, name, temporary / PurePosixPath(name).name)
 
 
 @contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
+def replace_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder beside `target`, which takes its name when the block ends well and is removed otherwise."""
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -114,28 +124,28 @@ def whole_folder(target: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _copy(archive: Archive, name: str, target: Path) -> None:
-    limit = min(archive.sizes[name], MOST_BYTES)
-    with archive.open(name) as source, replacing(target) as temporary, temporary.open("wb") as file:
+def _extract_file(archive: Archive, name: str, target: Path) -> None:
+    limit = min(archive.sizes[name], MAX_BYTES)
+    with archive.open(name) as source, replace_file(target) as temporary, temporary.open("wb") as file:
         left = limit
         while chunk := source.read(min(left, 1 << 20) + 1):
             left -= len(chunk)
             if left < 0:
                 raise UserError(f"{archive.path}: {name!r} has more than {limit} bytes; get the archive again")
             file.write(chunk)
-        if left and archive.sizes[name] <= MOST_BYTES:
+        if left and archive.sizes[name] <= MAX_BYTES:
             raise UserError(
                 f"{archive.path}: {name!r} ends after {limit - left} of {limit} bytes; get the archive again"
             )
 
 
-def _content(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+def _open_tar_member(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
     file = tar.extractfile(entry)
     if file is None:
         raise tarfile.ReadError(f"{entry.name} is no file")
     return file
 
 
-def _safe(name: str) -> bool:
+def _is_safe_name(name: str) -> bool:
     parts = PurePosixPath(name).parts
     return bool(parts) and parts[0] != "/" and ".." not in parts and "\\" not in name and "\0" not in name

@@ -11,7 +11,7 @@ import psutil
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replace_file(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it when the block ends well, else remove it.
 
     The name carries host and process, because a killed Snakemake leaves its job's process writing
@@ -35,5 +35,5 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a UTF-8 text file with `\\n` line ends, whole or not at all."""
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")

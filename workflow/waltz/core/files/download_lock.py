@@ -14,12 +14,12 @@ import yaml
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
 
-LOCK = "lock"
+LOCK_ON_DOWNLOAD = "lock"
 """In the place of a checksum or commit that is not known: record it on the first download."""
-HEAD = "# What was first fetched where no checksum is documented; later downloads must give the same.\n"
+HEADER = "# What was first fetched where no checksum is documented; later downloads must give the same.\n"
 
 
-def recorded(file: Path, origin: str, key: str) -> str | None:
+def read_recorded(file: Path, origin: str, key: str) -> str | None:
     """What the lock file holds for an origin.
 
     Args:
@@ -33,7 +33,7 @@ def recorded(file: Path, origin: str, key: str) -> str | None:
     return None if value is None else str(value)
 
 
-def record(file: Path, origin: str, facts: Mapping[str, str | int]) -> None:
+def record_download(file: Path, origin: str, facts: Mapping[str, str | int]) -> None:
     """Add what an origin gave, with today's date; nothing is written where the same is recorded.
 
     Several processes may do so at once.
@@ -50,7 +50,7 @@ def record(file: Path, origin: str, facts: Mapping[str, str | int]) -> None:
         known = entries.get(origin)
         if known is None:
             entries[origin] = {**facts, "date": datetime.now(UTC).date().isoformat()}
-            write_text(file, HEAD + yaml.safe_dump(entries, sort_keys=True, allow_unicode=True, width=1000))
+            write_text(file, HEADER + yaml.safe_dump(entries, sort_keys=True, allow_unicode=True, width=1000))
             return
     for key, value in facts.items():
         if known.get(key) != value:

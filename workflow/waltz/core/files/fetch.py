@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import requests
 
 from waltz.core.errors import UserError
-from waltz.core.files.atomic import replacing
-from waltz.core.files.download_lock import LOCK, record, recorded
-from waltz.core.files.urls import asked_at
+from waltz.core.files.atomic import replace_file
+from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD, read_recorded, record_download
+from waltz.core.files.urls import apply_mirror
 
 log = logging.getLogger(__name__)
 
@@ -22,17 +22,17 @@ WAIT_SECONDS = 1.0
 TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 16
 """What a cut connection loses at most."""
-LASTING = {400, 401, 403, 404, 410, 451}
+PERMANENT_STATUSES = {400, 401, 403, 404, 410, 451}
 """HTTP statuses that a retry does not mend."""
 
 
-def sha256(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def take(source: Path, target: Path, expected: str | None) -> None:
+def copy_checked(source: Path, target: Path, expected: str | None) -> None:
     """Copy a local file to its place, after checking it.
 
     Raises:
@@ -42,12 +42,12 @@ def take(source: Path, target: Path, expected: str | None) -> None:
         raise UserError(
             f"{source}: no such file; correct the study's `path`, which is relative to where snakemake runs"
         )
-    found = sha256(source)
+    found = compute_sha256(source)
     if expected and found != expected:
         raise UserError(
             f"{source}: sha256 is {found}, the study says {expected}; get the file again or correct the study"
         )
-    with replacing(target) as temporary:
+    with replace_file(target) as temporary:
         shutil.copyfile(source, temporary)
 
 
@@ -74,7 +74,7 @@ def fetch(
         UserError: As `download`, or what came is not what the lock file says.
     """
     origin = url.partition("#")[0]
-    if said != LOCK:
+    if said != LOCK_ON_DOWNLOAD:
         download(url, target, said, where, wait)
         return
 
@@ -83,19 +83,19 @@ def fetch(
         if size is not None and found != size:
             part.unlink()
             raise UserError(f"{target.name}: {origin} gave {found} bytes, the study says {size}; {where}")
-        record(lock, origin, {"sha256": sha256(part), "size": found})
+        record_download(lock, origin, {"sha256": compute_sha256(part), "size": found})
 
-    known = recorded(lock, origin, "sha256")
+    known = read_recorded(lock, origin, "sha256")
     download(url, target, known, f"{lock} holds what it gave first; {where}" if known else where, wait, settle)
 
 
-def check_by_lock(path: Path, origin: str, lock: Path) -> None:
+def check_against_lock(path: Path, origin: str, lock: Path) -> None:
     """Hold a copy that the user has provided to the lock file, or record it there.
 
     Raises:
         UserError: It is not what the lock file says.
     """
-    record(lock, origin, {"sha256": sha256(path), "size": path.stat().st_size})
+    record_download(lock, origin, {"sha256": compute_sha256(path), "size": path.stat().st_size})
 
 
 def download(
@@ -129,12 +129,12 @@ def download(
         if attempt:
             wait(WAIT_SECONDS * 2 ** (attempt - 1))
         try:
-            _continue(asked_at(url), part)
+            _continue(apply_mirror(url), part)
         except _Refused as refusal:
             fault = str(refusal)
             break
         except requests.ConnectionError as error:
-            fault = f"no connection to {urlsplit(asked_at(url)).netloc}"
+            fault = f"no connection to {urlsplit(apply_mirror(url)).netloc}"
             log.warning("%s, attempt %d of %d: %s", url, attempt + 1, ATTEMPTS, error)
             continue
         except requests.exceptions.ChunkedEncodingError as error:
@@ -145,7 +145,7 @@ def download(
             fault = str(error)
             log.warning("%s, attempt %d of %d: %s", url, attempt + 1, ATTEMPTS, fault)
             continue
-        found = sha256(part) if expected else None
+        found = compute_sha256(part) if expected else None
         if found == expected:
             settle(part)
             part.replace(target)
@@ -164,7 +164,7 @@ def _continue(url: str, part: Path) -> None:
     have = part.stat().st_size if part.exists() else 0
     headers = {"Range": f"bytes={have}-"} if have else {}
     with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT_SECONDS) as answer:
-        if answer.status_code in LASTING:
+        if answer.status_code in PERMANENT_STATUSES:
             raise _Refused(f"HTTP {answer.status_code} {answer.reason}")
         if have and answer.status_code == requests.codes.range_not_satisfiable:
             return

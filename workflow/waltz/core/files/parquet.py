@@ -10,22 +10,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
-from waltz.core.files.atomic import replacing
+from waltz.core.files.atomic import replace_file
 from waltz.core.schema import Layout
 
 
-def to_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
+def build_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
     """Rows as a checked table; a key that the layout does not declare is an error.
 
     Raises:
         ValueError: A row has an undeclared key, or the table breaks its layout.
     """
-    table = _unchecked(rows, layout)
+    table = _build_unchecked_table(rows, layout)
     check(table, layout)
     return table
 
 
-def _unchecked(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
+def _build_unchecked_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
     unknown = {key for row in rows for key in row} - set(layout.schema.names)
     if unknown:
         raise ValueError(f"{layout.name}: undeclared columns {sorted(unknown)}")
@@ -69,7 +69,7 @@ def write(path: str | Path, table: pa.Table, layout: Layout) -> None:
         ValueError: The table breaks its layout; nothing is written.
     """
     check(table, layout)
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         pq.write_table(table.select(layout.schema.names), temporary, compression="zstd")
 
 
@@ -89,10 +89,10 @@ def write_rows(
         ValueError: The rows break their layout; nothing is written.
     """
     written = rejected = 0
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         with pq.ParquetWriter(temporary, layout.schema, compression="zstd") as writer:
-            for part in _batches(rows, batch):
-                table = _unchecked(part, layout)
+            for part in _iterate_batches(rows, batch):
+                table = _build_unchecked_table(part, layout)
                 _check_columns(table, layout, offset=written)
                 writer.write_table(table)
                 written += table.num_rows
@@ -101,7 +101,7 @@ def write_rows(
     return written, rejected
 
 
-def _batches(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapping[str, Any]]]:
+def _iterate_batches(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapping[str, Any]]]:
     iterator = iter(rows)
     while part := list(islice(iterator, size)):
         yield part

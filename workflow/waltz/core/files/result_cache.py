@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from waltz.core.files.atomic import replacing
+from waltz.core.files.atomic import replace_file
 
 
-def key(**content: Any) -> str:
+def compute_key(**content: Any) -> str:
     """Digest of everything that decides a batch's result; values are JSON or tuples."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def key_of_bytes(content: bytes, shape: tuple[int, ...]) -> str:
+def compute_array_key(content: bytes, shape: tuple[int, ...]) -> str:
     """Digest of an array's bytes and shape, as a part of a key."""
     return hashlib.sha256(repr(shape).encode() + content).hexdigest()
 
@@ -53,7 +53,7 @@ def load_or_compute(folder: Path | None, content: Mapping[str, Any], compute: Ca
     """
     if folder is None:
         return compute()
-    name = key(**content)
+    name = compute_key(**content)
     values = load(folder, name)
     if values is None:
         values = compute()
@@ -63,7 +63,7 @@ def load_or_compute(folder: Path | None, content: Mapping[str, Any], compute: Ca
 
 def load_or_compute_json(folder: Path, content: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
     """Return the stored JSON value of some content, or compute and store it; arguments as in `load_or_compute`."""
-    name = key(**content)
+    name = compute_key(**content)
     value = load_json(folder, name)
     if value is None:
         value = compute()
@@ -73,11 +73,11 @@ def load_or_compute_json(folder: Path, content: Mapping[str, Any], compute: Call
 
 def save_json(folder: str | Path, key: str, value: Any) -> None:
     """Store a JSON value, whole or not at all; numbers come back bit by bit."""
-    with replacing(Path(folder) / f"{key}.json") as temporary:
+    with replace_file(Path(folder) / f"{key}.json") as temporary:
         temporary.write_text(json.dumps(value), encoding="utf-8")
 
 
 def save(folder: str | Path, key: str, values: np.ndarray) -> None:
     """Store an array, whole or not at all."""
-    with replacing(Path(folder) / f"{key}.npy") as temporary, temporary.open("wb") as file:
+    with replace_file(Path(folder) / f"{key}.npy") as temporary, temporary.open("wb") as file:
         np.save(file, values, allow_pickle=False)

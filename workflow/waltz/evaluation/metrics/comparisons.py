@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from waltz.core.intervals import Resampling, interval, resample
+from waltz.core.intervals import Resampling, compute_interval, resample
 from waltz.evaluation.metrics.pair_metrics import METRICS, hits, sampled
 from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
 from waltz.evaluation.metrics.scored_pairs import Pairs
@@ -149,7 +149,7 @@ def _compared(
         if TESTS[metric] == MCNEMAR
         else bootstrap_p(value_a - value_b, difference, images)
     )
-    ends = interval(difference, how.confidence, images, (-100.0, 100.0))
+    ends = compute_interval(difference, how.confidence, images, (-100.0, 100.0))
     return Comparison(*names, value_a - value_b, *ends, p, None, n)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from waltz.core.intervals import PERCENT, Measure, Resamples, Resampling, interval, resample
+from waltz.core.intervals import PERCENT, Measure, Resamples, Resampling, compute_interval, resample
 from waltz.core.schema import PROBE_CONDITIONS
 from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
 
@@ -122,4 +122,4 @@ def harmonic(accuracies: np.ndarray) -> np.ndarray:
 
 
 def _measure(value: float, n: int, draws: np.ndarray, groups: int, how: Resampling) -> Measure:
-    return Measure(value, n, *interval(draws, how.confidence, groups, PERCENT))
+    return Measure(value, n, *compute_interval(draws, how.confidence, groups, PERCENT))

@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy import stats
 
-from waltz.core.intervals import PERCENT, Measure, Resamples, Resampling, interval, interval_of_mean, mean, resample
+from waltz.core.intervals import (
+    PERCENT,
+    Measure,
+    Resamples,
+    Resampling,
+    compute_interval,
+    compute_interval_of_mean,
+    compute_mean,
+    resample,
+)
 from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, SINGLE, Pairs
 
@@ -41,7 +50,7 @@ def measures(scored: Pairs, label: str, how: Resampling) -> dict[str, Measure]:
     n, found = len(scored.items), sampled(scored, drawn)
     without = Measure(None, n, reason=NOT_APPLICABLE)
     known = {
-        metric: Measure(value, n, *interval(draws, how.confidence, drawn.clusters, PERCENT))
+        metric: Measure(value, n, *compute_interval(draws, how.confidence, drawn.clusters, PERCENT))
         for metric, (value, draws) in found.items()
     }
     return {metric: known.get(metric, without) for metric in METRICS}
@@ -136,7 +145,7 @@ def share_correct(rows: Sequence[Mapping[str, object]], label: str, how: Resampl
         return Measure(None, 0, reason=f"none of {len(rows)} items could be scored")
     right = [100.0 * bool(row["correct"]) for row in scored]
     clusters = [str(row["item_id"] if row["image"] is None else row["image"]) for row in scored]
-    return mean(right, clusters, label, how)
+    return compute_mean(right, clusters, label, how)
 
 
 def average(parts: Sequence[Measure]) -> Measure:
@@ -152,4 +161,4 @@ def average(parts: Sequence[Measure]) -> Measure:
         reason = f"{len(parts) - len(values)} of {len(parts)} data sets have no value"
         reason = NOT_APPLICABLE if reasons == {NOT_APPLICABLE} else reason
         return Measure(None, n, reason=reason)
-    return Measure(float(np.mean(values)), n, *interval_of_mean(parts))
+    return Measure(float(np.mean(values)), n, *compute_interval_of_mean(parts))

@@ -10,7 +10,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from waltz.core.intervals import Measure, Resampling, mean
+from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.evaluation.vqa_items import normal
 
 ENOUGH = 3
@@ -34,7 +34,7 @@ def accuracy(items: Sequence[Row], rows: Iterable[Row], profile: str, label: str
     if not answered:
         return Measure(None, 0, reason=f"none of {len(items)} questions was answered")
     shares = [100 * share(given[item["item_id"]], item, profile) for item in answered]
-    return mean(shares, [item["image"] for item in answered], label, how)
+    return compute_mean(shares, [item["image"] for item in answered], label, how)
 
 
 def share(row: Row, item: Row, profile: str) -> float:

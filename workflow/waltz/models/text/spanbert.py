@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from waltz.core.errors import UserError
-from waltz.core.files.archives import CONFIG, take_member, whole_folder
+from waltz.core.files.archives import MODEL_CONFIG, extract_member, replace_folder
 
 CHECKPOINT, VOCABULARY = "model.pt", "vocab.txt"
 DECODER = "decoder."
@@ -37,13 +37,13 @@ def convert(with_head: Path, with_config: Path, folder: Path) -> list[str]:
     Raises:
         UserError: An archive lacks a file, or the checkpoint the head.
     """
-    with whole_folder(folder) as temporary:
-        take_member(with_config, CONFIG, temporary / CONFIG)
+    with replace_folder(folder) as temporary:
+        extract_member(with_config, MODEL_CONFIG, temporary / MODEL_CONFIG)
         try:
-            take_member(with_config, VOCABULARY, temporary / VOCABULARY)
+            extract_member(with_config, VOCABULARY, temporary / VOCABULARY)
         except UserError:
-            take_member(with_head, VOCABULARY, temporary / VOCABULARY)
-        take_member(with_head, CHECKPOINT, temporary / CHECKPOINT)
+            extract_member(with_head, VOCABULARY, temporary / VOCABULARY)
+        extract_member(with_head, CHECKPOINT, temporary / CHECKPOINT)
         weights, dropped = masked_lm_weights(_state(temporary / CHECKPOINT, with_head))
         absent = [name for name in NEEDED if name not in weights]
         if absent:

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from waltz.core.files.atomic import replacing
+from waltz.core.files.atomic import replace_file
 
 STYLE = Path(__file__).with_name("waltz.mplstyle")
 CAPTION, FOIL = "#0072b2", "#e69f00"
@@ -63,7 +63,7 @@ def save(figure: Figure, paths: Sequence[str | Path], whole: bool = False) -> No
         form = path.suffix.removeprefix(".")
         metadata = {"Date": None} if form == "svg" else {}
         cut = {"savefig.bbox": "standard"} if whole else {}
-        with replacing(path) as temporary, style.context([STYLE, cut]), warnings.catch_warnings():
+        with replace_file(path) as temporary, style.context([STYLE, cut]), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # an empty box shows it
             figure.savefig(temporary, format=form, metadata=metadata)
 

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.result_schema import ATTRIBUTION, EVALUATION
-from waltz.core.schema import Layout
+from waltz.core.schema import ATTRIBUTION, EVALUATION, Layout
 from waltz.reporting.page.examples import Row, Run, chosen
 from waltz.reporting.page.inlined import image_uri
 from waltz.sources.images import load_image, open_images

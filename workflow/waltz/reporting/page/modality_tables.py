@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltz.core.files import parquet
-from waltz.core.result_schema import COMPARISONS, METRICS, SHARES
+from waltz.core.schema import COMPARISONS, METRICS, SHARES
 from waltz.evaluation.metrics.pair_metrics import METRICS as PAIRED
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
 from waltz.reporting.page.construction_tables import PlainTable, Row, interval_text

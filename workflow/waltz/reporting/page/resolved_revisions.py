@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from waltz.core.files.download_lock import LOCK, recorded
+from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD, read_recorded
 from waltz.core.files.urls import is_url
 from waltz.core.raw_files import IMAGES
 from waltz.reporting.page.run_facts import Record
@@ -22,9 +22,9 @@ def with_revisions(records: Sequence[Record], origins: Mapping[str, str], lock: 
     fetched = {name: _recorded(origin, lock) for name, origin in origins.items()}
 
     def settled(model: Any) -> Any:
-        if not isinstance(model, Mapping) or model.get("revision") != LOCK:
+        if not isinstance(model, Mapping) or model.get("revision") != LOCK_ON_DOWNLOAD:
             return model
-        return {**model, "revision": fetched.get(str(model.get("name")), LOCK)}
+        return {**model, "revision": fetched.get(str(model.get("name")), LOCK_ON_DOWNLOAD)}
 
     def facts(record: Record) -> dict[str, Any]:
         found = dict(record.facts)
@@ -46,7 +46,9 @@ def with_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict
     """
 
     def settled(file: Mapping[str, Any]) -> dict[str, Any]:
-        return {**file, "sha256": _recorded(file["url"], lock)} if file.get("sha256") == LOCK else dict(file)
+        return (
+            {**file, "sha256": _recorded(file["url"], lock)} if file.get("sha256") == LOCK_ON_DOWNLOAD else dict(file)
+        )
 
     def images(entry: Any) -> Any:
         return [settled(place) for place in entry] if isinstance(entry, list) else settled(entry)
@@ -64,4 +66,4 @@ def with_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict
 def _recorded(origin: str, lock: Path) -> str:
     """What the lock file holds for an origin; `lock` where it holds nothing."""
     key = "sha256" if is_url(origin) else "commit"
-    return recorded(lock, origin.partition("#")[0], key) or LOCK
+    return read_recorded(lock, origin.partition("#")[0], key) or LOCK_ON_DOWNLOAD

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from waltz.core.intervals import Measure, interval_of_mean
+from waltz.core.intervals import Measure, compute_interval_of_mean
 from waltz.reporting.tables.cells import JOINED_PROFILE, Cell
 from waltz.reporting.tables.declaration import AVERAGE, DERIVED, SAME, Declaration
 from waltz.reporting.tables.numbers import Number, Numbers, Place
@@ -186,7 +186,7 @@ def _average(parts: Sequence[Number | None]) -> Number | None:
             reason = same or f"not averaged: {len(parts) - len(values)} of {len(parts)} data sets have no value"
         return Number(Measure(None, n, reason=reason))
     mean, sd = float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return Number(Measure(mean, n, *interval_of_mean([part.measure for part in present])), sd)
+    return Number(Measure(mean, n, *compute_interval_of_mean([part.measure for part in present])), sd)
 
 
 def _chances(printed: Mapping[Key, Printed]) -> dict[Shape, float]:

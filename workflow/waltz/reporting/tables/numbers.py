@@ -8,8 +8,7 @@ import numpy as np
 
 from waltz.core.files import parquet
 from waltz.core.intervals import Measure
-from waltz.core.result_schema import METRICS, SHARES
-from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CAPTIONS, STATISTICS, Layout
+from waltz.core.schema import BENCHMARK, CONDITIONS, METRICS, PROBE_CAPTIONS, SHARES, STATISTICS, Layout
 
 Row = Mapping[str, Any]
 Place = tuple[str, str, str, str, str]

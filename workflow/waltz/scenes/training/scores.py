@@ -10,7 +10,7 @@ import torch
 import transformers
 from scipy.stats import rankdata
 
-from waltz.core.intervals import Measure, Resampling, mean
+from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.scenes.drawing.draw import draw
 from waltz.scenes.language.captions import captions
 from waltz.scenes.language.foils import PIECES
@@ -212,7 +212,7 @@ def _means(hits: Hits, seed: int) -> dict[str, Measure]:
     found = {}
     for metric, trials in hits.items():
         values, names = [value for value, _ in trials], [name for _, name in trials]
-        found[metric] = mean(values, names, metric, Resampling(RESAMPLES, CONFIDENCE, seed), (0.0, 1.0))
+        found[metric] = compute_mean(values, names, metric, Resampling(RESAMPLES, CONFIDENCE, seed), (0.0, 1.0))
     return found
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
-from waltz.core.text_diff import changed_spans, slice_of
+from waltz.core.text_diff import find_changed_spans, slice_span
 from waltz.sources.raw_files import read_csv_records, read_list_entries, read_object_entries, read_root_type
 
 REQUIRED = ("image", "caption", "foil")
@@ -57,7 +57,7 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
 
 def _row(record: Mapping[str, Any], item_id: str, dataset: str, source: str) -> dict[str, Any]:
     caption, foil = record["caption"], record["foil"]
-    caption_span, foil_span = changed_spans(caption, foil)
+    caption_span, foil_span = find_changed_spans(caption, foil)
     return {
         "item_id": item_id,
         "instrument": dataset,
@@ -69,8 +69,8 @@ def _row(record: Mapping[str, Any], item_id: str, dataset: str, source: str) -> 
         "foil": foil,
         "caption_span": caption_span,
         "foil_span": foil_span,
-        "caption_phrases": [slice_of(caption, caption_span)],
-        "foil_phrases": [slice_of(foil, foil_span)],
+        "caption_phrases": [slice_span(caption, caption_span)],
+        "foil_phrases": [slice_span(foil, foil_span)],
         "kept": True,
         "release": json.dumps(dict(record), ensure_ascii=False, default=str),
     }

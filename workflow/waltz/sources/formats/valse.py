@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.core.text_diff import changed_spans
+from waltz.core.text_diff import find_changed_spans
 from waltz.sources.fields import check_unique, describe_type, read_field, read_optional_field
 from waltz.sources.raw_files import read_object_entries
 
@@ -79,7 +79,7 @@ def _row(item: Mapping[str, Any], instrument: str, valid_votes: int, place: str)
         raise UserError(f"{place}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}")
     caption, foil = read_field(item, "caption", str, place), read_field(item, "foil", str, place)
     caption_phrases, foil_phrases = _phrases(instrument, item, place)
-    caption_span, foil_span = changed_spans(caption, foil)
+    caption_span, foil_span = find_changed_spans(caption, foil)
     votes = read_field(item, "mturk", dict, place)
     counts = {f"votes_{side}": _count(votes, side, f"{place}: mturk") for side in VOTE_KINDS}
     nli = read_optional_field(item, "nli_scores", dict, place) or {}

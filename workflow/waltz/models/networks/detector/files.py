@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from waltz.core.files.atomic import replacing
+from waltz.core.files.atomic import replace_file
 from waltz.models.networks.detector.network import Detector
 from waltz.models.networks.detector.picture import prepared
 
@@ -49,5 +49,5 @@ def detected(detector: Detector, image: Image.Image, device: str) -> dict[str, n
 
 def write_regions(file: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write arrays as an .npz, whole or not at all."""
-    with replacing(file) as temporary, temporary.open("wb") as opened:
+    with replace_file(file) as temporary, temporary.open("wb") as opened:
         np.savez(opened, allow_pickle=False, **arrays)
