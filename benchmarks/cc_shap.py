@@ -124,10 +124,10 @@ def timed(work: Callable[[], list[np.ndarray]]) -> tuple[list[np.ndarray], np.nd
 
 def inputs(made: vision.Vision, picture: Picture, played: players.Players, mask: np.ndarray, behind: list[int]) -> dict:
     """One coalition as the network's own forward pass takes it, with tokens behind the prompt."""
-    shown = mask | played.kept
+    shown = mask | played.always_visible
     block = made.layout(played.prompt, picture).block
-    row = torch.tensor([[*block, *played.ids(shown[played.text])[1:], *behind]])
-    pixels = played.hidden(made, picture, shown[None, played.image])[0]
+    row = torch.tensor([[*block, *played.mask_text(shown[played.text])[1:], *behind]])
+    pixels = played.mask_image(made, picture, shown[None, played.image])[0]
     return {"input_ids": row, "attention_mask": torch.ones_like(row), "pixel_values": pixels}
 
 
@@ -163,7 +163,7 @@ def measure(
     dry = replace(made, network=Counting(**vars(made.network)))
     counted = Coalitions(dry, picture, games)
     counted.values([whole] * len(games))
-    ours_whole = ours * counted.positions / table.positions
+    ours_whole = ours * counted.read_positions / table.read_positions
     chosen = np.linspace(0, len(asked) - 1, rows).round().astype(int)
     expected, theirs = timed(
         lambda: [np.stack([one(made, picture, game, asked[place]) for place in chosen]) for game in games]
@@ -200,11 +200,11 @@ def main() -> None:
     picture = made.image(Image.effect_noise((SIDE, SIDE), 80).convert("RGB"))
     new = tuple(range(100, 100 + given.new))
     never = [answer.ids[place] for place in (1, 9, 27, 45) if place < len(answer.ids)]
-    first = [Game(players.published(made, answer, picture, kept_ids=never), new, FIRST_STEP)]
+    first = [Game(players.build_published_players(made, answer, picture, unmasked_ids=never), new, FIRST_STEP)]
     measure("(a) published, an explanation", made, picture, first, given.coalitions, given.rows, generate)
     shared = range(1, len(answer.ids))
     games = [
-        Game(players.equations(made, prompt, picture, positions=shared), targets, "log-probability")
+        Game(players.build_equations_players(made, prompt, picture, positions=shared), targets, "log-probability")
         for prompt, targets in ((answer, new[:1]), (longer, new))
     ]
     measure("(b) teacher-forced, an item", made, picture, games, given.coalitions, given.rows, whole_row)

@@ -36,7 +36,7 @@ from waltz.attribution.shapley.factorised import compute_exact_factorised, compu
 from waltz.core.devices import Device
 from waltz.core.run_record import measure_peak_memory_mb
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.players import Players, published
+from waltz.models.encoders.players import Players, build_published_players
 from waltz.models.registry import ModelSpec
 
 SCENES = Path(__file__).parents[1] / "resources" / "scenes" / "models" / "clip"
@@ -131,11 +131,11 @@ def one_by_one(network: Any, encoder: Any, image: torch.Tensor, game: Players) -
     def values(asked: list[np.ndarray]) -> list[np.ndarray]:
         found = []
         for row in asked[0]:
-            ids = game.ids(row[None, : game.words]).to(encoder.device)
+            ids = game.mask_text(row[None, : game.words]).to(encoder.device)
             output = network(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
-                pixel_values=game.hidden(image, row[None, game.words :]),
+                pixel_values=game.mask_image(image, row[None, game.words :]),
             )
             if encoder.late:
                 logit = output.logits_per_image[0].float()
@@ -162,7 +162,7 @@ def settings(permutations: int, players: int, seed: int = 0) -> Settings:
 def plainly(network: Any, encoder: Any, text: str, permutations: int) -> np.ndarray:
     """Shapley values of a text by single passes."""
     image = encoder.image(picture())
-    game = published(encoder, encoder.text(text), image)
+    game = build_published_players(encoder, encoder.text(text), image)
     asking = begin_estimation("permutation", len(game), game.words, settings(permutations, len(game)))
     phi: np.ndarray = run_in_step([asking], one_by_one(network, encoder, image, game))[0].phi[:, 0]
     return phi
@@ -173,7 +173,7 @@ def speed(arguments: argparse.Namespace) -> None:
     encoder, network = loaded(arguments.shape, arguments.device, arguments.dtype)
     precise = loaded(arguments.shape, arguments.device, "float32")[0] if arguments.dtype != "float32" else None
     image = encoder.image(picture())
-    warm = published(encoder, encoder.text("a cat"), image)
+    warm = build_published_players(encoder, encoder.text("a cat"), image)
     one_by_one(network, encoder, image, warm)([np.ones((2, len(warm)), dtype=bool)])
     for name in arguments.items:
         before = os.getloadavg()[0]
@@ -182,7 +182,7 @@ def speed(arguments: argparse.Namespace) -> None:
         expected = [single[0] for single in singles]
         for number in range(1, arguments.texts + 1):
             texts, plain = chosen[:number], singles[:number]
-            players = len(published(encoder, encoder.text(texts[0]), image))
+            players = len(build_published_players(encoder, encoder.text(texts[0]), image))
             asked = settings(arguments.permutations, players)
             counted = Counted(encoder)
             found, wall, cpu = timed(partial(attribute, counted, picture(), texts, asked))
@@ -214,10 +214,12 @@ def error(arguments: argparse.Namespace) -> None:
     trained: Any = load_encoder(spec, Device("cpu", 1, "benchmark"))
     image = trained.image(picture())
     for text in ("a dog.", "two cats on the table."):
-        game = published(trained, trained.text(text), image)
+        game = build_published_players(trained, trained.text(text), image)
         (exact,), wall, _ = timed(partial(compute_exact_factorised, trained, image, [game]))
         truth = exact.estimate.phi[:, 0]
-        print(f"{text} {len(game.text.ids)} tokens, grid {game.grid}: exact in {exact.passes} passes, {wall:.1f} s")
+        print(
+            f"{text} {len(game.text_input.ids)} tokens, grid {game.grid}: exact in {exact.passes} passes, {wall:.1f} s"
+        )
         errors, passes = [], 0
         for seed in range(10):
             counted = Counted(trained)
@@ -234,7 +236,7 @@ def error(arguments: argparse.Namespace) -> None:
     encoder, _ = loaded("clip", arguments.device, arguments.dtype)
     image = encoder.image(picture())
     for name in arguments.items:
-        games = [published(encoder, encoder.text(text), image) for text in ITEMS[name]]
+        games = [build_published_players(encoder, encoder.text(text), image) for text in ITEMS[name]]
         if all(game.grid == 3 for game in games):
             found, wall, cpu = timed(partial(compute_exact_factorised, encoder, image, games))
             passes = sum(one.passes for one in found)
@@ -247,7 +249,7 @@ def memory(arguments: argparse.Namespace) -> None:
     """Cost and peak memory as the budget grows."""
     encoder, _ = loaded(arguments.shape, arguments.device, arguments.dtype)
     text = ITEMS[arguments.items[-1]][0]
-    players = len(published(encoder, encoder.text(text), encoder.image(picture())))
+    players = len(build_published_players(encoder, encoder.text(text), encoder.image(picture())))
     for times in (1, 2, 4, 8):
         asked = settings(times * arguments.permutations, players)
         (found,), wall, cpu = timed(partial(attribute, encoder, picture(), [text], asked))

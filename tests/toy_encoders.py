@@ -6,7 +6,7 @@ import torch
 
 from waltz.core.text_diff import Span
 from waltz.models.encoders.encoder import Text
-from waltz.models.encoders.players import Players, equations, published
+from waltz.models.encoders.players import Players, build_equations_players, build_published_players
 from waltz.models.registry import ModelSpec
 
 SIDE = 12
@@ -74,4 +74,6 @@ def picture(seed: int = 0) -> torch.Tensor:
 
 
 def game(encoder, image: torch.Tensor, *ids: int, profile: str = "published") -> Players:
-    return {"published": published, "equations": equations}[profile](encoder, text(*ids), image)
+    return {"published": build_published_players, "equations": build_equations_players}[profile](
+        encoder, text(*ids), image
+    )

@@ -35,7 +35,7 @@ def test_a_ruler_is_left_with_its_other_share(profile, share):
 
 
 def test_masks_leave_out_one_modality_whole():
-    game = coalitions(0.5, "equations").games[0]
+    game = coalitions(0.5, "equations").players[0]
     everything, patches, words = masks(game)
     assert everything.all()
     assert patches.tolist() == [False] * 3 + [True] * 4
@@ -44,8 +44,8 @@ def test_masks_leave_out_one_modality_whole():
 
 def test_special_tokens_stay_in_the_published_profile():
     table = coalitions(0.5, "published", ["b"])
-    _, patches, _ = masks(table.games[0])
-    assert table.games[0].ids(patches[None, :3]).tolist() == [[1, 0, 2]]
+    _, patches, _ = masks(table.players[0])
+    assert table.players[0].mask_text(patches[None, :3]).tolist() == [[1, 0, 2]]
 
 
 def test_what_is_known_is_not_computed_again():

@@ -102,7 +102,7 @@ def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder,
     hidden = scores(decoder, [prompt], [blank], [(7,)], value)[0]
     assert found.without_image == pytest.approx(hidden, abs=1e-5)
     masked = decoder.prompt("<image>" + " _" * (len(prompt.ids) - 2))
-    assert masked.ids == players.ids(players.kept[players.text])
+    assert masked.ids == players.mask_text(players.always_visible[players.text])
     assert found.without_text == pytest.approx(scores(decoder, [masked], [picture], [(7,)], value)[0], abs=1e-5)
     phi = np.abs(estimate.phi[:, 0])
     assert found.t_shap.value == pytest.approx(phi[players.text].sum() / phi.sum())
@@ -111,7 +111,7 @@ def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder,
         side = int(np.ceil(np.sqrt(ids)))
         assert (players.words, players.grid, players.image_first) == (ids, side, True)
         assert estimate.asked == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
-        assert np.all(estimate.phi[players.kept] == 0)
+        assert np.all(estimate.phi[players.always_visible] == 0)
     else:
         assert (players.words, players.grid) == (ids - special, int(np.ceil(np.sqrt(ids - special))))
 

@@ -71,7 +71,7 @@ def test_the_defaults_of_the_released_code():
     parts = pair(decoder, picture, "published")
     found = explained(decoder, picture, [parts], Rules("published"))[0]
     players = found.answer.played.players
-    kept = {players.prompt.tokens[place] for place in np.flatnonzero(players.kept[players.text])}
+    kept = {players.prompt.tokens[place] for place in np.flatnonzero(players.always_visible[players.text])}
     assert kept == {"<s>", "<image>"}
     assert decoder.processor.tokenizer.convert_ids_to_tokens(players.masked_id) == "_"
     assert found.answer.contributions.estimate.asked == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)

@@ -56,7 +56,7 @@ def test_exact_values_are_those_of_brute_force(profile):
     assert found.estimate.residual < 1e-14
     assert found.estimate.exact
     assert found.t_shap_se == 0
-    free = (~players.kept[: players.words]).sum()
+    free = (~players.always_visible[: players.words]).sum()
     assert found.passes == found.estimate.asked == 2**free + 2**players.patches
 
 

@@ -15,7 +15,7 @@ from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.answers import answer
 from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.encoders.players import equations, published
+from waltz.models.encoders.players import build_equations_players, build_published_players
 from waltz.models.registry import ModelSpec
 
 CPU = Device("cpu", 1, "a test")
@@ -107,15 +107,15 @@ def test_only_the_start_is_kept_by_the_published_masks(load):
     encoder = load()
     text, image = encoder.text(TEXTS[0]), encoder.image(picture())
     assert text.tokens == ("[CLS]", "a", "dog")
-    players = published(encoder, text, image)
-    assert players.kept.tolist() == [True] + [False] * 6
-    assert players.ids(np.zeros((1, 3), dtype=bool)).tolist() == [[text.ids[0], 0, 0]]
-    exact = equations(encoder, text, image)
+    players = build_published_players(encoder, text, image)
+    assert players.always_visible.tolist() == [True] + [False] * 6
+    assert players.mask_text(np.zeros((1, 3), dtype=bool)).tolist() == [[text.ids[0], 0, 0]]
+    exact = build_equations_players(encoder, text, image)
     assert exact.positions == (1, 2)
     assert encoder.masked_id == encoder.tokenizer.mask_token_id
 
 
-@pytest.mark.parametrize("players_of", [published, equations])
+@pytest.mark.parametrize("players_of", [build_published_players, build_equations_players])
 def test_coalitions_are_those_of_the_restatement(load, folder, players_of):
     encoder, weights = load(), torch.load(folder("retrieval") / "weights.pth", weights_only=True)
     image = encoder.image(picture())
@@ -123,8 +123,8 @@ def test_coalitions_are_those_of_the_restatement(load, folder, players_of):
     masks = np.random.default_rng(2).random((6, len(players))) < 0.5
     game = Coalitions(encoder, image, [players], torch.sigmoid)
     found = game.values([masks])[0][:, 0]
-    ids = players.ids(masks[:, : players.words])
-    images = players.hidden(image, masks[:, players.words :])
+    ids = players.mask_text(masks[:, : players.words])
+    images = players.mask_image(image, masks[:, players.words :])
     for row in range(6):
         logits = restated.match_logits(weights, CONFIG, images[row], ids[row])
         assert found[row] == pytest.approx(float(logits.softmax(dim=0)[1]), abs=1e-5)

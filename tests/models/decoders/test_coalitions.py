@@ -36,7 +36,7 @@ def seeing(name: str):
 @torch.inference_mode()
 def own_logits(decoder, picture, prompt, mask, played, targets):
     """The network's own forward pass of a masked prompt and image with targets behind: (positions, vocabulary)."""
-    ids, shown = list(prompt.ids), mask | played.kept
+    ids, shown = list(prompt.ids), mask | played.always_visible
     for place, visible in zip(played.positions, shown[played.text], strict=True):
         ids[place] = ids[place] if visible else played.masked_id
     if picture is None:
@@ -48,7 +48,7 @@ def own_logits(decoder, picture, prompt, mask, played, targets):
     given["attention_mask"] = torch.ones_like(given["input_ids"])
     if "mm_token_type_ids" in given:
         given["mm_token_type_ids"] = (given["input_ids"] == decoder.image_id).int()
-    hidden = played.hidden(decoder, picture, shown[None, played.image])[0]
+    hidden = played.mask_image(decoder, picture, shown[None, played.image])[0]
     # the idefics family drops tiles of zeros as padding, so that the count of features would not fit
     given["pixel_values"] = hidden.masked_fill(hidden == 0, 1e-30)
     return decoder.network.model(**{name: value for name, value in given.items() if torch.is_tensor(value)}).logits[0]
@@ -79,7 +79,7 @@ def plain(decoder, picture, prompt, asked, played, targets, value):
 def test_values_of_language_models_are_those_of_a_plain_forward_pass(kind):
     decoder = tiny_decoders.causal(kind)
     prompt, targets = decoder.prompt(TEXT), (30, 41, 30, 52)
-    played = players.equations(decoder, prompt, None)
+    played = players.build_equations_players(decoder, prompt, None)
     asked = masks(12, len(played))
     found = Coalitions(decoder, None, [Game(played, targets, "log-probability")]).values([asked])[0]
     expected = plain(decoder, None, prompt, asked, played, targets, "log-probability")
@@ -92,7 +92,7 @@ def test_values_of_language_models_are_those_of_a_plain_forward_pass(kind):
 def test_values_of_models_that_see_are_those_of_their_own_forward_pass(name):
     decoder, picture, prompt = seeing(name)
     targets = (60, 41, 60)
-    played = players.equations(decoder, prompt, picture)
+    played = players.build_equations_players(decoder, prompt, picture)
     asked = masks(6, len(played))
     found = Coalitions(decoder, picture, [Game(played, targets, "logit")]).values([asked])[0]
     expected = plain(decoder, picture, prompt, asked, played, targets, "logit")
@@ -107,7 +107,7 @@ def test_values_of_models_that_see_are_those_of_their_own_forward_pass(name):
 def test_each_kind_of_value_is_what_it_says(value):
     decoder, picture, prompt = seeing("llava")
     targets = (60, 41, 60)
-    played = players.published(decoder, prompt, picture, masked_id=5, kept_ids=(1,))
+    played = players.build_published_players(decoder, prompt, picture, masked_id=5, unmasked_ids=(1,))
     asked = masks(4, len(played))
     found = Coalitions(decoder, picture, [Game(played, targets, value)]).values([asked])[0]
     expected = plain(decoder, picture, prompt, asked, played, targets, value)
@@ -127,7 +127,7 @@ def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
     else:
         decoder, picture = tiny_decoders.causal(name), None
         prompt = decoder.prompt(TEXT)
-    played = players.equations(decoder, prompt, picture)
+    played = players.build_equations_players(decoder, prompt, picture)
     asked, games = masks(24, len(played)), [Game(played, (60, 41), "log-probability")]
     whole = Coalitions(decoder, picture, games).values([asked])[0]
     object.__setattr__(decoder, "positions_per_batch", 40)
@@ -139,25 +139,25 @@ def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
 
 def test_nothing_is_computed_twice():
     decoder, picture, prompt = seeing("llava")
-    played = players.equations(decoder, prompt, picture)
+    played = players.build_equations_players(decoder, prompt, picture)
     texts, images = np.unique(masks(5, played.words), axis=0), np.unique(masks(4, played.patches, 1), axis=0)
     asked = np.array([[*text, *image] for text in texts for image in images])
     table = Coalitions(decoder, picture, [Game(played, (60, 41), "logit")])
     first = table.values([asked])[0]
-    looks, positions = table.looks, table.positions
+    looks, positions = table.looks, table.read_positions
     assert looks == len(images)
     beginning = prompt.image_at + len(decoder.layout(prompt, picture).block)
-    heads = {tuple(played.ids(text)[: prompt.image_at]) for text in texts}
+    heads = {tuple(played.mask_text(text)[: prompt.image_at]) for text in texts}
     assert positions <= len(heads) * len(images) * beginning + len(asked) * (len(prompt.ids) - prompt.image_at)
     np.testing.assert_array_equal(table.values([asked[::-1]])[0], first[::-1])
-    assert (table.looks, table.positions) == (looks, positions)
+    assert (table.looks, table.read_positions) == (looks, positions)
 
 
 def test_games_that_are_masked_alike_share_images_and_what_stands_before():
     decoder, picture, prompt = seeing("llava")
     longer = decoder.prompt(prompt.text + " A ) because")
     played = [
-        players.equations(decoder, one, picture, positions=range(4, len(prompt.ids)), grid=3)
+        players.build_equations_players(decoder, one, picture, positions=range(4, len(prompt.ids)), grid=3)
         for one in (prompt, longer)
     ]
     games = [Game(played[0], (60,), "logit"), Game(played[1], (41, 33, 60), "logit")]
@@ -168,13 +168,13 @@ def test_games_that_are_masked_alike_share_images_and_what_stands_before():
     for values, one in zip(found, apart, strict=True):
         np.testing.assert_allclose(values, one.values([asked])[0], atol=1e-5)
     assert together.looks == apart[0].looks == apart[1].looks
-    assert together.positions < apart[0].positions + apart[1].positions
+    assert together.read_positions < apart[0].read_positions + apart[1].read_positions
 
 
 def test_a_prompt_that_ends_with_its_image_is_read():
     decoder, picture, _ = seeing("llava")
     prompt = decoder.prompt(f"what is this ? {decoder.placeholder}")
-    played = players.equations(decoder, prompt, picture)
+    played = players.build_equations_players(decoder, prompt, picture)
     asked = masks(5, len(played))
     for value in ("logit", FIRST_STEP):
         found = Coalitions(decoder, picture, [Game(played, (60, 41), value)]).values([asked])[0]
@@ -186,7 +186,7 @@ def test_a_network_that_ignores_its_input_gives_one_value_to_every_coalition():
     table = decoder.network.model.get_input_embeddings().weight.data
     table.copy_(table[:1].expand_as(table))  # every token is the same to it
     prompt = decoder.prompt(TEXT)
-    played = players.equations(decoder, prompt, None)
+    played = players.build_equations_players(decoder, prompt, None)
     found = Coalitions(decoder, None, [Game(played, (60, 41, 5), "log-probability")]).values([masks(20, len(played))])[
         0
     ]
@@ -196,7 +196,7 @@ def test_a_network_that_ignores_its_input_gives_one_value_to_every_coalition():
 
 def test_scores_are_the_values_of_the_whole():
     decoder, picture, prompt = seeing("llava-next")
-    played = players.equations(decoder, prompt, picture)
+    played = players.build_equations_players(decoder, prompt, picture)
     whole = np.ones((1, len(played)), dtype=bool)
     for value in ("log-probability", FIRST_STEP):
         game = Game(played, (60, 41), value)
@@ -228,7 +228,7 @@ def test_prompts_of_like_length_are_read_together_and_score_as_alone(value, monk
 
 def test_games_without_targets_are_refused():
     decoder = tiny_decoders.causal()
-    played = players.equations(decoder, decoder.prompt(TEXT), None)
+    played = players.build_equations_players(decoder, decoder.prompt(TEXT), None)
     with pytest.raises(ValueError, match="0 targets"):
         Game(played, (), "logit")
     with pytest.raises(ValueError, match="known are"):

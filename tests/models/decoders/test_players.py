@@ -19,17 +19,17 @@ def photo(width: int = 61, height: int = 40) -> Image.Image:
 def hidden(played, decoder, picture, patches):
     mask = np.ones((1, played.patches), dtype=bool)
     mask[0, list(patches)] = False
-    return played.hidden(decoder, picture, mask)[0]
+    return played.mask_image(decoder, picture, mask)[0]
 
 
 def test_equations_play_what_is_not_special_and_cover_the_whole_tile():
     decoder = tiny_decoders.llava()
     picture, prompt = decoder.image(photo()), decoder.prompt("USER : <image> what is this ?")
-    played = players.equations(decoder, prompt, picture)
+    played = players.build_equations_players(decoder, prompt, picture)
     assert [prompt.tokens[place] for place in played.positions] == ["USER", ":", "what", "is", "this", "?"]
     assert (played.grid, len(played), played.text, played.image) == (3, 15, slice(0, 6), slice(6, 15))
-    assert not played.kept.any()
-    assert played.ids(np.zeros(6, dtype=bool)) == (
+    assert not played.always_visible.any()
+    assert played.mask_text(np.zeros(6, dtype=bool)) == (
         1,
         *[decoder.masked_id] * 2,
         decoder.image_id,
@@ -47,15 +47,15 @@ def test_published_players_are_patches_first_then_all_ids_and_leave_the_rest_of_
         decoder.image(photo()),
         decoder.prompt("<image> what is this ? what ( A ) B a cat or C dog ? best"),
     )
-    played = players.published(decoder, prompt, picture, masked_id=9, kept_ids=(1,))
+    played = players.build_published_players(decoder, prompt, picture, masked_id=9, unmasked_ids=(1,))
     assert len(prompt.ids) == 18
     assert (played.grid, played.image, played.text) == (5, slice(0, 25), slice(25, 43))
-    assert np.flatnonzero(played.kept).tolist() == [25, 26]  # start token and placeholder
-    assert played.ids(played.kept[played.text]) == (1, decoder.image_id, *[9] * 16)
+    assert np.flatnonzero(played.always_visible).tolist() == [25, 26]  # start token and placeholder
+    assert played.mask_text(played.always_visible[played.text]) == (1, decoder.image_id, *[9] * 16)
     seen = hidden(played, decoder, picture, range(25))
     assert not seen[..., :20, :20].any()  # 24 // 5 = 4 pixels a patch
     torch.testing.assert_close(seen[..., 20:, :], picture.pixels[..., 20:, :])
-    assert players.published(decoder, prompt, picture, grid=2).patches == 4
+    assert players.build_published_players(decoder, prompt, picture, grid=2).patches == 4
 
 
 def test_published_players_of_the_raw_image_are_black_in_its_corner():
@@ -63,8 +63,8 @@ def test_published_players_of_the_raw_image_are_black_in_its_corner():
     image = photo()
     picture, prompt = decoder.image(image), decoder.prompt("<image> what is this ?")
     with pytest.raises(UserError, match="set raw"):
-        players.published(decoder, prompt, picture)
-    played = players.published(decoder, prompt, picture, raw=True)
+        players.build_published_players(decoder, prompt, picture)
+    played = players.build_published_players(decoder, prompt, picture, raw=True)
     raw = np.asarray(image).copy()
     raw[:8, 8:16] = 0  # the second of 3 x 3 patches of 24 // 3 pixels
     expected = decoder.image(Image.fromarray(raw)).pixels
@@ -72,7 +72,10 @@ def test_published_players_of_the_raw_image_are_black_in_its_corner():
     raw[:24, :24] = 0
     torch.testing.assert_close(hidden(played, decoder, picture, range(9)), decoder.image(Image.fromarray(raw)).pixels)
     small = decoder.image(photo(20, 12))
-    assert players.published(decoder, prompt, small, raw=True).kept[:9].tolist() == [False] * 6 + [True] * 3
+    assert (
+        players.build_published_players(decoder, prompt, small, raw=True).always_visible[:9].tolist()
+        == [False] * 6 + [True] * 3
+    )
 
 
 @pytest.mark.parametrize("name", ["llava-next", "smolvlm", "idefics2", "qwen2-vl"])
@@ -82,7 +85,7 @@ def test_patches_of_tiled_images_lie_where_the_image_does(name):
     picture, prompt = decoder.image(image), decoder.prompt(f"{decoder.placeholder} what is this ?")
     if name in ("llava-next", "smolvlm"):
         assert picture.pixels.shape[1] > 2  # several tiles and the whole
-    played = players.equations(decoder, prompt, picture, grid=2)
+    played = players.build_equations_players(decoder, prompt, picture, grid=2)
     counts = torch.bincount(played.cells.flatten(), minlength=5)
     assert (counts[:4] > 0.15 * counts[:4].sum()).all()
     # a change of the image within one patch, off its borders, changes what that patch hides and nothing else
@@ -100,6 +103,6 @@ def test_patches_of_tiled_images_lie_where_the_image_does(name):
 def test_players_without_an_image_are_the_tokens():
     decoder = tiny_decoders.causal()
     prompt = decoder.prompt("what is this ?")
-    played = players.equations(decoder, prompt, None, positions=(1, 3))
+    played = players.build_equations_players(decoder, prompt, None, positions=(1, 3))
     assert (len(played), played.patches, played.positions) == (2, 0, (1, 3))
-    assert played.ids(np.array([False, True]))[1] == decoder.masked_id
+    assert played.mask_text(np.array([False, True]))[1] == decoder.masked_id

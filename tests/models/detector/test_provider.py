@@ -16,7 +16,7 @@ from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import align
 from waltz.models.encoders.encoder import seen
-from waltz.models.encoders.players import published
+from waltz.models.encoders.players import build_published_players
 from waltz.models.networks.detector.loading import load_detector
 from waltz.models.networks.detector.provider import Detecting
 from waltz.models.regions import Regions, picture, profile_of
@@ -81,7 +81,7 @@ def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, weights_fil
     assert (players.words, players.patches) == (5, 9)
     rng = np.random.default_rng(0)
     masks = rng.random((4, 9)) < 0.5
-    hidden = players.hidden(prepared, masks)
+    hidden = players.mask_image(prepared, masks)
     for mask, shown in zip(masks, hidden, strict=True):
         plain = prepared.clone()
         for patch in np.flatnonzero(~mask):
@@ -107,7 +107,7 @@ def test_t_shap_runs_through_and_its_values_are_those_of_masked_passes(encoder, 
     assert found.residual < 1e-6
     with torch.inference_mode():
         text, prepared = made.text("a dog"), made.image(image)
-        nothing = published(made, text, prepared).hidden(prepared, np.zeros((1, 4), dtype=bool))
+        nothing = build_published_players(made, text, prepared).mask_image(prepared, np.zeros((1, 4), dtype=bool))
         ids = torch.tensor([[text.ids[0], 0, 0, text.ids[-1]]])
         base = made.fuse(made.read(ids), made.see(nothing)).sigmoid()
     assert float(found.base_value[0]) == pytest.approx(float(base), abs=1e-6)

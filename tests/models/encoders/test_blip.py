@@ -14,7 +14,7 @@ from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds.blip import Blip
-from waltz.models.encoders.players import published
+from waltz.models.encoders.players import build_published_players
 from waltz.models.registry import ModelSpec
 
 MATCHER = Path("resources/scenes/models/matcher")
@@ -80,13 +80,13 @@ def test_the_scenes_matcher_gives_its_own_probability(matcher):
 
 def test_coalitions_are_those_of_the_whole_network(matcher):
     image = matcher.image(Image.fromarray(np.random.default_rng(1).integers(0, 255, (90, 120, 3), dtype=np.uint8)))
-    players = published(matcher, matcher.text("a dog runs."), image)
+    players = build_published_players(matcher, matcher.text("a dog runs."), image)
     masks = np.random.default_rng(2).random((20, len(players))) < 0.5
     found = Coalitions(matcher, image, [players], torch.sigmoid).values([masks])[0][:, 0]
     with torch.inference_mode():
         whole = matcher.network(
-            input_ids=players.ids(masks[:, : players.words]),
-            pixel_values=players.hidden(image, masks[:, players.words :]),
+            input_ids=players.mask_text(masks[:, : players.words]),
+            pixel_values=players.mask_image(image, masks[:, players.words :]),
         ).itm_score.softmax(dim=-1)[:, 1]
     np.testing.assert_allclose(found, whole.numpy(), rtol=0, atol=1e-5)
 

@@ -6,7 +6,7 @@ import torch
 
 from toy_encoders import Toy, game, picture
 from waltz.models.encoders import coalitions
-from waltz.models.encoders.coalitions import Coalitions, cut
+from waltz.models.encoders.coalitions import Coalitions, cut_evenly
 
 CAPTION, FOIL, LONG = (2, 9, 14, 7, 3), (2, 9, 21, 22, 3), (2, 9, 21, 22, 23, 24, 25, 26, 3)
 
@@ -26,7 +26,8 @@ def one_by_one(encoder, image, players, masks):
         [
             float(
                 encoder.fuse(
-                    encoder.read(players.ids(row[None, :words])), encoder.see(players.hidden(image, row[None, words:]))
+                    encoder.read(players.mask_text(row[None, :words])),
+                    encoder.see(players.mask_image(image, row[None, words:])),
                 )[0]
             )
             for row in masks
@@ -55,7 +56,7 @@ def test_no_masked_text_image_or_pair_is_computed_twice(late):
     table = Coalitions(encoder, image, games, itself)
     for part in np.split(masks, 4):
         table.values([part, part])
-    visible = masks | games[0].kept
+    visible = masks | games[0].always_visible
     images = len(np.unique(visible[:, 5:], axis=0))
     texts = len(np.unique(visible[:, :5], axis=0))
     pairs = len(np.unique(visible, axis=0))
@@ -127,7 +128,7 @@ def test_batches_are_bounded_and_halved_where_memory_is_short(late, caplog):
 
 def test_states_of_early_fusion_stay_within_bounds(monkeypatch):
     encoder, image = Toy(late=False), picture()
-    monkeypatch.setattr(coalitions, "KEPT", 20 * encoder.width * 8)
+    monkeypatch.setattr(coalitions, "MAX_STATE_BYTES", 20 * encoder.width * 8)
     players = game(encoder, image, *CAPTION)
     masks = drawn(4, 60, len(players))
     table = Coalitions(encoder, image, [players], itself)
@@ -142,6 +143,6 @@ def test_states_of_early_fusion_stay_within_bounds(monkeypatch):
 
 
 def test_rows_are_cut_evenly():
-    assert [len(part) for part in cut(list(range(34)), 32)] == [17, 17]
-    assert [row for part in cut(list(range(67)), 32) for row in part] == list(range(67))
-    assert list(cut([], 32)) == []
+    assert [len(part) for part in cut_evenly(list(range(34)), 32)] == [17, 17]
+    assert [row for part in cut_evenly(list(range(67)), 32) for row in part] == list(range(67))
+    assert list(cut_evenly([], 32)) == []

@@ -9,7 +9,7 @@ from toy_encoders import Toy, game, picture, text
 from waltz.core.devices import Device
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.encoders.players import equations, published
+from waltz.models.encoders.players import build_equations_players, build_published_players
 from waltz.models.registry import ModelSpec
 
 CLIP_SIDE = 224
@@ -23,9 +23,9 @@ def none(players):
 @pytest.mark.parametrize(("tokens", "grid", "rest"), [(9, 3, 2), (16, 4, 0), (25, 5, 4), (36, 6, 2), (49, 7, 0)])
 def test_published_patches_leave_the_remainder_of_clips_image(tokens, grid, rest):
     image = torch.ones(3, CLIP_SIDE, CLIP_SIDE)
-    players = published(Toy(), text(*range(2, 2 + tokens)), image)
+    players = build_published_players(Toy(), text(*range(2, 2 + tokens)), image)
     assert players.grid == grid
-    left = players.hidden(image, none(players)[:, players.words :])[0, 0]
+    left = players.mask_image(image, none(players)[:, players.words :])[0, 0]
     covered = CLIP_SIDE - rest
     assert (left[:covered, :covered] == 0).all()
     assert left.sum() == CLIP_SIDE**2 - covered**2
@@ -34,28 +34,30 @@ def test_published_patches_leave_the_remainder_of_clips_image(tokens, grid, rest
 @pytest.mark.parametrize("tokens", range(1, 50, 6))
 def test_equations_cover_every_pixel_once(tokens):
     image = torch.ones(3, CLIP_SIDE, CLIP_SIDE)
-    players = equations(Toy(), text(2, *range(3, 3 + tokens), 99), image)
+    players = build_equations_players(Toy(), text(2, *range(3, 3 + tokens), 99), image)
     assert players.words == tokens
     assert players.grid == int(np.ceil(np.sqrt(tokens)))
     alone = np.eye(players.patches, dtype=bool)
-    assert (players.hidden(image, alone).sum(dim=0) == 1).all()
-    assert not players.hidden(image, none(players)[:, tokens:]).any()
+    assert (players.mask_image(image, alone).sum(dim=0) == 1).all()
+    assert not players.mask_image(image, none(players)[:, tokens:]).any()
 
 
 def test_masked_ids_by_hand():
     encoder, image = Toy(), picture()
     players = game(encoder, image, 50, 11, 12, 51)
     masks = np.array([[False] * 4, [False, True, False, False], [True] * 4])
-    assert players.ids(masks).tolist() == [[50, 0, 0, 51], [50, 11, 0, 51], [50, 11, 12, 51]]
+    assert players.mask_text(masks).tolist() == [[50, 0, 0, 51], [50, 11, 0, 51], [50, 11, 12, 51]]
     players = game(encoder, image, 50, 11, 12, 51, profile="equations")
     masks = np.array([[False, False], [True, False]])
-    assert players.ids(masks).tolist() == [[50, 1, 1, 51], [50, 11, 1, 51]]
+    assert players.mask_text(masks).tolist() == [[50, 1, 1, 51], [50, 11, 1, 51]]
 
 
 def test_hidden_patches_by_hand():
     image = torch.arange(1.0, 28.0).reshape(3, 3, 3)
-    players = published(Toy(), text(2, 3, 4), image)  # a grid of two on three pixels: patches of one, a rest of one
-    shown = players.hidden(image, np.array([[False, True, False, True]]))
+    players = build_published_players(
+        Toy(), text(2, 3, 4), image
+    )  # a grid of two on three pixels: patches of one, a rest of one
+    shown = players.mask_image(image, np.array([[False, True, False, True]]))
     expected = image.clone()
     expected[:, 0, 0] = expected[:, 1, 0] = 0
     assert torch.equal(shown[0], expected)
@@ -66,7 +68,7 @@ def test_hidden_patches_by_hand():
 def test_a_thin_image_has_as_many_players(height, profile):
     image = torch.ones(3, height, 30)
     players = game(Toy(), image, *range(2, 9), profile=profile)
-    shown = players.hidden(image, np.zeros((1, players.patches), dtype=bool))
+    shown = players.mask_image(image, np.zeros((1, players.patches), dtype=bool))
     assert len(players) == players.words + 9
     if profile == "equations":
         assert not shown.any()
@@ -106,7 +108,7 @@ def clip():
 def test_short_and_long_captions_of_a_real_network(clip, words, profile):
     image = clip.image(Image.new("RGB", (40, 30), "red"))
     read = clip.text(" ".join(["cat"] * words))
-    players = {"published": published, "equations": equations}[profile](clip, read, image)
+    players = {"published": build_published_players, "equations": build_equations_players}[profile](clip, read, image)
     masks = np.vstack([none(players), ~none(players)])
     (values,) = Coalitions(clip, image, [players], lambda logits: logits).values([masks])
     assert np.isfinite(values).all()
@@ -117,7 +119,7 @@ def test_short_and_long_captions_of_a_real_network(clip, words, profile):
 def test_grey_and_thin_images_of_a_real_network(clip, mode, size):
     image = clip.image(Image.new(mode, size, 128).convert("RGB"))
     assert image.shape == (3, 128, 128)
-    players = published(clip, clip.text("a cat on a table"), image)
-    shown = players.hidden(image, none(players)[:, players.words :])
+    players = build_published_players(clip, clip.text("a cat on a table"), image)
+    shown = players.mask_image(image, none(players)[:, players.words :])
     assert not shown[:, :, :126, :126].any()
     assert np.isfinite(Coalitions(clip, image, [players], lambda logits: logits).values([none(players)])[0]).all()

@@ -101,7 +101,7 @@ def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
     assert (players.words, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
     hidden = np.ones((1, REGIONS), dtype=bool)
     hidden[0, 2] = False
-    seen = players.hidden(image, hidden)[0]
+    seen = players.mask_image(image, hidden)[0]
     assert (seen[0, 2, :WIDTH] == 0).all()
     assert (seen[0, 2, WIDTH:] == image[0, 2, WIDTH:]).all()
     kept = [0, 1, 3, 4]

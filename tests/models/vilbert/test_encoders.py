@@ -166,7 +166,7 @@ def test_the_whole_image_is_no_player_and_keeps_the_mean_of_all(load, profile, w
     hidden = np.ones((2, REGIONS), dtype=bool)
     hidden[0, 2] = False
     hidden[1] = False
-    one, none = players.hidden(image, hidden)
+    one, none = players.mask_image(image, hidden)
     assert (one[0, 3, :WIDTH] == 0).all()  # region 2 stands in row 3
     assert (one[0, 3, WIDTH:] == image[0, 3, WIDTH:]).all()
     kept = [0, 1, 2, 4, 5]

@@ -5,10 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from waltz.attribution.answers import LOG_PROBABILITY, Contributed, Said, contributed, fields, of_players
 from waltz.attribution.settings import Settings
+from waltz.attribution.stored_coalitions import StoredCoalitions
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
@@ -123,25 +122,28 @@ def _item(answering: Answering, questions: list[Question], load: Load) -> list[R
         "code": digest(__file__, type(decoder).__module__),
         "value": answering.explained,
     }
-    key = result_cache.compute_key(**content, settings=asdict(settings))
-    found: list[Row] | None = result_cache.load_json(answering.stored, key)
-    if found is None:
+
+    def compute() -> list[Row]:
         picture = decoder.image(image)
         tried = [_said(answering, question, one, picture) for question, one in zip(questions, asked, strict=True)]
         said = [one for one in tried if isinstance(one, Said)]
-        coalitions = result_cache.compute_key(
-            **content, profile=settings.profile, estimator=settings.estimator, seed=settings.seed
+        coalitions = StoredCoalitions(
+            answering.stored,
+            {**content, "profile": settings.profile, "estimator": settings.estimator, "seed": settings.seed},
         )
-        known = [_known(result_cache.load(answering.stored, f"{coalitions}-{index}")) for index in range(len(said))]
+        known = coalitions.load(len(said))
         made = iter(contributed(decoder, picture, said, settings, answering.value, known) if said else [])
-        found = [
+        rows = [
             _columns(decoder, one, next(made), settings.seed) if isinstance(one, Said) else {"error": one}
             for one in tried
         ]
-        for index, values in enumerate(known):
-            result_cache.save(answering.stored, f"{coalitions}-{index}", _packed(values))
-        result_cache.save_json(answering.stored, key, found)
-    return found
+        coalitions.save(known)
+        return rows
+
+    rows: list[Row] = result_cache.load_or_compute_json(
+        answering.stored, {**content, "settings": asdict(settings)}, compute
+    )
+    return rows
 
 
 def _said(answering: Answering, question: Question, asked: Asked, picture: Picture) -> Said | str:
@@ -174,15 +176,3 @@ def _columns(decoder: Decoder, said: Said, found: Contributed, seed: int) -> Row
         "without_text": found.without_text.tolist(),
         "without_image": found.without_image.tolist(),
     }
-
-
-def _packed(values: Mapping[bytes, np.ndarray]) -> np.ndarray:
-    coalition, first = next(iter(values.items()))
-    kind = [("coalition", f"V{len(coalition)}"), ("values", "f8", (len(first),))]
-    return np.array(list(values.items()), dtype=kind)
-
-
-def _known(packed: np.ndarray | None) -> dict[bytes, np.ndarray]:
-    if packed is None:
-        return {}
-    return {row.tobytes(): values for row, values in zip(packed["coalition"], packed["values"], strict=True)}

@@ -84,7 +84,7 @@ def contributed(
         Thesis 4.3; CC-SHAP-VLM's released scripts (`published`).
     """
     profile: Profile = "published" if settings.profile == "published" else "equations"
-    make, of = (players.equations, value) if profile == "equations" else (published_players, FIRST_STEP)
+    make, of = (players.build_equations_players, value) if profile == "equations" else (published_players, FIRST_STEP)
     games = [Game(make(decoder, one.prompt, picture), one.targets, of) for one in said]
     table = Coalitions(decoder, picture, games)
     for before, stored in zip(table.known, known or [{} for _ in games], strict=True):
@@ -93,7 +93,7 @@ def contributed(
 
     def values(asked: list[np.ndarray]) -> list[np.ndarray]:
         for found, game, masks in zip(distinct, games, asked, strict=True):
-            found.update(row.tobytes() for row in masks | game.players.kept)
+            found.update(row.tobytes() for row in masks | game.players.always_visible)
         return table.values(asked)
 
     begun = [estimation_of(game.players, settings) for game in games]

@@ -76,7 +76,7 @@ def attribute(
     image: Picture,
     texts: Sequence[str],
     settings: Settings,
-    known: Sequence[dict[bytes, float]] | None = None,
+    known: Sequence[dict[bytes, np.ndarray]] | None = None,
     outcome: Outcome | None = None,
 ) -> list[Attribution]:
     """Shapley values of each text beside one image.
@@ -170,28 +170,25 @@ def _by_masks(
     name: str, table: Coalitions, places: Sequence[int], settings: Settings
 ) -> Iterator[tuple[int, Estimate, int]]:
     """Place, estimate and distinct inputs of each of some games, whose estimations advance together."""
-    games = table.games
-    distinct: list[set[bytes]] = [set() for _ in places]
+    games = table.players
 
     def values(asked: list[np.ndarray]) -> list[np.ndarray]:
-        for found, place, masks in zip(distinct, places, asked, strict=True):
-            found.update(row.tobytes() for row in masks | games[place].kept)
         of_place = dict(zip(places, asked, strict=True))
         nobody = [np.zeros((0, len(game)), dtype=bool) for game in games]
         answers = table.values([of_place.get(place, nobody[place]) for place in range(len(games))])
         return [answers[place] for place in places]
 
     begun = [begin_estimation(name, len(games[place]), games[place].words, settings) for place in places]
-    for place, estimate, found in zip(places, run_in_step(begun, values), distinct, strict=True):
-        yield place, estimate, len(found)
+    for place, estimate in zip(places, run_in_step(begun, values), strict=True):
+        yield place, estimate, len(table.requested[place])
 
 
 def _attribution(game: Players, estimate: Estimate, name: str, evaluated: int, share: TShap, seed: int) -> Attribution:
     nothing = np.zeros(0)
     return Attribution(
         score=float(estimate.value[0]),
-        tokens=tuple(game.text.tokens[position] for position in game.positions),
-        spans=tuple(game.text.spans[position] for position in game.positions),
+        tokens=tuple(game.text_input.tokens[position] for position in game.positions),
+        spans=tuple(game.text_input.spans[position] for position in game.positions),
         grid=game.grid,
         phi=estimate.phi,
         base_value=estimate.base_value,

@@ -46,7 +46,9 @@ def published_players(
         marked = zip(prompt.ids, prompt.tokens, prompt.special, strict=True)
         kept_ids = {one for one, token, special in marked if special or token == BLANK}
     raw = picture.pixels.ndim != 4 or len(picture.pixels) != 1
-    return players.published(decoder, prompt, picture, masked_id=masked_id, kept_ids=kept_ids, grid=grid, raw=raw)
+    return players.build_published_players(
+        decoder, prompt, picture, masked_id=masked_id, unmasked_ids=kept_ids, grid=grid, raw=raw
+    )
 
 
 def published_budget(count: int, budgets: Sequence[int] = BUDGETS) -> int:

@@ -6,11 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from waltz.attribution import mm_shap
 from waltz.attribution.mm_shap import Attribution, attribute, what_is_explained
 from waltz.attribution.settings import Settings
+from waltz.attribution.stored_coalitions import StoredCoalitions
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
@@ -111,21 +110,20 @@ def kept(
         UserError: They cannot be attributed.
     """
     content = {"texts": list(texts), "image": result_cache.compute_array_key(image.tobytes(), image.size), **decisive}
-    key = result_cache.compute_key(**content, settings=asdict(settings))
-    found: list[Row] | None = result_cache.load_json(stored, key)
-    if found is None:
-        # Other estimators ask other coalitions together, and what is computed together can differ in its last digits.
-        coalitions = result_cache.compute_key(
-            **content, profile=settings.profile, estimator=settings.estimator, seed=settings.seed
+
+    def compute() -> list[Row]:
+        # Other estimators ask for other coalitions together, and what is computed together can differ in its last
+        # digits.
+        coalitions = StoredCoalitions(
+            stored, {**content, "profile": settings.profile, "estimator": settings.estimator, "seed": settings.seed}
         )
-        known = [_known(result_cache.load(stored, f"{coalitions}-{index}")) for index in range(len(texts))]
+        known = coalitions.load(len(texts))
         attributions = attribute(encoder, image, texts, settings, known, outcome)
-        found = [_fields(attribution) for attribution in attributions]
-        for index, values in enumerate(known):
-            if values:
-                result_cache.save(stored, f"{coalitions}-{index}", _packed(values))
-        result_cache.save_json(stored, key, found)
-    return found
+        coalitions.save(known)
+        return [_fields(attribution) for attribution in attributions]
+
+    rows: list[Row] = result_cache.load_or_compute_json(stored, {**content, "settings": asdict(settings)}, compute)
+    return rows
 
 
 def _entry(encoder: Encoder) -> list[str]:
@@ -157,17 +155,6 @@ def _fields(attribution: Attribution) -> Row:
 
 def _or_null(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-def _packed(values: Mapping[bytes, float]) -> np.ndarray:
-    width = len(next(iter(values)))
-    return np.array(list(values.items()), dtype=[("coalition", f"V{width}"), ("value", "f8")])
-
-
-def _known(packed: np.ndarray | None) -> dict[bytes, float]:
-    if packed is None:
-        return {}
-    return {row.tobytes(): float(value) for row, value in zip(packed["coalition"], packed["value"], strict=True)}
 
 
 def tally(rows: Sequence[Row]) -> dict[str, int]:

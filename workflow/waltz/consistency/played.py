@@ -133,7 +133,9 @@ def _by_equations(
     positions = _shared_positions(parts, [decoder.prompt(part.text) for part in parts])
     games = {}
     for part in {part.game: part for part in parts}.values():
-        who = players.equations(decoder, decoder.prompt(part.text), picture, positions=positions, grid=grid)
+        who = players.build_equations_players(
+            decoder, decoder.prompt(part.text), picture, positions=positions, grid=grid
+        )
         games[part.game] = Game(who, part.targets, rules.value)
     name, settings = _estimator(max(len(game.players) for game in games.values()), rules)
     begun = [begin_estimation(name, len(game.players), game.players.words, settings) for game in games.values()]

@@ -154,7 +154,7 @@ class RegionPlayers(Players):
     @property
     def patches(self) -> int:
         """Number of regions that play."""
-        return len(self.kept) - self.words
+        return len(self.always_visible) - self.words
 
 
 def precomputed(spec: ModelSpec, width: int, device: str) -> Precomputed:
@@ -237,8 +237,15 @@ def region_players(players: Players, image: torch.Tensor, before: int = 0) -> Re
     count = rows - before
     cells = (torch.arange(rows, device=image.device) - before)[:, None].repeat(1, columns)
     cells[:before] = cells[:, -BOX:] = count
-    kept = np.concatenate([players.kept[: players.words], np.zeros(count, dtype=bool)])
-    return RegionPlayers(players.text, players.positions, players.masked_id, 0, cells, kept)
+    always_visible = np.concatenate([players.always_visible[: players.words], np.zeros(count, dtype=bool)])
+    return RegionPlayers(
+        text_input=players.text_input,
+        positions=players.positions,
+        masked_id=players.masked_id,
+        grid=0,
+        cells=cells,
+        always_visible=always_visible,
+    )
 
 
 def _faults(features: Any, boxes: Any, size: Any, width: int) -> str:

@@ -39,7 +39,7 @@ def ablate(coalitions: "Coalitions") -> list[np.ndarray]:
     Returns:
         For each game, float64 of shape (3,); entries as in `ABLATED`.
     """
-    return [values[:, 0] for values in coalitions.values([masks(game) for game in coalitions.games])]
+    return [values[:, 0] for values in coalitions.values([masks(game) for game in coalitions.players])]
 
 
 def ablated_rows(

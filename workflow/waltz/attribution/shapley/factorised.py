@@ -17,7 +17,7 @@ from waltz.attribution.shapley.bilinear import (
 )
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.shapley.exact import MAX_PLAYERS
-from waltz.models.encoders.coalitions import cut, joined
+from waltz.models.encoders.coalitions import cut_evenly, join_states
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.encoders.players import Players
 from waltz.models.memory import run_in_halves
@@ -144,14 +144,14 @@ def _combine_sides(encoder: LateEncoder, game: Players, text: Side, image: Side)
 
 def _find_free_players(game: Players) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the tokens and of the patches that coalitions change."""
-    return np.flatnonzero(~game.kept[: game.words]), np.flatnonzero(~game.kept[game.words :])
+    return np.flatnonzero(~game.always_visible[: game.words]), np.flatnonzero(~game.always_visible[game.words :])
 
 
 def _build_text_vectors(encoder: LateEncoder, game: Players) -> Vectors:
     free, _ = _find_free_players(game)
 
     def vectors(masks: np.ndarray) -> np.ndarray:
-        ids = game.ids(_place_masks(masks, free, game.words))
+        ids = game.mask_text(_place_masks(masks, free, game.words))
         return _compute_in_batches(
             lambda first, last: encoder.read(ids[first:last].to(encoder.device)), len(masks), encoder.texts_per_batch
         )
@@ -165,7 +165,7 @@ def _build_image_vectors(encoder: LateEncoder, image: torch.Tensor, game: Player
     def vectors(masks: np.ndarray) -> np.ndarray:
         placed = _place_masks(masks, free, game.patches)
         return _compute_in_batches(
-            lambda first, last: encoder.see(game.hidden(image, placed[first:last])),
+            lambda first, last: encoder.see(game.mask_image(image, placed[first:last])),
             len(masks),
             encoder.images_per_batch,
         )
@@ -183,8 +183,8 @@ def _place_masks(masks: np.ndarray, free: np.ndarray, players: int) -> np.ndarra
 def _compute_in_batches(compute: Callable[[int, int], States], size: int, batch: int) -> np.ndarray:
     """One vector a row, batch by batch, as float64."""
     found = []
-    for rows in cut(range(size), batch):
-        states = run_in_halves(partial(_compute_from, compute, rows[0]), len(rows), joined)
+    for rows in cut_evenly(range(size), batch):
+        states = run_in_halves(partial(_compute_from, compute, rows[0]), len(rows), join_states)
         found.append(states[0].double().cpu().numpy())
     return np.concatenate(found)
 

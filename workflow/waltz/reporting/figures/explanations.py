@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from waltz.models.decoders.decoder import Decoder
-from waltz.models.decoders.players import Players, equations, published
+from waltz.models.decoders.players import Players, build_equations_players, build_published_players
 from waltz.models.decoders.visible_image import seen
 from waltz.reporting.figures.answer_and_explanation import Side, answer_and_explanation
 from waltz.reporting.figures.example_folders import Drawn, drawn_items
@@ -29,7 +29,10 @@ See = Callable[[str, Row], Seen | None]
 
 POST_HOC, AFTER_EDIT = "post-hoc", "post-hoc-edited"
 SIDES = ("answer", "explanation")
-PLAYERS: Mapping[str, Callable[..., Players]] = {"equations": equations, "published": published}
+PLAYERS: Mapping[str, Callable[..., Players]] = {
+    "equations": build_equations_players,
+    "published": build_published_players,
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,135 @@
+"""Cooperative games that models are made to play: who the players are, and values of coalitions, each computed once.
+
+A coalition is a row of booleans, true where a player takes part. What encoders and decoders have in common stands here;
+`encoders` and `decoders` say what a masked input is and how it is read.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Players:
+    """The players of one text and image: tokens, and the patches of a square grid.
+
+    Attributes:
+        positions: Position in the token ids of each text player.
+        masked_id: Token id that stands for a masked token.
+        grid: Patches on a side; there are grid x grid image players, row by row; 0 without an image.
+        cells: Number of the patch that each pixel lies in, `grid ** 2` where it lies in none: int64.
+        always_visible: Whether the input of each player stays whatever the coalition says: bool of shape (players,).
+        image_first: Whether image players stand before text players in a coalition.
+    """
+
+    positions: tuple[int, ...]
+    masked_id: int
+    grid: int
+    cells: torch.Tensor
+    always_visible: np.ndarray
+    image_first: bool = False
+
+    @property
+    def words(self) -> int:
+        """Number of text players."""
+        return len(self.positions)
+
+    @property
+    def patches(self) -> int:
+        """Number of image players."""
+        return self.grid**2
+
+    @property
+    def text(self) -> slice:
+        """Text players in a coalition."""
+        return slice(self.patches, len(self)) if self.image_first else slice(0, self.words)
+
+    @property
+    def image(self) -> slice:
+        """Image players in a coalition."""
+        return slice(0, self.patches) if self.image_first else slice(self.words, len(self))
+
+    def __len__(self) -> int:
+        """Number of all players."""
+        return self.words + self.patches
+
+
+GamePlayers = TypeVar("GamePlayers", bound=Players)
+
+
+class CoalitionValues(ABC, Generic[GamePlayers]):
+    """Games that share one image, and the values of their coalitions that are known so far.
+
+    Attributes:
+        players: Players of each game.
+        known: For each game, values, float64 of shape (outputs,), by coalition (as bytes of what is visible). Values
+            that are stored elsewhere may be put here and are then not computed.
+        requested: For each game, the coalitions that `values` was called with.
+    """
+
+    def __init__(self, players: Sequence[GamePlayers], outputs: Sequence[int]) -> None:
+        """Prepare the games, with no values known.
+
+        Args:
+            players: Players of each game.
+            outputs: Number of outputs of each game.
+        """
+        self.players = list(players)
+        self.known: list[dict[bytes, np.ndarray]] = [{} for _ in players]
+        self.requested: list[set[bytes]] = [set() for _ in players]
+        self._outputs = list(outputs)
+
+    @torch.inference_mode()
+    def values(self, coalitions: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the values of coalitions of each game, computing those that are not known.
+
+        Args:
+            coalitions: For each game, bool of shape (k, players).
+        Returns:
+            For each game, float64 of shape (k, outputs).
+        """
+        keys = [
+            split_rows(masks | players.always_visible) for players, masks in zip(self.players, coalitions, strict=True)
+        ]
+        new = []
+        for known, requested, game_keys in zip(self.known, self.requested, keys, strict=True):
+            requested.update(game_keys)
+            new.append([key for key in dict.fromkeys(game_keys) if key not in known])
+        if any(new):
+            self._evaluate(new)
+        return [
+            np.array([known[key] for key in game_keys], dtype=np.float64).reshape(len(game_keys), outputs)
+            for known, game_keys, outputs in zip(self.known, keys, self._outputs, strict=True)
+        ]
+
+    @abstractmethod
+    def _evaluate(self, new: list[list[bytes]]) -> None:
+        """Add the values of new coalitions of each game to `known`."""
+
+
+def split_rows(masks: np.ndarray) -> list[bytes]:
+    """Return the booleans of each row as bytes."""
+    rows = np.ascontiguousarray(masks, dtype=bool).tobytes()
+    width = masks.shape[1]
+    return [rows[start : start + width] for start in range(0, len(rows), width)] if width else [b""] * len(masks)
+
+
+def join_rows(rows: Sequence[bytes], width: int) -> np.ndarray:
+    """Return rows of `split_rows` as masks, bool of shape (rows, width)."""
+    return np.frombuffer(b"".join(rows), dtype=bool).reshape(len(rows), width)
+
+
+def pack_values(known: Mapping[bytes, np.ndarray]) -> np.ndarray:
+    """Return known values of one game as a structured array of `coalition` and `values`; at least one is known."""
+    coalition, values = next(iter(known.items()))
+    layout = [("coalition", f"V{len(coalition)}"), ("values", "f8", (len(values),))]
+    return np.array(list(known.items()), dtype=layout)
+
+
+def unpack_values(packed: np.ndarray) -> dict[bytes, np.ndarray]:
+    """Return the known values that `pack_values` packed."""
+    return {row.tobytes(): values for row, values in zip(packed["coalition"], packed["values"], strict=True)}
