@@ -10,6 +10,8 @@ from waltz.core.files import parquet
 from waltz.core.schema import EVALUATION, METRICS
 from workflow_checkout import TARGET, told
 
+pytestmark = pytest.mark.faults
+
 SCORED = "results/tiny/evaluation/tiny-gpt2/own-counting.parquet"
 
 

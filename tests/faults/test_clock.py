@@ -7,6 +7,8 @@ import pytest
 
 from workflow_checkout import TARGET, Checkout
 
+pytestmark = pytest.mark.faults
+
 TRUE_WAITS = Path(__file__).parent / "true_waits"
 """Holds the module that Python imports at its start."""
 

@@ -7,6 +7,8 @@ import pytest
 
 from workflow_checkout import TARGET
 
+pytestmark = pytest.mark.faults
+
 
 @contextmanager
 def mounted(folder, options):

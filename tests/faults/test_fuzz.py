@@ -15,6 +15,8 @@ import spoilt_files
 from spoilt_files import STUDY, small_world, trial
 from workflow_checkout import ROOT
 
+pytestmark = pytest.mark.faults
+
 
 @pytest.fixture(scope="module")
 def drawn():

@@ -8,6 +8,8 @@ from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
 from workflow_checkout import TARGET, told
 
+pytestmark = pytest.mark.faults
+
 HOSTILE = [
     "There are <script>document.title='taken'</script> zebras.",
     "There are \\input{/etc/passwd} $x$ 100% of #zebras_ ~^&{}.",

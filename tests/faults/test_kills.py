@@ -14,6 +14,8 @@ import pytest
 from rehearsal.server import MIRROR, World, environment, serving
 from workflow_checkout import TARGET, copied, jobs_of
 
+pytestmark = pytest.mark.faults
+
 VICTIMS = ("a job", "snakemake", "snakemake and its jobs")
 SECONDS = 9.0
 """Within which a kill comes: about what the study takes beside another."""

@@ -8,6 +8,8 @@ from waltz.core.files import parquet
 from waltz.core.schema import EVALUATION
 from workflow_checkout import TARGET
 
+pytestmark = pytest.mark.faults
+
 SCORED = "results/tiny/evaluation/tiny-gpt2/own-counting.parquet"
 SMALL_DEVICE = Path(__file__).parent / "small_device"
 """Holds the module that Python imports at its start."""

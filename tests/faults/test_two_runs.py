@@ -4,7 +4,11 @@ import os
 import signal
 import time
 
+import pytest
+
 from workflow_checkout import TARGET, told
+
+pytestmark = pytest.mark.faults
 
 
 def halted(checkout):

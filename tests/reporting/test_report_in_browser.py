@@ -14,6 +14,8 @@ from report_of_two_models import HOSTILE, report
 from waltz.reporting.page.report import Report, write_report
 from waltz.reporting.tables.cells import Cell
 
+pytestmark = pytest.mark.browser
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
     "--headless",

@@ -10,6 +10,8 @@ from waltz.core.files import parquet
 from waltz.core.schema import CONSISTENCY
 from workflow_checkout import Checkout, checkout
 
+pytestmark = pytest.mark.workflow
+
 SENTENCES = "id,sent0,sent1\n" + "".join(f"{place},a man rides {place},a table throws {place}\n" for place in range(4))
 ANSWERS = "".join(f"{place},{place % 2}\n" for place in range(4))
 

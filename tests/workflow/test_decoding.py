@@ -3,11 +3,14 @@
 import json
 
 import pyarrow.parquet as pq
+import pytest
 import yaml
 from PIL import Image
 
 import tiny_decoders
 from workflow_checkout import checkout
+
+pytestmark = pytest.mark.workflow
 
 ESNLI = """gold_label,Sentence1,Sentence2,Explanation_1,Explanation_2,Explanation_3
 neutral,There is a dog.,There is a cat.,So.,So.,So.

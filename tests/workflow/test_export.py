@@ -3,7 +3,10 @@
 import json
 
 import pyarrow.parquet as pq
+import pytest
 from PIL import Image
+
+pytestmark = pytest.mark.workflow
 
 
 def test_the_export_is_a_target_of_its_own(after_run):

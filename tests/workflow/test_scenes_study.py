@@ -17,6 +17,8 @@ import tiny_encoders
 from waltz.cli.people import app as people
 from workflow_checkout import Checkout, checkout
 
+pytestmark = pytest.mark.workflow
+
 INSTRUMENTS = ("existence", "plurality", "relations", "action-replacement")
 """One without a filter, one with filters, one that a model proposes as well, one with a ranking; the others share
 their rules."""

@@ -13,7 +13,7 @@ from workflow_checkout import Checkout, checkout
 
 pytest.importorskip("snakemake_executor_plugin_slurm")
 WHY_NOT = lacking()
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"needs a Slurm of its own: {WHY_NOT}")
+pytestmark = [pytest.mark.slurm, pytest.mark.skipif(bool(WHY_NOT), reason=f"needs a Slurm of its own: {WHY_NOT}")]
 QUICK = (
     "--workflow-profile",
     "profiles/slurm",

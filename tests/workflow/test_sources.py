@@ -4,6 +4,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+pytestmark = pytest.mark.workflow
+
 
 def _study(data, **sources):
     return {

@@ -17,6 +17,8 @@ from PIL import Image
 from waltz.models.registry import registered
 from waltz.reporting.tables.declarations import TABLES
 
+pytestmark = pytest.mark.workflow
+
 PLAN = ("--dry-run", "--quiet", "reason", "--config", "study=thesis")
 
 

@@ -11,6 +11,8 @@ import pytest
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, EVALUATION
 
+pytestmark = pytest.mark.workflow
+
 ALL = {
     "fetch",
     "items",

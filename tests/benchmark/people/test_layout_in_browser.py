@@ -18,6 +18,8 @@ from PIL import Image
 from waltz.benchmark.people.exchange import export_tasks
 from waltz.benchmark.votes import ANSWERS
 
+pytestmark = pytest.mark.browser
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WIDTHS = (360, 1280)
 LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenvitrinenschlüssel"
