@@ -2,7 +2,7 @@
 
 SETS = list(dict.fromkeys([*DATASETS, *INSTRUMENTS]))
 AUDITING = (
-    {key: study("filters")[key] for key in sorted(FILTER_MODELS)}
+    {key: study("filters")[key] for key in sorted(FILTER_KEYS)}
     if study("benchmark.audit")
     else {}
 )

@@ -11,7 +11,7 @@ from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
 from waltz.core.study import PROBES as CV_PROBES
 from waltz.core.raw_files import IMAGES, file_name, files, image_parts, owners
 from waltz.core.study import (
-    FILTER_MODELS,
+    FILTER_KEYS,
     PROPOSED,
     datasets,
     grouped,
@@ -22,7 +22,7 @@ from waltz.core.study import (
     validate,
 )
 from waltz.core.files.urls import get_file_name, is_url, get_archive_member
-from waltz.foils.instruments import MAKERS
+from waltz.instruments import INSTRUMENTS as REGISTRY
 from waltz.reporting.figures.chart_declarations import CHARTS
 from waltz.models import weights
 from waltz.reporting.tables.paper_values import read_published

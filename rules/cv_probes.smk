@@ -15,7 +15,7 @@ if PROBES:
         input:
             rows=f"<results>/sources/{PROBES['source']}.parquet",
             weights=weight_files_of(REPAIRING),
-            tables=ACTION_TABLES,
+            tables=SWIG_TABLES,
         output:
             captions="<results>/foils/cv-probes.parquet",
             run="<results>/foils/cv-probes.run.json",
@@ -40,7 +40,7 @@ if PROBES:
             **PLAIN,
             contextual="<results>/foils/cv-probes.parquet",
             weights=weight_files_of(CHOOSING.values()),
-            tables=ACTION_TABLES,
+            tables=SWIG_TABLES,
             world=WORLD if study("benchmark.oracle") else [],
         output:
             probes="<results>/benchmark/cv-probes.parquet",

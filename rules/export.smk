@@ -1,7 +1,6 @@
 """Stage export: the built benchmark as others use it. No part of `all`: `snakemake export`."""
 
 from waltz.export.licences import read_terms
-from waltz.export.valse_layout import INSTRUMENTS_WITH_ORIGINAL
 
 EXPORTED = {
     **{name: (entry["source"], entry["format"]) for name, entry in DATASETS.items()},
@@ -22,16 +21,16 @@ EMBEDDED = [
 ]
 ORIGINALS = sorted(
     {
-        INSTRUMENTS[name]["source"]
-        for name in INSTRUMENTS_WITH_ORIGINAL
-        if name in INSTRUMENTS and name not in DATASETS
+        entry["source"]
+        for name, entry in INSTRUMENTS.items()
+        if REGISTRY[name].needs_source_row and name not in DATASETS
     }
 )
 MADE_WITH = {
     f"{stage}: {key}": study(f"{stage}.{key}")
     for stage, keys in (
         ("proposals", sorted(set(PROPOSED.values()))),
-        ("filters", sorted(FILTER_MODELS)),
+        ("filters", sorted(FILTER_KEYS)),
     )
     for key in keys
     if INSTRUMENTS and key in study(stage)

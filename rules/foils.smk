@@ -1,9 +1,7 @@
 """Stage foils: every candidate of every instrument, before any filter."""
 
-ACTION_TABLES = [
-    "workflow/waltz/foils/nouns.yaml",
-    *(f"resources/wordnet/{name}" for name in ("verbs.tsv", "nouns.tsv")),
-]
+from waltz.instruments import SWIG_TABLES
+
 RELEASED = [
     name for name, entry in DATASETS.items() if entry["format"] == "valse-release"
 ]
@@ -14,11 +12,7 @@ rule candidates:
     input:
         rows=lambda wildcards: f"<results>/sources/{INSTRUMENTS[wildcards.instrument]['source']}.parquet",
         weights=lambda wildcards: weight_files_of(proposing_model(wildcards.instrument)),
-        tables=lambda wildcards: (
-            ACTION_TABLES
-            if wildcards.instrument in ("action-replacement", "actant-swap")
-            else []
-        ),
+        tables=lambda wildcards: REGISTRY[wildcards.instrument].tables,
     output:
         candidates="<results>/foils/{instrument}.parquet",
         run="<results>/foils/{instrument}.run.json",
@@ -43,7 +37,9 @@ rule candidates:
             if proposing_model(wildcards.instrument)
             else {}
         ),
-        code=lambda wildcards: code("candidates.py", MAKERS[wildcards.instrument]),
+        code=lambda wildcards: code(
+            "candidates.py", REGISTRY[wildcards.instrument].maker
+        ),
     script:
         "../workflow/scripts/candidates.py"
 
@@ -52,7 +48,7 @@ rule reproduce:
     """Released items made again by the foiling functions from their inputs, and why others are not."""
     input:
         unpack(released_files),
-        tables=ACTION_TABLES,
+        tables=SWIG_TABLES,
     output:
         shares="<results>/foils/fidelity/shares.parquet",
         misses="<results>/foils/fidelity/misses.parquet",

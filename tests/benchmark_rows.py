@@ -11,7 +11,7 @@ from waltz.core.text_diff import find_changed_spans
 from waltz.export.facts import SourceFacts, StudyFacts
 from waltz.export.licences import Terms
 from waltz.export.parts import Part
-from waltz.sources.formats.valse import PIECES
+from waltz.instruments import INSTRUMENTS
 
 NAUGHTY = "naïve 🐘 <script>alert('x')</script> | \"quoted\" \\ `code` \x00\x1b\r\n\t\u2028 עברית ---"
 """A text with everything that a format may trip over."""
@@ -60,7 +60,7 @@ def item(instrument="existence", **changes):
     caption, foil = changes.get("caption", caption), changes.get("foil", foil)
     caption_span, foil_span = find_changed_spans(caption, foil)
     row = dict.fromkeys(BENCHMARK.schema.names)
-    row |= {"item_id": f"{instrument}:1", "instrument": instrument, "piece": PIECES[instrument]}
+    row |= {"item_id": f"{instrument}:1", "instrument": instrument, "piece": INSTRUMENTS[instrument].piece}
     row |= {"source": "own", "source_id": source_id, "split": SPLITS.get(instrument, "test"), "image": "red.png"}
     row |= {"caption": caption, "foil": foil, "caption_span": caption_span, "foil_span": foil_span, "kept": True}
     row |= {"caption_phrases": ours, "foil_phrases": theirs, "direction": direction, "voter": "people", "valid": True}

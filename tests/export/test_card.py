@@ -14,7 +14,8 @@ from waltz.export.licences import Terms
 from waltz.export.parts import write_part
 from waltz.export.statements import list_common_faults, list_part_faults
 from waltz.export.valse_layout import get_file_name
-from waltz.sources.formats.valse import PIECES, read_release
+from waltz.instruments import INSTRUMENTS
+from waltz.sources.formats.valse import read_release
 
 
 def read(folder):
@@ -151,7 +152,7 @@ def test_the_known_faults_of_the_release_are_named(tmp_path):
 
 
 def test_what_is_known_of_the_release_is_true(shared_data):
-    items = {name: json.loads((shared_data / "valse" / get_file_name(name)).read_text()) for name in PIECES}
+    items = {name: json.loads((shared_data / "valse" / get_file_name(name)).read_text()) for name in INSTRUMENTS}
     assert {sum(record["mturk"].values()) for records in items.values() for record in records.values()} == {3}
     assert items["plurality"]["plurals:coco2017:215792"]["classes_foil"] is False
     elsewhere = {

@@ -3,9 +3,9 @@
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.study import RAW_MATERIAL
 from waltz.export import licences
 from waltz.export.licences import find_licence, get_hub_name, read_terms
+from waltz.instruments import INSTRUMENTS
 
 DRAWN = {"drawn": "coco/val2017"}
 
@@ -56,7 +56,7 @@ def test_drawn_scenes_have_the_licences_and_the_citation_of_their_makers():
 
 
 def test_every_format_that_a_benchmark_is_made_of_says_whose_its_images_are():
-    for form in {*RAW_MATERIAL.values(), "valse-release", "pairs", "imsitu"}:
+    for form in {*(entry.source_format for entry in INSTRUMENTS.values()), "valse-release", "pairs", "imsitu"}:
         read_terms(source(form, {"path": "i"}))
 
 

@@ -19,7 +19,8 @@ from waltz.export.valse_layout import (
     render_json,
     restore_records,
 )
-from waltz.sources.formats.valse import PIECES, read_release
+from waltz.instruments import INSTRUMENTS
+from waltz.sources.formats.valse import read_release
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
@@ -33,14 +34,14 @@ def build(instrument, rows=None):
     return build_records(rows or [item(instrument)], ORIGINALS.get(instrument, {}), "a method")
 
 
-@pytest.mark.parametrize("instrument", PIECES)
+@pytest.mark.parametrize("instrument", INSTRUMENTS)
 def test_every_released_file_comes_out_byte_for_byte(instrument, shared_data, tmp_path):
     path = shared_data / "valse" / get_file_name(instrument)
     rows = through_parquet(read_release(path, instrument, 2), tmp_path)
     assert render_json(restore_records(rows)).encode() == path.read_bytes()
 
 
-@pytest.mark.parametrize("instrument", PIECES)
+@pytest.mark.parametrize("instrument", INSTRUMENTS)
 def test_the_fields_are_those_of_the_release_in_its_order(instrument, shared_data):
     items = json.loads((shared_data / "valse" / get_file_name(instrument)).read_text())
     assert {tuple(record) for record in items.values()} == {FIELDS[instrument]}

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from waltz.core.study import RAW_MATERIAL
 from waltz.foils.release.report import FROM_CAPTIONS, NO_CAPTIONS, NO_INPUTS, WAYS, markdown, reproduction
+from waltz.instruments import INSTRUMENTS
 
 FILES = {
     "plurality": "plurals",
@@ -90,7 +90,7 @@ def test_the_released_items_are_made_again(shared_data, captions, instrument):
 
 
 def test_every_instrument_is_made_again_or_says_why_not():
-    assert {*WAYS, *FROM_CAPTIONS, "foil-it"} == set(RAW_MATERIAL)
+    assert {*WAYS, *FROM_CAPTIONS, "foil-it"} == set(INSTRUMENTS)
     share, missed = reproduction("foil-it", [{"id": "0"}], {})
     assert (share.value, share.n, share.reason, missed) == (None, 0, NO_INPUTS, [])
     share, _ = reproduction("relations", [{"id": "0"}], {})

@@ -5,7 +5,8 @@ import pytest
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
-from waltz.sources.formats.valse import PIECES, read_release
+from waltz.instruments import INSTRUMENTS
+from waltz.sources.formats.valse import read_release
 
 ITEM = {
     "dataset": "coco_2017",
@@ -142,4 +143,4 @@ def test_caption_equals_foil_in_24_items_and_none_is_valid(shared_data):
 
 
 def test_every_instrument_of_the_release_is_tested_here():
-    assert list(FILES) == list(PIECES)
+    assert list(FILES) == list(INSTRUMENTS)

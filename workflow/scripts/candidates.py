@@ -16,8 +16,8 @@ from waltz.core.schema import CANDIDATES
 from waltz.foils.candidates import Refused, Tally, candidate_row
 from waltz.foils.instruments import distinct, made, of_splits
 from waltz.foils.proposer_needs import Needs
+from waltz.instruments import INSTRUMENTS
 from waltz.models.registry import ModelSpec
-from waltz.sources.formats.valse import PIECES
 
 params = snakemake.params
 instrument = snakemake.wildcards.instrument
@@ -34,7 +34,7 @@ def written(needs: Needs, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]
         else:
             number = numbers.setdefault(row["source_id"], 0)
             numbers[row["source_id"]] += 1
-            yield candidate_row(found, row, number, instrument, PIECES[instrument])
+            yield candidate_row(found, row, number, instrument, INSTRUMENTS[instrument].piece)
 
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:

@@ -11,32 +11,15 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from waltz.core.errors import UserError
 from waltz.core.raw_files import files, owners
+from waltz.instruments import FILTER_MODELS, INSTRUMENTS
 
 DEFAULT = "scenes"
 ITEM_FORMATS = ("valse-release", "pairs")
 """Formats of finished items, whose files are data sets."""
-RAW_MATERIAL = {
-    "existence": "visual7w",
-    "counting-balanced": "visual7w",
-    "counting-small": "visual7w",
-    "counting-adversarial": "visual7w",
-    "plurality": "coco-captions",
-    "relations": "coco-captions",
-    "action-replacement": "swig",
-    "actant-swap": "swig",
-    "coreference-standard": "visdial",
-    "coreference-clean": "visdial",
-    "foil-it": "foil-it",
-}
+RAW_MATERIAL = {name: entry.source_format for name, entry in INSTRUMENTS.items()}
 """Format of the source that each instrument is built from."""
-PROPOSED = {"relations": "spans", "action-replacement": "verbs"}
+PROPOSED = {name: entry.proposal_key for name, entry in INSTRUMENTS.items() if entry.proposal_key}
 """Instruments whose foils a model proposes, with the key of that model under `proposals`."""
-FILTERS = {
-    "grammaticality": ("likelihood", "acceptability"),
-    "contradiction": ("nli",),
-    "ranking": ("likelihood", "acceptability", "ranking"),
-}
-"""Keys under `filters` of the models that each filter of an instrument asks."""
 ALIGNED = ("coco-captions", "vqa", "gqa")
 """Formats of sources whose texts can be set beside other images (`alignment`)."""
 ASKED = ("vqa", "gqa")
@@ -47,7 +30,7 @@ PROBES, PROBES_KEY = "cv-probes", "cv_probes"
 """Name of the data set that CV-Probes are, and the study's key that asks for it."""
 SCORING = ("evaluation", "attribution", "consistency")
 """Stages that run models on groups of data sets."""
-FILTER_MODELS = frozenset(key for keys in FILTERS.values() for key in keys)
+FILTER_KEYS = frozenset(key for keys in FILTER_MODELS.values() for key in keys)
 
 
 def study_file(config: Mapping[str, Any], given: Sequence[object], folder: Path) -> Path | None:
@@ -108,11 +91,7 @@ def validate(config: Mapping[str, Any], schema_file: Path) -> None:
         ("left_out", config.get("left_out", {}), models),
         ("reporting.pronouns", config["reporting"].get("pronouns", []), known),
         ("benchmark.annotations", config.get("benchmark", {}).get("annotations", {}), instruments(config)),
-        *(
-            (f"filters.{key}", [name], models)
-            for key, name in config.get("filters", {}).items()
-            if key in FILTER_MODELS
-        ),
+        *((f"filters.{key}", [name], models) for key, name in config.get("filters", {}).items() if key in FILTER_KEYS),
         *(
             (f"proposals.{key}", [config["proposals"][key]], models)
             for key in PROPOSED.values()
@@ -169,7 +148,7 @@ def grouped(config: Mapping[str, Any], stage: str) -> dict[str, list[str]]:
 
 def needed_models(config: Mapping[str, Any], instrument: str) -> dict[str, str]:
     """Names of the models that the filters of an instrument ask, by their keys under `filters`."""
-    keys = {key for name in config["instruments"][instrument]["filters"] for key in FILTERS[name]}
+    keys = {key for name in config["instruments"][instrument]["filters"] for key in FILTER_MODELS[name]}
     return {key: config["filters"][key] for key in sorted(keys)}
 
 

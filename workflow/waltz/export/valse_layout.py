@@ -11,26 +11,10 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
 from waltz.foils.english.numerals import number_of
+from waltz.instruments import INSTRUMENTS
 from waltz.sources.formats.valse import DIRECTIONS
 
-pass
-
 Row = Mapping[str, Any]
-
-FILE_NAMES = {
-    "existence": "existence",
-    "plurality": "plurals",
-    "counting-balanced": "counting-hard",
-    "counting-small": "counting-small-quant",
-    "counting-adversarial": "counting-adversarial",
-    "relations": "relations",
-    "action-replacement": "action-replacement",
-    "actant-swap": "actant-swap",
-    "coreference-standard": "coreference-standard",
-    "coreference-clean": "coreference-hard",
-    "foil-it": "foil-it",
-}
-"""Name of each instrument's file in the release."""
 
 _COUNTED = ("dataset", "dataset_idx", "image_file", "linguistic_phenomena", "caption", "answer", "classes", "split")
 _COUNTING = (*_COUNTED, "original_split", "classes_foil", "mturk", "foil")
@@ -76,25 +60,11 @@ FIELDS = {
 PAIR_FIELDS = FIELDS["actant-swap"]
 """Fields of the items of a user's own pairs: those that nearly every file has."""
 
-DATASETS = {
-    "plurality": "coco2017",
-    "relations": "coco_2017",
-    "action-replacement": "SWiG",
-    "actant-swap": "SWiG",
-    "coreference-standard": "VisDial_v1.0",
-    "coreference-clean": "VisDial_v1.0",
-    "foil-it": "FOIL dataset",
-}
-"""What the release calls the origin of an instrument's images; `visual7w` where nothing is named here."""
-
 PHENOMENA = {"plurality": "plurals", "nouns": "noun phrases"}
 """What the release calls a piece, where it is not our name."""
 
 METHODS = {ours: theirs for theirs, ours in DIRECTIONS.items()}
 """What the release calls a direction."""
-
-NUMBERED = ("plurality", "relations", "foil-it")
-"""Instruments whose `dataset_idx` is a whole number."""
 
 EXTRA_COLUMNS = (
     *("instrument", "piece", "source", "source_id", "split", "direction", "proposal_rank", "proposal_score"),
@@ -106,7 +76,7 @@ EXTRA_COLUMNS = (
 
 def get_file_name(dataset: str) -> str:
     """Name of a data set's file, as in the release where it has one: `plurals.json` for plurality."""
-    return f"{FILE_NAMES.get(dataset, dataset)}.json"
+    return f"{INSTRUMENTS[dataset].release_file if dataset in INSTRUMENTS else dataset}.json"
 
 
 def restore_records(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
@@ -126,7 +96,7 @@ def build_records(rows: Iterable[Row], originals: Mapping[str, Row], span_method
 
     Args:
         rows: Rows of the benchmark layout.
-        originals: Rows of their source, by `source_id`, for the instruments of `NEEDS_ORIGINAL`.
+        originals: Rows of their source, by `source_id`, for the instruments that need it.
         span_method: How relations' foils were proposed, which the release says in `foil_method`.
     Returns:
         Records by item id; votes that nobody gave are null.
@@ -167,7 +137,7 @@ def _released(row: Row) -> dict[str, Any]:
 def _built(row: Row, originals: Mapping[str, Row], span_method: str) -> dict[str, Any]:
     instrument = row["instrument"]
     original: Row = {}
-    if instrument in INSTRUMENTS_WITH_ORIGINAL:
+    if INSTRUMENTS[instrument].needs_source_row:
         if row["source_id"] not in originals:
             raise UserError(
                 f"item {row['item_id']!r}: {row['source']} has no row {row['source_id']!r}; run the workflow again"
@@ -201,10 +171,17 @@ def _value(name: str, row: Row) -> Any:
     return _COMMON[name](row)
 
 
+def _dataset(row: Row) -> str:
+    """Return the release's name for the origin of an item's image; for a user's own pairs the name of their source."""
+    instrument = INSTRUMENTS.get(row["instrument"])
+    return str(row["source"]) if instrument is None else instrument.release_dataset
+
+
 def _index(row: Row) -> str | int:
     """COCO's or FOIL-it's id as a number, the image of an action, or else the id in the source."""
     identifier = str(row["source_id"])
-    if row["instrument"] in NUMBERED and identifier.isdecimal():
+    instrument = INSTRUMENTS.get(row["instrument"])
+    if instrument is not None and instrument.numeric_index and identifier.isdecimal():
         return int(identifier)
     return str(row["image"]) if row["piece"] == "actions" else identifier
 
@@ -230,7 +207,7 @@ def _grammaticality(row: Row) -> list[float]:
 
 
 _COMMON: dict[str, Callable[[Row], Any]] = {
-    "dataset": lambda row: DATASETS.get(row["instrument"], "visual7w"),
+    "dataset": _dataset,
     "dataset_idx": _index,
     "original_split": _split,
     "split": _split,
@@ -256,7 +233,3 @@ def _first(row: Row, side: str) -> str:
     """The first of the words exchanged; in an actant swap each text has both fillers, its own first."""
     phrases = row[f"{side}_phrases"]
     return phrases[0] if phrases else ""
-
-
-INSTRUMENTS_WITH_ORIGINAL = ("existence", "plurality", "coreference-standard", "coreference-clean")
-"""Instruments with a field that only the row of the source holds."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from waltz.core.errors import UserError
 from waltz.foils.candidates import Candidate, Found, Refused
+from waltz.instruments import INSTRUMENTS
 
 if TYPE_CHECKING:
     from waltz.foils.proposer_needs import Needs
@@ -13,22 +14,6 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 Made = Iterator[tuple[Row, Found]]
 """Source rows, each with one thing found; a row comes as often as it gives candidates."""
-
-MAKERS = {
-    "existence": "waltz.foils.makers.existence",
-    **dict.fromkeys(
-        ("counting-balanced", "counting-small", "counting-adversarial"),
-        "waltz.foils.makers.counting",
-    ),
-    "plurality": "waltz.foils.makers.plurality",
-    "relations": "waltz.foils.makers.relations",
-    "action-replacement": "waltz.foils.makers.action_replacement",
-    "actant-swap": "waltz.foils.makers.actant_swap",
-    **dict.fromkeys(("coreference-standard", "coreference-clean"), "waltz.foils.makers.coreference"),
-    "foil-it": "waltz.foils.makers.foil_it",
-}
-"""Module whose function `made` builds an instrument; imported by name, so that a change of one instrument's code is
-none of the others'."""
 
 
 def of_splits(rows: Sequence[Row], splits: Sequence[str], place: str) -> list[Row]:
@@ -52,7 +37,7 @@ def made(instrument: str, rows: Iterable[Row], needs: "Needs") -> Made:
     """All candidates of an instrument in the order of the rows; what is refused may come before them.
 
     Args:
-        instrument: One of `MAKERS`.
+        instrument: One of `waltz.instruments.INSTRUMENTS`.
         rows: Rows of its source.
         needs: Models and limits.
     """
@@ -62,7 +47,7 @@ def made(instrument: str, rows: Iterable[Row], needs: "Needs") -> Made:
             usable.append(row)
         else:
             yield row, Refused(f"the source's row: {row['rejected']}")
-    yield from import_module(MAKERS[instrument]).made(usable, needs, instrument)
+    yield from import_module(INSTRUMENTS[instrument].maker).made(usable, needs, instrument)
 
 
 def distinct(found: Made) -> Iterator[tuple[Row, Candidate | Refused]]:

@@ -10,8 +10,8 @@ from waltz.foils.coreference import coreference
 from waltz.foils.counting import NUMERALS, counting
 from waltz.foils.english.parsing import parse
 from waltz.foils.existence import existence
-from waltz.foils.instruments import MAKERS
 from waltz.foils.plurality import plurality
+from waltz.instruments import INSTRUMENTS
 
 COUNTED = range(21)
 """Numbers that foils of a single count may show."""
@@ -21,22 +21,23 @@ def from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, lis
     """The candidates of each text, or why it gives none.
 
     Args:
-        instrument: One of `INSTRUMENTS`.
+        instrument: One of `TEXT_INSTRUMENTS`.
         texts: A caption for plurality; "How many dogs are there? 3" for existence and counting; "a dog on a bed. is it
             asleep? yes." for coreference.
     Raises:
         UserError: There is no such instrument, or it needs more than a text.
     """
-    if instrument not in MAKERS:
-        close = get_close_matches(instrument, MAKERS, n=1, cutoff=0.5)
-        nearest = f" (did you mean {close[0]!r}?)" if close else ""
-        raise UserError(f"no instrument is called {instrument!r}{nearest}; there are {', '.join(MAKERS)}")
     if instrument not in INSTRUMENTS:
+        close = get_close_matches(instrument, INSTRUMENTS, n=1, cutoff=0.5)
+        nearest = f" (did you mean {close[0]!r}?)" if close else ""
+        raise UserError(f"no instrument is called {instrument!r}{nearest}; there are {', '.join(INSTRUMENTS)}")
+    if instrument not in TEXT_INSTRUMENTS:
         raise UserError(
-            f"instrument {instrument!r} needs more than one text; name one of {', '.join(INSTRUMENTS)}, or run a study"
+            f"instrument {instrument!r} needs more than one text; name one of {', '.join(TEXT_INSTRUMENTS)},"
+            " or run a study"
         )
     stripped = [text.strip() for text in texts]
-    yield from zip(stripped, INSTRUMENTS[instrument](instrument, stripped), strict=True)
+    yield from zip(stripped, TEXT_INSTRUMENTS[instrument](instrument, stripped), strict=True)
 
 
 def _pluralities(_: str, texts: Sequence[str]) -> Iterator[list[Found]]:
@@ -63,7 +64,7 @@ def _dialogues(_: str, texts: Sequence[str]) -> Iterator[list[Found]]:
             yield [Refused('the text is not of the form "caption. question? answer."')]
 
 
-INSTRUMENTS: dict[str, Callable[[str, Sequence[str]], Iterator[list[Found]]]] = {
+TEXT_INSTRUMENTS: dict[str, Callable[[str, Sequence[str]], Iterator[list[Found]]]] = {
     "plurality": _pluralities,
     "existence": _numbers,
     **dict.fromkeys(NUMERALS, _numbers),

@@ -7,6 +7,7 @@ from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.evaluation.items import texts
 from waltz.evaluation.prompting.questions import Question, letters
+from waltz.instruments import INSTRUMENTS
 from waltz.sources.published_samples import draw_caption_first
 
 Row = Mapping[str, Any]
@@ -15,17 +16,7 @@ NO_ANSWER = "impossible to give"
 """The wrong answer to an open question that the released code suggests."""
 
 PUBLISHED_STREAM: Mapping[str, int] = {
-    "foil-it": 943,
-    "existence": 505,
-    "plurality": 851,
-    "counting-balanced": 868,
-    "counting-small": 900,
-    "counting-adversarial": 691,
-    "relations": 535,
-    "action-replacement": 648,
-    "actant-swap": 949,
-    "coreference-standard": 708,
-    "coreference-clean": 104,
+    name: INSTRUMENTS[name].released_items for name in sorted(INSTRUMENTS, key=lambda name: name != "foil-it")
 }
 """Valid items by piece, in the order in which the released scripts for accuracy and T-SHAP go through the pieces."""
 

@@ -7,6 +7,8 @@ hold the same numbers (resources/published/README.md).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from waltz.instruments import INSTRUMENTS
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -61,19 +63,6 @@ TESTS = (
 )
 CC_SHAPS = ("cc_shap_posthoc", "cc_shap_cot")
 OPEN = ("vqa", "gqa", "gqa-balanced", "mscoco")
-PIECES = (
-    "existence",
-    "plurality",
-    "counting-balanced",
-    "counting-small",
-    "counting-adversarial",
-    "relations",
-    "action-replacement",
-    "actant-swap",
-    "coreference-standard",
-    "coreference-clean",
-    "foil-it",
-)
 
 IN_CC_SHAP = "CC-SHAP, -1 to 1"
 CHARTS = (
@@ -111,7 +100,7 @@ CHARTS = (
         panels=("metric",),
         along="dataset",
         series="model",
-        keep={"metric": T_SHAPS, "dataset": (*PIECES, AVERAGE)},
+        keep={"metric": T_SHAPS, "dataset": (*INSTRUMENTS, AVERAGE)},
     ),
     Chart(
         "thesis-5.2",
@@ -130,7 +119,7 @@ CHARTS = (
         panels=("metric",),
         along="dataset",
         series="model",
-        keep={"metric": CC_SHAPS, "dataset": (*PIECES, AVERAGE)},
+        keep={"metric": CC_SHAPS, "dataset": (*INSTRUMENTS, AVERAGE)},
         unit=IN_CC_SHAP,
     ),
     Chart(
@@ -220,7 +209,7 @@ CHARTS = (
         panels=("metric",),
         along="dataset",
         series="model",
-        keep={"metric": CC_SHAPS, "dataset": (*PIECES, AVERAGE)},
+        keep={"metric": CC_SHAPS, "dataset": (*INSTRUMENTS, AVERAGE)},
         unit=IN_CC_SHAP,
     ),
 )

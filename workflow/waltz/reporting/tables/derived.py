@@ -7,6 +7,7 @@ import numpy as np
 from waltz.attribution.t_shap import skew
 from waltz.consistency.summary.rescaling import CC_SHAPS, SETTINGS, rescaled
 from waltz.core.intervals import Measure
+from waltz.instruments import INSTRUMENTS
 from waltz.reporting.tables.cells import JOINED_PROFILE
 from waltz.reporting.tables.compare_to_paper import RANDOM, Study
 from waltz.reporting.tables.declaration import AVERAGE, BEHIND, DERIVED, ENCODER, VISION, Declaration
@@ -85,7 +86,7 @@ def _pieces(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study:
         for metric, name in flags.items():
             uses = any(name in entry["filters"] for entry in built)  # type: ignore[operator]
             found[DERIVED, metric, "", piece, ""] = words("yes" if uses else "no") if built else missing
-        proposes = any(name in ("relations", "action-replacement") for name in names)
+        proposes = any(INSTRUMENTS[name].proposal_key for name in names)
         found[DERIVED, "mlm", "", piece, ""] = words("yes" if proposes else "no") if built else missing
         formats = sorted({SOURCES.get(str(entry["format"]), str(entry["format"])) for entry in built})
         found[DERIVED, "source_dataset", "", piece, ""] = words(", ".join(formats)) if built else missing

@@ -11,23 +11,9 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import find_changed_spans
+from waltz.instruments import INSTRUMENTS
 from waltz.sources.fields import check_unique, describe_type, read_field, read_optional_field
 from waltz.sources.raw_files import read_object_entries
-
-PIECES = {
-    "existence": "existence",
-    "plurality": "plurality",
-    "counting-balanced": "counting",
-    "counting-small": "counting",
-    "counting-adversarial": "counting",
-    "relations": "relations",
-    "action-replacement": "actions",
-    "actant-swap": "actions",
-    "coreference-standard": "coreference",
-    "coreference-clean": "coreference",
-    "foil-it": "nouns",
-}
-"""Piece of each instrument."""
 
 SOURCES = {
     "visual7w": "visual7w",
@@ -54,7 +40,7 @@ def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[di
 
     Args:
         path: JSON object of id → item.
-        instrument: One of `PIECES`.
+        instrument: One of `waltz.instruments.INSTRUMENTS`.
         valid_votes: Votes for the caption, of 3, that make an item valid.
     Returns:
         Rows of the benchmark layout; `release` holds the whole upstream record as JSON.
@@ -62,8 +48,8 @@ def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[di
         UserError: Malformed JSON, a missing or mistyped field, a duplicate id or an unknown instrument;
             the message names file, id and field.
     """
-    if instrument not in PIECES:
-        raise UserError(f"{path}: unknown instrument {instrument!r}; the release has {', '.join(PIECES)}")
+    if instrument not in INSTRUMENTS:
+        raise UserError(f"{path}: unknown instrument {instrument!r}; the release has {', '.join(INSTRUMENTS)}")
     seen: set[str] = set()
     rows = []
     for item_id, item in read_object_entries(path, ""):
@@ -85,7 +71,7 @@ def _row(item: Mapping[str, Any], instrument: str, valid_votes: int, place: str)
     nli = read_optional_field(item, "nli_scores", dict, place) or {}
     return {
         "instrument": instrument,
-        "piece": PIECES[instrument],
+        "piece": INSTRUMENTS[instrument].piece,
         "source": SOURCES[dataset],
         "source_id": None if "dataset_idx" not in item else str(item["dataset_idx"]),
         "split": item.get("original_split"),
