@@ -24,7 +24,7 @@ def gpus(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("count", "visible", "slurm", "asked", "name"),
+    ("count", "visible", "slurm", "requested", "name"),
     [
         (0, None, False, 1, "cpu"),
         (2, None, False, 0, "cpu"),
@@ -33,9 +33,9 @@ def gpus(monkeypatch, tmp_path):
         (2, None, True, 1, "cpu"),  # Slurm leaves the variable unset for a job without a GPU
     ],
 )
-def test_where_a_job_computes(gpus, count, visible, slurm, asked, name):
+def test_device_of_a_job(gpus, count, visible, slurm, requested, name):
     gpus(count, visible, slurm)
-    with devices.lease_device(asked, 1) as device:
+    with devices.lease_device(requested, 1) as device:
         assert device.name == name
 
 
@@ -43,7 +43,7 @@ def test_two_leases_never_share_a_gpu_and_a_third_waits(gpus):
     gpus(2, "4,7")
     with devices.lease_device(1, 1) as first, devices.lease_device(1, 1) as second:
         assert {first.name, second.name} == {"cuda:0", "cuda:1"}
-        assert {first.why, second.why} == {"leased GPU 4", "leased GPU 7"}
+        assert {first.reason, second.reason} == {"leased GPU 4", "leased GPU 7"}
         third = multiprocessing.get_context("fork").Process(target=_lease)
         third.start()
         third.join(timeout=1.0)
@@ -59,7 +59,7 @@ def _lease():
         pass
 
 
-def test_the_threads_granted_are_set(gpus):
+def test_torch_uses_the_granted_threads(gpus):
     gpus(0)
     before = torch.get_num_threads()
     with devices.lease_device(0, 1) as device:

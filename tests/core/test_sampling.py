@@ -9,11 +9,11 @@ from waltz.core.sampling import rank, sample
 IDS = [f"item_{number}" for number in range(500)]
 
 
-def test_a_rank_is_the_head_of_a_published_hash():
+def test_a_rank_is_the_first_64_bits_of_a_sha256():
     assert rank("zebra", 7) == int(hashlib.sha256(b"7:zebra").hexdigest()[:16], 16)
 
 
-def test_a_hundred_lie_within_two_hundred():
+def test_a_smaller_sample_is_a_subset_of_a_larger_one():
     assert set(sample(IDS, 100, 1520)) < set(sample(IDS, 200, 1520))
 
 
@@ -27,13 +27,13 @@ def test_the_order_of_the_items_does_not_matter(shuffled, n):
     assert len(sample(shuffled, n, 3)) == n
 
 
-def test_removing_an_item_that_was_not_drawn_changes_nothing():
-    drawn = sample(IDS, 50, 9)
-    left_out = next(item for item in IDS if item not in drawn)
-    assert sample([item for item in IDS if item != left_out], 50, 9) == drawn
+def test_removing_an_item_that_was_not_sampled_changes_nothing():
+    sampled = sample(IDS, 50, 9)
+    unsampled = next(item for item in IDS if item not in sampled)
+    assert sample([item for item in IDS if item != unsampled], 50, 9) == sampled
 
 
 @pytest.mark.parametrize(("ids", "n"), [(["a", "a"], 1), (["a"], 2), (["a"], -1)])
-def test_what_cannot_be_sampled_is_refused(ids, n):
+def test_repeated_ids_and_impossible_sizes_are_refused(ids, n):
     with pytest.raises(ValueError, match=r"repeat|cannot sample"):
         sample(ids, n, 0)

@@ -150,13 +150,13 @@ def test_a_draw_of_every_image_once_gives_the_value_itself():
     scored = pairs(rows_of([(2, 1), (-1, -2), (3, -3), (1, 1)], images=["a", "a", "b", "c"]), "equations")
     once = Resamples(np.array([0, 0, 1, 2]), np.ones((1, 3)))
     assert auroc_draws(scored, once)[0] == pytest.approx(13 / 16)
-    assert once.means([1, 2, 3, 4])[0] == 2.5
-    assert once.means(np.array([1, 2, 3, 4]), np.array([True, False, True, False]))[0] == 2
+    assert once.compute_means([1, 2, 3, 4])[0] == 2.5
+    assert once.compute_means(np.array([1, 2, 3, 4]), np.array([True, False, True, False]))[0] == 2
 
 
 def test_resamples_without_an_item_have_no_mean():
     drawn = Resamples(np.array([0, 1]), np.array([[2.0, 0.0], [1.0, 1.0]]))
-    assert np.array_equal(drawn.means([5, 7], np.array([False, True])), [np.nan, 7], equal_nan=True)
+    assert np.array_equal(drawn.compute_means([5, 7], np.array([False, True])), [np.nan, 7], equal_nan=True)
 
 
 def test_the_interval_of_auroc_covers_as_often_as_it_says():

@@ -34,7 +34,7 @@ def model(fresh, tiny_model_folder, tmp_path):
 def test_a_parquet_file_that_is_cut_off_is_named_and_made_again(name, finished, undisturbed):
     cut(finished.folder / "results/tiny" / name)
     (line, *_) = told(finished.snakemake(TARGET, check=False))
-    assert f"{name}: no whole Parquet file" in line
+    assert f"{name}: damaged Parquet file" in line
     assert line.endswith("delete it and run again")
     (finished.folder / "results/tiny" / name).unlink()
     finished.snakemake(*(f"results/{file}" for file in undisturbed.parquet()))

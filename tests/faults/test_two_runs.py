@@ -42,7 +42,7 @@ def test_the_lock_of_a_run_that_is_gone_is_told_from_a_live_one(fresh, undisturb
     printed = fresh.snakemake(TARGET, check=False)
     (line,) = told(printed)
     assert f"the last run of study tiny (process {running.pid} on" in line
-    assert line.endswith("was killed and holds nothing any more: snakemake --unlock")
+    assert line.endswith("was killed and left its lock; run: snakemake --unlock")
     fresh.snakemake("--unlock")
     fresh.snakemake(TARGET)
     assert fresh.parquet() == undisturbed.parquet()

@@ -128,5 +128,5 @@ def test_archives_are_fetched_once_locked_and_missing_images_counted(fresh, web)
     (fresh.folder / "results/tiny/sources/raw/coco/val/val.json").unlink()
     printed = fresh.snakemake("--", "results/tiny/sources/raw/coco/val/val.json", check=False)
     (line,) = [line for line in printed.splitlines() if line.startswith("waltz: ")]
-    assert "annotations.zip: cannot be had" in line
+    assert "annotations.zip: cannot be fetched" in line
     assert "config/locks/tiny.yaml holds what it gave first" in line

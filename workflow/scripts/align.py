@@ -7,8 +7,9 @@ import pyarrow.parquet as pq
 
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.run_record import write_record
 from waltz.core.schema import BENCHMARK, CONDITIONS, EVALUATION
 from waltz.evaluation.alignment import score_pairs, score_probes, tally
 from waltz.evaluation.items import select
@@ -45,7 +46,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             seconds=round(time.perf_counter() - start, 3),
             model=params.model,
             profiles=params.profiles,
-            data=compute_file_digest(file),
+            data=compute_sha256(file),
             **describe_device(device),
             seed=params.seed,
             **tally(rows),

@@ -7,8 +7,9 @@ import pyarrow.parquet as pq
 
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.run_record import write_record
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import answer_rows, answered
 from waltz.evaluation.vqa_items import questions
@@ -36,7 +37,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         seconds=round(time.perf_counter() - start, 3),
         model=params.model,
         profiles=params.profiles,
-        data=compute_file_digest(snakemake.input.rows),
+        data=compute_sha256(snakemake.input.rows),
         **describe_device(device),
         seed=params.seed,
         unusable=dict(unusable),

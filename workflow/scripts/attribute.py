@@ -8,8 +8,9 @@ from waltz.attribution.rows import attributed, tally
 from waltz.attribution.settings import Settings
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.run_record import write_record
 from waltz.core.schema import ATTRIBUTION
 from waltz.models.cropping import sees_middle_square
 from waltz.models.encoders import load_encoder
@@ -56,7 +57,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
                 model=params.model,
                 middle_square=cropped,
                 settings=params.settings,
-                data=compute_file_digest(pairs),
+                data=compute_sha256(pairs),
                 **describe_device(device),
                 seed=params.seed,
                 shard=f"{shard + 1} of {params.shards}",

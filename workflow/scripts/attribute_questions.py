@@ -11,8 +11,9 @@ from waltz.attribution.rows import tally
 from waltz.attribution.settings import Settings
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.run_record import write_record
 from waltz.core.schema import ATTRIBUTION
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
@@ -48,7 +49,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         seconds=round(time.perf_counter() - start, 3),
         model=params.model,
         settings=params.settings,
-        data=compute_file_digest(snakemake.input.rows),
+        data=compute_sha256(snakemake.input.rows),
         **describe_device(device),
         seed=params.seed,
         shard=f"{shard + 1} of {params.shards}",

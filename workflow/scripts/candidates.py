@@ -72,5 +72,5 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         model=params.model[0] if params.model else None,
         proposals=params.proposals,
         device=device.name,
-        device_choice=device.why,
+        device_choice=device.reason,
     )

@@ -12,8 +12,9 @@ from waltz.consistency.edited_rows import edited_rows
 from waltz.consistency.item_selection import to_ask
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.run_record import write_record
 from waltz.core.schema import ATTRIBUTION, CONSISTENCY, EDITED
 from waltz.evaluation.decoder_tasks import voice_of
 from waltz.models.decoders import load_decoder
@@ -54,7 +55,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             seconds=round(time.perf_counter() - start, 3),
             model=params.model,
             settings={"cc_shap": params.cc_shap, "tokens": params.tokens},
-            data=compute_file_digest(file),
+            data=compute_sha256(file),
             **describe_device(device),
             seeds=params.seeds,
             shard=f"{shard + 1} of {params.shards}",

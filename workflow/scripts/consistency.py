@@ -12,8 +12,9 @@ from waltz.consistency.edit_tests.runner import interviewed
 from waltz.consistency.item_selection import left_over_pair, to_ask
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.run_record import write_record
 from waltz.core.schema import CONSISTENCY
 from waltz.evaluation.prompting.generation_cache import Examinee
 from waltz.models.decoders import load_decoder
@@ -52,7 +53,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             rows_out=len(rows),
             seconds=round(time.perf_counter() - start, 3),
             **{name: params[name] for name in ("model", "helper", "judge", "seed", "seeds", "tokens", "edits")},
-            data=compute_file_digest(snakemake.input.rows[number]),
+            data=compute_sha256(snakemake.input.rows[number]),
             **describe_device(device),
             shard=f"{shard + 1} of {params.shards}",
             left_out=left_out,

@@ -51,5 +51,5 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         model=params.model,
         seed=params.seed,
         device=device.name,
-        device_choice=device.why,
+        device_choice=device.reason,
     )

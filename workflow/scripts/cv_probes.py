@@ -81,5 +81,5 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         checker=checker,
         models=params.models,
         device=device.name,
-        device_choice=device.why,
+        device_choice=device.reason,
     )

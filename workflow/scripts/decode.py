@@ -8,8 +8,9 @@ from pathlib import Path
 
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.run_record import write_record
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.decoder_tasks import left_out, posed, posed_rows, voice_of
 from waltz.evaluation.decoders import Saying, sampling_of
@@ -46,7 +47,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             seconds=round(time.perf_counter() - start, 3),
             model=params.model,
             profiles=params.profiles,
-            data=compute_file_digest(file),
+            data=compute_sha256(file),
             **describe_device(device),
             seed=params.seed,
             saying={profile: asdict(saying) for profile, saying in zip(params.profiles, sayings, strict=True)},

@@ -50,6 +50,6 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         grammaticality=params.grammaticality,
         models=params.models,
         device=device.name,
-        device_choice=device.why,
+        device_choice=device.reason,
         close_to_a_threshold=close,
     )

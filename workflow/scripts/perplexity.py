@@ -5,8 +5,9 @@ from pathlib import Path
 
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
+from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import compute_file_digest, write_record
+from waltz.core.run_record import write_record
 from waltz.core.schema import BENCHMARK, EVALUATION
 from waltz.evaluation.items import select
 from waltz.evaluation.perplexity import score_rows, tally
@@ -35,7 +36,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
                 seconds=round(time.perf_counter() - start, 3),
                 model=params.model,
                 profiles=params.profiles,
-                data=compute_file_digest(read),
+                data=compute_sha256(read),
                 **describe_device(device),
                 seed=params.seed,
                 tokens_per_batch=params.tokens_per_batch,

@@ -165,7 +165,7 @@ def claim(items: Sequence[Moved], clusters: Sequence[str], label: str, how: Resa
     answer, explanation = (np.array([pair[side] for pair in pairs], dtype=np.float64) for side in (0, 1))
 
     def measure(values: np.ndarray, bounds: Bounds) -> Measure:
-        ends = compute_interval(draws.means(values), how.confidence, draws.clusters, bounds)
+        ends = compute_interval(draws.compute_means(values), how.confidence, draws.clusters, bounds)
         return Measure(float(values.mean()), len(values), *ends)
 
     difference = measure(explanation - answer, (-2.0, 2.0))

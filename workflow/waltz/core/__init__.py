@@ -1,1 +1,1 @@
-"""What every stage stands on."""
+"""Foundations of every stage: files, Parquet layouts, errors, devices, intervals and records of runs."""

@@ -1,4 +1,4 @@
-"""One accelerator for one job."""
+"""Lease of one accelerator to one job."""
 
 import os
 import tempfile
@@ -16,49 +16,48 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Device:
-    """Where a job computes.
+    """Device that a job computes on.
 
     Attributes:
         name: A torch device: `cpu`, `cuda:0`.
         threads: CPU threads that the job may use.
-        why: How the choice was made, for the run record.
+        reason: Reason for the choice, for the run record.
     """
 
     name: str
     threads: int
-    why: str
+    reason: str
 
 
 def describe_device(device: Device) -> dict[str, str | int]:
-    """What a run record says of where a job computed."""
-    return {"device": device.name, "device_choice": device.why, "threads": device.threads}
+    """Return the entries of a run record about the device."""
+    return {"device": device.name, "device_choice": device.reason, "threads": device.threads}
 
 
 @contextmanager
 def lease_device(gpus: int, threads: int) -> Iterator[Device]:
-    """Hold one GPU, or the CPU where none is asked for or to be seen.
+    """Lease one GPU, or the CPU if no GPU is requested or visible.
 
-    A scheduler's choice is honoured: in a Slurm job the visible devices are the job's own and need no
-    lock, and `CUDA_VISIBLE_DEVICES` unset means that it was given none. Elsewhere a file lock for each
-    visible GPU keeps two local jobs apart; a job waits until one is free.
+    In a Slurm job the visible devices belong to the job and need no lock; if `CUDA_VISIBLE_DEVICES` is not set, the
+    job has no GPU. Elsewhere one file lock per visible GPU keeps local jobs apart; a job waits until a GPU is free.
 
     Args:
-        gpus: What Snakemake granted (`resources.gpu`): 0 means CPU.
-        threads: What Snakemake granted; torch is set to it.
+        gpus: Number of GPUs that Snakemake granted (`resources.gpu`); 0 means CPU.
+        threads: Number of threads that Snakemake granted; torch is set to it.
     """
     import torch
 
     torch.set_num_threads(threads)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     scheduled = "SLURM_JOB_ID" in os.environ
-    seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if gpus == 0 or seen == 0 or (scheduled and visible is None):
-        why = "no GPU was asked for" if gpus == 0 else "no GPU is visible"
-        yield Device("cpu", threads, why)
+    visible_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if gpus == 0 or visible_gpus == 0 or (scheduled and visible is None):
+        reason = "no GPU was asked for" if gpus == 0 else "no GPU is visible"
+        yield Device("cpu", threads, reason)
     elif scheduled:
         yield Device("cuda:0", threads, "given by the scheduler")
     else:
-        ids = visible.split(",")[:seen] if visible else [str(index) for index in range(seen)]
+        ids = visible.split(",")[:visible_gpus] if visible else [str(index) for index in range(visible_gpus)]
         with _lease_free_gpu(ids) as index:
             yield Device(f"cuda:{index}", threads, f"leased GPU {ids[index]}")
 

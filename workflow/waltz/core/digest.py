@@ -1,6 +1,6 @@
-"""What a rule's code says, apart from comments, docstrings and formatting.
+"""Digest of the code of a rule, without comments, docstrings and formatting.
 
-Snakemake sees a script's file time, not the modules it imports. Each rule carries
+Snakemake sees the modification time of a script, not the modules that it imports. Each rule has
 `params: code=digest("<script>")`, so that an edit reruns exactly the rules whose code it changes.
 """
 
@@ -14,15 +14,15 @@ import waltz
 
 PACKAGE = Path(waltz.__file__).parent
 IGNORED_FIELDS = ("ctx", "kind", "type_ignores")
-"""Fields of a syntax tree that follow from where a node stands, or mean nothing."""
+"""Fields of syntax tree nodes that carry no further information."""
 
 
 def digest(script: str | Path, *modules: str) -> str:
-    """Digest of a script and of every module of `waltz` that it imports, directly or not.
+    """Return the digest of a script and of every module of `waltz` that it imports, directly or indirectly.
 
     Args:
         script: Path of a Python file.
-        modules: Modules of `waltz` that it imports by a name that its code does not hold.
+        modules: Modules of `waltz` that it imports by computed names.
     Returns:
         16 hexadecimal digits.
     """
@@ -30,14 +30,14 @@ def digest(script: str | Path, *modules: str) -> str:
 
 
 def find_modules(script: Path, modules: Iterable[str] = ()) -> dict[str, Path]:
-    """Files of the modules of the package that a file and some modules need, by name of the module."""
-    found = _find_files(modules)
-    waiting = [script, *found.values()]
-    while waiting:
-        new = {name: file for name, file in _find_imports(waiting.pop()).items() if name not in found}
-        found.update(new)
-        waiting.extend(new.values())
-    return found
+    """Return the files of the modules of the package that a script and some modules import, by module name."""
+    files = _find_files(modules)
+    unvisited = [script, *files.values()]
+    while unvisited:
+        new = {name: file for name, file in _find_imports(unvisited.pop()).items() if name not in files}
+        files.update(new)
+        unvisited.extend(new.values())
+    return files
 
 
 @functools.cache
@@ -49,7 +49,7 @@ def _compute_digest(script: Path, modules: tuple[str, ...]) -> str:
 
 
 def _find_file(module: str) -> Path | None:
-    """File of a module of the package, or None where the name is none (a function, a class)."""
+    """Return the file of a module of the package, or None if the name is a function or a class."""
     base = PACKAGE.joinpath(*module.split(".")[1:])
     package = base / "__init__.py"
     if package.is_file():
@@ -60,20 +60,23 @@ def _find_file(module: str) -> Path | None:
 
 @functools.cache
 def _find_imports(file: Path) -> dict[str, Path]:
-    """Modules of the package that a file imports anywhere in it, with the packages they lie in."""
+    """Return the modules of the package that a file imports anywhere, with the packages that contain them."""
     return _find_files(_parse(file)[1])
 
 
 def _find_files(names: Iterable[str]) -> dict[str, Path]:
-    """Files of the modules that some names stand for or lie in, by name."""
+    """Return the files of the modules that imported names denote or belong to, by module name."""
     parts = [name.split(".") for name in names if name.split(".")[0] == PACKAGE.name]
     modules = {".".join(part[:length]) for part in parts for length in range(1, len(part) + 1)}
-    return {module: found for module in modules if (found := _find_file(module))}
+    return {module: file for module in modules if (file := _find_file(module))}
 
 
 @functools.cache
 def _parse(file: Path) -> tuple[str, frozenset[str]]:
-    """Digest of a file's syntax and the names that it imports, in one look: this is most of Snakemake's start."""
+    """Return the digest of a file's syntax and the names that it imports.
+
+    One pass over the tree gives both, because parsing is most of the time that Snakemake needs to start.
+    """
     syntax: list[str] = []
     imported: set[str] = set()
     _visit(ast.parse(file.read_text(encoding="utf-8"), filename=str(file)), syntax, imported)
@@ -81,7 +84,7 @@ def _parse(file: Path) -> tuple[str, frozenset[str]]:
 
 
 def _visit(node: ast.AST, syntax: list[str], imported: set[str]) -> None:
-    """Add what a node says, unless it is a constant that stands alone, and what it imports."""
+    """Add the content of a node, except for docstrings, to `syntax`, and the names that it imports to `imported`."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
     if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""The one exception that is the user's to mend."""
+"""The exception for mistakes that a user can correct."""
 
 import errno
 
@@ -8,19 +8,19 @@ SYSTEM_ERRORS = {
     errno.EROFS: "the file system is read-only; make it writable and run again",
     errno.EACCES: "permission denied; make it readable and writable and run again",
 }
-"""What the system refuses and a user can mend, by the error's number."""
+"""Message for each error number of the operating system that a user can correct."""
 
 
 class UserError(Exception):
-    """Something the user can mend: a bad file, a misspelt key, a missing download.
+    """Mistake that the user can correct: a bad file, a misspelt key, a missing download.
 
-    Its message is one line that says what is wrong, where (file, id, field) and what to do. A job
-    prints it without a traceback; every other exception is a fault of the program and keeps its own.
-    What an id or a file name holds beside printable characters stands in it as an escape.
+    Its message is one line that says what is wrong, where (file, id, field) and what to do. A job shows it without a
+    traceback; every other exception is a fault of the program. Characters of ids and file names that are not
+    printable are escaped.
     """
 
     def __str__(self) -> str:
-        """The message."""
+        """Return the message with escapes for unprintable characters."""
         return "".join(
             letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
             for letter in super().__str__()
@@ -28,7 +28,7 @@ class UserError(Exception):
 
 
 def convert_to_user_error(error: Exception) -> UserError | None:
-    """The error where it is the user's to mend, those of the system among them; None for a fault of the program."""
+    """Return the error as a UserError if the user can correct it, else None (a fault of the program)."""
     if isinstance(error, UserError):
         return error
     if isinstance(error, OSError) and error.errno in SYSTEM_ERRORS:

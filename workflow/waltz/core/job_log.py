@@ -1,4 +1,4 @@
-"""What every script runs in: a log file, a progress bar, errors that a user can read."""
+"""Context of every script: a log file, a progress bar, readable errors."""
 
 import logging
 import sys
@@ -14,14 +14,13 @@ from waltz.core.errors import convert_to_user_error
 
 @contextmanager
 def log_job(log: str | Path) -> Iterator[None]:
-    """Send log records and tracebacks to the rule's log file; print one line where it fails.
+    """Send log records and tracebacks to the rule's log file, and show one line on stderr if the block fails.
 
-    A `UserError` is printed as it is, without a traceback anywhere, and so is what the system refuses for want of space
-    or rights. Any other exception is a fault of the program: its traceback goes to the log file, and the line printed
-    says where that is.
+    A `UserError`, and an error of the operating system about space or permissions, is shown without a traceback. Any
+    other exception is a fault of the program: its traceback goes to the log file, whose path is in the line.
 
     Raises:
-        SystemExit: With status 1, whenever the block raised.
+        SystemExit: The block raised an exception; the status is 1.
     """
     path = Path(log)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,10 +33,10 @@ def log_job(log: str | Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = convert_to_user_error(error)
-        if told is not None:
-            logging.getLogger("waltz").error("%s", told)
-            print(f"waltz: {told}", file=sys.stderr)
+        user_error = convert_to_user_error(error)
+        if user_error is not None:
+            logging.getLogger("waltz").error("%s", user_error)
+            print(f"waltz: {user_error}", file=sys.stderr)
         else:
             logging.getLogger("waltz").exception("the job failed")
             print(f"waltz: {type(error).__name__}: {error} (traceback in {path})", file=sys.stderr)
@@ -48,5 +47,5 @@ def log_job(log: str | Path) -> Iterator[None]:
 
 
 def show_progress(total: int, unit: str, label: str) -> "tqdm[Any]":
-    """A bar with items per second, shown on a terminal only; the caller says `update(n)`."""
+    """Return a progress bar with items per second, shown on terminals only; the caller calls `update(n)`."""
     return tqdm(total=total, unit=unit, desc=label, disable=None, leave=False)

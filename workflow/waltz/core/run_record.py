@@ -1,6 +1,5 @@
-"""Run records: what made a file, in JSON beside it."""
+"""Run records: JSON files that say how an output was computed."""
 
-import hashlib
 import importlib.metadata
 import json
 import platform
@@ -20,11 +19,11 @@ def write_record(path: str | Path, *, rows_in: int, rows_out: int, seconds: floa
     """Write one run record.
 
     Args:
-        path: Of the form `<output>.run.json`.
-        rows_in: Rows read.
-        rows_out: Rows written.
+        path: Path of the form `<output>.run.json`.
+        rows_in: Number of rows read.
+        rows_out: Number of rows written.
         seconds: Wall time of the work.
-        facts: What the stage adds: model, revision, dtype, device, seed, settings.
+        facts: Entries of the stage: model, revision, dtype, device, seed, settings.
     """
     record = {
         **facts,
@@ -40,31 +39,25 @@ def write_record(path: str | Path, *, rows_in: int, rows_out: int, seconds: floa
     write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
-def compute_file_digest(path: str | Path) -> str:
-    """SHA-256 of a file that was read, by which tables see that runs belong together."""
-    with Path(path).open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
 def measure_peak_memory_mb() -> int:
-    """Highest resident memory of this process so far, in MB."""
+    """Return the highest resident memory of this process so far, in MB."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // 1_000_000
 
 
 def read_versions() -> dict[str, str]:
-    """Versions of the packages that decide numbers, and of waltz itself."""
-    found = {"waltz": waltz.__version__}
+    """Return the versions of waltz and of the packages that influence numbers."""
+    versions = {"waltz": waltz.__version__}
     for package in PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def read_commit() -> str:
-    """Commit of the checkout that the library runs from, `+changes` where it differs; `unknown` outside one."""
+    """Return the commit of the checkout that runs, with `+changes` if files differ; `unknown` outside a checkout."""
     folder = Path(waltz.__file__).parent
     try:
         head = subprocess.run(

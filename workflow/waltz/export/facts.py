@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from waltz.core.files.fetch import compute_sha256
+from waltz.core.files.download_lock import compute_sha256
 from waltz.export.licences import Terms, read_terms
 
 

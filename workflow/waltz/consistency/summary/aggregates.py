@@ -118,7 +118,7 @@ def mean_of(
             by_seed[seed] = Sampled(Measure(None, 0, reason=f"none of {count} items has one{why}"), np.empty(0))
             continue
         values = np.array([row["value"] for row in known])
-        draws = drawn.means(values, np.array([row["seed"] == seed for row in known]))
+        draws = drawn.compute_means(values, np.array([row["seed"] == seed for row in known]))
         measure = measured(float(np.mean([row["value"] for row in of])), len(of), draws, how, _clusters(of), bounds)
         by_seed[seed] = Sampled(measure, draws)
     return _together(by_seed, known, how, bounds)
@@ -165,9 +165,9 @@ def _pearson(pairs: Sequence[Row], drawn: Resamples, where: np.ndarray) -> np.nd
     """Pearson's correlation of value and score in each resample, NaN where one of them is constant."""
     sides = [np.array([row[name] for row in pairs], dtype=np.float64) for name in ("value", "score")]
     x, y = ((side - side[where].mean()) / (np.ptp(side[where]) or 1.0) for side in sides)
-    mean_x, mean_y = drawn.means(x, where), drawn.means(y, where)
-    covariance = drawn.means(x * y, where) - mean_x * mean_y
-    variances = (drawn.means(x * x, where) - mean_x**2) * (drawn.means(y * y, where) - mean_y**2)
+    mean_x, mean_y = drawn.compute_means(x, where), drawn.compute_means(y, where)
+    covariance = drawn.compute_means(x * y, where) - mean_x * mean_y
+    variances = (drawn.compute_means(x * x, where) - mean_x**2) * (drawn.compute_means(y * y, where) - mean_y**2)
     defined = variances > LEAST_VARIANCE
     found: np.ndarray = np.where(defined, covariance / np.sqrt(np.where(defined, variances, 1.0)), np.nan)
     return found

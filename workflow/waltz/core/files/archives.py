@@ -1,8 +1,7 @@
-"""Single files and folders out of zip and tar archives; nothing is written outside the place that is named."""
+"""Safe extraction of single files and folders from zip and tar archives."""
 
 import gzip
 import lzma
-import shutil
 import tarfile
 import zipfile
 import zlib
@@ -13,12 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from waltz.core.errors import UserError
-from waltz.core.files.atomic import replace_file
+from waltz.core.files.atomic import replace_file, replace_folder
 
 MAX_BYTES = 64 * 1024**3
-"""A file that grows beyond is refused: the largest checkpoint here has 4 GB."""
+"""Size limit of an extracted file; the largest checkpoint of the registry has 4 GB."""
 MODEL_CONFIG = "config.json"
-"""What marks the folder of a model."""
+"""File that identifies the folder of a model."""
 ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -32,12 +31,12 @@ ARCHIVE_ERRORS = (
 
 @dataclass(frozen=True)
 class Archive:
-    """An open zip or tar.
+    """An open zip or tar archive.
 
     Attributes:
-        path: Where it lies.
-        sizes: Bytes of its regular files by name; those with unsafe names and links are left out.
-        open: A file of it, by its name.
+        path: Path of the archive.
+        sizes: Bytes of its regular files by name, without links and files with unsafe names.
+        open: Opens one of its files by name.
     """
 
     path: Path
@@ -47,10 +46,10 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """A zip, or a tar however compressed, with its files listed.
+    """Open a zip, or a tar with any compression, and list its files.
 
     Raises:
-        UserError: It is neither, or is damaged.
+        UserError: The file is neither, or is damaged.
     """
     try:
         if zipfile.is_zipfile(path):
@@ -66,83 +65,71 @@ def open_archive(path: Path) -> Iterator[Archive]:
                     lambda name: _open_tar_member(tar, entries[name]),
                 )
         else:
-            raise UserError(f"{path}: is neither a zip nor a tar; delete it, and it is fetched again")
+            raise UserError(f"{path}: neither a zip nor a tar; delete it and run again to fetch it")
     except ARCHIVE_ERRORS as error:
-        first = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: no whole archive ({first}); delete it, and it is fetched again") from None
+        cause = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"{path}: damaged archive ({cause}); delete it and run again to fetch it") from None
 
 
 def extract_member(path: Path, member: str, target: Path) -> None:
-    """Copy one file of an archive to a place of its own.
+    """Extract one file of an archive.
 
     Args:
         path: The archive.
-        member: The file's path in it, or the end of one that is the only one to end so.
-        target: Where to.
+        member: Path of the file in the archive, or the end of exactly one such path.
+        target: Path of the extracted file.
     Raises:
         UserError: There is no such file, or several, or it is larger than it says or than `MOST_BYTES`.
     """
     with open_archive(path) as archive:
-        wanted = PurePosixPath(member).parts
-        found = [name for name in archive.sizes if PurePosixPath(name).parts == wanted]
-        found = found or [name for name in archive.sizes if PurePosixPath(name).parts[-len(wanted) :] == wanted]
-        if len(found) != 1:
-            raise UserError(f"{path}: holds {len(found)} files {member!r}; correct what stands behind the # of its url")
-        _extract_file(archive, found[0], target)
+        parts = PurePosixPath(member).parts
+        names = [name for name in archive.sizes if PurePosixPath(name).parts == parts]
+        names = names or [name for name in archive.sizes if PurePosixPath(name).parts[-len(parts) :] == parts]
+        if len(names) != 1:
+            raise UserError(f"{path}: contains {len(names)} files {member!r}, expected 1; correct its url after #")
+        _extract_file(archive, names[0], target)
 
 
 def extract_folder(path: Path, target: Path) -> None:
-    """Copy the files of an archive's only folder with a config.json, without those in folders below it.
+    """Extract the files of an archive's only folder with a config.json, without its subfolders.
 
     Args:
         path: The archive.
-        target: The folder to make; an older one is replaced as a whole.
+        target: Folder to create; an existing one is replaced.
     Raises:
         UserError: There is no such folder, or several.
     """
     with open_archive(path) as archive:
         folders = [PurePosixPath(name).parent for name in archive.sizes if PurePosixPath(name).name == MODEL_CONFIG]
         if len(folders) != 1:
-            raise UserError(f"{path}: holds {len(folders)} folders with a {MODEL_CONFIG}, one is expected")
+            raise UserError(
+                f"{path}: contains {len(folders)} folders with a {MODEL_CONFIG}, expected 1; name another archive"
+            )
         names = [name for name in archive.sizes if PurePosixPath(name).parent == folders[0]]
         with replace_folder(target) as temporary:
             for name in names:
                 _extract_file(archive, name, temporary / PurePosixPath(name).name)
 
 
-@contextmanager
-def replace_folder(target: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `target`, which takes its name when the block ends well and is removed otherwise."""
-    temporary = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
-        yield temporary
-        shutil.rmtree(target, ignore_errors=True)
-        temporary.replace(target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
 def _extract_file(archive: Archive, name: str, target: Path) -> None:
     limit = min(archive.sizes[name], MAX_BYTES)
     with archive.open(name) as source, replace_file(target) as temporary, temporary.open("wb") as file:
-        left = limit
-        while chunk := source.read(min(left, 1 << 20) + 1):
-            left -= len(chunk)
-            if left < 0:
+        remaining = limit
+        while chunk := source.read(min(remaining, 1 << 20) + 1):
+            remaining -= len(chunk)
+            if remaining < 0:
                 raise UserError(f"{archive.path}: {name!r} has more than {limit} bytes; get the archive again")
             file.write(chunk)
-        if left and archive.sizes[name] <= MAX_BYTES:
+        if remaining and archive.sizes[name] <= MAX_BYTES:
             raise UserError(
-                f"{archive.path}: {name!r} ends after {limit - left} of {limit} bytes; get the archive again"
+                f"{archive.path}: {name!r} ends after {limit - remaining} of {limit} bytes; get the archive again"
             )
 
 
 def _open_tar_member(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
     file = tar.extractfile(entry)
     if file is None:
-        raise tarfile.ReadError(f"{entry.name} is no file")
+        raise tarfile.ReadError(f"{entry.name} is not a file")
     return file
 
 

@@ -1,4 +1,4 @@
-"""Parquet files that are whole or absent, and hold what their layout declares."""
+"""Parquet files that are written atomically and checked against their layout."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -15,7 +15,7 @@ from waltz.core.schema import Layout
 
 
 def build_table(rows: Sequence[Mapping[str, Any]], layout: Layout) -> pa.Table:
-    """Rows as a checked table; a key that the layout does not declare is an error.
+    """Build a checked table from rows; a key that the layout does not declare is an error.
 
     Raises:
         ValueError: A row has an undeclared key, or the table breaks its layout.
@@ -33,13 +33,13 @@ def _build_unchecked_table(rows: Sequence[Mapping[str, Any]], layout: Layout) ->
 
 
 def check(table: pa.Table, layout: Layout) -> None:
-    """Raise ValueError, naming column and row, where a table breaks its layout."""
+    """Raise a ValueError that names column and row if a table breaks its layout."""
     _check_columns(table, layout)
     _check_keys(table, layout)
 
 
 def _check_columns(table: pa.Table, layout: Layout, offset: int = 0) -> None:
-    """Check all but the keys of a table whose first row is row `offset` of its file."""
+    """Check everything but the keys of a table whose first row is row `offset` of its file."""
     for field in layout.schema:
         if field.name not in table.schema.names:
             raise ValueError(f"{layout.name}: column {field.name!r} is missing")
@@ -59,7 +59,7 @@ def _check_keys(table: pa.Table, layout: Layout) -> None:
     repeated = keys.filter(pc.greater(keys.column("count_all"), 1))
     if repeated.num_rows:
         first = {name: repeated.column(name)[0].as_py() for name in layout.key}
-        raise ValueError(f"{layout.name}: {first} stands in {repeated.column('count_all')[0]} rows")
+        raise ValueError(f"{layout.name}: {first} occurs in {repeated.column('count_all')[0]} rows")
 
 
 def write(path: str | Path, table: pa.Table, layout: Layout) -> None:
@@ -76,29 +76,29 @@ def write(path: str | Path, table: pa.Table, layout: Layout) -> None:
 def write_rows(
     path: str | Path, rows: Iterable[Mapping[str, Any]], layout: Layout, batch: int = 10_000
 ) -> tuple[int, int]:
-    """Write rows as they come, one record batch after another, so that memory holds one batch and the keys.
+    """Write rows from an iterator in record batches, so that memory contains one batch and the keys.
 
     Args:
-        path: Parquet file; it appears when it is whole.
+        path: Parquet file.
         rows: Rows of the layout.
-        layout: Their layout.
-        batch: Rows a batch.
+        layout: Layout of the rows.
+        batch: Rows per batch.
     Returns:
-        How many rows were written, and how many of them have a reason in `rejected`.
+        Number of rows written, and of those with a reason in `rejected`.
     Raises:
         ValueError: The rows break their layout; nothing is written.
     """
-    written = rejected = 0
+    total = rejected = 0
     with replace_file(path) as temporary:
         with pq.ParquetWriter(temporary, layout.schema, compression="zstd") as writer:
             for part in _iterate_batches(rows, batch):
                 table = _build_unchecked_table(part, layout)
-                _check_columns(table, layout, offset=written)
+                _check_columns(table, layout, offset=total)
                 writer.write_table(table)
-                written += table.num_rows
+                total += table.num_rows
                 rejected += sum(row.get("rejected") is not None for row in part)
         _check_keys(pq.read_table(temporary, columns=list(layout.key), partitioning=None), layout)
-    return written, rejected
+    return total, rejected
 
 
 def _iterate_batches(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapping[str, Any]]]:
@@ -111,14 +111,14 @@ def read(path: str | Path, layout: Layout) -> pa.Table:
     """Read and check a table.
 
     Raises:
-        UserError: The file is missing, cut off, or not of this layout.
+        UserError: The file is missing, truncated, or of another layout.
     """
     try:
         table = pq.read_table(path, partitioning=None)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run the workflow to make it") from None
     except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: no whole Parquet file ({error}); delete it and run again") from None
+        raise UserError(f"{path}: damaged Parquet file ({error}); delete it and run again") from None
     table = table.cast(layout.schema) if table.schema.names == layout.schema.names else table
     try:
         check(table, layout)

@@ -71,7 +71,7 @@ def _accuracies(
             found.append((condition, "accuracy", Measure(None, int(ours.sum()), reason=reason)))
             continue
         values.append(float(right[known].mean()))
-        draws.append(drawn.means(right, known))
+        draws.append(drawn.compute_means(right, known))
         groups = len(np.unique(drawn.cluster[known]))
         found.append((condition, "accuracy", _measure(values[-1], int(known.sum()), draws[-1], groups, how)))
     total = sum(measure.n for _, _, measure in found)
@@ -107,7 +107,9 @@ def _orders(
         if known.any():
             right = 100.0 * (margins > 0)
             groups = len(np.unique(drawn.cluster[known]))
-            measure = _measure(float(right[known].mean()), int(known.sum()), drawn.means(right, known), groups, how)
+            measure = _measure(
+                float(right[known].mean()), int(known.sum()), drawn.compute_means(right, known), groups, how
+            )
         else:
             measure = Measure(None, 0, reason="no two scored items of one group to compare")
         found.append((name, "acc_r", measure))

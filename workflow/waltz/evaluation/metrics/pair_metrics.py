@@ -61,7 +61,7 @@ def sampled(scored: Pairs, drawn: Resamples) -> dict[str, tuple[float, np.ndarra
     found = {}
     for metric in ("acc_r",) if scored.right is None else ("acc_r", "acc", "p_c", "p_f"):
         values = 100 * hits(scored, metric)
-        found[metric] = (float(np.mean(values)), drawn.means(values))
+        found[metric] = (float(np.mean(values)), drawn.compute_means(values))
     if scored.right is not None:
         (p_c, p_c_draws), (p_f, p_f_draws) = found["p_c"], found["p_f"]
         found["min_pc_pf"] = (min(p_c, p_f), np.minimum(p_c_draws, p_f_draws))

@@ -13,7 +13,8 @@ import torch
 from safetensors.torch import save_file
 
 from waltz.core.errors import UserError
-from waltz.core.files.archives import MODEL_CONFIG, extract_member, replace_folder
+from waltz.core.files.archives import MODEL_CONFIG, extract_member
+from waltz.core.files.atomic import replace_folder
 
 CHECKPOINT, VOCABULARY = "model.pt", "vocab.txt"
 DECODER = "decoder."

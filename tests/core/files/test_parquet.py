@@ -1,3 +1,7 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -5,13 +9,14 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file, write_text
 from waltz.core.schema import Layout
+from waltz.sources.layouts import CAPTIONS
 
 LAYOUT = Layout(
     "zoo", pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("count", pa.int32())]), key=("id",)
 )
 
 
-def test_what_is_written_is_read_and_twice_gives_the_same_bytes(tmp_path):
+def test_a_table_is_read_as_written_and_written_with_the_same_bytes_twice(tmp_path):
     table = parquet.build_table([{"id": "a", "count": 1}, {"id": "b"}], LAYOUT)
     parquet.write(tmp_path / "one.parquet", table, LAYOUT)
     parquet.write(tmp_path / "two.parquet", table, LAYOUT)
@@ -28,7 +33,7 @@ def test_what_is_written_is_read_and_twice_gives_the_same_bytes(tmp_path):
         (pa.table({"id": ["a"]}), "'count' is missing"),
         (pa.table({"id": ["a"], "count": ["1"]}), "'count' is string, not int32"),
         (pa.table({"id": ["a", None], "count": pa.array([1, 2], pa.int32())}), "'id' is null in row 1"),
-        (pa.table({"id": ["a", "a"], "count": pa.array([1, 2], pa.int32())}), "stands in 2 rows"),
+        (pa.table({"id": ["a", "a"], "count": pa.array([1, 2], pa.int32())}), "occurs in 2 rows"),
         (pa.table({"id": ["a"], "count": pa.array([1], pa.int32()), "x": [1]}), r"undeclared columns \['x'\]"),
     ],
 )
@@ -43,18 +48,18 @@ def test_an_undeclared_key_of_a_row_is_an_error():
         parquet.build_table([{"id": "a", "colour": "red"}], LAYOUT)
 
 
-def test_a_cut_off_file_is_named_with_what_to_do(tmp_path):
+def test_a_truncated_file_is_an_error_that_says_what_to_do(tmp_path):
     file = tmp_path / "zoo.parquet"
     parquet.write(file, parquet.build_table([{"id": "a"}], LAYOUT), LAYOUT)
     file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"zoo\.parquet: no whole Parquet file .* delete it"):
+    with pytest.raises(UserError, match=r"zoo\.parquet: damaged Parquet file .* delete it"):
         parquet.read(file, LAYOUT)
 
 
-def test_a_file_of_another_layout_is_named(tmp_path):
+def test_a_file_of_another_layout_is_an_error(tmp_path):
     file = tmp_path / "zoo.parquet"
-    other = Layout("farm", pa.schema([pa.field("id", pa.string())]), key=("id",))
-    parquet.write(file, parquet.build_table([{"id": "a"}], other), other)
+    farm = Layout("farm", pa.schema([pa.field("id", pa.string())]), key=("id",))
+    parquet.write(file, parquet.build_table([{"id": "a"}], farm), farm)
     with pytest.raises(UserError, match="'count' is missing"):
         parquet.read(file, LAYOUT)
 
@@ -65,7 +70,7 @@ def _fail_halfway(path):
         raise KeyboardInterrupt
 
 
-def test_a_failure_while_writing_leaves_the_old_file_and_no_other(tmp_path):
+def test_a_failure_while_writing_keeps_the_old_file_alone(tmp_path):
     write_text(tmp_path / "a.txt", "old")
     with pytest.raises(KeyboardInterrupt):
         _fail_halfway(tmp_path / "a.txt")
@@ -73,7 +78,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_no_other(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "old"
 
 
-def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path):
+def test_temporary_files_of_killed_processes_are_removed_and_of_living_ones_are_not(tmp_path):
     import multiprocessing
     import os
     import platform
@@ -81,9 +86,49 @@ def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path
     dead = multiprocessing.get_context("fork").Process(target=int)
     dead.start()
     dead.join()
-    left, living = (tmp_path / f".a.txt.{platform.node()}.{pid}.tmp" for pid in (dead.pid, os.getppid()))
-    left.touch()
+    stale, living = (tmp_path / f".a.txt.{platform.node()}.{pid}.tmp" for pid in (dead.pid, os.getppid()))
+    stale.touch()
     living.touch()
     write_text(tmp_path / "a.txt", "new")
-    assert not left.exists()
+    assert not stale.exists()
     assert living.exists()
+
+
+def captions(n: int) -> list[dict[str, Any]]:
+    return [
+        {"source": "s", "source_id": str(i), "split": None, "image": "i.jpg", "caption": "c", "rejected": None}
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize("n", [0, 1, 6, 7])
+def test_all_rows_of_all_batches_are_written(tmp_path: Path, n: int) -> None:
+    path = tmp_path / "rows.parquet"
+    assert parquet.write_rows(path, iter(captions(n)), CAPTIONS, batch=3) == (n, 0)
+    assert parquet.read(path, CAPTIONS).to_pylist() == captions(n)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source_id": "1"}, "{'source_id': '1'} occurs in 2 rows"),
+        ({"caption": None}, "column 'caption' is null in row 5"),
+        ({"colour": "red"}, r"undeclared columns \['colour'\]"),
+    ],
+)
+def test_an_invalid_row_in_a_later_batch_leaves_no_file(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    rows = captions(6)
+    rows[5] |= change
+    with pytest.raises(ValueError, match=message):
+        parquet.write_rows(tmp_path / "rows.parquet", rows, CAPTIONS, batch=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_fails_midway_leaves_no_file(tmp_path: Path) -> None:
+    def broken() -> Iterator[dict[str, Any]]:
+        yield from captions(4)
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        parquet.write_rows(tmp_path / "rows.parquet", broken(), CAPTIONS, batch=2)
+    assert list(tmp_path.iterdir()) == []

@@ -1,11 +1,11 @@
-"""Results that are computed once and found again by what they were computed from."""
+"""Cache of results by the digest of their content."""
 
 import numpy as np
 
 from waltz.core.files import result_cache
 
 
-def test_an_array_is_computed_once_and_kept_under_the_digest_of_its_content(tmp_path):
+def test_an_array_is_computed_once_and_stored_under_the_digest_of_its_content(tmp_path):
     computed = []
 
     def compute():

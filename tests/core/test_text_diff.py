@@ -21,9 +21,9 @@ from waltz.core.text_diff import find_changed_spans, slice_span
         ("a a", "a", ("a", "")),
     ],
 )
-def test_what_is_left_between_common_words(caption, foil, changed):
-    left, right = find_changed_spans(caption, foil)
-    assert (slice_span(caption, left), slice_span(foil, right)) == changed
+def test_the_span_between_common_first_and_last_words(caption, foil, changed):
+    caption_span, foil_span = find_changed_spans(caption, foil)
+    assert (slice_span(caption, caption_span), slice_span(foil, foil_span)) == changed
 
 
 @given(st.text(max_size=40), st.text(max_size=40))

@@ -1,4 +1,4 @@
-"""Whose run of a study it is, told by a lock that ends with its process."""
+"""Lock of a running study, which ends with its process."""
 
 import os
 import signal
@@ -9,22 +9,22 @@ import pytest
 
 from waltz.core import run_lock
 
-HOLDING = """
+HOLDER = """
 import sys, time
 from pathlib import Path
-from waltz.core.holding import hold
-hold("small", Path(sys.argv[1]))
+from waltz.core.run_lock import hold_study
+hold_study("small", Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)
 """
 
 
 @pytest.fixture
-def other(tmp_path):
+def other_run(tmp_path):
     """Another process that runs the study."""
     path = os.pathsep.join(filter(None, sys.path))
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDING, str(tmp_path)],
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
@@ -34,28 +34,28 @@ def other(tmp_path):
         process.kill()
 
 
-def test_nothing_is_said_of_a_study_that_nobody_runs(tmp_path):
+def test_a_study_without_a_run_has_no_description(tmp_path):
     assert list(run_lock.describe_other_run("small", tmp_path)) == []
 
 
-def test_a_run_that_goes_on_is_named(tmp_path, other):
+def test_a_run_that_goes_on_is_described_with_its_process(tmp_path, other_run):
     (line,) = run_lock.describe_other_run("small", tmp_path)
-    assert line.startswith(f"study small is being run by another snakemake (process {other.pid} on ")
+    assert line.startswith(f"study small is being run by another snakemake (process {other_run.pid} on ")
     assert list(run_lock.describe_other_run("large", tmp_path)) == []
 
 
-def test_a_second_run_beside_it_leaves_it_the_lock(tmp_path, other):
+def test_a_second_run_does_not_take_the_lock(tmp_path, other_run):
     run_lock.hold_study("small", tmp_path)
     (line,) = run_lock.describe_other_run("small", tmp_path)
-    assert f"process {other.pid} " in line
+    assert f"process {other_run.pid} " in line
 
 
-def test_a_killed_run_is_told_from_one_that_goes_on_and_from_one_that_ended(tmp_path, other):
-    other.send_signal(signal.SIGKILL)
-    other.wait()
+def test_a_killed_run_is_described_if_it_left_a_lock_of_snakemake(tmp_path, other_run):
+    other_run.send_signal(signal.SIGKILL)
+    other_run.wait()
     assert list(run_lock.describe_other_run("small", tmp_path)) == []
     (tmp_path / "locks").mkdir()
     (tmp_path / "locks" / "0.input.lock").touch()
     (line,) = run_lock.describe_other_run("small", tmp_path)
-    assert f"(process {other.pid} on " in line
-    assert line.endswith("was killed and holds nothing any more: snakemake --unlock")
+    assert f"(process {other_run.pid} on " in line
+    assert line.endswith("was killed and left its lock; run: snakemake --unlock")

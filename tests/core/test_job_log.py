@@ -10,7 +10,7 @@ from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 
 
-def test_a_users_error_is_one_line_without_traceback(tmp_path, capsys):
+def test_a_user_error_is_one_line_without_traceback(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop, log_job(tmp_path / "logs" / "a.log"):
         raise UserError("a.json: id 'x': field 'foil' is missing")
     assert stop.value.code == 1
@@ -34,7 +34,7 @@ def _fail_in_a_job(log):
         _ = {}["missing"]
 
 
-def test_a_run_record_holds_what_was_said_and_what_ran(tmp_path):
+def test_a_run_record_contains_the_facts_and_the_environment(tmp_path):
     write_record(tmp_path / "a.run.json", rows_in=2, rows_out=4, seconds=1.5, model={"name": "tiny"})
     record = json.loads((tmp_path / "a.run.json").read_text())
     assert (record["rows_in"], record["rows_out"], record["wall_seconds"]) == (2, 4, 1.5)
@@ -43,20 +43,20 @@ def test_a_run_record_holds_what_was_said_and_what_ran(tmp_path):
     assert record["peak_memory_mb"] > 10
 
 
-def test_what_stands_in_an_id_cannot_steer_a_terminal(tmp_path, capsys):
+def test_control_characters_in_an_id_are_escaped(tmp_path, capsys):
     with pytest.raises(SystemExit), log_job(tmp_path / "a.log"):
         raise UserError("a.json: id 'x\x1b[2J\x00\u202ey\n': é and 🦓 stay")
     assert capsys.readouterr().err == "waltz: a.json: id 'x\\x1b[2J\\x00\\u202ey\\n': é and 🦓 stay\n"
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "message"),
     [(errno.ENOSPC, "no space is left"), (errno.EROFS, "the file system is read-only"), (errno.EACCES, "permission")],
 )
-def test_what_the_system_refuses_is_one_line_without_traceback(tmp_path, capsys, number, said):
+def test_errors_of_the_system_about_files_are_one_line_without_traceback(tmp_path, capsys, number, message):
     with pytest.raises(SystemExit), log_job(tmp_path / "a.log"):
         raise OSError(number, os.strerror(number), "results/a.parquet")
-    assert f"waltz: results/a.parquet: {said}" in capsys.readouterr().err
+    assert f"waltz: results/a.parquet: {message}" in capsys.readouterr().err
     assert "Traceback" not in (tmp_path / "a.log").read_text()
 
 
