@@ -1,4 +1,4 @@
-"""docs/models.md says of each model what registry, declarations and modules say."""
+"""docs/reference/models.md says of each model what registry, declarations and modules say."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from waltz.models.registry import registered
 from waltz.reporting.model_table import filled, match_index, model_table
 
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "models.md"
 
 
 def test_the_page_holds_the_table():

@@ -43,7 +43,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     else:
         raise UserError(
             "study file: cv_probes.written is missing: people write the plain captions; make their tasks with"
-            f" `waltz people export-captions --captions {given.contextual}`, see docs/foils-actions.md"
+            f" `waltz people export-captions --captions {given.contextual}`, see docs/explanation/foils-actions.md"
         )
     verbs = read_verbs()
     names = sorted({row["verb"] for row in made})

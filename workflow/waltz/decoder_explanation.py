@@ -52,7 +52,7 @@ class DecoderExplanation:
         return self.found.answer, self.found.explanation
 
     def record(self) -> dict[str, Any]:
-        """What `--json` writes; `docs/explain.md` lists the fields. Plain values, None for what is not a number."""
+        """Return what `--json` writes (docs/tutorials/explain.md): plain values, None for what is not a number."""
         both = self.found.cc_shap
         return {
             "model": self.model.name,

@@ -1,8 +1,8 @@
 """The two profiles of fidelity: which of two rules holds wherever the released code and the papers differ.
 
 `published` follows the released code of MM-SHAP, CC-SHAP and VALSE with its deviations from the papers, `equations`
-the definitions of the thesis. docs/fidelity.md says where they differ and by how much. A rule that depends on the
-profile is a field of `Fidelity`; code asks the field, never the name.
+the definitions of the thesis. docs/explanation/fidelity.md says where they differ and by how much. A rule that depends
+on the profile is a field of `Fidelity`; code asks the field, never the name.
 """
 
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ def t_shap(phi: np.ndarray, text_players: int) -> float:
     """Sum of |phi| over text tokens and outputs, divided by the sum over all players and outputs.
 
     Noise adds to |phi| whatever its sign, most where phi is small, so that few permutations pull T-SHAP towards the
-    side that has more players, or players that count for less; docs/estimators.md says by how much.
+    side that has more players, or players that count for less; docs/reference/estimators.md says by how much.
 
     Args:
         phi: Shapley values, shape (..., players, outputs), text players first.

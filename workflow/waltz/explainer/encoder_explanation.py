@@ -61,7 +61,7 @@ class Explanation:
         return [part.attribution for part in self._parts()]
 
     def record(self) -> dict[str, Any]:
-        """What `--json` writes; `docs/explain.md` lists the fields. Plain values, None for what is not a number."""
+        """Return what `--json` writes (docs/tutorials/explain.md): plain values, None for what is not a number."""
         common = {"model": self.model.name, "revision": self.model.revision, "profile": self.settings.profile}
         foil = {"foil": _record(self.foil)} if self.foil else {}
         return {**common, **_record(self.caption), **foil}

@@ -1,4 +1,4 @@
-"""What a run cost, from its run records, and what a larger one would: the tables of docs/running-the-thesis.md.
+"""What a run cost, from its run records, and what a larger one would: the tables of docs/how-to/running-the-thesis.md.
 
 `PYTHONPATH=workflow python -m waltz.reporting.costs results/thesis --items attribution=100 --items consistency=100`.
 """

@@ -1,4 +1,4 @@
-"""The table of docs/models.md: every registered model, the tables it fills, and what is read off it.
+"""The table of docs/reference/models.md: every registered model, the tables it fills, and what is read off it.
 
 `PYTHONPATH=workflow python -m waltz.reporting.model_table` prints it; a test holds the page to it.
 """

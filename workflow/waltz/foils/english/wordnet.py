@@ -231,7 +231,9 @@ def lines_of(path: Path) -> list[str]:
         UserError: There is no such file.
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such file; see docs/foils-actions.md on where WordNet's files come from")
+        raise UserError(
+            f"{path}: no such file; see docs/explanation/foils-actions.md on where WordNet's files come from"
+        )
     return path.read_text(encoding="utf-8").splitlines()
 
 

@@ -28,6 +28,6 @@ def kind_of(weights: str, revision: str) -> str:
     if kind not in encoder_kinds():
         raise UserError(
             f"{weights}: {kind!r} is no kind of encoder; known are {', '.join(encoder_kinds())};"
-            " see docs/adding-a-model.md"
+            " see docs/how-to/adding-a-model.md"
         )
     return kind
