@@ -65,7 +65,7 @@ def test_any_captions_come_through_json_and_parquet(tmp_path_factory: Any, texts
     ("annotation", "message"),
     [
         ({"id": 9, "image_id": 3, "caption": "A"}, "annotation 9: image_id 3 is not among the file's images"),
-        ({"id": 7, "image_id": 1, "caption": "A"}, "annotation 7: the id stands twice"),
+        ({"id": 7, "image_id": 1, "caption": "A"}, "annotation 7: duplicate id"),
         ({"id": 9, "image_id": 1, "caption": None}, "annotation 9: field 'caption' is null, not a text"),
         ({"id": 9, "image_id": 1}, "annotation 9: field 'caption' is missing"),
         ({"id": True, "image_id": 1, "caption": "A"}, "annotation 2: field 'id' is true or false, not a whole number"),
@@ -78,7 +78,7 @@ def test_broken_annotations_are_named(write_json: Any, annotation: dict[str, Any
 
 
 def test_a_repeated_image_is_named(write_json: Any) -> None:
-    with pytest.raises(UserError, match="image 1: the id stands twice"):
+    with pytest.raises(UserError, match="image 1: duplicate id"):
         read_image_names(write_json(FILE | {"images": FILE["images"] * 2}))
 
 

@@ -71,7 +71,7 @@ def test_unusable_foils_stay_with_their_reason(write_json: Any, annotation: Any,
 @pytest.mark.parametrize(
     ("annotation", "message"),
     [
-        (foil(), "foil 100: the id stands twice"),
+        (foil(), "foil 100: duplicate id"),
         (foil(101, image_id=3), "foil 101: image_id 3 is not among the images of .*captions.json"),
         (foil(101, foil="yes"), "annotation 1: field 'foil' is a text, not true or false"),
         (foil(101, target_word=None), "foil 101: field 'target_word' is null"),

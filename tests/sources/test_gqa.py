@@ -67,7 +67,7 @@ def test_broken_questions_are_named(write_json: Any, record: Any, message: str) 
 def test_a_repeated_question_is_named(tmp_path: Path) -> None:
     path = tmp_path / "twice.json"
     path.write_text('{"20": {"question": "a", "imageId": "1"}, "20": {"question": "b", "imageId": "1"}}')
-    with pytest.raises(UserError, match="question 20: the id stands twice"):
+    with pytest.raises(UserError, match="question 20: duplicate id"):
         list(read_questions(path, "gqa", None))
 
 
@@ -79,7 +79,7 @@ def test_lines_lose_the_instruction(tmp_path: Path) -> None:
     (row,) = read_lines(path, "gqa", "testdev")
     assert (row["question"], row["image"], row["answer"]) == ("Is it?", "n1.jpg", None)
     path.write_text(line * 2)
-    with pytest.raises(UserError, match="line 2: question 7: the id stands twice"):
+    with pytest.raises(UserError, match="line 2: question 7: duplicate id"):
         list(read_lines(path, "gqa", "testdev"))
 
 

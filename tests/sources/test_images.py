@@ -217,7 +217,9 @@ def test_no_name_reaches_outside(tmp_path_factory: Any, parts: list[str], absolu
                 assert load_image(source, name).getpixel((0, 0)) == WHITE
 
 
-@pytest.mark.parametrize(("container", "message"), [(as_zip, "is no folder, zip or tar"), (as_tar, "no whole archive")])
+@pytest.mark.parametrize(
+    ("container", "message"), [(as_zip, "not a folder, zip or tar"), (as_tar, "broken or truncated archive")]
+)
 def test_a_broken_archive_is_named(tmp_path: Path, container: Container, message: str) -> None:
     noise = encoded(Image.effect_noise((64, 64), 50))
     path = container(tmp_path, {f"{number}.png": noise for number in range(3)})
@@ -241,7 +243,7 @@ def test_what_is_no_source_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder or archive"), open_images(tmp_path / "none"):
         pass
     (tmp_path / "file").write_text("text")
-    with pytest.raises(UserError, match="is no folder, zip or tar"), open_images(tmp_path / "file"):
+    with pytest.raises(UserError, match="not a folder, zip or tar"), open_images(tmp_path / "file"):
         pass
 
 

@@ -50,11 +50,11 @@ def test_ids_of_the_users_own_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [
-        ([{"image": "a", "caption": "b"}], "item 1: 'foil' is missing; it has image, caption"),
+        ([{"image": "a", "caption": "b"}], r"item 1: 'foil' is missing \(got image, caption\)"),
         ([{"image": "a", "caption": " ", "foil": "c"}], "item 1: 'caption' is ' ', not a text"),
         ([{"image": "a", "caption": 3, "foil": "c"}], "item 1: 'caption' is 3, not a text"),
-        ([{"id": "1", "image": "a", "caption": "b", "foil": "c"}] * 2, "item 2: id '1' stands twice"),
-        ([], "holds no pairs"),
+        ([{"id": "1", "image": "a", "caption": "b", "foil": "c"}] * 2, "item 2: duplicate id '1'"),
+        ([], "no pairs in the file"),
         (7, "the root is a whole number"),
     ],
 )

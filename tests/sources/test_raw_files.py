@@ -83,8 +83,8 @@ def test_the_bad_byte_is_named(tmp_path: Path, before: int) -> None:
     [
         ("[]", "the root is a list, not an object with 'rows'"),
         ("3", "the root is a whole number, not an object"),
-        ('{"info": {}, "more": 1}', "'rows' is missing; beside it stand info, more"),
-        ("{}", "'rows' is missing; beside it stand no keys"),
+        ('{"info": {}, "more": 1}', "'rows' is missing (got info, more)"),
+        ("{}", "'rows' is missing (got no keys)"),
         ('{"rows": {"a": {}}}', "'rows' is an object, not a list"),
         ('{"rows": "many"}', "'rows' is a text, not a list"),
         ('{"rows": null}', "'rows' is null, not a list"),

@@ -47,7 +47,7 @@ def test_an_original_esnli_file_is_told_by_its_pair_ids(tmp_path: Path) -> None:
     text = "pairID,gold_label,Sentence1,Sentence2\n27.jpg#1r1n,neutral,A,B\n"
     (row,) = esnli.read_pairs(written(tmp_path, text), "esnli", "test")
     assert (row["source_id"], row["reconstructed"], row["explanations"]) == ("27.jpg#1r1n", False, [])
-    with pytest.raises(UserError, match=r"line 3: pair 27\.jpg#1r1n: the id stands twice"):
+    with pytest.raises(UserError, match=r"line 3: pair 27\.jpg#1r1n: duplicate id"):
         list(esnli.read_pairs(written(tmp_path, text + text.splitlines()[1] + "\n"), "esnli", "test"))
     with pytest.raises(UserError, match="column 'Sentence2' is missing"):
         list(esnli.read_pairs(written(tmp_path, "gold_label,Sentence1\n"), "esnli", "test"))
@@ -103,8 +103,8 @@ def test_comve_answers_name_the_nonsense(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sentences", "answers", "message"),
     [
-        ("id,sent0,sent1\n1,A,B\n1,C,D\n", "1,0\n", "line 3: pair 1: the id stands twice"),
-        ("id,sent0,sent1\n1,A,B\n", "1,0\n1,1\n", "line 2: pair 1: the id stands twice"),
+        ("id,sent0,sent1\n1,A,B\n1,C,D\n", "1,0\n", "line 3: pair 1: duplicate id"),
+        ("id,sent0,sent1\n1,A,B\n", "1,0\n1,1\n", "line 2: pair 1: duplicate id"),
         ("id,sent0,sent1\n1,A,B\n", "1,0\n2,1\n", r"answers\.csv: pair 2 is not in .*sentences\.csv"),
         ("id,sent0\n1,A\n", "1,0\n", "column 'sent1' is missing"),
         ("id,sent0,sent1\n1,A,B\n", "1\n", "line 1: 1 cells, not 2"),
@@ -183,7 +183,7 @@ def test_bbh_examples_become_rows(write_json: Any) -> None:
 def test_broken_bbh_files_are_named(write_json: Any) -> None:
     with pytest.raises(UserError, match="item 0: field 'parsed_inputs' is missing"):
         list(bbh.read_data(write_json({"data": [{}]}), "any", "bbh", None))
-    with pytest.raises(UserError, match="'data' is missing; beside it stand examples"):
+    with pytest.raises(UserError, match=r"'data' is missing \(got examples\)"):
         list(bbh.read_data(write_json({"examples": []}), "any", "bbh", None))
 
 

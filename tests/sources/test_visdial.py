@@ -77,14 +77,14 @@ def test_image_names_may_be_given(write_json: Any) -> None:
     path = write_json(file(turn(0, 0)))
     (row,) = read_turns(path, "visdial", {"12": "COCO_val2014_000000000012.jpg"})
     assert row["image"] == "COCO_val2014_000000000012.jpg"
-    with pytest.raises(UserError, match="dialogue of image 12: image id 12 has no image among the 1 named"):
+    with pytest.raises(UserError, match="dialogue of image 12: image id 12 is not among the 1 known images"):
         list(read_turns(path, "visdial", {"13": "x.jpg"}))
 
 
 def test_a_repeated_dialogue_is_named(write_json: Any) -> None:
     content = file(turn(0, 0))
     content["data"]["dialogs"] *= 2
-    with pytest.raises(UserError, match="dialogue of image 12: the id stands twice"):
+    with pytest.raises(UserError, match="dialogue of image 12: duplicate id"):
         list(read_turns(write_json(content), "visdial"))
 
 

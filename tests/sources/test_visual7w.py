@@ -48,8 +48,8 @@ def test_questions_become_rows(write_json: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (pair(), "question 5: the id stands twice"),
-        (pair(6, image_id=2), "question 6: image_id 2 is not that of its image, 1"),
+        (pair(), "question 5: duplicate id"),
+        (pair(6, image_id=2), "question 6: image_id 2 is not the image that lists it, 1"),
         (pair(6, answer=3), "question 6: field 'answer' is a whole number, not a text"),
         (pair(6, multiple_choices=["One.", 2]), "question 6: field 'multiple_choices': entry 1 is a whole number"),
         (7, "image 1: qa_pairs: entry 1 is a whole number, not an object"),
@@ -63,5 +63,5 @@ def test_broken_pairs_are_named(write_json: Any, broken: Any, message: str) -> N
 def test_a_repeated_image_is_named(write_json: Any) -> None:
     content = file(pair())
     content["images"] *= 2
-    with pytest.raises(UserError, match="image 1: the id stands twice"):
+    with pytest.raises(UserError, match="image 1: duplicate id"):
         list(read_questions(write_json(content), "visual7w"))

@@ -66,10 +66,10 @@ def test_unusable_questions_stay_with_their_reason(write_json: Any) -> None:
 @pytest.mark.parametrize(
     ("questions", "annotations", "message"),
     [
-        ([question(40), question(40)], [], r"questions\.json: question 40: the id stands twice"),
-        ([question(40)], [annotation(40), annotation(40)], r"annotations\.json: question 40: the id stands twice"),
-        ([question(40)], [annotation(40), annotation(41)], "question 41 is not in .*questions.json; do the two"),
-        ([question(40)], [annotation(41), annotation(40)], "question 41 is not in .*questions.json; do the two"),
+        ([question(40), question(40)], [], r"questions\.json: question 40: duplicate id"),
+        ([question(40)], [annotation(40), annotation(40)], r"annotations\.json: question 40: duplicate id"),
+        ([question(40)], [annotation(40), annotation(41)], "question 41 is not in .*questions.json; use two files"),
+        ([question(40)], [annotation(41), annotation(40)], "question 41 is not in .*questions.json; use two files"),
         ([question(40)], [annotation(40, image_id=5)], "question 40: image_id 5 is not the question's, 4"),
         ([question(40)], [annotation(40) | {"answers": ["net"]}], "question 40: answer 0 is a text, not an object"),
         ([question(40)], [annotation(40) | {"answers": [{}]}], "question 40: answer 0: field 'answer' is missing"),

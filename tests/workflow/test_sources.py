@@ -74,7 +74,7 @@ def test_the_real_files_give_the_counts_of_their_readme(fresh, shared_data):
     [
         ("vqa", {"questions": "relations.json"}, "the format vqa needs annotations"),
         ("coco-captions", {"val": "relations.json"}, "val"),
-        ("bbh", {"a": "relations.json", "b": "existence.json"}, "one file a source"),
+        ("bbh", {"a": "relations.json", "b": "existence.json"}, "too many files"),
         ("swig", {"space": "relations.json"}, "a file for each split"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Fields of raw records, checked, with errors that name file, record and field."""
+"""Checked fields of raw records, with errors that name file, record and field."""
 
 import re
 from collections.abc import Mapping
@@ -17,102 +17,103 @@ TYPE_NAMES: dict[type, str] = {
     float: "a number",
     type(None): "null",
 }
+"""Types of JSON values, as error messages name them."""
+
 LINE_BREAKS = re.compile(r"\s*[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+\s*")
+
+ImageNames = str | Mapping[str, str]
+"""A template of `{id}` and `{split}`, such as `COCO_{split}_{id:012d}.jpg`, or the file names by image id."""
 
 
 def describe_type(value: Any) -> str:
-    """What a JSON value is, in words."""
+    """Return the type of a JSON value in words."""
     return TYPE_NAMES.get(type(value), type(value).__name__)
 
 
-def read_field(record: Mapping[str, Any], name: str, kind: type[T], place: str) -> T:
-    """A field that must be there and of its type; true and false are no numbers.
+def read_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> T:
+    """Return a required field of a record; true and false do not count as numbers.
 
     Raises:
-        UserError: It is missing or of another type.
+        UserError: The field is missing or of another type.
     """
     if name not in record:
-        raise UserError(f"{place}: field {name!r} is missing")
+        raise UserError(f"{where}: field {name!r} is missing")
     value = record[name]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UserError(f"{place}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
+        raise UserError(f"{where}: field {name!r} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
     return value
 
 
-def read_optional_field(record: Mapping[str, Any], name: str, kind: type[T], place: str) -> T | None:
-    """A field that may be missing or null, but is of its type where it is there.
+def read_optional_field(record: Mapping[str, Any], name: str, kind: type[T], where: str) -> T | None:
+    """Return a field of a record, or None where it is missing or null.
 
     Raises:
-        UserError: It is of another type.
+        UserError: The field is of another type.
     """
-    return None if record.get(name) is None else read_field(record, name, kind, place)
+    return None if record.get(name) is None else read_field(record, name, kind, where)
 
 
-def read_identifier(record: Mapping[str, Any], name: str, place: str) -> str:
-    """An id, a whole number or a text that is not empty, as a text.
+def read_identifier(record: Mapping[str, Any], name: str, where: str) -> str:
+    """Return an id, which is a whole number or a text that is not empty, as a text.
 
     Raises:
-        UserError: It is missing, empty or of another type.
+        UserError: The id is missing, empty or of another type.
     """
     if isinstance(record.get(name), str) and record[name]:
         return str(record[name])
     if record.get(name) == "":
-        raise UserError(f"{place}: field {name!r} is empty")
-    return str(read_field(record, name, int, place))
+        raise UserError(f"{where}: field {name!r} is empty")
+    return str(read_field(record, name, int, where))
 
 
-def read_strings(record: Mapping[str, Any], name: str, place: str) -> list[str]:
-    """A field that is a list of texts.
+def read_strings(record: Mapping[str, Any], name: str, where: str) -> list[str]:
+    """Return a field that is a list of texts.
 
     Raises:
-        UserError: It is missing, no list, or holds something else than texts.
+        UserError: The field is missing, is no list, or holds something else than texts.
     """
-    values = read_field(record, name, list, place)
-    for number, value in enumerate(values):
+    values = read_field(record, name, list, where)
+    for index, value in enumerate(values):
         if not isinstance(value, str):
-            raise UserError(f"{place}: field {name!r}: entry {number} is {describe_type(value)}, not a text")
+            raise UserError(f"{where}: field {name!r}: entry {index} is {describe_type(value)}, not a text")
     return values
 
 
-def check_unique(seen: set[str], item_id: str, place: str) -> None:
-    """Note an id as seen.
+def check_unique(seen_ids: set[str], identifier: str, where: str) -> None:
+    """Add an id to the ids seen so far.
 
     Raises:
-        UserError: It has been seen before.
+        UserError: The id has been seen before.
     """
-    if item_id in seen:
-        raise UserError(f"{place}: the id stands twice in the file")
-    seen.add(item_id)
+    if identifier in seen_ids:
+        raise UserError(f"{where}: duplicate id in the file")
+    seen_ids.add(identifier)
 
 
 def join_lines(text: str) -> str:
-    """A text without white space at its ends, line breaks and tabs inside it made single blanks.
+    """Replace line breaks and tabs by single spaces and strip whitespace at both ends.
 
-    Double blanks inside stay: the released benchmark kept them too.
+    Double spaces inside a line stay, as in the released benchmark.
     """
     return LINE_BREAKS.sub(" ", text).strip()
 
 
-ImageNames = str | Mapping[str, str]
-"""A template of `{id}` and `{split}`, such as `COCO_{split}_{id:012d}.jpg`, or the names by id."""
-
-
-def build_image_name(image_id: str, names: ImageNames, split: str | None, place: str) -> str:
-    """File name of an image.
+def build_image_name(image_id: str, names: ImageNames, split: str | None, where: str) -> str:
+    """Return the file name of an image that a format knows only by its id.
 
     Args:
         image_id: The id; a template may format it as a number where it is one.
-        names: Template or names.
+        names: Template or names by id.
         split: Fills `{split}`.
-        place: Where the id stands, for errors.
+        where: File and record of the id, for errors.
     Raises:
         UserError: The id is not among the names, or the template cannot be filled.
     """
     if isinstance(names, Mapping):
         if image_id not in names:
-            raise UserError(f"{place}: image id {image_id} has no image among the {len(names)} named")
+            raise UserError(f"{where}: image id {image_id} is not among the {len(names)} known images")
         return names[image_id]
     try:
         return names.format(id=int(image_id) if image_id.isdecimal() else image_id, split=split)
     except (ValueError, KeyError, IndexError) as error:
-        raise UserError(f"{place}: image id {image_id!r} does not fit the template {names!r} ({error})") from None
+        raise UserError(f"{where}: image id {image_id!r} does not fit the template {names!r} ({error})") from None

@@ -1,4 +1,4 @@
-"""Images by name, from a folder, a zip or a tar, without unpacking; always RGB and upright, or named as faulty."""
+"""Images by name, from a folder, a zip or a tar, without unpacking, always RGB and upright."""
 
 import io
 import tarfile
@@ -27,13 +27,13 @@ MAX_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class ImageSource:
-    """Where images lie.
+    """Folder or archive of images.
 
-    Not to be shared between processes: each opens its own.
+    Each process opens its own; it cannot be shared between processes.
 
     Attributes:
         path: The folder or archive.
-        members: By the last part of a name, suffix left out, the paths of all files called so.
+        members: Paths of all files, by the last part of the name without its suffix.
         size: Bytes of the file at a path.
         read: Content of the file at a path.
     """
@@ -49,8 +49,8 @@ class ImageFault:
     """An image that cannot be used.
 
     Attributes:
-        image: Its name, as it was asked for.
-        reason: Why.
+        image: Its name, as the caller gave it.
+        reason: Why it cannot be used.
     """
 
     image: str
@@ -59,10 +59,10 @@ class ImageFault:
 
 @contextmanager
 def open_images(path: str | Path) -> Iterator[ImageSource]:
-    """A folder, zip or tar of images, its files listed; or several, by a text file that names one a line.
+    """Open a folder, zip or tar of images, or several of them by a text file with one path in each line.
 
-    Members of an archive with absolute names or `..`, and links and devices in a tar, are left out of the list; nothing
-    is ever written to disk.
+    Members of an archive with absolute names or `..`, and links and devices in a tar, are skipped; nothing is written
+    to disk.
 
     Raises:
         UserError: There is no such folder or archive, or it cannot be read.
@@ -71,7 +71,10 @@ def open_images(path: str | Path) -> Iterator[ImageSource]:
     if path.is_dir():
         names = (str(file.relative_to(path).as_posix()) for file in path.rglob("*") if file.is_file())
         yield ImageSource(
-            path, _listed(names), lambda name: (path / name).stat().st_size, lambda name: (path / name).read_bytes()
+            path,
+            _group_by_stem(names),
+            lambda name: (path / name).stat().st_size,
+            lambda name: (path / name).read_bytes(),
         )
     elif not path.exists():
         raise UserError(f"{path}: no such folder or archive of images")
@@ -79,87 +82,94 @@ def open_images(path: str | Path) -> Iterator[ImageSource]:
         with ExitStack() as stack:
             lines = path.read_text(encoding="utf-8").splitlines()
             parts = [stack.enter_context(open_images(path.parent / line)) for line in lines]
-            place = {name: part for part in reversed(parts) for names in part.members.values() for name in names}
+            source_of = {name: part for part in reversed(parts) for names in part.members.values() for name in names}
             yield ImageSource(
-                path, _listed(place), lambda name: place[name].size(name), lambda name: place[name].read(name)
+                path,
+                _group_by_stem(source_of),
+                lambda name: source_of[name].size(name),
+                lambda name: source_of[name].read(name),
             )
     elif zipfile.is_zipfile(path):
-        with _readable(path, lambda: zipfile.ZipFile(path)) as archive:
+        with _open_archive(path, lambda: zipfile.ZipFile(path)) as archive:
             files = {info.filename: info for info in archive.infolist() if not info.is_dir()}
-            yield ImageSource(path, _listed(files), lambda name: files[name].file_size, archive.read)
+            yield ImageSource(path, _group_by_stem(files), lambda name: files[name].file_size, archive.read)
     elif tarfile.is_tarfile(path):
-        with _readable(path, lambda: tarfile.open(path)) as tar:
-            entries = {info.name: info for info in _readable(path, tar.getmembers) if info.isreg()}
+        with _open_archive(path, lambda: tarfile.open(path)) as tar:
+            entries = {info.name: info for info in _open_archive(path, tar.getmembers) if info.isreg()}
             yield ImageSource(
-                path, _listed(entries), lambda name: entries[name].size, lambda name: _tar_content(tar, entries[name])
+                path,
+                _group_by_stem(entries),
+                lambda name: entries[name].size,
+                lambda name: _read_tar_member(tar, entries[name]),
             )
     else:
-        raise UserError(f"{path}: is no folder, zip or tar; get the file again")
+        raise UserError(f"{path}: not a folder, zip or tar; get the file again")
 
 
 def load_image(source: ImageSource, name: str) -> Image.Image:
-    """An image as RGB, turned upright as its EXIF data says.
+    """Load an image as RGB, turned upright as its EXIF data says.
 
     Greyscale (8 or 16 bits), CMYK and palette images are converted; transparent pixels become white.
 
     Args:
-        source: Where it lies.
-        name: Its name: a path in the source, or the end of one that is the only one to end so; where there is none, the
-            same with another suffix.
+        source: The folder or archive.
+        name: A path in the source, or the end of exactly one path; if there is none, the same with another suffix.
     Raises:
         UserError: The image is missing, ambiguous, truncated, too large or of an unknown format.
     """
-    image = _loaded(source, name)
+    image = _try_load(source, name)
     if isinstance(image, str):
         raise UserError(f"{source.path}: image {name!r}: {image}")
     return image
 
 
 def find_image_path(source: ImageSource, name: str) -> str:
-    """The path that a name means, for `source.size` and `source.read`; whether it holds an image is not looked at.
+    """Return the path that a name refers to, for `source.size` and `source.read`, without opening the image.
 
     Raises:
         UserError: The image is missing or ambiguous.
     """
-    found = _found(source, name)
-    if len(found) != 1:
-        raise UserError(f"{source.path}: image {name!r}: {_not_one(found)}")
-    return found[0]
+    paths = _find_paths(source, name)
+    if len(paths) != 1:
+        raise UserError(f"{source.path}: image {name!r}: {_describe_ambiguity(paths)}")
+    return paths[0]
 
 
 def check_images(source: ImageSource, names: Iterable[str]) -> list[ImageFault]:
     """Decode every image once, about 3 ms each at COCO's size, and list what `load_image` would refuse.
 
     Args:
-        source: Where the images lie.
+        source: The folder or archive.
         names: Names of the images; a repeated name is checked once.
     Returns:
-        One fault an unusable image, in the order of the names.
+        One fault for each unusable image, in the order of the names.
     """
-    checked = ((name, _loaded(source, name)) for name in dict.fromkeys(names))
-    return [ImageFault(name, outcome) for name, outcome in checked if isinstance(outcome, str)]
+    results = ((name, _try_load(source, name)) for name in dict.fromkeys(names))
+    return [ImageFault(name, result) for name, result in results if isinstance(result, str)]
 
 
-def _loaded(source: ImageSource, name: str) -> Image.Image | str:
-    """The image, or why there is none."""
-    found = _found(source, name)
-    if len(found) != 1:
-        return _not_one(found)
+def _try_load(source: ImageSource, name: str) -> Image.Image | str:
+    """Return the image, or the reason why it cannot be used."""
+    paths = _find_paths(source, name)
+    if len(paths) != 1:
+        return _describe_ambiguity(paths)
     try:
-        size = source.size(found[0])
+        size = source.size(paths[0])
         if size > MAX_BYTES:
             return f"has {size} bytes, more than {MAX_BYTES}"
-        content = source.read(found[0])
+        content = source.read(paths[0])
     except (OSError, RuntimeError, zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
-        return f"cannot be read: {_first_line(error)}"
-    return _decoded(content)
+        return f"cannot be read: {_get_first_line(error)}"
+    return _decode(content)
 
 
-def _not_one(found: Sequence[str]) -> str:
-    return f"stands {len(found)} times: {', '.join(found[:3])}" if found else "is missing"
+def _describe_ambiguity(paths: Sequence[str]) -> str:
+    """Return why a name does not refer to exactly one path."""
+    return f"stands {len(paths)} times: {', '.join(paths[:3])}" if paths else "is missing"
 
 
-def _decoded(content: bytes) -> Image.Image | str:
+def _decode(content: bytes) -> Image.Image | str:
+    """Return the decoded image, or the reason why it cannot be used."""
     if not content:
         return "is empty"
     with warnings.catch_warnings():
@@ -169,16 +179,17 @@ def _decoded(content: bytes) -> Image.Image | str:
             if image.width * image.height > MAX_PIXELS:
                 return f"has {image.width} x {image.height} pixels, more than {MAX_PIXELS}"
             image.load()
-            return _as_rgb(ImageOps.exif_transpose(image))
+            return _convert_to_rgb(ImageOps.exif_transpose(image))
         except UnidentifiedImageError:
             return "is no image of a known format"
         except Image.DecompressionBombError:
             return f"has more than {MAX_PIXELS} pixels"
-        except Exception as error:  # decoders raise whatever their format's code happens to
-            return f"cannot be decoded: {_first_line(error)}"
+        except Exception as error:  # decoders raise errors of many types
+            return f"cannot be decoded: {_get_first_line(error)}"
 
 
-def _as_rgb(image: Image.Image) -> Image.Image:
+def _convert_to_rgb(image: Image.Image) -> Image.Image:
+    """Return an image as RGB, transparent pixels on white."""
     if image.mode == "RGB":
         return image
     if image.mode.startswith("I;16"):
@@ -192,30 +203,32 @@ def _as_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _found(source: ImageSource, name: str) -> list[str]:
-    """Paths that a name may mean: the path itself, else those that end in it, else those that do but for the suffix.
+def _find_paths(source: ImageSource, name: str) -> list[str]:
+    """Return the paths that a name may refer to.
 
-    VisDial, VQA and GQA give ids, not names, so the suffix is a guess there.
+    The path itself comes first, then paths that end in the name, then those that do so apart from the suffix: VisDial,
+    VQA and GQA give ids, not names, so the suffix is a guess there.
     """
     if not _is_safe(name):
         return []
-    wanted = PurePosixPath(name)
-    candidates = [PurePosixPath(path) for path in source.members.get(wanted.stem, ())]
-    length = len(wanted.parts)
-    named = [path for path in candidates if path.name == wanted.name]
-    exact = [path for path in named if path == wanted]
-    ending = [path for path in named if path.parts[-length:] == wanted.parts]
-    stems = [path for path in candidates if path.with_suffix("").parts[-length:] == wanted.with_suffix("").parts]
-    return [str(path) for path in exact or ending or stems]
+    target = PurePosixPath(name)
+    candidates = [PurePosixPath(path) for path in source.members.get(target.stem, ())]
+    length = len(target.parts)
+    same_name = [path for path in candidates if path.name == target.name]
+    equal = [path for path in same_name if path == target]
+    same_end = [path for path in same_name if path.parts[-length:] == target.parts]
+    same_stem = [path for path in candidates if path.with_suffix("").parts[-length:] == target.with_suffix("").parts]
+    return [str(path) for path in equal or same_end or same_stem]
 
 
 def _is_safe(name: str) -> bool:
-    """Whether a name stays below its source on every system."""
+    """Return whether a name stays below its source on every system."""
     parts = PurePosixPath(name).parts
     return bool(parts) and parts[0] != "/" and ".." not in parts and "\\" not in name and "\0" not in name
 
 
-def _listed(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def _group_by_stem(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the safe names by their last part without suffix."""
     members: dict[str, tuple[str, ...]] = {}
     for name in names:
         if _is_safe(name):
@@ -224,14 +237,19 @@ def _listed(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return members
 
 
-def _readable(path: Path, act: Callable[[], T]) -> T:
+def _open_archive(path: Path, read: Callable[[], T]) -> T:
+    """Return what a function reads from an archive.
+
+    Raises:
+        UserError: The archive is broken.
+    """
     try:
-        return act()
+        return read()
     except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
-        raise UserError(f"{path}: no whole archive ({_first_line(error)}); get the file again") from None
+        raise UserError(f"{path}: broken or truncated archive ({_get_first_line(error)}); get the file again") from None
 
 
-def _tar_content(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
+def _read_tar_member(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
     file = tar.extractfile(entry)
     if file is None:
         raise OSError("is no file")
@@ -242,5 +260,5 @@ def _tar_content(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
     return content
 
 
-def _first_line(error: Exception) -> str:
+def _get_first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]

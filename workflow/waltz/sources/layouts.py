@@ -1,7 +1,7 @@
-"""Layouts of what the adapters yield: one table a kind of payload, the same first columns in each.
+"""Layouts of the rows that readers yield: one table for each kind of content, with the same first columns.
 
-`source_id` names a row within its source. `split` is null where the format does not say and the caller did not.
-`rejected` is null, or the reason why the row cannot be used; a rejected row may lack its payload.
+`source_id` names a row within its source. `split` is null where neither the format nor the caller names one.
+`rejected` is null, or the reason why the row cannot be used; a rejected row may lack its content.
 """
 
 import pyarrow as pa
@@ -10,23 +10,25 @@ from waltz.core.schema import Layout
 
 
 def _required(name: str, kind: pa.DataType) -> pa.Field:
+    """Return a column without nulls."""
     return pa.field(name, kind, nullable=False)
 
 
-def _layout(name: str, payload: list[pa.Field], image: bool = True) -> Layout:
+def _build_layout(name: str, columns: list[pa.Field], image: bool = True) -> Layout:
+    """Return a layout of common columns and further ones."""
     common = [
         _required("source", pa.string()),
         _required("source_id", pa.string()),
         pa.field("split", pa.string()),
         pa.field("image", pa.string(), nullable=not image),
     ]
-    return Layout(name, pa.schema([*common, *payload, pa.field("rejected", pa.string())]), key=("source_id",))
+    return Layout(name, pa.schema([*common, *columns, pa.field("rejected", pa.string())]), key=("source_id",))
 
 
-CAPTIONS = _layout("captions", [_required("caption", pa.string())])
-"""One row a caption, on one line."""
+CAPTIONS = _build_layout("captions", [_required("caption", pa.string())])
+"""One row for each caption, on one line."""
 
-QUESTIONS = _layout(
+QUESTIONS = _build_layout(
     "questions",
     [
         _required("question", pa.string()),
@@ -39,10 +41,10 @@ QUESTIONS = _layout(
         pa.field("balanced", pa.bool_()),
     ],
 )
-"""One row a question about an image.
+"""One row for each question about an image.
 
-`answer` is the right one, `answers` what each annotator said (VQA), `choices` the wrong answers offered (Visual7W),
-`full_answer` a sentence and `balanced` whether the question belongs to the balanced set (GQA)."""
+`answer` is the right answer, `answers` those of all annotators (VQA), `choices` the wrong answers offered (Visual7W),
+`full_answer` a sentence, and `balanced` tells whether the question belongs to the balanced set (GQA)."""
 
 FILLER = pa.struct(
     [
@@ -52,9 +54,9 @@ FILLER = pa.struct(
         pa.field("box", pa.list_(pa.float64())),
     ]
 )
-"""Who or what fills a role: WordNet synset, its first gloss, and its box (left, top, right, bottom) in pixels."""
+"""Filler of a role: WordNet synset, its first gloss, and its box (left, top, right, bottom) in pixels."""
 
-FRAMES = _layout(
+FRAMES = _build_layout(
     "frames",
     [
         _required("verb", pa.string()),
@@ -65,13 +67,13 @@ FRAMES = _layout(
         pa.field("height", pa.int32()),
     ],
 )
-"""One row an annotator of an image. `roles` stand in the verb's order; a role left empty has a null `noun`.
+"""One row for each annotator of an image. `roles` are in the verb's order; an empty role has a null `noun`.
 `abstract` is the verb's sentence with its roles in capitals; width and height are pixels."""
 
 TURN = pa.struct([_required("question", pa.string()), _required("answer", pa.string())])
 """A question and its answer."""
 
-TURNS = _layout(
+TURNS = _build_layout(
     "dialogue turns",
     [
         _required("caption", pa.string()),
@@ -81,9 +83,9 @@ TURNS = _layout(
         _required("history", pa.list_(TURN)),
     ],
 )
-"""One row a round, from 1; `history` holds the rounds before it."""
+"""One row for each round, from 1; `history` holds the rounds before it."""
 
-FOIL_PAIRS = _layout(
+FOIL_PAIRS = _build_layout(
     "foil pairs",
     [
         _required("caption_id", pa.string()),
@@ -93,9 +95,9 @@ FOIL_PAIRS = _layout(
         _required("foil_word", pa.string()),
     ],
 )
-"""One row an annotation of FOIL-it. `caption` is the COCO caption that the foil was made from."""
+"""One row for each annotation of FOIL-it. `caption` is the COCO caption that the foil was derived from."""
 
-TEXTS = _layout(
+TEXTS = _build_layout(
     "text tasks",
     [
         _required("task", pa.string()),
@@ -109,6 +111,6 @@ TEXTS = _layout(
     ],
     image=False,
 )
-"""One row an item without image. `gold` is the place of the answer in `choices`, from 0, so its letter is A + gold;
-`text` is the item as its file words it, choices included; `reconstructed` is true where the file is not the
+"""One row for each item without image. `gold` is the index of the answer in `choices`, so its letter is A + gold;
+`text` is the wording of the item in its file, choices included; `reconstructed` is true where the file is not the
 original release."""

@@ -1,4 +1,4 @@
-"""Raw files read entry by entry: JSON, JSON lines, CSV and text, with errors that name file and position.
+"""Readers of JSON, JSON lines, CSV and text files, entry by entry, with errors that name file and position.
 
 JSON is parsed by `ijson` on its C backend, so memory holds one entry and not the file. A key is a dotted
 path from the root (`data.dialogs`); the empty key is the root itself.
@@ -19,12 +19,13 @@ T = TypeVar("T")
 
 CHUNK_BYTES = 1 << 16
 PARSE_ERRORS = (ijson.JSONError, UnicodeDecodeError)
-"""Errors of a parser. Overlong and cut-off UTF-8 passes its lexer, and fails where a string is made of it."""
+"""Errors of the parser. Overlong and truncated UTF-8 passes its lexer and fails where it becomes a string."""
 TYPE_BY_EVENT = {"start_map": "an object", "start_array": "a list", "map_key": "an object"}
+"""Types of containers, by the parser's event at their start."""
 
 
 def read_list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
-    """Entries of the list at `key`, one after another.
+    """Yield the entries of the list at `key`, one after another.
 
     Args:
         path: JSON file.
@@ -37,79 +38,82 @@ def read_list_entries(path: str | Path, key: str, kind: type[T]) -> Iterator[T]:
             an entry of another type.
     """
     prefix = f"{key}.item" if key else "item"
-    place = -1
-    with _opened(path) as file:
+    position = -1
+    with _open(path) as file:
         try:
-            for place, entry in enumerate(ijson.items(file, prefix, use_float=True)):
+            for position, entry in enumerate(ijson.items(file, prefix, use_float=True)):
                 if not isinstance(entry, kind):
+                    type_name = describe_type(entry)
                     raise UserError(
-                        f"{path}: entry {place} of {_named(key)} is {describe_type(entry)}, not {TYPE_NAMES[kind]}"
+                        f"{path}: entry {position} of {_describe_key(key)} is {type_name}, not {TYPE_NAMES[kind]}"
                     )
                 yield entry
         except PARSE_ERRORS as error:
-            raise _malformed(path, error) from None
-    if place < 0:
-        _expect(path, key, "a list")
+            raise _build_json_error(path, error) from None
+    if position < 0:
+        _check_empty_container(path, key, "a list")
 
 
 def read_object_entries(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Names and objects of the object of objects at `key`, repeated names included.
+    """Yield names and objects of the object of objects at `key`, repeated names included.
 
     Raises:
         UserError: As `list_entries`.
     """
     name = None
-    with _opened(path) as file:
+    with _open(path) as file:
         try:
             for name, entry in ijson.kvitems(file, key, use_float=True):
                 if not isinstance(entry, dict):
-                    raise UserError(f"{path}: {name!r} of {_named(key)} is {describe_type(entry)}, not an object")
+                    raise UserError(
+                        f"{path}: {name!r} of {_describe_key(key)} is {describe_type(entry)}, not an object"
+                    )
                 yield name, entry
         except PARSE_ERRORS as error:
-            raise _malformed(path, error) from None
+            raise _build_json_error(path, error) from None
     if name is None:
-        _expect(path, key, "an object")
+        _check_empty_container(path, key, "an object")
 
 
 def read_root_type(path: str | Path) -> str:
-    """What the root of a JSON file is, in words: `an object`, `a list`, …
+    """Return the type of the root of a JSON file in words: `an object`, `a list`, …
 
     Raises:
         UserError: No such file, or no JSON.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         try:
             _, event, value = next(ijson.parse(file, use_float=True))
         except (*PARSE_ERRORS, StopIteration) as error:
-            raise _malformed(path, error) from None
+            raise _build_json_error(path, error) from None
     return TYPE_BY_EVENT.get(event, describe_type(value))
 
 
 def read_value(path: str | Path, key: str, kind: type[T]) -> T:
-    """The small value at `key`; reading stops once it is found.
+    """Return the small value at `key`; reading stops there.
 
     Raises:
         UserError: As `list_entries`.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         try:
             value = next(ijson.items(file, key, use_float=True), None)
         except PARSE_ERRORS as error:
-            raise _malformed(path, error) from None
+            raise _build_json_error(path, error) from None
     if value is None:
-        raise UserError(f"{path}: {_named(key)} is missing or null; get the file again")
+        raise UserError(f"{path}: {_describe_key(key)} is missing or null; get the file again")
     if not isinstance(value, kind):
-        raise UserError(f"{path}: {_named(key)} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
+        raise UserError(f"{path}: {_describe_key(key)} is {describe_type(value)}, not {TYPE_NAMES[kind]}")
     return value
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers, from 1, and objects of a JSON-lines file; blank lines hold nothing.
+    """Yield line numbers, from 1, and objects of a JSON-lines file; empty lines are skipped.
 
     Raises:
         UserError: No such file, or a line that is no JSON object.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -129,7 +133,7 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def read_csv_records(
     path: str | Path, columns: Sequence[str] = (), required: Sequence[str] = ()
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Line numbers and records of a CSV file with commas.
+    """Yield line numbers and records of a CSV file with commas.
 
     Args:
         path: CSV file in UTF-8.
@@ -140,8 +144,8 @@ def read_csv_records(
     Raises:
         UserError: No such file, a missing column, or a record with too few or too many cells.
     """
-    with _opened(path) as binary:
-        lines = (_decoded(path, number, line) for number, line in enumerate(binary, 1))
+    with _open(path) as binary:
+        lines = (_decode_line(path, number, line) for number, line in enumerate(binary, 1))
         reader = csv.reader(lines, strict=True)
         try:
             header = list(columns) or next(reader, [])
@@ -159,17 +163,18 @@ def read_csv_records(
 
 
 def read_text_lines(path: str | Path) -> Iterator[str]:
-    """Lines of a text file in UTF-8, without their ends.
+    """Yield the lines of a text file in UTF-8, without line ends.
 
     Raises:
         UserError: No such file, or bytes that are not UTF-8, with the line.
     """
-    with _opened(path) as binary:
+    with _open(path) as binary:
         for number, line in enumerate(binary, 1):
-            yield _decoded(path, number, line).rstrip("\r\n")
+            yield _decode_line(path, number, line).rstrip("\r\n")
 
 
-def _opened(path: str | Path) -> BinaryIO:
+def _open(path: str | Path) -> BinaryIO:
+    """Open a file for reading bytes."""
     try:
         return Path(path).open("rb")
     except FileNotFoundError:
@@ -178,78 +183,85 @@ def _opened(path: str | Path) -> BinaryIO:
         raise UserError(f"{path}: cannot be opened: {error.strerror}") from None
 
 
-def _decoded(path: str | Path, number: int, line: bytes) -> str:
+def _decode_line(path: str | Path, number: int, line: bytes) -> str:
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: line {number}: not UTF-8 at byte {error.start} of the line") from None
 
 
-def _named(key: str) -> str:
+def _describe_key(key: str) -> str:
+    """Return a key as error messages show it."""
     return repr(key) if key else "the root"
 
 
-def _expect(path: str | Path, key: str, wanted: str) -> None:
-    """Tell an empty container at `key` from a missing one or another kind of value."""
+def _check_empty_container(path: str | Path, key: str, expected: str) -> None:
+    """Check that the value at `key`, which has no entries, is an empty container and not missing or of another type.
+
+    Raises:
+        UserError: The value is missing or of another type.
+    """
     parent = key.rpartition(".")[0]
-    beside: list[str] = []
-    with _opened(path) as file:
+    siblings: list[str] = []
+    with _open(path) as file:
         for prefix, event, value in ijson.parse(file, use_float=True):
             if prefix == key and event != "map_key":
-                found = TYPE_BY_EVENT.get(event, describe_type(value))
-                if found != wanted:
-                    raise UserError(f"{path}: {_named(key)} is {found}, not {wanted}")
+                type_name = TYPE_BY_EVENT.get(event, describe_type(value))
+                if type_name != expected:
+                    raise UserError(f"{path}: {_describe_key(key)} is {type_name}, not {expected}")
                 return
             if prefix == "" and event == "start_array":
                 raise UserError(f"{path}: the root is a list, not an object with {key!r}")
             if prefix == "" and event not in TYPE_BY_EVENT and event != "end_map":
                 raise UserError(f"{path}: the root is {describe_type(value)}, not an object with {key!r}")
             if prefix == parent and event == "map_key":
-                beside.append(value)
-    raise UserError(f"{path}: {_named(key)} is missing; beside it stand {', '.join(beside) or 'no keys'}")
+                siblings.append(value)
+    raise UserError(f"{path}: {_describe_key(key)} is missing (got {', '.join(siblings) or 'no keys'})")
 
 
-def _malformed(path: str | Path, error: Exception) -> UserError:
-    place, size = _first_bad_byte(path), Path(path).stat().st_size
-    if place >= size:
+def _build_json_error(path: str | Path, error: Exception) -> UserError:
+    position, size = _find_first_bad_byte(path), Path(path).stat().st_size
+    if position >= size:
         return UserError(f"{path}: truncated: the file ends at byte {size} within its JSON; get it again")
     reason = str(error).removeprefix("b'").splitlines()[0].split("\\n")[0]
-    return UserError(f"{path}: malformed JSON at byte {place}: {reason}; get the file again")
+    return UserError(f"{path}: malformed JSON at byte {position}: {reason}; get the file again")
 
 
-def _first_bad_byte(path: str | Path) -> int:
-    """Offset of the byte at which parsing fails; the file's size where it fails at its end."""
-    good = 0
-    parser = _fresh_parser()
-    with _opened(path) as file:
+def _find_first_bad_byte(path: str | Path) -> int:
+    """Return the offset of the byte at which parsing fails; the file's size where it fails at the end."""
+    valid_bytes = 0
+    parser = _build_parser()
+    with _open(path) as file:
         while chunk := file.read(CHUNK_BYTES):
-            if not _accepts(parser, chunk):
+            if not _parses(parser, chunk):
                 break
-            good += len(chunk)
+            valid_bytes += len(chunk)
         else:
-            return good
-        parser = _fresh_parser()
+            return valid_bytes
+        parser = _build_parser()
         file.seek(0)
-        for start in range(0, good, CHUNK_BYTES):
-            _accepts(parser, file.read(min(CHUNK_BYTES, good - start)))
+        for start in range(0, valid_bytes, CHUNK_BYTES):
+            _parses(parser, file.read(min(CHUNK_BYTES, valid_bytes - start)))
     for offset in range(len(chunk)):
-        if not _accepts(parser, chunk[offset : offset + 1]):
-            return good + offset
-    return good + len(chunk)
+        if not _parses(parser, chunk[offset : offset + 1]):
+            return valid_bytes + offset
+    return valid_bytes + len(chunk)
 
 
-def _fresh_parser() -> Any:
-    return ijson.basic_parse_coro(_Discard(), use_float=True)
+def _build_parser() -> Any:
+    """Return a new parser that ignores what it reads."""
+    return ijson.basic_parse_coro(_IgnoreEvents(), use_float=True)
 
 
-class _Discard:
-    """A target that forgets the events sent to it."""
+class _IgnoreEvents:
+    """Target of the parser that ignores all events."""
 
     def send(self, event: Any) -> None:
-        """Forget the event."""
+        """Ignore an event."""
 
 
-def _accepts(parser: Any, chunk: bytes) -> bool:
+def _parses(parser: Any, chunk: bytes) -> bool:
+    """Return whether the parser accepts some more bytes."""
     try:
         parser.send(chunk)
     except PARSE_ERRORS:

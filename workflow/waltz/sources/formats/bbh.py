@@ -20,7 +20,7 @@ OPTIONS_HEADER = "\nOptions:\n"
 
 
 def read_data(path: str | Path, task: str, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Items of a val_data.json in file order; `source_id` is the place in the file, from 0.
+    """Yield the items of a val_data.json in file order; `source_id` is the position in the file, from 0.
 
     Args:
         path: JSON of canary and `data`.
@@ -28,28 +28,30 @@ def read_data(path: str | Path, task: str, source: str, split: str | None) -> It
         source: Name of the source.
         split: Name of the split.
     Yields:
-        Rows of the layout `TEXTS`; `text` is `parsed_inputs`. Rejected are items without exactly one right choice, and
-        items whose lettered choices are not their targets.
+        Rows of the layout `TEXTS`; `text` is `parsed_inputs`. Items without exactly one right choice and
+        items whose lettered choices are not their targets are rejected.
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field.
     """
     for number, record in enumerate(read_list_entries(path, "data", dict)):
-        place = f"{path}: item {number}"
-        text = read_field(record, "parsed_inputs", str, place)
-        choices = read_strings(record, "multiple_choice_targets", place)
-        scores = read_field(record, "multiple_choice_scores", list, place)
-        lettered = _lettered(text.rpartition(CHOICES_HEADER)[2])
+        where = f"{path}: item {number}"
+        text = read_field(record, "parsed_inputs", str, where)
+        choices = read_strings(record, "multiple_choice_targets", where)
+        scores = read_field(record, "multiple_choice_scores", list, where)
+        lettered_choices = _parse_lettered_choices(text.rpartition(CHOICES_HEADER)[2])
         if len(scores) != len(choices) or scores.count(1) != 1:
             gold, reason = None, f"its scores {scores} do not mark one of {len(choices)} choices"
-        elif lettered != choices:
+        elif lettered_choices != choices:
             gold, reason = scores.index(1), "its lettered choices are not its targets"
         else:
             gold, reason = scores.index(1), None
-        yield _row(source, split, task, number, text) | {"choices": choices, "gold": gold, "rejected": reason}
+        yield _build_row(source, split, task, number, text) | {"choices": choices, "gold": gold, "rejected": reason}
 
 
 def read_examples(path: str | Path, task: str, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Items of a file of the benchmark's own release in file order; `source_id` is the place in the file, from 0.
+    """Yield the items of a file of the benchmark's own release in file order.
+
+    `source_id` is the position in the file, from 0.
 
     Args:
         path: JSON of canary and `examples`.
@@ -57,25 +59,25 @@ def read_examples(path: str | Path, task: str, source: str, split: str | None) -
         source: Name of the source.
         split: Name of the split.
     Yields:
-        Rows of the layout `TEXTS`; `text` is `input`. Rejected are items without options and items whose target is
-        none of their options.
+        Rows of the layout `TEXTS`; `text` is `input`. Items without options and items whose target is none of
+        their options are rejected.
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field.
     """
     for number, record in enumerate(read_list_entries(path, "examples", dict)):
-        place = f"{path}: item {number}"
-        text = read_field(record, "input", str, place)
-        target = read_field(record, "target", str, place).strip()
+        where = f"{path}: item {number}"
+        text = read_field(record, "input", str, where)
+        target = read_field(record, "target", str, where).strip()
         options = text.rpartition(OPTIONS_HEADER)[2] if OPTIONS_HEADER in text else ""
-        lettered = _lettered(options)
-        choices = lettered or [choice.strip() for choice in DASHED.findall(options)]
-        names = [f"({_letter(place)})" for place in range(len(choices))] if lettered else choices
+        lettered_choices = _parse_lettered_choices(options)
+        choices = lettered_choices or [choice.strip() for choice in DASHED.findall(options)]
+        names = [f"({_get_letter(index)})" for index in range(len(choices))] if lettered_choices else choices
         gold = names.index(target) if target in names else None
         reason = None if gold is not None else f"target {target!r} is none of {len(choices)} options"
-        yield _row(source, split, task, number, text) | {"choices": choices, "gold": gold, "rejected": reason}
+        yield _build_row(source, split, task, number, text) | {"choices": choices, "gold": gold, "rejected": reason}
 
 
-def _row(source: str, split: str | None, task: str, number: int, text: str) -> dict[str, Any]:
+def _build_row(source: str, split: str | None, task: str, number: int, text: str) -> dict[str, Any]:
     return {
         "source": source,
         "source_id": str(number),
@@ -88,12 +90,14 @@ def _row(source: str, split: str | None, task: str, number: int, text: str) -> d
     }
 
 
-def _lettered(options: str) -> list[str]:
-    """Choices behind the letters (A), (B), … in order; none where the letters are not in order."""
-    found = LETTERED.findall(options)
-    in_order = [letter for letter, _ in found] == [_letter(place) for place in range(len(found))]
-    return [choice.strip() for _, choice in found] if in_order else []
+def _parse_lettered_choices(options: str) -> list[str]:
+    """Return the choices after the letters (A), (B), … in order; none where the letters are not in order."""
+    options_by_letter = LETTERED.findall(options)
+    in_order = [letter for letter, _ in options_by_letter] == [
+        _get_letter(index) for index in range(len(options_by_letter))
+    ]
+    return [choice.strip() for _, choice in options_by_letter] if in_order else []
 
 
-def _letter(place: int) -> str:
-    return chr(ord("A") + place)
+def _get_letter(index: int) -> str:
+    return chr(ord("A") + index)

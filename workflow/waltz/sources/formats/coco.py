@@ -10,7 +10,7 @@ from waltz.sources.raw_files import read_list_entries
 
 
 def read_captions(path: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Captions in file order, each on one line.
+    """Yield captions in file order, each on one line.
 
     Args:
         path: A COCO captions file (captions_val2017.json and its like).
@@ -22,15 +22,15 @@ def read_captions(path: str | Path, source: str, split: str | None) -> Iterator[
         UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an image id without image.
     """
     names = read_image_names(path)
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     for number, annotation in enumerate(read_list_entries(path, "annotations", dict)):
         caption_id = read_identifier(annotation, "id", f"{path}: annotation {number}")
-        place = f"{path}: annotation {caption_id}"
-        check_unique(seen, caption_id, place)
-        image_id = read_identifier(annotation, "image_id", place)
+        where = f"{path}: annotation {caption_id}"
+        check_unique(seen_ids, caption_id, where)
+        image_id = read_identifier(annotation, "image_id", where)
         if image_id not in names:
-            raise UserError(f"{place}: image_id {image_id} is not among the file's images")
-        caption = join_lines(read_field(annotation, "caption", str, place))
+            raise UserError(f"{where}: image_id {image_id} is not among the file's images")
+        caption = join_lines(read_field(annotation, "caption", str, where))
         yield {
             "source": source,
             "source_id": caption_id,
@@ -42,7 +42,7 @@ def read_captions(path: str | Path, source: str, split: str | None) -> Iterator[
 
 
 def read_image_names(path: str | Path) -> dict[str, str]:
-    """File name of each image id of a COCO file.
+    """Return the file name of each image id of a COCO file.
 
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id.
@@ -51,6 +51,6 @@ def read_image_names(path: str | Path) -> dict[str, str]:
     for number, image in enumerate(read_list_entries(path, "images", dict)):
         image_id = read_identifier(image, "id", f"{path}: image {number}")
         if image_id in names:
-            raise UserError(f"{path}: image {image_id}: the id stands twice in the file")
+            raise UserError(f"{path}: image {image_id}: duplicate id in the file")
         names[image_id] = read_field(image, "file_name", str, f"{path}: image {image_id}")
     return names

@@ -1,6 +1,6 @@
-"""ComVE, subtask A: two sentences, one of them against common sense; sentences and answers lie in two CSV files.
+"""ComVE, subtask A: two sentences, one of them against common sense, and the answers in a second CSV file.
 
-The answer is the place of the sentence that is AGAINST common sense. So a prompt that asks which sentence is against
+The answer is the index of the sentence that is AGAINST common sense. A prompt that asks which sentence is against
 common sense takes `gold` as it is, and one that asks for the sensible sentence takes 1 - gold.
 """
 
@@ -16,7 +16,7 @@ ANSWERS = ("0", "1")
 
 
 def read_pairs(sentences: str | Path, answers: str | Path, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Pairs in the order of the sentences file.
+    """Yield pairs in the order of the sentences file.
 
     Args:
         sentences: CSV with the header id,sent0,sent1.
@@ -24,16 +24,16 @@ def read_pairs(sentences: str | Path, answers: str | Path, source: str, split: s
         source: Name of the source.
         split: Name of the split.
     Yields:
-        Rows of the layout `TEXTS` with both sentences as `choices` and the nonsensical one's place as `gold`.
-        Rejected are an empty sentence, a pair without answer and an answer that is neither 0 nor 1.
+        Rows of the layout `TEXTS` with both sentences as `choices` and the index of the nonsensical one as `gold`.
+        Pairs with an empty sentence, without answer, or with an answer that is neither 0 nor 1 are rejected.
     Raises:
         UserError: A missing column, a malformed line, a repeated id, or an answer without pair.
     """
-    gold = _answers(answers)
-    seen: set[str] = set()
+    gold = _read_answers(answers)
+    seen_ids: set[str] = set()
     for line, record in read_csv_records(sentences, required=("id", "sent0", "sent1")):
         pair_id = record["id"]
-        check_unique(seen, pair_id, f"{sentences}: line {line}: pair {pair_id}")
+        check_unique(seen_ids, pair_id, f"{sentences}: line {line}: pair {pair_id}")
         choices = [join_lines(record["sent0"]), join_lines(record["sent1"])]
         answer = gold.pop(pair_id, None)
         if not all(choices):
@@ -55,13 +55,14 @@ def read_pairs(sentences: str | Path, answers: str | Path, source: str, split: s
             "rejected": reason,
         }
     if gold:
-        raise UserError(f"{answers}: pair {next(iter(gold))} is not in {sentences}; do the two files belong together?")
+        raise UserError(f"{answers}: pair {next(iter(gold))} is not in {sentences}; use two files of one release")
 
 
-def _answers(path: str | Path) -> dict[str, str]:
+def _read_answers(path: str | Path) -> dict[str, str]:
+    """Return the answers by pair id."""
     answers: dict[str, str] = {}
     for line, record in read_csv_records(path, columns=("id", "answer")):
         if record["id"] in answers:
-            raise UserError(f"{path}: line {line}: pair {record['id']}: the id stands twice in the file")
+            raise UserError(f"{path}: line {line}: pair {record['id']}: duplicate id in the file")
         answers[record["id"]] = record["answer"]
     return answers

@@ -1,7 +1,7 @@
 """FOIL-it: COCO captions in which one noun was replaced; each annotation is a foil or a correct caption.
 
-`id` is the COCO caption that a foil was made from, `foil_id` names the foil. The released benchmark regained the
-correct caption by replacing the foil word, inside other words too (which gave "basebat bat"); here it is looked up
+`id` is the COCO caption that a foil was derived from, `foil_id` names the foil. The released benchmark restored the
+correct caption by replacing the foil word, also inside other words (which gave "basebat bat"); here it is looked up
 among the COCO captions.
 """
 
@@ -18,9 +18,9 @@ from waltz.sources.raw_files import read_list_entries
 def read_pairs(
     path: str | Path, captions: Sequence[str | Path], source: str, split: str | None
 ) -> Iterator[dict[str, Any]]:
-    """Annotations in file order.
+    """Yield annotations in file order.
 
-    `source_id` is the `foil_id` of a foil; of a correct caption it is `annotation-` and its place in the file.
+    `source_id` is the `foil_id` of a foil; for a correct caption it is `annotation-` and the position in the file.
 
     Args:
         path: foilv1.0_{train,test}_2017.json.
@@ -28,8 +28,8 @@ def read_pairs(
         source: Name of the source.
         split: Name of the split.
     Yields:
-        Rows of the layout `FOIL_PAIRS`. Rejected are correct captions, because they are no pairs, foils whose caption
-        is not in the captions files or belongs to another image, and foils that are empty or equal their caption.
+        Rows of the layout `FOIL_PAIRS`. Correct captions (they are no pairs), foils whose caption is not in the
+        captions files or belongs to another image, and foils that are empty or equal their caption are rejected.
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field, a repeated id, an image id without image.
     """
@@ -39,27 +39,27 @@ def read_pairs(
         for file in captions
         for row in read_captions(file, source, split)
     }
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     for number, annotation in enumerate(read_list_entries(path, "annotations", dict)):
         is_foil = read_field(annotation, "foil", bool, f"{path}: annotation {number}")
         if is_foil:
             source_id = read_identifier(annotation, "foil_id", f"{path}: annotation {number}")
-            check_unique(seen, source_id, f"{path}: foil {source_id}")
+            check_unique(seen_ids, source_id, f"{path}: foil {source_id}")
         else:
             source_id = f"annotation-{number}"
-        place = f"{path}: {'foil ' if is_foil else ''}{source_id}"
-        image_id = read_identifier(annotation, "image_id", place)
+        where = f"{path}: {'foil ' if is_foil else ''}{source_id}"
+        image_id = read_identifier(annotation, "image_id", where)
         if image_id not in images:
-            raise UserError(f"{place}: image_id {image_id} is not among the images of {', '.join(map(str, captions))}")
-        row = _row(annotation, images[image_id], correct, place)
+            raise UserError(f"{where}: image_id {image_id} is not among the images of {', '.join(map(str, captions))}")
+        row = _build_row(annotation, images[image_id], correct, where)
         yield {"source": source, "source_id": source_id, "split": split} | row
 
 
-def _row(
-    annotation: Mapping[str, Any], image: str, correct: Mapping[str, tuple[str, str]], place: str
+def _build_row(
+    annotation: Mapping[str, Any], image: str, correct: Mapping[str, tuple[str, str]], where: str
 ) -> dict[str, Any]:
-    caption_id = read_identifier(annotation, "id", place)
-    foil = join_lines(read_field(annotation, "caption", str, place))
+    caption_id = read_identifier(annotation, "id", where)
+    foil = join_lines(read_field(annotation, "caption", str, where))
     caption, caption_image = correct.get(caption_id, (None, None))
     if not annotation["foil"]:
         reason: str | None = "a correct caption, no foil"
@@ -76,7 +76,7 @@ def _row(
         "caption_id": caption_id,
         "caption": caption,
         "foil": foil,
-        "target_word": read_field(annotation, "target_word", str, place),
-        "foil_word": read_field(annotation, "foil_word", str, place),
+        "target_word": read_field(annotation, "target_word", str, where),
+        "foil_word": read_field(annotation, "foil_word", str, where),
         "rejected": reason,
     }

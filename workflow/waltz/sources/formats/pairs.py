@@ -1,4 +1,4 @@
-"""A user's own pairs: a JSON, CSV or Parquet file of image, caption, foil and, if given, phenomenon."""
+"""Pairs of a user: a JSON, CSV or Parquet file of image, caption, foil and, optionally, phenomenon."""
 
 import json
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ SUFFIXES = (".json", ".csv", ".parquet")
 
 
 def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, Any]]:
-    """Items of a user's file.
+    """Return the items of a user's file.
 
-    An `id` column is taken as it is; without one an item is named by its place in the file, `1` first.
+    An `id` column is used unchanged; without one the item id is the position in the file, starting with `1`.
     A `phenomenon` becomes the piece; without one the piece is the data set.
 
     Args:
@@ -33,29 +33,29 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
         UserError: The file cannot be read, lacks a column, has an empty or mistyped cell, a repeated id, or no rows.
     """
     path = Path(path)
-    records = _records(path)
+    records = _read_records(path)
     if not records:
-        raise UserError(f"{path}: holds no pairs")
-    seen: set[str] = set()
+        raise UserError(f"{path}: no pairs in the file")
+    seen_ids: set[str] = set()
     rows = []
-    for place, record in enumerate(records, 1):
+    for position, record in enumerate(records, 1):
         for name in (*REQUIRED, *(name for name in OPTIONAL if name in record)):
             if name not in record:
-                raise UserError(f"{path}: item {place}: {name!r} is missing; it has {', '.join(map(str, record))}")
+                raise UserError(f"{path}: item {position}: {name!r} is missing (got {', '.join(map(str, record))})")
             value = record[name]
             if name == "id" and isinstance(value, int):
                 continue
             if not isinstance(value, str) or not value.strip():
-                raise UserError(f"{path}: item {place}: {name!r} is {value!r}, not a text")
-        item_id = str(record.get("id", place))
-        if item_id in seen:
-            raise UserError(f"{path}: item {place}: id {item_id!r} stands twice")
-        seen.add(item_id)
-        rows.append(_row(record, item_id, dataset, source))
+                raise UserError(f"{path}: item {position}: {name!r} is {value!r}, not a text")
+        item_id = str(record.get("id", position))
+        if item_id in seen_ids:
+            raise UserError(f"{path}: item {position}: duplicate id {item_id!r}")
+        seen_ids.add(item_id)
+        rows.append(_build_row(record, item_id, dataset, source))
     return rows
 
 
-def _row(record: Mapping[str, Any], item_id: str, dataset: str, source: str) -> dict[str, Any]:
+def _build_row(record: Mapping[str, Any], item_id: str, dataset: str, source: str) -> dict[str, Any]:
     caption, foil = record["caption"], record["foil"]
     caption_span, foil_span = find_changed_spans(caption, foil)
     return {
@@ -76,8 +76,8 @@ def _row(record: Mapping[str, Any], item_id: str, dataset: str, source: str) -> 
     }
 
 
-def _records(path: Path) -> list[dict[str, Any]]:
-    """The file's rows; every value of a CSV file is a text."""
+def _read_records(path: Path) -> list[dict[str, Any]]:
+    """Return the file's rows; every value of a CSV file is a text."""
     if path.suffix not in SUFFIXES:
         raise UserError(
             f"{path}: its name ends in {path.suffix or 'nothing'}; pairs are read from {', '.join(SUFFIXES)}"

@@ -1,7 +1,7 @@
-"""SWiG and imSitu: per image a verb and three annotators' fillers of its roles; SWiG adds size and boxes.
+"""SWiG and imSitu: for each image a verb and three annotators' fillers of its roles; SWiG adds size and boxes.
 
 Nouns are WordNet synsets and verbs come with sentences; both are explained by imsitu_space.json. In SWiG's files a
-role left open is an empty text, and a filler without box has the box [-1, -1, -1, -1].
+role without filler is an empty text, and a filler without box has the box [-1, -1, -1, -1].
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ NO_BOX = [-1, -1, -1, -1]
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of the space.
+    """A verb of imSitu.
 
     Attributes:
         abstract: Its sentence, roles in capitals.
@@ -31,7 +31,7 @@ class Verb:
 
 @dataclass(frozen=True)
 class SituationSpace:
-    """What imsitu_space.json says.
+    """Nouns and verbs of imsitu_space.json.
 
     Attributes:
         glosses: Words of each noun synset, the first the plainest.
@@ -43,7 +43,7 @@ class SituationSpace:
 
 
 def read_situation_space(path: str | Path) -> SituationSpace:
-    """Nouns and verbs of imsitu_space.json.
+    """Read the nouns and verbs of imsitu_space.json.
 
     Raises:
         UserError: Truncated or malformed JSON, a missing or mistyped field, an order that is not the verb's roles.
@@ -54,16 +54,18 @@ def read_situation_space(path: str | Path) -> SituationSpace:
     }
     verbs = {}
     for name, entry in read_object_entries(path, "verbs"):
-        place = f"{path}: verb {name!r}"
-        order = tuple(read_strings(entry, "order", place))
-        if sorted(order) != sorted(read_field(entry, "roles", dict, place)):
-            raise UserError(f"{place}: 'order' does not name its roles")
-        verbs[name] = Verb(read_field(entry, "abstract", str, place), order)
+        where = f"{path}: verb {name!r}"
+        order = tuple(read_strings(entry, "order", where))
+        if sorted(order) != sorted(read_field(entry, "roles", dict, where)):
+            raise UserError(f"{where}: 'order' does not name its roles")
+        verbs[name] = Verb(read_field(entry, "abstract", str, where), order)
     return SituationSpace(glosses, verbs)
 
 
 def read_frames(path: str | Path, space: SituationSpace, source: str, split: str | None) -> Iterator[dict[str, Any]]:
-    """Frames in file order, one row an annotator; `source_id` is the image's name, `#` and the annotator from 0.
+    """Yield frames in file order, one for each annotator.
+
+    `source_id` is the image's name, `#` and the annotator from 0.
 
     Args:
         path: {train,dev,test}.json of SWiG or imSitu.
@@ -71,22 +73,22 @@ def read_frames(path: str | Path, space: SituationSpace, source: str, split: str
         source: Name of the source.
         split: Name of the split.
     Yields:
-        Rows of the layout `FRAMES`. Rejected are a verb or noun that the space does not know, roles that are not the
-        verb's, and a frame in which no role is filled.
+        Rows of the layout `FRAMES`. Frames with a verb or noun that is not in the space, with roles that are not the
+        verb's, or without any filled role are rejected.
     Raises:
-        UserError: Truncated or malformed JSON, a missing or mistyped field, an image that stands twice.
+        UserError: Truncated or malformed JSON, a missing or mistyped field, a duplicate image.
     """
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     for image, entry in read_object_entries(path, ""):
-        place = f"{path}: image {image!r}"
-        check_unique(seen, image, place)
-        verb = read_field(entry, "verb", str, place)
-        boxes = _boxes(entry, place)
-        size = {name: read_optional_field(entry, name, int, place) for name in ("width", "height")}
-        for annotator, frame in enumerate(read_field(entry, "frames", list, place)):
-            fillers = _fillers(frame, f"{place}: frame {annotator}")
-            known = space.verbs.get(verb)
-            order = known.order if known and set(known.order) == set(fillers) else tuple(fillers)
+        where = f"{path}: image {image!r}"
+        check_unique(seen_ids, image, where)
+        verb = read_field(entry, "verb", str, where)
+        boxes = _read_boxes(entry, where)
+        size = {name: read_optional_field(entry, name, int, where) for name in ("width", "height")}
+        for annotator, frame in enumerate(read_field(entry, "frames", list, where)):
+            fillers = _read_fillers(frame, f"{where}: frame {annotator}")
+            definition = space.verbs.get(verb)
+            order = definition.order if definition and set(definition.order) == set(fillers) else tuple(fillers)
             yield {
                 "source": source,
                 "source_id": f"{image}#{annotator}",
@@ -94,34 +96,36 @@ def read_frames(path: str | Path, space: SituationSpace, source: str, split: str
                 "image": image,
                 "verb": verb,
                 "annotator": annotator,
-                "abstract": known.abstract if known else None,
-                "roles": [_filled(role, fillers[role], space, boxes) for role in order],
+                "abstract": definition.abstract if definition else None,
+                "roles": [_build_filler(role, fillers[role], space, boxes) for role in order],
                 **size,
-                "rejected": _reason(verb, fillers, space),
+                "rejected": _find_rejection(verb, fillers, space),
             }
 
 
-def _fillers(frame: Any, place: str) -> dict[str, str]:
+def _read_fillers(frame: Any, where: str) -> dict[str, str]:
     if not isinstance(frame, dict):
-        raise UserError(f"{place} is {describe_type(frame)}, not an object")
-    return {role: read_field(frame, role, str, place) for role in frame}
+        raise UserError(f"{where} is {describe_type(frame)}, not an object")
+    return {role: read_field(frame, role, str, where) for role in frame}
 
 
-def _filled(role: str, noun: str, space: SituationSpace, boxes: Mapping[str, list[float] | None]) -> dict[str, Any]:
+def _build_filler(
+    role: str, noun: str, space: SituationSpace, boxes: Mapping[str, list[float] | None]
+) -> dict[str, Any]:
     words = space.glosses.get(noun, ())
     return {"role": role, "noun": noun or None, "gloss": words[0] if words else None, "box": boxes.get(role)}
 
 
-def _boxes(entry: Mapping[str, Any], place: str) -> dict[str, list[float] | None]:
+def _read_boxes(entry: Mapping[str, Any], where: str) -> dict[str, list[float] | None]:
     boxes: dict[str, list[float] | None] = {}
-    for role, box in (read_optional_field(entry, "bb", dict, place) or {}).items():
+    for role, box in (read_optional_field(entry, "bb", dict, where) or {}).items():
         if not isinstance(box, list) or len(box) != 4 or not all(type(side) in (int, float) for side in box):
-            raise UserError(f"{place}: box of {role!r} is {box!r}, not four numbers")
+            raise UserError(f"{where}: box of {role!r} is {box!r}, not four numbers")
         boxes[role] = None if box == NO_BOX else [float(side) for side in box]
     return boxes
 
 
-def _reason(verb: str, fillers: Mapping[str, str], space: SituationSpace) -> str | None:
+def _find_rejection(verb: str, fillers: Mapping[str, str], space: SituationSpace) -> str | None:
     if verb not in space.verbs:
         return f"verb {verb!r} is not in the space"
     if set(fillers) != set(space.verbs[verb].order):

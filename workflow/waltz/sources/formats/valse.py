@@ -1,7 +1,7 @@
-"""The released VALSE benchmark: eleven JSON files, quirks and all, as rows of the benchmark layout.
+"""The released VALSE benchmark: eleven JSON files as rows of the benchmark layout, with their irregularities.
 
 Ids repeat across the files, so a row's key is its file and its id. The file decides the instrument,
-because `linguistic_phenomena` names only the piece; `dataset` is spelled in two ways.
+because `linguistic_phenomena` names only the piece; `dataset` has two spellings.
 """
 
 import json
@@ -23,7 +23,7 @@ SOURCES = {
     "VisDial_v1.0": "visdial",
     "FOIL dataset": "foil-it",
 }
-"""Our name of each source, by the release's spellings."""
+"""Name of each source in waltz, by the spellings of the release."""
 
 DIRECTIONS = {
     "checklist method, change NP to PL": "sg2pl",
@@ -31,12 +31,13 @@ DIRECTIONS = {
     "zero_to_something": "zero-to-something",
     "something_to_zero": "something-to-zero",
 }
+"""Direction of a foil, by the method that the release names."""
 
 VOTE_KINDS = ("caption", "foil", "other")
 
 
 def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[dict[str, Any]]:
-    """Items of one file of the release.
+    """Return the items of one file of the release.
 
     Args:
         path: JSON object of id → item.
@@ -50,32 +51,32 @@ def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[di
     """
     if instrument not in INSTRUMENTS:
         raise UserError(f"{path}: unknown instrument {instrument!r}; the release has {', '.join(INSTRUMENTS)}")
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     rows = []
     for item_id, item in read_object_entries(path, ""):
-        place = f"{path}: id {item_id!r}"
-        check_unique(seen, item_id, place)
-        rows.append({"item_id": item_id, **_row(item, instrument, valid_votes, place)})
+        where = f"{path}: id {item_id!r}"
+        check_unique(seen_ids, item_id, where)
+        rows.append({"item_id": item_id, **_build_row(item, instrument, valid_votes, where)})
     return rows
 
 
-def _row(item: Mapping[str, Any], instrument: str, valid_votes: int, place: str) -> dict[str, Any]:
-    dataset = read_field(item, "dataset", str, place)
+def _build_row(item: Mapping[str, Any], instrument: str, valid_votes: int, where: str) -> dict[str, Any]:
+    dataset = read_field(item, "dataset", str, where)
     if dataset not in SOURCES:
-        raise UserError(f"{place}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}")
-    caption, foil = read_field(item, "caption", str, place), read_field(item, "foil", str, place)
-    caption_phrases, foil_phrases = _phrases(instrument, item, place)
+        raise UserError(f"{where}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}")
+    caption, foil = read_field(item, "caption", str, where), read_field(item, "foil", str, where)
+    caption_phrases, foil_phrases = _read_phrases(instrument, item, where)
     caption_span, foil_span = find_changed_spans(caption, foil)
-    votes = read_field(item, "mturk", dict, place)
-    counts = {f"votes_{side}": _count(votes, side, f"{place}: mturk") for side in VOTE_KINDS}
-    nli = read_optional_field(item, "nli_scores", dict, place) or {}
+    votes = read_field(item, "mturk", dict, where)
+    counts = {f"votes_{side}": _read_vote_count(votes, side, f"{where}: mturk") for side in VOTE_KINDS}
+    nli = read_optional_field(item, "nli_scores", dict, where) or {}
     return {
         "instrument": instrument,
         "piece": INSTRUMENTS[instrument].piece,
         "source": SOURCES[dataset],
         "source_id": None if "dataset_idx" not in item else str(item["dataset_idx"]),
         "split": item.get("original_split"),
-        "image": read_field(item, "image_file", str, place),
+        "image": read_field(item, "image_file", str, where),
         "caption": caption,
         "foil": foil,
         "caption_span": caption_span,
@@ -83,10 +84,10 @@ def _row(item: Mapping[str, Any], instrument: str, valid_votes: int, place: str)
         "caption_phrases": caption_phrases,
         "foil_phrases": foil_phrases,
         "direction": DIRECTIONS.get(item.get("foil_method") or item.get("provenance_of_foils") or ""),
-        "grammaticality": _first(item.get("grammaticality_scores")),
-        "nli_entailment": _first(nli.get("entail")),
-        "nli_neutral": _first(nli.get("neutral")),
-        "nli_contradiction": _first(nli.get("contradict")),
+        "grammaticality": _get_first(item.get("grammaticality_scores")),
+        "nli_entailment": _get_first(nli.get("entail")),
+        "nli_neutral": _get_first(nli.get("neutral")),
+        "nli_contradiction": _get_first(nli.get("contradict")),
         "kept": True,
         **counts,
         "valid": None if counts["votes_caption"] is None else counts["votes_caption"] >= valid_votes,
@@ -94,26 +95,26 @@ def _row(item: Mapping[str, Any], instrument: str, valid_votes: int, place: str)
     }
 
 
-def _count(votes: Mapping[str, Any], side: str, place: str) -> int | None:
-    """Votes for a side; null, which our own exports have and the release never, where nobody voted."""
-    return None if side in votes and votes[side] is None else read_field(votes, side, int, place)
+def _read_vote_count(votes: Mapping[str, Any], side: str, where: str) -> int | None:
+    """Return the votes for a side; None where nobody voted, which only exports of waltz contain, not the release."""
+    return None if side in votes and votes[side] is None else read_field(votes, side, int, where)
 
 
-def _phrases(instrument: str, item: Mapping[str, Any], place: str) -> tuple[list[str], list[str]]:
-    """The lexical items of caption and foil; in an actant swap both fillers stand in both."""
-    caption, foil = _as_phrases(item, "classes", place), _as_phrases(item, "classes_foil", place)
+def _read_phrases(instrument: str, item: Mapping[str, Any], where: str) -> tuple[list[str], list[str]]:
+    """Return the lexical items of caption and foil; in an actant swap both texts contain both fillers."""
+    caption, foil = _read_phrase_field(item, "classes", where), _read_phrase_field(item, "classes_foil", where)
     return (caption + foil, caption + foil) if instrument == "actant-swap" else (caption, foil)
 
 
-def _as_phrases(item: Mapping[str, Any], name: str, place: str) -> list[str]:
-    """A text, a number, false, or a list of these."""
+def _read_phrase_field(item: Mapping[str, Any], name: str, where: str) -> list[str]:
+    """Return the phrases of a field that is a text, a number, false, or a list of these."""
     value = item.get(name)
     values = value if isinstance(value, list) else [value]
     for entry in values:
         if not isinstance(entry, str | int):
-            raise UserError(f"{place}: field {name!r} is {'missing' if name not in item else describe_type(entry)}")
+            raise UserError(f"{where}: field {name!r} is {'missing' if name not in item else describe_type(entry)}")
     return [entry if isinstance(entry, str) else json.dumps(entry) for entry in values]
 
 
-def _first(values: list[float] | None) -> float | None:
+def _get_first(values: list[float] | None) -> float | None:
     return float(values[0]) if values else None
