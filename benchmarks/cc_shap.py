@@ -34,18 +34,18 @@ from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from waltz.models.decoders import players, vision
+from waltz.models.decoders import players, vision_language_model
 from waltz.models.decoders.coalitions import Coalitions, Game
-from waltz.models.decoders.decoder import Picture
+from waltz.models.decoders.decoder import PreparedImage
 from waltz.models.decoders.network import Network
 from waltz.models.decoders.outcomes import FIRST_STEP
 from waltz.models.registry import ModelSpec
 
 SIDE, PATCH = 336, 14
-OneRow = Callable[[vision.Vision, Picture, Game, np.ndarray], np.ndarray]
+OneRow = Callable[[vision_language_model.VisionLanguageModel, PreparedImage, Game, np.ndarray], np.ndarray]
 
 
-def decoder() -> vision.Vision:
+def decoder() -> vision_language_model.VisionLanguageModel:
     """The network, its image tower of two narrow layers, and a tokenizer of numbered words."""
     torch.manual_seed(0)
     words = {"<unk>": 0, "</s>": 1, "<image>": 2, "_": 3} | {f"w{number}": number for number in range(4, 49152)}
@@ -87,7 +87,9 @@ def decoder() -> vision.Vision:
         images, tokenizer, patch_size=PATCH, vision_feature_select_strategy="default", num_additional_image_tokens=1
     )
     network = transformers.LlavaForConditionalGeneration(config)
-    return vision.adopt(ModelSpec("bench", weights="random", revision="local"), network, processor, "cpu")
+    return vision_language_model.wrap_vision_language_model(
+        ModelSpec("bench", weights="random", revision="local"), network, processor, "cpu"
+    )
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,13 @@ def timed(work: Callable[[], list[np.ndarray]]) -> tuple[list[np.ndarray], np.nd
     return work(), np.array([time.perf_counter(), time.process_time()]) - begin
 
 
-def inputs(made: vision.Vision, picture: Picture, played: players.Players, mask: np.ndarray, behind: list[int]) -> dict:
+def inputs(
+    made: vision_language_model.VisionLanguageModel,
+    picture: PreparedImage,
+    played: players.Players,
+    mask: np.ndarray,
+    behind: list[int],
+) -> dict:
     """One coalition as the network's own forward pass takes it, with tokens behind the prompt."""
     shown = mask | played.always_visible
     block = made.layout(played.prompt, picture).block
@@ -131,7 +139,9 @@ def inputs(made: vision.Vision, picture: Picture, played: players.Players, mask:
     return {"input_ids": row, "attention_mask": torch.ones_like(row), "pixel_values": pixels}
 
 
-def generate(made: vision.Vision, picture: Picture, game: Game, mask: np.ndarray) -> np.ndarray:
+def generate(
+    made: vision_language_model.VisionLanguageModel, picture: PreparedImage, game: Game, mask: np.ndarray
+) -> np.ndarray:
     """The published pattern: a whole answer, of which the first step counts."""
     new = len(game.targets)
     settings = {"do_sample": False, "output_logits": True, "return_dict_in_generate": True, "min_new_tokens": new}
@@ -140,7 +150,9 @@ def generate(made: vision.Vision, picture: Picture, game: Game, mask: np.ndarray
     return found.logits[0][0, list(game.targets)].double().numpy()
 
 
-def whole_row(made: vision.Vision, picture: Picture, game: Game, mask: np.ndarray) -> np.ndarray:
+def whole_row(
+    made: vision_language_model.VisionLanguageModel, picture: PreparedImage, game: Game, mask: np.ndarray
+) -> np.ndarray:
     """One teacher-forced row, logits of its last positions only."""
     new = len(game.targets)
     given = inputs(made, picture, game.players, mask, list(game.targets[:-1]))
@@ -150,7 +162,13 @@ def whole_row(made: vision.Vision, picture: Picture, game: Game, mask: np.ndarra
 
 @torch.inference_mode()
 def measure(
-    name: str, made: vision.Vision, picture: Picture, games: list[Game], most: int, rows: int, one: OneRow
+    name: str,
+    made: vision_language_model.VisionLanguageModel,
+    picture: PreparedImage,
+    games: list[Game],
+    most: int,
+    rows: int,
+    one: OneRow,
 ) -> None:
     """Time both ways on one set of coalitions, and print."""
     played = games[0].players

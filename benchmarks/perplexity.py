@@ -16,9 +16,9 @@ import torch
 
 from waltz.core.devices import lease_device
 from waltz.core.run_record import measure_peak_memory_mb
-from waltz.models.registry import registered
-from waltz.models.text.causal import load_text_model, node_losses
-from waltz.models.text.prefix_trees import pack, packs
+from waltz.models.registry import load_registry
+from waltz.models.text.causal import compute_node_losses, load_causal_model
+from waltz.models.text.prefix_trees import batch_prefix_trees, build_prefix_trees
 from waltz.sources.formats.valse import read_release
 
 
@@ -30,21 +30,23 @@ def main() -> None:
     parser.add_argument("--release", type=Path, default=Path(os.environ.get("WALTZ_DATA", ".")) / "valse")
     arguments = parser.parse_args()
     with lease_device(1, torch.get_num_threads()) as device:
-        model = load_text_model(registered()[arguments.model], device)
+        model = load_causal_model(load_registry()[arguments.model], device)
         for name in ("counting-hard", "plurals", "actant-swap"):
             items = read_release(arguments.release / f"{name}.json", "relations", 2)[: arguments.items]
             texts = {model.tokens(item[role]) for item in items for role in ("caption", "foil")}
-            node_losses(model, pack([min(texts)]))
+            compute_node_losses(model, build_prefix_trees([min(texts)]))
             start = time.perf_counter()
             shared = {
                 sequence: losses[trie.path(place)]
-                for trie in packs(texts, 512)
-                for losses in [node_losses(model, trie)]
+                for trie in batch_prefix_trees(texts, 512)
+                for losses in [compute_node_losses(model, trie)]
                 for place, sequence in enumerate(trie.sequences)
             }
             shared_seconds = time.perf_counter() - start
             start = time.perf_counter()
-            single = {sequence: node_losses(model, pack([sequence])) for sequence in sorted(texts)}
+            single = {
+                sequence: compute_node_losses(model, build_prefix_trees([sequence])) for sequence in sorted(texts)
+            }
             single_seconds = time.perf_counter() - start
             difference = max(np.nanmax(np.abs(shared[text] - single[text])) for text in texts if len(text) > 1)
             tokens = sum(map(len, texts))

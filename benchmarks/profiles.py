@@ -41,8 +41,8 @@ from waltz.evaluation.decoder_tasks import voice_of
 from waltz.evaluation.prompting.prompts import Voice, equations, without_template
 from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders import load_decoder
-from waltz.models.decoders.decoder import Decoder, Picture, Turn
-from waltz.models.registry import ModelSpec, resolve
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Turn
+from waltz.models.registry import ModelSpec, resolve_model
 from waltz.reporting.page.construction_tables import interval_text
 from waltz.sources.formats import comve
 from waltz.sources.images import load_image, open_images
@@ -60,7 +60,7 @@ NUMBERS = ("t_shap_answer", "t_shap_explanation", "cc_shap")
 STEPS = ("arithmetic", "value", "players", "tail")
 
 
-def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, Voice, Picture]]:
+def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, Voice, PreparedImage]]:
     """Questions of the scenes' instruments, as many of each."""
     llava, prompts = ROOT / "resources/scenes/models/llava", ROOT / "resources/prompts/scenes.yaml"
     spec = ModelSpec("scenes-llava", "vision", str(llava), "local", prompts=str(prompts))
@@ -77,12 +77,14 @@ def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, Vo
 def of_text(data: Path, items: int) -> Iterator[tuple[Question, Decoder, Voice, None]]:
     """Questions of ComVE, put without turn markers."""
     rows = list(comve.read_pairs(data / "subtaskA_test_data.csv", data / "subtaskA_gold_answers.csv", "comve", "test"))
-    decoder = load_decoder(resolve("smollm2-135m-instruct", {}), Device("cpu", 1, "benchmark"))
+    decoder = load_decoder(resolve_model("smollm2-135m-instruct", {}), Device("cpu", 1, "benchmark"))
     for question in to_ask(rows, "comve", {"form": "choice"}, "equations", items, SEED).questions:
         yield question, decoder, equations(without_template), None
 
 
-def pair_of(question: Question, decoder: Decoder, voice: Voice, picture: Picture | None, new: int) -> tuple[Part, Part]:
+def pair_of(
+    question: Question, decoder: Decoder, voice: Voice, picture: PreparedImage | None, new: int
+) -> tuple[Part, Part]:
     """Answer and explanation; beside an image the explanation is the model's own description of it."""
     found = spoken(Speaking(decoder, voice, SEED, new), question, picture, (POST_HOC,)).pairs[POST_HOC]
     if isinstance(found, Exception):
@@ -121,7 +123,7 @@ def steps(found: Compared, valued: Compared, published: Explained) -> dict[str, 
     return told
 
 
-def compute(question: Question, decoder: Decoder, voice: Voice, picture: Picture | None, given) -> dict:
+def compute(question: Question, decoder: Decoder, voice: Voice, picture: PreparedImage | None, given) -> dict:
     """One item in both profiles."""
     begin = time.process_time()
     pair = pair_of(question, decoder, voice, picture, given.new)

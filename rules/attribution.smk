@@ -79,7 +79,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
             mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
             runtime=EXPLAINING_MINUTES,
         params:
-            model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
+            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.encoder]),
             profiles=study("profiles"),
             settings={profile: SETTINGS[profile] for profile in study("profiles")},
             scored=study("evaluation.items"),
@@ -88,7 +88,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
             shards=SHARDS,
             seed=study("seed"),
             code=lambda wildcards: code(
-                "attribute.py", encoder_module(MODELS[wildcards.encoder].kind)
+                "attribute.py", get_encoder_module(MODELS[wildcards.encoder].kind)
             ),
         script:
             "../workflow/scripts/attribute.py"
@@ -112,7 +112,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
             mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
             runtime=EXPLAINING_MINUTES,
         params:
-            model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
+            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.encoder]),
             datasets=NAMES,
             scored=study("evaluation.items"),
             sample=study("attribution.companions.sample"),
@@ -121,7 +121,7 @@ for GROUP, NAMES in ATTRIBUTED.items():
             confidence=study("reporting.confidence"),
             seed=study("seed"),
             code=lambda wildcards: code(
-                "companions.py", encoder_module(MODELS[wildcards.encoder].kind)
+                "companions.py", get_encoder_module(MODELS[wildcards.encoder].kind)
             ),
         script:
             "../workflow/scripts/companions.py"
@@ -156,7 +156,7 @@ for GROUP, NAMES in ATTRIBUTED_ANSWERS.items():
             mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
             runtime=EXPLAINING_MINUTES,
         params:
-            model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
+            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.decoder]),
             datasets=NAMES,
             profiles=study("profiles"),
             settings={profile: SETTINGS[profile] for profile in study("profiles")},

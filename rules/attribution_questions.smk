@@ -20,7 +20,7 @@ rule attribute_questions:
         mem_mb=lambda wildcards: memory_mb(wildcards.answerer),
         runtime=EXPLAINING_MINUTES,
     params:
-        model=lambda wildcards: decisive(MODELS[wildcards.answerer]),
+        model=lambda wildcards: select_decisive_fields(MODELS[wildcards.answerer]),
         asked=lambda wildcards: ASKED[wildcards.asked],
         profiles=study("profiles"),
         settings={profile: SETTINGS[profile] for profile in study("profiles")},
@@ -28,7 +28,8 @@ rule attribute_questions:
         shards=SHARDS,
         seed=study("seed"),
         code=lambda wildcards: code(
-            "attribute_questions.py", encoder_module(MODELS[wildcards.answerer].kind)
+            "attribute_questions.py",
+            get_encoder_module(MODELS[wildcards.answerer].kind),
         ),
     script:
         "../workflow/scripts/attribute_questions.py"

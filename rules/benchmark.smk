@@ -149,7 +149,9 @@ rule audit:
         runtime=SCORING_MINUTES,
     params:
         instruments=list(INSTRUMENTS),
-        models={key: decisive(MODELS[name]) for key, name in AUDITING.items()},
+        models={
+            key: select_decisive_fields(MODELS[name]) for key, name in AUDITING.items()
+        },
         threshold=study("benchmark.audit"),
         resamples=study("reporting.resamples"),
         confidence=study("reporting.confidence"),

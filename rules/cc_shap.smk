@@ -55,7 +55,7 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
             mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
             runtime=EXPLAINING_MINUTES,
         params:
-            model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
+            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.decoder]),
             posing=posing(NAMES),
             profiles=study("profiles"),
             sample=study("consistency.sample"),
@@ -100,7 +100,9 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
                 mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
                 runtime=EXPLAINING_MINUTES,
             params:
-                model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
+                model=lambda wildcards: select_decisive_fields(
+                    MODELS[wildcards.decoder]
+                ),
                 posing=posing(NAMES),
                 profiles=study("profiles"),
                 sample=study("consistency.sample"),

@@ -28,14 +28,19 @@ from waltz.models import weights
 from waltz.reporting.tables.paper_values import read_published
 from waltz.models.registry import (
     DECODER_KINDS,
-    DETECTOR,
-    decisive,
-    encoder_kinds,
-    encoder_module,
-    registered,
-    resolve,
+    DETECTOR_KIND,
+    select_decisive_fields,
+    list_encoder_kinds,
+    get_encoder_module,
+    load_registry,
+    resolve_model,
 )
-from waltz.models.weights import detector_files, downloads, on_hub, placed
+from waltz.models.weights import (
+    list_detector_files,
+    list_downloads,
+    is_hub_snapshot,
+    set_local_paths,
+)
 
 
 def chosen_study():
@@ -46,11 +51,13 @@ def chosen_study():
             workflow.configfile(str(file))
         validate(config, HERE / "workflow/schemas/study.schema.yaml")
         models = {
-            name: resolve(name, entry)
+            name: resolve_model(name, entry)
             for name, entry in config.get("models", {}).items()
         }
-        for name in {spec.detector for spec in models.values()} & registered().keys():
-            models.setdefault(name, resolve(name, {}))
+        for name in {
+            spec.detector for spec in models.values()
+        } & load_registry().keys():
+            models.setdefault(name, resolve_model(name, {}))
         reasons = absent(config)
         left = runnable(config, reasons)
         config.clear()
@@ -64,22 +71,24 @@ DATASETS, RESOLVED, LEFT_OUT = chosen_study()
 WEIGHTS = config.get("weights", "resources/weights")
 LOCK_FILE = config.get("lock", f"config/locks/{config['study']}.yaml")
 DETECTORS = {
-    name: placed(spec, WEIGHTS, {}).weights
+    name: set_local_paths(spec, WEIGHTS, {}).weights
     for name, spec in RESOLVED.items()
-    if spec.kind == DETECTOR
+    if spec.kind == DETECTOR_KIND
 }
-MODELS = {name: placed(spec, WEIGHTS, DETECTORS) for name, spec in RESOLVED.items()}
+MODELS = {
+    name: set_local_paths(spec, WEIGHTS, DETECTORS) for name, spec in RESOLVED.items()
+}
 """Models with the places where what is fetched for them lies."""
 WEB = {
     place: (url, spec.sha256 if url == spec.weights else LOCK_ON_DOWNLOAD)
     for spec in RESOLVED.values()
-    for url, place in downloads(spec, WEIGHTS).items()
+    for url, place in list_downloads(spec, WEIGHTS).items()
 }
 """Url and checksum of each file of weights that is fetched, by its place."""
 SNAPSHOTS = {
     MODELS[name].weights: spec.weights
     for name, spec in RESOLVED.items()
-    if on_hub(spec)
+    if is_hub_snapshot(spec)
 }
 """Repositories of the hub that are fetched as a whole, by their place."""
 LOCKED = {
@@ -126,7 +135,7 @@ ANSWERERS = [
 ENCODERS = [
     name
     for name in SCORING_MODELS
-    if MODELS[name].kind in encoder_kinds() and name not in ANSWERERS
+    if MODELS[name].kind in list_encoder_kinds() and name not in ANSWERERS
 ]
 SEEING = [name for name, spec in MODELS.items() if spec.kind == "vision"]
 SPEAKING = [name for name, spec in MODELS.items() if spec.kind in DECODER_KINDS]

@@ -76,16 +76,16 @@ for (GROUP, SEES), NAMES in TESTED_SETS.items():
             mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
             runtime=EXPLAINING_MINUTES,
         params:
-            model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
+            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.decoder]),
             helper=lambda wildcards: next(
                 (
-                    decisive(MODELS[name])
+                    select_decisive_fields(MODELS[name])
                     for name in HELPER
                     if name != wildcards.decoder
                 ),
                 None,
             ),
-            judge=next((decisive(MODELS[name]) for name in JUDGE), None),
+            judge=next((select_decisive_fields(MODELS[name]) for name in JUDGE), None),
             posed=posing(NAMES),
             profiles=study("profiles"),
             sample=study("consistency.sample"),

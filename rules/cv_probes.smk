@@ -28,7 +28,7 @@ if PROBES:
             mem_mb=6000,
         params:
             settings={key: PROBES[key] for key in ("verbs", "images") if key in PROBES},
-            model=[decisive(MODELS[name]) for name in REPAIRING],
+            model=[select_decisive_fields(MODELS[name]) for name in REPAIRING],
             seed=study("seed"),
             code=code("contextual_captions.py"),
         script:
@@ -55,7 +55,10 @@ if PROBES:
             mem_mb=6000,
             runtime=SCORING_MINUTES,
         params:
-            models={key: decisive(MODELS[name]) for key, name in CHOOSING.items()},
+            models={
+                key: select_decisive_fields(MODELS[name])
+                for key, name in CHOOSING.items()
+            },
             scenes=study("scenes") if study("benchmark.oracle") else None,
             code=code("cv_probes.py"),
         script:

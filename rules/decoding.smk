@@ -44,7 +44,7 @@ for (GROUP, KIND), NAMES in POSED.items():
             mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
             runtime=SCORING_MINUTES,
         params:
-            model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
+            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.decoder]),
             posing=posing(NAMES),
             profiles=study("profiles"),
             scored=study("evaluation.items"),

@@ -80,7 +80,7 @@ for GROUP, NAMES in SCORABLE.items():
             mem_mb=lambda wildcards: memory_mb(wildcards.reader),
             runtime=SCORING_MINUTES,
         params:
-            model=lambda wildcards: decisive(MODELS[wildcards.reader]),
+            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.reader]),
             profiles=study("profiles"),
             scored=study("evaluation.items"),
             sample=study("evaluation.sample"),
@@ -114,13 +114,13 @@ for GROUP, NAMES in SCORABLE.items():
             mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
             runtime=SCORING_MINUTES,
         params:
-            model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
+            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.encoder]),
             profiles=study("profiles"),
             scored=study("evaluation.items"),
             sample=study("evaluation.sample"),
             seed=study("seed"),
             code=lambda wildcards: code(
-                "align.py", encoder_module(MODELS[wildcards.encoder].kind)
+                "align.py", get_encoder_module(MODELS[wildcards.encoder].kind)
             ),
         script:
             "../workflow/scripts/align.py"
@@ -145,12 +145,12 @@ rule answer:
         mem_mb=lambda wildcards: memory_mb(wildcards.answerer),
         runtime=SCORING_MINUTES,
     params:
-        model=lambda wildcards: decisive(MODELS[wildcards.answerer]),
+        model=lambda wildcards: select_decisive_fields(MODELS[wildcards.answerer]),
         asked=lambda wildcards: ASKED[wildcards.asked],
         profiles=study("profiles"),
         seed=study("seed"),
         code=lambda wildcards: code(
-            "answer.py", encoder_module(MODELS[wildcards.answerer].kind)
+            "answer.py", get_encoder_module(MODELS[wildcards.answerer].kind)
         ),
     script:
         "../workflow/scripts/answer.py"

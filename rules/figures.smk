@@ -137,12 +137,12 @@ rule sample_figures:
     conda:
         "../envs/models.yaml"
     params:
-        model=lambda wildcards: decisive(MODELS[wildcards.encoder]),
+        model=lambda wildcards: select_decisive_fields(MODELS[wildcards.encoder]),
         profiles=study("profiles"),
         most=study("reporting.samples"),
         seed=study("seed"),
         code=lambda wildcards: code(
-            "samples.py", encoder_module(MODELS[wildcards.encoder].kind)
+            "samples.py", get_encoder_module(MODELS[wildcards.encoder].kind)
         ),
     script:
         "../workflow/scripts/samples.py"
@@ -193,7 +193,7 @@ for (KIND, AFTER_EDITS), NAMED in EXPLAINED_DECODERS.items():
             gpu=int(KIND == "vision"),
             mem_mb=8000,
         params:
-            model=lambda wildcards: decisive(MODELS[wildcards.decoder]),
+            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.decoder]),
             datasets=NAMES,
             profiles=study("profiles"),
             most=study("reporting.explained"),

@@ -21,7 +21,7 @@ rule filter_candidates:
     params:
         filters=lambda wildcards: INSTRUMENTS[wildcards.instrument]["filters"],
         models=lambda wildcards: {
-            key: decisive(MODELS[name])
+            key: select_decisive_fields(MODELS[name])
             for key, name in needed_models(config, wildcards.instrument).items()
         },
         grammaticality=lambda wildcards: (

@@ -30,7 +30,8 @@ rule candidates:
             if key in INSTRUMENTS[wildcards.instrument]
         },
         model=lambda wildcards: [
-            decisive(MODELS[name]) for name in proposing_model(wildcards.instrument)
+            select_decisive_fields(MODELS[name])
+            for name in proposing_model(wildcards.instrument)
         ],
         proposals=lambda wildcards: (
             {key: study(f"proposals.{key}") for key in ("longest", "best")}

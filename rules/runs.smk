@@ -55,7 +55,9 @@ def files_of(model):
         for path in (spec.regions, spec.answers, spec.config)
         if path and (path in FETCHED or Path(path).exists())
     ]
-    detector = [spec.detector] if spec.detector in FETCHED else detector_files(spec)
+    detector = (
+        [spec.detector] if spec.detector in FETCHED else list_detector_files(spec)
+    )
     return [*weight_files(spec), *detector, *own]
 
 

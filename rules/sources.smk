@@ -103,7 +103,9 @@ rule unpack_weights:
     input:
         weights=lambda wildcards: [
             place
-            for url, place in downloads(RESOLVED[wildcards.model], WEIGHTS).items()
+            for url, place in list_downloads(
+                RESOLVED[wildcards.model], WEIGHTS
+            ).items()
             if url
             in (RESOLVED[wildcards.model].weights, RESOLVED[wildcards.model].config)
         ],
@@ -123,7 +125,7 @@ rule unpack_weights:
 rule take_answers:
     """The answers that an encoder chooses from, out of an archive."""
     input:
-        archive=lambda wildcards: downloads(RESOLVED[wildcards.model], WEIGHTS)[
+        archive=lambda wildcards: list_downloads(RESOLVED[wildcards.model], WEIGHTS)[
             RESOLVED[wildcards.model].answers.partition("#")[0]
         ],
     output:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 
 from waltz.core.errors import UserError
-from waltz.models.decoders.decoder import Layout, Picture, Prompt
+from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout
 from waltz.models.registry import ModelSpec
 
 START, PLACEHOLDER, BLOCK, VOCABULARY = 1, 2, 3, 256
@@ -69,14 +69,14 @@ class Scripted:
         return Prompt(text, tuple(ids), tuple(map(chr, ids)), spans, tuple(one < BLOCK for one in ids), at)
 
     def image(self, image):
-        return Picture(torch.zeros(1, 3, 1, 1), {}, image)
+        return PreparedImage(torch.zeros(1, 3, 1, 1), {}, image)
 
     def look(self, picture, pixels):
         return torch.zeros((len(pixels), 0, 1))
 
     def layout(self, prompt, picture):
         block = (BLOCK,) * (0 if picture is None else 4)
-        return Layout(block, (), torch.arange(len(prompt.ids) - bool(block) + len(block)))
+        return PromptLayout(block, (), torch.arange(len(prompt.ids) - bool(block) + len(block)))
 
     def label_id(self, prompt, label):
         return ord(label[0])

@@ -8,7 +8,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, pro
 from transformers import PreTrainedTokenizerFast
 
 from conftest import WORDS
-from waltz.models.decoders import language, vision
+from waltz.models.decoders import language_model, vision_language_model
 from waltz.models.registry import ModelSpec
 
 EXTRA = [
@@ -88,7 +88,9 @@ def random(network, seed: int = 0):
     return network.eval()
 
 
-def causal(kind: str = "llama", words: PreTrainedTokenizerFast | None = None, seed: int = 0) -> language.Language:
+def causal(
+    kind: str = "llama", words: PreTrainedTokenizerFast | None = None, seed: int = 0
+) -> language_model.LanguageModel:
     """A language model: `llama`, `gpt2`, `openai-gpt`, `bloom`, `falcon` or `mistral` with a sliding window."""
     words = words or tokenizer()
     size = len(words)
@@ -104,10 +106,10 @@ def causal(kind: str = "llama", words: PreTrainedTokenizerFast | None = None, se
         "falcon": lambda: transformers.FalconConfig(vocab_size=size, alibi=True, **sizes, **ends),
     }[kind]()
     network = random(transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32), seed)
-    return language.adopt(spec(kind), network, words, "cpu")
+    return language_model.wrap_language_model(spec(kind), network, words, "cpu")
 
 
-def llava(seed: int = 0) -> vision.Vision:
+def llava(seed: int = 0) -> vision_language_model.VisionLanguageModel:
     words = tokenizer()
     tower = transformers.CLIPVisionConfig(image_size=24, patch_size=8, **TOWER)
     config = transformers.LlavaConfig(
@@ -124,10 +126,10 @@ def llava(seed: int = 0) -> vision.Vision:
         images, words, patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
     )
     network = random(transformers.LlavaForConditionalGeneration(config), seed)
-    return vision.adopt(spec("llava"), network, processor, "cpu")
+    return vision_language_model.wrap_vision_language_model(spec("llava"), network, processor, "cpu")
 
 
-def llava_next(seed: int = 0) -> vision.Vision:
+def llava_next(seed: int = 0) -> vision_language_model.VisionLanguageModel:
     words = tokenizer()
     grids = [[24, 48], [48, 24], [48, 48]]
     config = transformers.LlavaNextConfig(
@@ -145,10 +147,10 @@ def llava_next(seed: int = 0) -> vision.Vision:
         images, words, patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
     )
     network = random(transformers.LlavaNextForConditionalGeneration(config), seed)
-    return vision.adopt(spec("llava-next"), network, processor, "cpu")
+    return vision_language_model.wrap_vision_language_model(spec("llava-next"), network, processor, "cpu")
 
 
-def smolvlm(seed: int = 0) -> vision.Vision:
+def smolvlm(seed: int = 0) -> vision_language_model.VisionLanguageModel:
     """SmolVLM's network with the processor of Idefics3, which is the same but for videos."""
     words = tokenizer(start=False)
     config = transformers.SmolVLMConfig(
@@ -163,10 +165,10 @@ def smolvlm(seed: int = 0) -> vision.Vision:
     )
     processor = transformers.Idefics3Processor(images, words, image_seq_len=4)
     network = random(transformers.SmolVLMForConditionalGeneration(config), seed)
-    return vision.adopt(spec("smolvlm"), network, processor, "cpu")
+    return vision_language_model.wrap_vision_language_model(spec("smolvlm"), network, processor, "cpu")
 
 
-def idefics2(seed: int = 0) -> vision.Vision:
+def idefics2(seed: int = 0) -> vision_language_model.VisionLanguageModel:
     words = tokenizer()
     config = transformers.Idefics2Config(
         vision_config={"image_size": 24, "patch_size": 6, **TOWER},
@@ -186,7 +188,7 @@ def idefics2(seed: int = 0) -> vision.Vision:
     )
     processor = transformers.Idefics2Processor(images, words, image_seq_len=3)
     network = random(transformers.Idefics2ForConditionalGeneration(config), seed)
-    return vision.adopt(spec("idefics2"), network, processor, "cpu")
+    return vision_language_model.wrap_vision_language_model(spec("idefics2"), network, processor, "cpu")
 
 
 class QwenProcessor:
@@ -210,7 +212,7 @@ class QwenProcessor:
         return {**ids, **seen}
 
 
-def qwen2_vl(seed: int = 0) -> vision.Vision:
+def qwen2_vl(seed: int = 0) -> vision_language_model.VisionLanguageModel:
     words = tokenizer(start=False, image="<|image_pad|>")
     config = transformers.Qwen2VLConfig(
         vision_config={
@@ -235,7 +237,9 @@ def qwen2_vl(seed: int = 0) -> vision.Vision:
         patch_size=4, merge_size=2, temporal_patch_size=2, min_pixels=16 * 16, max_pixels=32 * 32
     )
     network = random(transformers.Qwen2VLForConditionalGeneration(config), seed)
-    return vision.adopt(spec("qwen2-vl"), network, QwenProcessor(images, words), "cpu")
+    return vision_language_model.wrap_vision_language_model(
+        spec("qwen2-vl"), network, QwenProcessor(images, words), "cpu"
+    )
 
 
 SEEING = types.MappingProxyType(

@@ -81,15 +81,17 @@ def classifier_network(labels: tuple[str, ...], kind=transformers.BertConfig):
 
 def masked_model(limit: int = 40) -> masked.MaskedModel:
     spec = ModelSpec("tiny-bert", "masked", weights="none", revision="0")
-    return masked.adopt(spec, masked_network(), bert_tokenizer(limit), "cpu")
+    return masked.wrap_masked_model(spec, masked_network(), bert_tokenizer(limit), "cpu")
 
 
 def roberta_model() -> masked.MaskedModel:
     tokenizer = roberta_tokenizer()
     network = masked_network(len(tokenizer), transformers.RobertaConfig)
-    return masked.adopt(ModelSpec("tiny-roberta", "masked", weights="none", revision="0"), network, tokenizer, "cpu")
+    return masked.wrap_masked_model(
+        ModelSpec("tiny-roberta", "masked", weights="none", revision="0"), network, tokenizer, "cpu"
+    )
 
 
 def classifier_model(*labels: str, given: str = "", kind=transformers.BertConfig) -> classifier.Classifier:
     spec = ModelSpec("tiny-classifier", "classifier", weights="some/folder", revision="0", labels=given)
-    return classifier.adopt(spec, classifier_network(labels, kind), bert_tokenizer(), "cpu")
+    return classifier.wrap_classifier(spec, classifier_network(labels, kind), bert_tokenizer(), "cpu")

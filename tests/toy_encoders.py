@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 
 from waltz.core.text_diff import Span
-from waltz.models.encoders.encoder import Text
+from waltz.models.encoders.encoder import TokenizedText
 from waltz.models.encoders.players import Players, build_equations_players, build_published_players
 from waltz.models.registry import ModelSpec
 
@@ -63,10 +63,10 @@ class Toy:
         return torch.nn.functional.normalize(torch.tanh(features + self.shift), dim=-1)
 
 
-def text(*ids: int) -> Text:
+def text(*ids: int) -> TokenizedText:
     """A text of token ids of which the first and the last are special."""
     special = tuple(place in (0, len(ids) - 1) for place in range(len(ids)))
-    return Text(ids, tuple(map(str, ids)), tuple(Span(start=0, end=0) for _ in ids), special)
+    return TokenizedText(ids, tuple(map(str, ids)), tuple(Span(start=0, end=0) for _ in ids), special)
 
 
 def picture(seed: int = 0) -> torch.Tensor:

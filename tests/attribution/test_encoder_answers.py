@@ -20,9 +20,9 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, SHARES
 from waltz.evaluation.encoder_vqa import answer_rows, answered
-from waltz.models.encoders.answers import answer
 from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
-from waltz.models.regions import precomputed
+from waltz.models.encoders.vqa import answer_question
+from waltz.models.regions import open_stored_regions
 from waltz.models.registry import ModelSpec
 from waltz.reporting.tables.compare_to_paper import Study, join
 from waltz.reporting.tables.declaration import ENCODER
@@ -125,7 +125,7 @@ def by_definition(encoder, image, ids, index):
 def test_contributions_are_shapley_values_of_the_given_answers_probability(encoder, images, tmp_path):
     (row,) = rows_of(encoder, images, tmp_path, items=ITEMS[:1], estimator="exact", evaluations=64)
     image = encoder.image(Image.open(tmp_path / "0.png").convert("RGB"))
-    given = answer(encoder, image, "a dog")
+    given = answer_question(encoder, image, "a dog")
     phi, whole, nothing = by_definition(encoder, image, encoder.text("a dog").ids, given.index)
     assert (row["role"], row["setting"], row["explained"]) == ("answer", "answering", "probability")
     assert (row["text"], row["outputs"], row["tokens"], row["grid"]) == ("a dog", [given.text], ["a", "dog"], 2)
@@ -179,7 +179,7 @@ def stored_regions(folder):
 def test_regions_found_before_are_refused_or_play_under_a_setting_of_their_own(parts, images, tmp_path):
     where = stored_regions(tmp_path / "regions")
     spec = ModelSpec("mine", kind="lxmert-answering", weights="x", revision="local", regions=where)
-    provider = precomputed(spec, WIDTH, "cpu")
+    provider = open_stored_regions(spec, WIDTH, "cpu")
     (refused, _) = rows_of(made(parts, provider, regions=where), images, tmp_path)
     assert "the method hides pixels" in refused["error"]
     (row, _) = rows_of(made(parts, provider, regions=where, masks="regions"), images, tmp_path, evaluations=40)

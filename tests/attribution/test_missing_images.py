@@ -16,7 +16,7 @@ from waltz.core.schema import ATTRIBUTION, EVALUATION
 from waltz.evaluation.alignment import score_pairs
 from waltz.evaluation.metrics.summary import metric_rows
 from waltz.models.encoders import load_encoder
-from waltz.models.registry import resolve
+from waltz.models.registry import resolve_model
 from waltz.sources.images import load_image, open_images
 
 HOW = Resampling(100, 0.95, 0)
@@ -38,7 +38,7 @@ def seen(tmp_path):
     for number in range(3):
         Image.new("RGB", (20, 20), (80 * number, 30, 90)).save(tmp_path / f"{number}.png")
     with open_images(tmp_path) as images:
-        yield load_encoder(resolve("ruler-50", {}), Device("cpu", 1, "test")), images, tmp_path / "stored"
+        yield load_encoder(resolve_model("ruler-50", {}), Device("cpu", 1, "test")), images, tmp_path / "stored"
 
 
 def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):

@@ -9,7 +9,7 @@ from waltz.attribution.item_selection import probes_to_attribute
 from waltz.attribution.verbs import verb_pieces, verb_table, verb_values
 from waltz.core.intervals import Resampling
 from waltz.core.schema import PROBE_CONDITIONS
-from waltz.models.encoders.encoder import tokenized
+from waltz.models.encoders.encoder import tokenize_text
 
 HOW = Resampling(resamples=200, confidence=0.95, seed=1)
 PUBLISHED = Path(__file__).parents[2] / "resources/published"
@@ -20,12 +20,12 @@ def span(start, end):
 
 
 def spans_of(text):
-    return list(tokenized(bert_tokenizer(), text, 40, "tiny").spans)
+    return list(tokenize_text(bert_tokenizer(), text, 40, "tiny").spans)
 
 
 def test_word_pieces_of_the_verb():
     text = "a man standing on the car"
-    read = tokenized(bert_tokenizer(), text, 40, "tiny")
+    read = tokenize_text(bert_tokenizer(), text, 40, "tiny")
     assert read.tokens[3:5] == ("stand", "##ing")
     assert verb_pieces(read.spans, span(6, 14)) == [3, 4]
 

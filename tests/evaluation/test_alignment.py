@@ -18,7 +18,7 @@ from waltz.evaluation.alignment import match_probability, score_pairs, tally
 from waltz.evaluation.metrics.pair_metrics import measures
 from waltz.evaluation.metrics.scored_pairs import pairs
 from waltz.models.encoders import alignment, load_encoder
-from waltz.models.encoders.alignment import align, blocks
+from waltz.models.encoders.alignment import compute_pair_scores, split_into_blocks
 from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec
 from waltz.scenes.drawing.draw import draw
@@ -132,10 +132,10 @@ def test_each_image_and_text_passes_once_and_texts_of_one_length_together(folder
 
 
 def test_blocks_are_whole_images_and_know_no_order(monkeypatch):
-    monkeypatch.setattr(alignment, "PAIRS", 3)
+    monkeypatch.setattr(alignment, "PAIRS_PER_BLOCK", 3)
     asked = [(f"m{image}", f"t{text}") for image in range(4) for text in range(2)]
-    found = list(blocks(asked))
-    assert found == list(blocks(reversed(asked * 2)))
+    found = list(split_into_blocks(asked))
+    assert found == list(split_into_blocks(reversed(asked * 2)))
     assert [len(block) for block in found] == [4, 4]
     assert [pair for block in found for pair in block] == sorted(asked)
 
@@ -149,7 +149,7 @@ def test_a_stored_block_is_not_computed_again_unless_pixels_or_weights_change(fo
         encoder = watched()
         encoder = replace(encoder, spec=replace(encoder.spec, weights=share))
         with open_images(folder) as images:
-            found = align(encoder, asked, lambda name: load_image(images, name), store, told.append)
+            found = compute_pair_scores(encoder, asked, lambda name: load_image(images, name), store, told.append)
         return [found[pair].logit for pair in asked], len(encoder.passes)
 
     assert run() == ([1, -1], 3)
@@ -164,7 +164,7 @@ def test_out_of_memory_halves_and_gives_the_same(folder):
     asked = [("one.png", text) for text in ("a", "b", "c", "d", "e")]
     with open_images(folder) as images:
         found = [
-            align(encoder, asked, lambda name: load_image(images, name))
+            compute_pair_scores(encoder, asked, lambda name: load_image(images, name))
             for encoder in (watched(), watched(most_pairs=1))
         ]
     assert found[0] == found[1]
@@ -174,7 +174,7 @@ def test_a_logit_that_is_no_number_is_an_error(folder):
     encoder = watched()
     encoder = replace(encoder, share=float("nan"))
     with open_images(folder) as images:
-        found = align(encoder, [("one.png", "a")], lambda name: load_image(images, name))
+        found = compute_pair_scores(encoder, [("one.png", "a")], lambda name: load_image(images, name))
     assert found["one.png", "a"].logit is found["one.png", "a"].numbers is None
     assert found["one.png", "a"].error == "the model's logit is nan"
 

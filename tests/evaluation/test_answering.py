@@ -16,7 +16,7 @@ from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import answer_rows, answered
 from waltz.evaluation.metrics.vqa_accuracy import accuracy, agreement, share
 from waltz.evaluation.vqa_items import plain, questions, unreachable
-from waltz.models.encoders.alignment import Aligned, align
+from waltz.models.encoders.alignment import PairScore, compute_pair_scores
 from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images
@@ -30,9 +30,9 @@ ITEMS = [
     {"item_id": "q2", "image": "m1", "question": "Is it red?", "answer": "No.", "answers": []},
 ]
 SAID = {
-    ("m0", "Is it?"): Aligned((3.0, 1.0, 0.8), 4),
-    ("m0", "How many?"): Aligned((2.0, 2.0, 0.6), 5),
-    ("m1", "Is it red?"): Aligned((0.5, 1.0, 0.5), 5),
+    ("m0", "Is it?"): PairScore((3.0, 1.0, 0.8), 4),
+    ("m0", "How many?"): PairScore((2.0, 2.0, 0.6), 5),
+    ("m1", "Is it red?"): PairScore((0.5, 1.0, 0.5), 5),
 }
 
 
@@ -45,7 +45,7 @@ def test_rows_say_answer_probability_and_verdict():
 
 
 def test_a_question_that_cannot_be_read_has_an_error_and_is_left_out_of_accuracy():
-    rows = answer_rows(ITEMS, {**SAID, ("m0", "Is it?"): Aligned(None, 0, "too long")}, VOCABULARY, ["published"])
+    rows = answer_rows(ITEMS, {**SAID, ("m0", "Is it?"): PairScore(None, 0, "too long")}, VOCABULARY, ["published"])
     assert (rows[0]["prediction"], rows[0]["correct"], rows[0]["error"]) == (None, None, "too long")
     assert accuracy(ITEMS, rows, "published", "d", HOW).n == 2
 
@@ -77,7 +77,7 @@ def test_an_encoder_answers_with_its_highest_logit(tmp_path):
 def test_an_encoder_of_answers_has_no_logit_of_a_match(tmp_path):
     encoder = Answering(ModelSpec("answering", "ruler", weights="share:1", revision="0"), "cpu", 1.0)
     with pytest.raises(UserError, match="gives logits of answers, none of a match"):
-        align(encoder, [("m.png", "b")], lambda _: Image.new("RGB", (4, 4)))
+        compute_pair_scores(encoder, [("m.png", "b")], lambda _: Image.new("RGB", (4, 4)))
 
 
 def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():

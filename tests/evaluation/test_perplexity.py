@@ -24,7 +24,7 @@ TEXTS = [
 
 @pytest.fixture(params=["gpt2", "openai-gpt"])
 def model(request, tokenizer):
-    return causal.adopt(
+    return causal.wrap_causal_model(
         ModelSpec(request.param, weights="none", revision="0"), build_network(request.param), tokenizer, "cpu"
     )
 
@@ -90,7 +90,9 @@ def test_an_empty_text_has_no_score(model, tmp_path, profile):
 def test_without_a_start_token_the_first_token_is_context_only(tokenizer, tmp_path):
     from dataclasses import replace
 
-    model = causal.adopt(ModelSpec("m", weights="none", revision="0"), build_network("gpt2"), tokenizer, "cpu")
+    model = causal.wrap_causal_model(
+        ModelSpec("m", weights="none", revision="0"), build_network("gpt2"), tokenizer, "cpu"
+    )
     model = replace(model, start=None)
     found = _scores(model, [TEXTS[0], "zebra"], "equations", tmp_path)
     ids = list(model.tokens(TEXTS[0]))
@@ -100,7 +102,7 @@ def test_without_a_start_token_the_first_token_is_context_only(tokenizer, tmp_pa
 
 def test_what_was_computed_once_is_not_computed_again(model, tmp_path, monkeypatch):
     first = _scores(model, TEXTS, "equations", tmp_path)
-    monkeypatch.setattr(causal, "node_losses", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(causal, "compute_node_losses", lambda *_: pytest.fail("computed again"))
     assert _scores(model, TEXTS, "equations", tmp_path) == first
 
 
@@ -108,7 +110,7 @@ def test_other_weights_are_not_taken_for_these(model, tmp_path):
     from dataclasses import replace
 
     first = _scores(model, TEXTS, "equations", tmp_path)
-    other = causal.adopt(model.spec, build_network("llama"), model.tokenizer, "cpu")
+    other = causal.wrap_causal_model(model.spec, build_network("llama"), model.tokenizer, "cpu")
     other = replace(other, fingerprint="other")
     assert _scores(other, TEXTS, "equations", tmp_path) != first
 

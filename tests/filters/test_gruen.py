@@ -11,7 +11,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.filters import gruen
 from waltz.models.registry import ModelSpec
-from waltz.models.text.classifier import class_logits, load_classifier
+from waltz.models.text.classifier import compute_class_logits, load_classifier
 from waltz.models.text.masked import load_masked_model
 
 CPU = Device("cpu", 1, "test")
@@ -116,7 +116,7 @@ def test_the_scene_models_prefer_a_sentence_to_its_words_in_another_order():
     scores = gruen.score_texts([good, bad], masked, acceptability)
     assert scores[good] > 0.45 > 0.2 > scores[bad]
     assert scores[good] == pytest.approx(_one_by_one(good, masked, acceptability), abs=1e-5)
-    assert class_logits(acceptability, [(good,)])[(good,)].shape == (2,)
+    assert compute_class_logits(acceptability, [(good,)])[(good,)].shape == (2,)
 
 
 def test_every_real_caption_has_a_sentence(shared_data):

@@ -15,8 +15,7 @@ from waltz.filters.nli import infer
 from waltz.filters.ranking import READS_WORSE, WORDED_WORSE
 from waltz.filters.verdicts import NO_CONTRADICTION
 from waltz.models.registry import ModelSpec
-from waltz.models.text.causal import adopt
-from waltz.models.text.likelihood import mean_scores
+from waltz.models.text.causal import compute_mean_log_likelihoods, wrap_causal_model
 
 
 def candidate(number, caption, foil, *, image="1.png", words=("on", "in"), rejected=None):
@@ -58,7 +57,7 @@ def judges(tokenizer):
         likelihood=masked_model(),
         acceptability=classifier_model("unacceptable", "acceptable"),
         nli=classifier_model("entailment", "neutral", "contradiction"),
-        ranking=adopt(spec, build_network("gpt2"), tokenizer, "cpu"),
+        ranking=wrap_causal_model(spec, build_network("gpt2"), tokenizer, "cpu"),
     )
 
 
@@ -123,7 +122,7 @@ def test_ranking_keeps_one_caption_an_image_and_one_wording_an_exchange(judges, 
     texts = sorted({row[side] for row in given if row["rejected"] is None for side in ("caption", "foil")})
     scores = score_texts(texts, judges.likelihood, judges.acceptability)
     captions = sorted({row["caption"] for row in USABLE})
-    likelihoods = mean_scores(captions, judges.ranking, 2048, tmp_path, told.append)
+    likelihoods = compute_mean_log_likelihoods(captions, judges.ranking, 2048, tmp_path, told.append)
     by_id = {row["item_id"]: row for row in rows}
     assert list(by_id) == [row["item_id"] for row in given]
     for row in rows:

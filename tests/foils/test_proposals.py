@@ -170,5 +170,5 @@ def test_progress_counts_slots_and_finished_batches_are_kept(tiny, tmp_path, mon
     told = []
     first = proposals([*SLOTS, SLOTS[0]], tiny, stored=tmp_path, done=told.append)
     assert sum(told) == len(SLOTS)
-    monkeypatch.setattr("waltz.models.text.masked._scores_at", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr("waltz.models.text.masked._compute_scores_at", lambda *_: pytest.fail("computed again"))
     assert proposals(SLOTS, tiny, stored=tmp_path) == first

@@ -4,20 +4,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waltz.models.batches import by_length, computed
+from waltz.models.batches import batch_by_length, compute_in_batches
 
 ROWS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6).map(tuple), max_size=30)
 
 
 @given(ROWS, st.integers(1, 20), st.randoms())
 def test_batches_hold_each_row_once_and_one_length_and_know_no_order(rows, positions, random):
-    batches = list(by_length(rows, len, positions))
+    batches = list(batch_by_length(rows, len, positions))
     assert sorted(row for batch in batches for row in batch) == sorted(set(rows))
     for batch in batches:
         assert len({len(row) for row in batch}) == 1
         assert len(batch) == 1 or sum(map(len, batch)) <= positions
     random.shuffle(rows)
-    assert list(by_length(rows, len, positions)) == batches
+    assert list(batch_by_length(rows, len, positions)) == batches
 
 
 def _lengths(batch):
@@ -26,7 +26,7 @@ def _lengths(batch):
 
 def test_each_row_gets_its_own_numbers_and_progress_is_told():
     told = []
-    found = computed([(1, 2), (5,), (1, 2), (3,)], len, _lengths, content={}, stored=None, done=told.append)
+    found = compute_in_batches([(1, 2), (5,), (1, 2), (3,)], len, _lengths, content={}, stored=None, done=told.append)
     assert {row: values.tolist() for row, values in found.items()} == {(1, 2): [2, 3], (5,): [1, 5], (3,): [1, 3]}
     assert told == [2, 1]
 
@@ -39,7 +39,7 @@ def test_what_is_stored_is_not_computed_again_and_other_content_is(tmp_path):
         return _lengths(batch)
 
     for content in ({"task": "a"}, {"task": "a"}, {"task": "b"}):
-        found = computed([(1, 2), (5,)], len, compute, content=content, stored=tmp_path, done=calls.append)
+        found = compute_in_batches([(1, 2), (5,)], len, compute, content=content, stored=tmp_path, done=calls.append)
         assert found[1, 2].tolist() == [2, 3]
     assert calls == [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]  # a: two computed and told, then two told; b: two of each
 
@@ -53,8 +53,8 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved():
             raise torch.OutOfMemoryError
         return _lengths(batch)
 
-    found = computed([(1,), (2,), (3,)], len, cramped, content={}, stored=None, done=lambda _: None)
+    found = compute_in_batches([(1,), (2,), (3,)], len, cramped, content={}, stored=None, done=lambda _: None)
     assert [found[row,].tolist() for row in (1, 2, 3)] == [[1, 1], [1, 2], [1, 3]]
     assert sizes == [3, 1, 2, 1, 1]
     with pytest.raises(torch.OutOfMemoryError):
-        computed([(1,)], len, lambda _: cramped([1, 2]), content={}, stored=None, done=lambda _: None)
+        compute_in_batches([(1,)], len, lambda _: cramped([1, 2]), content={}, stored=None, done=lambda _: None)

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
-from waltz.models.region_tsv import decoded, key_of, stored
-from waltz.models.regions import Precomputed
+from waltz.models.region_tsv import decode_line, normalise_image_id, read_regions
+from waltz.models.regions import StoredRegions
 
 DRAW = np.random.default_rng(3)
 FEATURES = DRAW.normal(size=(3, 5)).astype(np.float32)
@@ -46,20 +46,20 @@ def table(tmp_path):
 def test_a_row_says_what_was_stored(table, made):
     other = row(b"7", features=FEATURES[:, ::-1])
     path = table(other if made is row else lxmert_row(b"7"), made(b"42"), row(b"43", features=-FEATURES))
-    regions = Precomputed(path, 5, "cpu").of("COCO_val2014_000000000042.jpg")
+    regions = StoredRegions(path, 5, "cpu").of("COCO_val2014_000000000042.jpg")
     assert (regions.features == FEATURES).all()
     assert regions.features.dtype == np.float32
     assert (regions.boxes == BOXES).all()
     assert regions.size == (480, 640)
     assert regions.detector == ""
-    shares = Precomputed(path, 5, "cpu").image(regions)[0, 1, 5:]
+    shares = StoredRegions(path, 5, "cpu").image(regions)[0, 1, 5:]
     assert shares.tolist() == pytest.approx([10 / 640, 20 / 480, 1, 470 / 480])
 
 
 def test_a_table_holds_what_an_archive_does(table, tmp_path):
     path = table(row(b"42"), name="part.tsv.0")
     np.savez(tmp_path / "one.npz", **{"42.jpg/features": FEATURES, "42.jpg/boxes": BOXES, "42.jpg/size": [480, 640]})
-    first, second = (Precomputed(source, 5, "cpu").of("42.jpg") for source in (path, tmp_path / "one.npz"))
+    first, second = (StoredRegions(source, 5, "cpu").of("42.jpg") for source in (path, tmp_path / "one.npz"))
     assert first.tobytes() == second.tobytes()
     assert first.size == second.size
 
@@ -68,9 +68,9 @@ def test_an_archive_may_say_its_detector(tmp_path):
     arrays = {"a.jpg/features": FEATURES, "a.jpg/boxes": BOXES, "a.jpg/size": [480, 640]}
     for named in ("a.jpg/detector", "detector"):
         np.savez(tmp_path / "one.npz", **arrays, **{named: np.array("some detector")})
-        assert Precomputed(tmp_path / "one.npz", 5, "cpu").of("a.jpg").detector == "some detector"
+        assert StoredRegions(tmp_path / "one.npz", 5, "cpu").of("a.jpg").detector == "some detector"
     np.savez(tmp_path / "one.npz", **arrays)
-    assert Precomputed(tmp_path / "one.npz", 5, "cpu").of("a.jpg").detector == ""
+    assert StoredRegions(tmp_path / "one.npz", 5, "cpu").of("a.jpg").detector == ""
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_an_archive_may_say_its_detector(tmp_path):
 )
 def test_a_file_name_finds_its_row(table, image, name):
     path = table(row(b"1", features=-FEATURES), row(image.encode()))
-    assert (stored(path, name).features == FEATURES).all()
+    assert (read_regions(path, name).features == FEATURES).all()
 
 
 def test_digits_at_the_end_of_any_name_are_no_id(table):
     path = table(row(b"1"))
     with pytest.raises(UserError, match=r"no row has the id of dev-12-0-img1\.png \(dev-12-0-img1\)"):
-        stored(path, "dev-12-0-img1.png")
-    assert [key_of(name) for name in ("0", "000", "0420", "COCO_val2014_x1", "٤٢")] == [
+        read_regions(path, "dev-12-0-img1.png")
+    assert [normalise_image_id(name) for name in ("0", "000", "0420", "COCO_val2014_x1", "٤٢")] == [
         "0",
         "0",
         "420",
@@ -106,23 +106,23 @@ def test_digits_at_the_end_of_any_name_are_no_id(table):
 
 def test_a_header_and_blank_lines_are_no_rows(table):
     path = table(b"image_id\timage_w\timage_h\tnum_boxes\tboxes\tfeatures", b"", row(), b"")
-    assert (stored(path, "42.jpg").features == FEATURES).all()
+    assert (read_regions(path, "42.jpg").features == FEATURES).all()
 
 
 def test_a_row_twice_is_one_and_two_that_differ_are_refused(table):
-    assert (stored(table(row(), row(b"8"), row()), "42.jpg").features == FEATURES).all()
+    assert (read_regions(table(row(), row(b"8"), row()), "42.jpg").features == FEATURES).all()
     path = table(row(), row(b"8"), row(features=-FEATURES), name="other.tsv")
-    assert (stored(path, "8.jpg").features == FEATURES).all()
+    assert (read_regions(path, "8.jpg").features == FEATURES).all()
     with pytest.raises(UserError, match=r"lines 1 and 3 are regions of 42\.jpg, and differ"):
-        stored(path, "42.jpg")
+        read_regions(path, "42.jpg")
 
 
 def test_a_file_that_changes_is_read_anew(table):
     path = table(row(b"1"), row(b"42"))
-    assert (stored(path, "42.jpg").features == FEATURES).all()
+    assert (read_regions(path, "42.jpg").features == FEATURES).all()
     table(row(b"42", features=-FEATURES))
     os.utime(path, ns=(1, 1))
-    assert (stored(path, "42.jpg").features == -FEATURES).all()
+    assert (read_regions(path, "42.jpg").features == -FEATURES).all()
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_a_file_that_changes_is_read_anew(table):
 )
 def test_a_broken_row_is_refused_and_others_are_read(table, line, said):
     path = table(row(b"1"), line)
-    assert (Precomputed(path, 5, "cpu").of("1.jpg").features == FEATURES).all()
+    assert (StoredRegions(path, 5, "cpu").of("1.jpg").features == FEATURES).all()
     with pytest.raises(UserError, match=said) as raised:
-        Precomputed(path, 5, "cpu").of("42.jpg")
+        StoredRegions(path, 5, "cpu").of("42.jpg")
     assert "\n" not in str(raised.value)
     assert str(path) in str(raised.value)
 
@@ -153,13 +153,13 @@ def test_a_broken_row_is_refused_and_others_are_read(table, line, said):
 @pytest.mark.parametrize("line", [b"42", row()[:30], b"<html>", row() + b"\tmore"])
 def test_a_file_that_is_cut_off_or_another_one_is_refused_at_once(table, line):
     with pytest.raises(UserError, match="line 2: no row of 6 or 10 columns"):
-        stored(table(row(b"1"), line), "1.jpg")
+        read_regions(table(row(b"1"), line), "1.jpg")
 
 
 def test_a_line_without_end_is_not_read_into_memory(table, monkeypatch):
-    monkeypatch.setattr("waltz.models.region_tsv.LONGEST", 100)
+    monkeypatch.setattr("waltz.models.region_tsv.MAX_LINE_BYTES", 100)
     with pytest.raises(UserError, match="line 1: no row"):
-        stored(table(row()), "42.jpg")
+        read_regions(table(row()), "42.jpg")
 
 
 @settings(max_examples=300, deadline=None)
@@ -169,5 +169,5 @@ def test_a_row_that_was_tampered_with_is_read_or_refused(start, length, instead)
     assume(line.count(b"\t") == 5)
     found = None
     with contextlib.suppress(UserError):
-        found = decoded(line, "here")
+        found = decode_line(line, "here")
     assert found is None or len(found.features) == len(found.boxes) > 0

@@ -9,7 +9,7 @@ import transformers
 
 from tiny_encoders import BERT, VOCABULARY, bert_tokenizer
 from waltz.core.errors import UserError
-from waltz.models.checkpoints import belongs, load
+from waltz.models.pretrained import is_network_weight, load_pretrained
 from waltz.models.registry import ModelSpec
 
 CONFIG = transformers.BertConfig(vocab_size=VOCABULARY, max_position_embeddings=20, **BERT)
@@ -32,7 +32,7 @@ def changed(folder, change):
 
 def loaded(folder, **entry):
     spec = ModelSpec("mine", weights=str(folder), revision="local", **entry)
-    return load(spec, transformers.BertForMaskedLM, "masked-LM head")[0]
+    return load_pretrained(spec, transformers.BertForMaskedLM, "masked-LM head")[0]
 
 
 def without(*keys):
@@ -107,20 +107,20 @@ def test_a_file_is_no_folder_in_transformers_format(folder):
 
 def test_a_file_of_the_base_model_is_one_of_the_network():
     network = transformers.BertModel(CONFIG)
-    assert belongs(network, "bert.encoder.layer.2.output.dense.bias")
-    assert belongs(network, "encoder.layer.2.output.dense.bias")
-    assert belongs(network, "embeddings.more.weight")
-    assert not belongs(network, "cls.predictions.bias")
-    assert not belongs(network, "pooling.weight")
+    assert is_network_weight(network, "bert.encoder.layer.2.output.dense.bias")
+    assert is_network_weight(network, "encoder.layer.2.output.dense.bias")
+    assert is_network_weight(network, "embeddings.more.weight")
+    assert not is_network_weight(network, "cls.predictions.bias")
+    assert not is_network_weight(network, "pooling.weight")
     masked = transformers.BertForMaskedLM(CONFIG)
-    assert belongs(masked, "encoder.layer.2.output.dense.bias")
-    assert not belongs(masked, "cls.seq_relationship.weight")
+    assert is_network_weight(masked, "encoder.layer.2.output.dense.bias")
+    assert not is_network_weight(masked, "cls.seq_relationship.weight")
 
 
 def test_buffers_that_older_versions_stored_are_none_of_the_networks_weights():
     sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "vocab_size": 9}
     network = transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(**sizes))
-    assert not belongs(network, "transformer.h.0.attn.bias")
-    assert not belongs(network, "h.0.attn.masked_bias")
-    assert belongs(network, "transformer.h.0.attn.gate")
-    assert belongs(network, "h.1.ln_1.weight")
+    assert not is_network_weight(network, "transformer.h.0.attn.bias")
+    assert not is_network_weight(network, "h.0.attn.masked_bias")
+    assert is_network_weight(network, "transformer.h.0.attn.gate")
+    assert is_network_weight(network, "h.1.ln_1.weight")

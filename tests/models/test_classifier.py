@@ -9,7 +9,7 @@ import transformers
 from tiny_models import bert_tokenizer, classifier_model, classifier_network, config
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec, decisive
+from waltz.models.registry import ModelSpec, select_decisive_fields
 from waltz.models.text import classifier
 
 CPU = Device("cpu", 1, "test")
@@ -23,7 +23,7 @@ def test_a_folder_is_loaded_with_its_labels_and_the_study_may_name_them(tmp_path
     assert classifier.load_classifier(spec, CPU).labels == ("no", "yes")
     named = ModelSpec("tiny", "classifier", str(tmp_path), "local", labels="bad, good")
     assert classifier.load_classifier(named, CPU).labels == ("bad", "good")
-    assert decisive(named) == decisive(spec) | {"labels": "bad, good"}
+    assert select_decisive_fields(named) == select_decisive_fields(spec) | {"labels": "bad, good"}
 
 
 def test_labels_are_as_many_as_classes():
@@ -43,7 +43,7 @@ def test_a_checkpoint_without_its_head_is_refused_with_the_keys_that_it_lacks(tm
 @pytest.mark.parametrize("texts", [PAIRS, [(text,) for pair in PAIRS for text in pair]])
 def test_logits_are_those_of_single_passes_with_segments(texts):
     model = classifier_model("a", "b", "c")
-    found = classifier.class_logits(model, [*texts, texts[0]])
+    found = classifier.compute_class_logits(model, [*texts, texts[0]])
     assert len(found) == len(texts)
     for given in texts:
         with torch.inference_mode():
@@ -54,7 +54,7 @@ def test_logits_are_those_of_single_passes_with_segments(texts):
 def test_long_input_is_cut_and_said_to_be(caplog):
     model = classifier_model("a", "b")
     with caplog.at_level(logging.WARNING):
-        found = classifier.class_logits(model, [("a cat " * 20,), ("a cat " * 30,), ("a cat",)], most=8)
+        found = classifier.compute_class_logits(model, [("a cat " * 20,), ("a cat " * 30,), ("a cat",)], most=8)
     np.testing.assert_array_equal(found["a cat " * 20,], found["a cat " * 30,])
     assert "2 inputs fill all 8 positions" in caplog.text
 

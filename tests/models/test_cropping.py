@@ -8,7 +8,7 @@ from PIL import Image
 
 import tiny_decoders
 from waltz.core.errors import UserError
-from waltz.models.cropping import sees_middle_square
+from waltz.models.visible_image import crops_to_middle_square
 
 
 def clip(**settings):
@@ -20,10 +20,10 @@ CROPS = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}
 
 
 def test_a_processor_of_clip_crops_unless_it_is_told_not_to():
-    assert sees_middle_square(clip(**CROPS))
-    assert not sees_middle_square(clip(size={"height": 32, "width": 32}, do_center_crop=False))
-    assert not sees_middle_square(clip(size={"shortest_edge": 32}, do_center_crop=False))
-    assert sees_middle_square(lambda image: tiny_decoders.llava().image(image).pixels)
+    assert crops_to_middle_square(clip(**CROPS))
+    assert not crops_to_middle_square(clip(size={"height": 32, "width": 32}, do_center_crop=False))
+    assert not crops_to_middle_square(clip(size={"shortest_edge": 32}, do_center_crop=False))
+    assert crops_to_middle_square(lambda image: tiny_decoders.llava().image(image).pixels)
 
 
 @pytest.mark.parametrize("side", ["wide", "high"])
@@ -33,11 +33,11 @@ def test_a_model_that_crops_one_side_alone_sees_more(side):
         wide = image.width > image.height
         return middle if wide == (side == "wide") else torch.from_numpy(np.asarray(image))
 
-    assert not sees_middle_square(prepare)
+    assert not crops_to_middle_square(prepare)
 
 
 def test_a_model_that_takes_no_new_images_is_not_said_to_crop():
     def regions(image):
         raise UserError("holds regions by file name")
 
-    assert not sees_middle_square(regions)
+    assert not crops_to_middle_square(regions)

@@ -79,12 +79,12 @@ def test_a_checkpoint_in_berts_first_format_loads_whole_or_is_refused(folder, tm
 
 def test_a_model_without_a_mask_token_is_refused(tokenizer):
     with pytest.raises(UserError, match="has no mask token"):
-        masked.adopt(ModelSpec("m", weights="w", revision="0"), masked_network(), tokenizer, "cpu")
+        masked.wrap_masked_model(ModelSpec("m", weights="w", revision="0"), masked_network(), tokenizer, "cpu")
 
 
 def test_unmasked_losses_are_what_the_network_says_of_its_own_labels(model):
     sequences = [model.tokens(text) for text in TEXTS]
-    losses = masked.unmasked_losses(model, sequences)
+    losses = masked.compute_unmasked_losses(model, sequences)
     for ids in sequences:
         row = torch.tensor([ids])
         with torch.inference_mode():
@@ -100,7 +100,7 @@ def test_a_long_text_is_cut_at_the_window(model):
 
 def test_pseudo_log_likelihood_masks_each_token_in_turn(model):
     sequences = [model.tokens(text) for text in TEXTS]
-    found = masked.pseudo_log_likelihoods(model, sequences)
+    found = masked.compute_pseudo_log_likelihoods(model, sequences)
     for ids in sequences[:-1]:
         single = []
         for place in range(1, len(ids) - 1):
@@ -114,23 +114,23 @@ def test_pseudo_log_likelihood_masks_each_token_in_turn(model):
 
 
 def test_no_score_depends_on_what_it_is_computed_with(model):
-    together = masked.pseudo_log_likelihoods(model, [model.tokens(text) for text in TEXTS[:3]])
+    together = masked.compute_pseudo_log_likelihoods(model, [model.tokens(text) for text in TEXTS[:3]])
     for text in TEXTS[:3]:
         ids = model.tokens(text)
-        assert masked.pseudo_log_likelihoods(model, [ids])[ids] == pytest.approx(together[ids], abs=1e-5)
+        assert masked.compute_pseudo_log_likelihoods(model, [ids])[ids] == pytest.approx(together[ids], abs=1e-5)
 
 
 @pytest.mark.parametrize("scale", ["logit", "log_softmax"])
 def test_best_tokens_are_the_head_of_the_whole_vocabulary(model, scale):
     ids = (2, 5, MASK, 9, 3)
-    best = masked.best_tokens(model, [(ids, 2, False)], 7, scale)[ids, 2, False]
+    best = masked.find_best_tokens(model, [(ids, 2, False)], 7, scale)[ids, 2, False]
     with torch.inference_mode():
         scores = model.network(input_ids=torch.tensor([ids])).logits[0, 2]
     scores = torch.log_softmax(scores, dim=-1) if scale == "log_softmax" else scores
     expected = torch.sort(scores, descending=True)
     assert best[:, 0].tolist() == expected.indices[:7].tolist()
     np.testing.assert_allclose(best[:, 1], expected.values[:7], atol=1e-5)
-    wanted = masked.token_scores(model, [(ids, 2, (9, 5)), (ids, 2, (7,))], scale)
+    wanted = masked.compute_token_scores(model, [(ids, 2, (9, 5)), (ids, 2, (7,))], scale)
     np.testing.assert_allclose(wanted[ids, 2, (9, 5)], scores[[9, 5]], atol=1e-5)
     np.testing.assert_allclose(wanted[ids, 2, (7,)], scores[[7]], atol=1e-5)
 
@@ -139,7 +139,7 @@ def test_where_a_vocabulary_marks_beginnings_only_they_may_begin_a_word():
     model = roberta_model()
     ids = model.tokens("a man<mask> horse")
     place = (ids, ids.index(model.tokenizer.mask_token_id), True)
-    best = masked.best_tokens(model, [place], 1000, "logit")[place]
+    best = masked.find_best_tokens(model, [place], 1000, "logit")[place]
     names = model.tokenizer.convert_ids_to_tokens(best[:, 0].astype(int).tolist())
     assert model.mark == "Ġ"
     assert len(names) == len(model.beginners) < len(model.tokenizer)

@@ -38,14 +38,14 @@ def never(key):
 def test_weights_are_found_under_what_training_code_puts_around_them(tmp_path, wrap, zipped):
     file = tmp_path / "a.pth"
     torch.save(wrap(WEIGHTS), file, _use_new_zipfile_serialization=zipped)
-    found = checkpoint_file.read(file)
+    found = checkpoint_file.read_checkpoint(file)
     assert found.keys() == WEIGHTS.keys()
     assert all(torch.equal(found[key], WEIGHTS[key]) for key in WEIGHTS)
 
 
 def test_safetensors_are_read(tmp_path):
     safetensors.torch.save_file(WEIGHTS, tmp_path / "a.safetensors")
-    assert torch.equal(checkpoint_file.read(tmp_path / "a.safetensors")["a.weight"], WEIGHTS["a.weight"])
+    assert torch.equal(checkpoint_file.read_checkpoint(tmp_path / "a.safetensors")["a.weight"], WEIGHTS["a.weight"])
 
 
 @pytest.mark.parametrize("form", ["zip", "legacy", "safetensors"])
@@ -60,7 +60,7 @@ def test_a_truncated_file_is_refused_wherever_it_is_cut(tmp_path, form):
     for size in range(0, len(content) - 1, max(1, len(content) // 60)):
         cut.write_bytes(content[:size])
         with pytest.raises(UserError, match=rf"{cut}: is truncated") as raised:
-            checkpoint_file.read(cut)
+            checkpoint_file.read_checkpoint(cut)
         assert "\n" not in str(raised.value)
 
 
@@ -83,7 +83,7 @@ def test_code_in_a_file_is_not_run(tmp_path, save):
     trace = tmp_path / "trace"
     save({"model": WEIGHTS, "args": Hostile(trace)}, tmp_path / "a.pth")
     with pytest.raises(UserError, match=r"a\.pth: is truncated(, or holds an object of [\w.]+| or no checkpoint)"):
-        checkpoint_file.read(tmp_path / "a.pth")
+        checkpoint_file.read_checkpoint(tmp_path / "a.pth")
     assert not trace.exists()
 
 
@@ -91,19 +91,19 @@ def test_code_in_a_file_is_not_run(tmp_path, save):
 def test_another_file_is_refused(tmp_path, content):
     (tmp_path / "a.bin").write_bytes(content)
     with pytest.raises(UserError, match=r"a\.bin: "):
-        checkpoint_file.read(tmp_path / "a.bin")
+        checkpoint_file.read_checkpoint(tmp_path / "a.bin")
 
 
 @pytest.mark.parametrize("value", [[1, 2], {"model": 3}, {"epoch": 1}, {"model": {"a": {"b": torch.ones(1)}}}])
 def test_a_file_without_weights_by_name_is_refused(tmp_path, value):
     torch.save(value, tmp_path / "a.pt")
     with pytest.raises(UserError, match="holds no weights by name"):
-        checkpoint_file.read(tmp_path / "a.pt")
+        checkpoint_file.read_checkpoint(tmp_path / "a.pt")
 
 
 def test_an_absent_file_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"none\.pth: cannot be read: No such file"):
-        checkpoint_file.read(tmp_path / "none.pth")
+        checkpoint_file.read_checkpoint(tmp_path / "none.pth")
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
@@ -111,7 +111,7 @@ def test_weights_are_copied_at_the_networks_precision(tmp_path, device):
     with torch.device(device):
         fitted = network().to(torch.bfloat16)
     given = {key: value.clone() for key, value in WEIGHTS.items()}
-    checkpoint_file.fit(fitted, given, tmp_path, "", never)
+    checkpoint_file.load_weights(fitted, given, tmp_path, "", never)
     given["a.weight"].zero_()
     assert fitted["a"].weight.dtype == torch.bfloat16
     assert torch.equal(fitted["a"].weight.float(), WEIGHTS["a.weight"])
@@ -125,13 +125,13 @@ def test_what_is_missing_unexpected_or_of_another_shape_is_listed(tmp_path):
         r" has of another shape a\.weight 3x2 for 2x3; [^\n]*$"
     )
     with pytest.raises(UserError, match=fault):
-        checkpoint_file.fit(network(), given, "x.pth", "mine", lambda key: key.startswith("b_m"))
+        checkpoint_file.load_weights(network(), given, "x.pth", "mine", lambda key: key.startswith("b_m"))
 
 
 def test_the_first_eight_of_many_are_named():
     many = WEIGHTS | {f"k{number}": torch.ones(1) for number in range(11)}
     with pytest.raises(UserError, match=r"^x\.pth: has unexpected k0, .*k7 and 3 more;"):
-        checkpoint_file.fit(network(), many, "x.pth", "", never)
+        checkpoint_file.load_weights(network(), many, "x.pth", "", never)
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
@@ -139,10 +139,12 @@ def test_what_is_excused_may_lack_and_is_zero(device):
     with torch.device(device):
         fitted = network()
     excuses = {"*.bias": "is zero anyway", "old.*": "is read no more"}
-    checkpoint_file.fit(fitted, {"a.weight": WEIGHTS["a.weight"], "old.x": torch.ones(1)}, "x.pth", "", never, excuses)
+    checkpoint_file.load_weights(
+        fitted, {"a.weight": WEIGHTS["a.weight"], "old.x": torch.ones(1)}, "x.pth", "", never, excuses
+    )
     assert fitted["a"].bias.tolist() == [0, 0]
     with pytest.raises(UserError, match="of another shape"):
-        checkpoint_file.fit(fitted, WEIGHTS | {"a.bias": torch.ones(3)}, "x.pth", "", never, excuses)
+        checkpoint_file.load_weights(fitted, WEIGHTS | {"a.bias": torch.ones(3)}, "x.pth", "", never, excuses)
 
 
 def spec(weights):
@@ -151,16 +153,16 @@ def spec(weights):
 
 def test_the_one_checkpoint_of_a_folder_is_found(tmp_path):
     with pytest.raises(UserError, match=r"models\.mine: .* holds 0 checkpoints \(none\)"):
-        checkpoint_file.only_file(spec(tmp_path))
+        checkpoint_file.find_checkpoint_file(spec(tmp_path))
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "a.pth").touch()
-    assert checkpoint_file.only_file(spec(tmp_path)) == tmp_path / "a.pth"
-    assert checkpoint_file.only_file(spec(tmp_path / "a.pth")) == tmp_path / "a.pth"
+    assert checkpoint_file.find_checkpoint_file(spec(tmp_path)) == tmp_path / "a.pth"
+    assert checkpoint_file.find_checkpoint_file(spec(tmp_path / "a.pth")) == tmp_path / "a.pth"
     (tmp_path / "a.safetensors").touch()
-    assert checkpoint_file.only_file(spec(tmp_path)) == tmp_path / "a.safetensors"
+    assert checkpoint_file.find_checkpoint_file(spec(tmp_path)) == tmp_path / "a.safetensors"
     (tmp_path / "b.bin").touch()
     with pytest.raises(UserError, match=r"holds 2 checkpoints \(a\.pth, a\.safetensors, b\.bin\).*name the file"):
-        checkpoint_file.only_file(spec(tmp_path))
+        checkpoint_file.find_checkpoint_file(spec(tmp_path))
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -179,24 +181,24 @@ def test_a_file_of_a_repository_is_had_from_the_cache(cache):
     (cache / "mscoco.pth").touch()
     (cache / "README.md").touch()
     for weights in ("some/albef", "some/albef/mscoco.pth"):
-        found = checkpoint_file.only_file(ModelSpec("mine", weights=weights, revision=COMMIT))
+        found = checkpoint_file.find_checkpoint_file(ModelSpec("mine", weights=weights, revision=COMMIT))
         assert found == cache / "mscoco.pth"
 
 
 @pytest.mark.parametrize("weights", ["some/other", "some/albef/vqa.pth", "no-such-thing"])
 def test_what_cannot_be_had_from_the_hub_is_refused_in_one_line(cache, weights):
     with pytest.raises(UserError, match=rf"models\.mine: cannot load {weights} at {COMMIT}: [^\n]*$"):
-        checkpoint_file.only_file(ModelSpec("mine", weights=weights, revision=COMMIT))
+        checkpoint_file.find_checkpoint_file(ModelSpec("mine", weights=weights, revision=COMMIT))
 
 
 def test_settings_lie_beside_a_file(tmp_path):
     file = tmp_path / "a.pth"
-    assert checkpoint_file.settings_beside(file) == {}
+    assert checkpoint_file.read_adjacent_settings(file) == {}
     (tmp_path / "config.json").write_text('{"x": 1}')
-    assert checkpoint_file.settings_beside(file) == {"x": 1}
+    assert checkpoint_file.read_adjacent_settings(file) == {"x": 1}
     (tmp_path / "a.json").write_text('{"x": 2}')
-    assert checkpoint_file.settings_beside(file) == {"x": 2}
+    assert checkpoint_file.read_adjacent_settings(file) == {"x": 2}
     for content in ("[1]", "{", "\x00"):
         (tmp_path / "a.json").write_text(content)
         with pytest.raises(UserError, match=r"a\.json: (is no JSON mapping|cannot be read as JSON)"):
-            checkpoint_file.settings_beside(file)
+            checkpoint_file.read_adjacent_settings(file)

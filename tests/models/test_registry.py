@@ -7,17 +7,17 @@ from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
 from waltz.core.files.urls import is_url
 from waltz.models.registry import (
     ModelSpec,
-    decisive,
-    encoder_kinds,
-    gpu_memory,
-    registered,
-    resolve,
+    estimate_gpu_memory,
+    list_encoder_kinds,
+    load_registry,
+    resolve_model,
+    select_decisive_fields,
 )
 
 
 def test_every_registered_model_is_complete():
-    for spec in registered().values():
-        assert spec.kind in {"text", "vision", "masked", "classifier", "detector", *encoder_kinds()}, spec.name
+    for spec in load_registry().values():
+        assert spec.kind in {"text", "vision", "masked", "classifier", "detector", *list_encoder_kinds()}, spec.name
         assert spec.parameters > 0 or spec.kind == "ruler"
         assert spec.licence != "unknown"
         assert (
@@ -26,7 +26,7 @@ def test_every_registered_model_is_complete():
             or (spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights))
             or (re.fullmatch("[0-9a-f]{64}|lock", spec.sha256) and is_url(spec.weights))
         ), spec.name
-        assert not spec.detector or registered()[spec.detector].kind == "detector"
+        assert not spec.detector or load_registry()[spec.detector].kind == "detector"
 
 
 @pytest.mark.parametrize(
@@ -39,25 +39,25 @@ def test_every_registered_model_is_complete():
     ],
 )
 def test_gpu_memory_is_what_the_entry_says_or_an_estimate(spec, gb):
-    assert gpu_memory(spec) == gb
+    assert estimate_gpu_memory(spec) == gb
 
 
 def test_a_study_changes_what_it_names_and_keeps_the_rest():
-    spec = resolve("gpt2", {"dtype": "bfloat16"})
+    spec = resolve_model("gpt2", {"dtype": "bfloat16"})
     assert (spec.dtype, spec.weights) == ("bfloat16", "openai-community/gpt2")
 
 
 def test_a_folder_is_a_model(tmp_path):
-    assert resolve("mine", {"weights": str(tmp_path)}).revision == "local"
+    assert resolve_model("mine", {"weights": str(tmp_path)}).revision == "local"
 
 
 def test_excused_keys_are_part_of_what_decides_a_models_numbers():
     excuses = {"*.pooler.*": "is not used"}
-    spec = resolve("gpt2", {"allow_missing": excuses})
-    assert decisive(spec)["allow_missing"] == excuses
-    assert ModelSpec(**decisive(spec)).allow_missing == excuses
-    assert hash(spec) == hash(resolve("gpt2", {}))
-    assert "allow_missing" not in decisive(resolve("gpt2", {}))
+    spec = resolve_model("gpt2", {"allow_missing": excuses})
+    assert select_decisive_fields(spec)["allow_missing"] == excuses
+    assert ModelSpec(**select_decisive_fields(spec)).allow_missing == excuses
+    assert hash(spec) == hash(resolve_model("gpt2", {}))
+    assert "allow_missing" not in select_decisive_fields(resolve_model("gpt2", {}))
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_excused_keys_are_part_of_what_decides_a_models_numbers():
 )
 def test_what_cannot_be_resolved_is_named(name, entry, fault):
     with pytest.raises(UserError, match=fault):
-        resolve(name, entry)
+        resolve_model(name, entry)

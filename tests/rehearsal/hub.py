@@ -12,7 +12,7 @@ from waltz.models.registry import ModelSpec
 
 BUILDERS = {**language.BUILDERS, **vision.BUILDERS, **encoders.BUILDERS, **judges.BUILDERS}
 """What makes the files of each repository."""
-BORROWED = {visual_bert.TOKENIZER: visual_bert.REVISION}
+BORROWED = {visual_bert.BERT_TOKENIZER: visual_bert.BERT_REVISION}
 """Repositories that a model takes its tokenizer from."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")

@@ -12,9 +12,9 @@ from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import ATTRIBUTION
-from waltz.models.cropping import sees_middle_square
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
+from waltz.models.visible_image import crops_to_middle_square
 from waltz.sources.images import open_images
 
 params = snakemake.params
@@ -31,7 +31,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         for file in snakemake.input.pairs
     ]
     encoder = load_encoder(ModelSpec(**params.model), device)
-    cropped = sees_middle_square(encoder.image)
+    cropped = crops_to_middle_square(encoder.image)
     with show_progress(sum(len(items) for of in chosen for items in of.values()), "item", encoder.spec.name) as bar:
         for of, pairs, images, file, record in zip(
             chosen,

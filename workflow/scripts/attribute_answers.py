@@ -15,9 +15,9 @@ from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import ATTRIBUTION
 from waltz.evaluation.decoder_tasks import voice_of
-from waltz.models.cropping import sees_middle_square
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
+from waltz.models.visible_image import crops_to_middle_square
 from waltz.sources.images import load_image, open_images
 
 params, given, made = snakemake.params, snakemake.input, snakemake.output
@@ -31,7 +31,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     ]
     mine = [[(items[shard :: params.shards], orders) for items, orders in profiles] for profiles in chosen]
     decoder = load_decoder(ModelSpec(**params.model), device)
-    cropped = sees_middle_square(lambda image: decoder.image(image).pixels)
+    cropped = crops_to_middle_square(lambda image: decoder.image(image).pixels)
     answering = [
         Answering(
             decoder,

@@ -11,10 +11,9 @@ from waltz.filters.gruen import score_texts
 from waltz.filters.judge import TOKENS
 from waltz.filters.nli import infer
 from waltz.models.registry import ModelSpec
-from waltz.models.text.causal import load_text_model
+from waltz.models.text.causal import compute_mean_log_likelihoods, load_causal_model
 from waltz.models.text.classifier import load_classifier
-from waltz.models.text.likelihood import mean_scores
-from waltz.models.text.masked import load_masked_model, pseudo_log_likelihoods
+from waltz.models.text.masked import compute_pseudo_log_likelihoods, load_masked_model
 
 params = snakemake.params
 
@@ -24,7 +23,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         load_masked_model(specs["likelihood"], device),
         load_classifier(specs["acceptability"], device),
     )
-    nli, causal = load_classifier(specs["nli"], device), load_text_model(specs["ranking"], device)
+    nli, causal = load_classifier(specs["nli"], device), load_causal_model(specs["ranking"], device)
     benchmarks = [parquet.read(file, BENCHMARK).to_pylist() for file in snakemake.input.pairs]
     items = [item for benchmark in benchmarks for item in benchmark]
     texts = sorted({item[side] for item in items for side in ("caption", "foil")})
@@ -32,8 +31,8 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     stored = Path(snakemake.output.audit).parent / ".store"
     with show_progress(5 * len(texts), "text", "audit") as bar:
         tokens = {text: masked.tokens(text) for text in texts}
-        pseudo = pseudo_log_likelihoods(masked, tokens.values(), stored, bar.update)
-        likelihoods = mean_scores(texts, causal, TOKENS, stored, bar.update)
+        pseudo = compute_pseudo_log_likelihoods(masked, tokens.values(), stored, bar.update)
+        likelihoods = compute_mean_log_likelihoods(texts, causal, TOKENS, stored, bar.update)
         scores = {
             "causal LM": {text: score.value for text, score in likelihoods.items()},
             "GRUEN": score_texts(texts, masked, acceptability, stored, bar.update),

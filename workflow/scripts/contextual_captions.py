@@ -19,7 +19,7 @@ from waltz.foils.cv_probes.contextual_captions import (
     contextual_verbs,
 )
 from waltz.foils.english.wordnet import read_verbs
-from waltz.models.decoders.language import load, reply
+from waltz.models.decoders.language_model import load, reply_to
 from waltz.models.registry import ModelSpec
 
 params = snakemake.params
@@ -34,7 +34,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     generate, name = None, ""
     if params.model:
         model = load(ModelSpec(**params.model[0]), device)
-        generate, name = partial(reply, model), model.spec.name
+        generate, name = partial(reply_to, model), model.spec.name
     rows = contextual_captions(frames, images, read_verbs(), generate, name)
     parquet.write(snakemake.output.captions, parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
     write_record(

@@ -19,7 +19,7 @@ def loaded(models: dict[str, Any], device: Device) -> Judges:
     """The models that filters ask, imported only where one does."""
     if not models:
         return Judges()
-    from waltz.models.text.causal import load_text_model
+    from waltz.models.text.causal import load_causal_model
     from waltz.models.text.classifier import load_classifier
     from waltz.models.text.masked import load_masked_model
 
@@ -27,7 +27,7 @@ def loaded(models: dict[str, Any], device: Device) -> Judges:
         "likelihood": load_masked_model,
         "acceptability": load_classifier,
         "nli": load_classifier,
-        "ranking": load_text_model,
+        "ranking": load_causal_model,
     }
     return Judges(**{key: loaders[key](ModelSpec(**model), device) for key, model in models.items()})
 

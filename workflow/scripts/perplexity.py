@@ -12,14 +12,14 @@ from waltz.core.schema import BENCHMARK, EVALUATION
 from waltz.evaluation.items import select
 from waltz.evaluation.perplexity import score_rows, tally
 from waltz.models.registry import ModelSpec
-from waltz.models.text.causal import load_text_model
+from waltz.models.text.causal import load_causal_model
 
 params = snakemake.params
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     benchmarks = [parquet.read(file, BENCHMARK) for file in snakemake.input.pairs]
     chosen = [select(benchmark, params.scored, params.sample, params.seed) for benchmark in benchmarks]
-    model = load_text_model(ModelSpec(**params.model), device)
+    model = load_causal_model(ModelSpec(**params.model), device)
     texts = sum(2 * len(items) for items in chosen) * len(params.profiles)
     with show_progress(texts, "text", model.spec.name) as bar:
         for items, read, file, record in zip(

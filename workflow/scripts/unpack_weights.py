@@ -5,12 +5,12 @@ from pathlib import Path
 
 from waltz.core.files.archives import extract_folder
 from waltz.core.job_log import log_job
-from waltz.models.text.spanbert import convert
+from waltz.models.text.spanbert import convert_spanbert
 
 with log_job(snakemake.log[0]):
     archives, folder = [Path(file) for file in snakemake.input.weights], Path(snakemake.output.folder)
     if snakemake.params.unpack == "spanbert":
-        dropped = convert(*archives, folder)
+        dropped = convert_spanbert(*archives, folder)
         logging.info("weights of the archive that the model has no use for: %s", ", ".join(dropped) or "none")
     else:
         extract_folder(archives[0], folder)

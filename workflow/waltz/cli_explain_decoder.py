@@ -61,9 +61,9 @@ def _profile(name: str) -> "Profile":
     for known in ("published", "equations"):
         if name == known:
             return known
-    from waltz.models.resolve_name import nearest
+    from waltz.models.resolve_name import suggest_name
 
-    raise UserError(f"profile {name!r}{nearest(name, ('published', 'equations'))}; there are published, equations")
+    raise UserError(f"profile {name!r}{suggest_name(name, ('published', 'equations'))}; there are published, equations")
 
 
 def _ready(options: Mapping[str, Any]) -> "Ready":

@@ -24,10 +24,10 @@ from waltz.evaluation.prompting.prompts import Voice, equations, published, rend
 from waltz.evaluation.prompting.questions import Question, letters
 from waltz.explainer.explain import image_file
 from waltz.models.decoders import load_decoder
-from waltz.models.decoders.decoder import Decoder, Picture, Prompt, Sampling
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP, scores
-from waltz.models.decoders.visible_image import seen
 from waltz.models.registry import ModelSpec
+from waltz.models.visible_image import render_decoder_view
 
 MARK = "<image>"
 """Stands for the image in ready prompts, whatever the model's own placeholder is."""
@@ -128,7 +128,9 @@ def explain_decoder(
             question, label, parts = _of_question(decoder, picture, asked, rules, most)
         found = explained(decoder, picture, [parts], rules)[0]
         shown = [
-            seen(decoder, picture, side.played.players) if picture is not None and side.played.players else None
+            render_decoder_view(decoder, picture, side.played.players)
+            if picture is not None and side.played.players
+            else None
             for side in (found.answer, found.explanation)
         ]
         texts = decoder.said(parts[0].targets), decoder.said(parts[1].targets)
@@ -150,7 +152,9 @@ def _decoder(spec: ModelSpec) -> Iterator[Decoder]:
         yield decoder
 
 
-def _of_ready(decoder: Decoder, picture: Picture | None, ready: Ready, rules: Rules, most: int) -> tuple[Part, Part]:
+def _of_ready(
+    decoder: Decoder, picture: PreparedImage | None, ready: Ready, rules: Rules, most: int
+) -> tuple[Part, Part]:
     own = getattr(decoder, "placeholder", MARK)
     if decoder.sees and picture is None:
         raise UserError(f"{decoder.spec.name}: sees images, and none is named; name one")
@@ -171,13 +175,13 @@ def _of_ready(decoder: Decoder, picture: Picture | None, ready: Ready, rules: Ru
 
 
 def _said(
-    decoder: Decoder, prompt: Prompt, picture: Picture | None, most: int, rules: Rules, sampling: Sampling | None
+    decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, most: int, rules: Rules, sampling: Sampling | None
 ) -> tuple[int, ...]:
     return target_ids(decoder, prompt, picture, most, rules.profile, sampling, rules.seed)
 
 
 def _of_question(
-    decoder: Decoder, picture: Picture | None, put: Put, rules: Rules, most: int
+    decoder: Decoder, picture: PreparedImage | None, put: Put, rules: Rules, most: int
 ) -> tuple[str, str | None, tuple[Part, Part]]:
     """A question as it is worded, the label that was chosen, and its prompts with what is said after each."""
     voice = _voice(decoder, put, rules)
@@ -233,7 +237,7 @@ def _voice(decoder: Decoder, put: Put, rules: Rules) -> Voice:
 
 
 def _label(
-    decoder: Decoder, prompt: Prompt, picture: Picture | None, question: Question, voice: Voice
+    decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, question: Question, voice: Voice
 ) -> tuple[str, int]:
     """The likeliest label, the first of equally likely ones, and its token."""
     follow = following_labels if voice.family is None else published_labels

@@ -6,8 +6,7 @@ import transformers
 
 import restated_albef as restated
 from tiny_albef import CONFIG, DECODER_DEPTH, POSITIONS, VOCABULARY, random_weights
-from waltz.models.networks.albef.answering import planned
-from waltz.models.networks.albef.network import answerer
+from waltz.models.networks.albef.network import build_answer_trees, load_answering_network
 
 START, END = 2, 3
 ANSWERS = [(5,), (6, 7), (6, 7, 8), (6,), (9, 5, 5, 6), (5,), (6, 9)]
@@ -23,7 +22,7 @@ def weights():
 def network(weights, tmp_path_factory):
     file = tmp_path_factory.mktemp("answering") / "vqa.pth"
     torch.save(weights, file)
-    return answerer(file, CONFIG)
+    return load_answering_network(file, CONFIG)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ def likelihood(bert, question, answer):
 @pytest.mark.parametrize("nodes", [512, 5, 1])
 def test_likelihoods_are_those_of_the_library(network, bert, nodes):
     question = torch.randn(3, 6, CONFIG["bert_config"]["hidden_size"], generator=torch.Generator().manual_seed(0))
-    found = network.text_decoder(question, planned(ANSWERS, START, END, "cpu", nodes))
+    found = network.text_decoder(question, build_answer_trees(ANSWERS, START, END, "cpu", nodes))
     assert found.shape == (3, len(ANSWERS))
     expected = torch.tensor([[likelihood(bert, states, answer) for answer in ANSWERS] for states in question])
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)

@@ -13,9 +13,9 @@ from tiny_encoders import ANSWERS, TEXTS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.answers import answer
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.players import build_equations_players, build_published_players
+from waltz.models.encoders.vqa import answer_question
 from waltz.models.registry import ModelSpec
 
 CPU = Device("cpu", 1, "a test")
@@ -136,7 +136,7 @@ def test_the_answer_is_the_likeliest_of_the_list(load_answering):
     image = encoder.image(picture())
     question = encoder.network.text_encoder.fuse(*encoder.read(ids_of(encoder, TEXTS[1])), *encoder.see(image[None]))
     logits = encoder.network.text_decoder(question, encoder.planned)[0].double()
-    given = answer(encoder, image, TEXTS[1])
+    given = answer_question(encoder, image, TEXTS[1])
     assert given.text == ANSWERS[int(logits.argmax())]
     assert given.probability == pytest.approx(float(logits.exp().max() / logits.exp().sum()), rel=1e-5)
 
@@ -148,7 +148,7 @@ def test_a_head_that_prefers_one_word_answers_it(load_answering):
     head.weight.zero_()
     head.bias.zero_()
     head.bias[encoder.tokenizer.convert_tokens_to_ids("two")] = 9
-    given = answer(encoder, encoder.image(picture()), "the dog")
+    given = answer_question(encoder, encoder.image(picture()), "the dog")
     assert given.text == "two"
 
 

@@ -11,9 +11,8 @@ import transformers
 import restated_albef as restated
 from tiny_albef import CONFIG, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
 from waltz.core.errors import UserError
-from waltz.models.networks.albef.language import padding
-from waltz.models.networks.albef.network import answerer, matcher
-from waltz.models.networks.albef.vision import resized
+from waltz.models.networks.albef.layers import build_padding_bias, resize_positions
+from waltz.models.networks.albef.network import load_answering_network, load_matching_network
 
 NEEDED = [
     key
@@ -45,7 +44,7 @@ def pairs(config, tokens=7, seed=1):
 
 @torch.inference_mode()
 def logits(network, images, ids, mask=None, segments=None):
-    bias = None if mask is None else padding(mask, torch.float32)
+    bias = None if mask is None else build_padding_bias(mask, torch.float32)
     return network.logits(network.text_encoder.read(ids, bias, segments), network.visual_encoder(images), bias)
 
 
@@ -63,7 +62,7 @@ def logits(network, images, ids, mask=None, segments=None):
 def test_logits_are_those_of_the_restatement(tmp_path, config, layout):
     weights = random_weights(layout, config)
     images, ids = pairs(config)
-    found = logits(matcher(saved(tmp_path, weights), config), images, ids)
+    found = logits(load_matching_network(saved(tmp_path, weights), config), images, ids)
     for row in range(3):
         expected = restated.match_logits(weights, config, images[row], ids[row])
         torch.testing.assert_close(found[row].double(), expected, rtol=0, atol=1e-5)
@@ -75,7 +74,7 @@ def test_padding_and_segments_are_those_of_the_restatement(tmp_path):
     images, ids = pairs(CONFIG)
     mask = torch.tensor([[1] * 7, [1] * 4 + [0] * 3, [1] + [0] * 6])
     segments = torch.tensor([[0, 1, 0, 1, 1, 0, 0]] * 3)
-    network = matcher(saved(tmp_path, weights), CONFIG)
+    network = load_matching_network(saved(tmp_path, weights), CONFIG)
     found = logits(network, images, ids, mask, segments)
     for row in range(3):
         expected = restated.match_logits(weights, CONFIG, images[row], ids[row], mask[row], segments[row])
@@ -89,7 +88,7 @@ def test_positions_of_the_pretrained_file_are_resized(tmp_path):
     larger = sized(image_res=40)
     images, ids = pairs(larger)
     torch.save({"model": weights, "epoch": 3, "config": {"image_res": 24}}, tmp_path / "ALBEF.pth")
-    network = matcher(tmp_path / "ALBEF.pth", larger)
+    network = load_matching_network(tmp_path / "ALBEF.pth", larger)
     assert network.side == 40
     found = logits(network, images, ids)
     for row in range(3):
@@ -138,7 +137,7 @@ def test_images_are_seen_as_by_the_library(tmp_path):
     library = transformers.ViTModel(vit, add_pooling_layer=False).eval()
     library.load_state_dict(by_library(weights))
     images, _ = pairs(CONFIG)
-    found = matcher(saved(tmp_path, weights), CONFIG).visual_encoder(images)
+    found = load_matching_network(saved(tmp_path, weights), CONFIG).visual_encoder(images)
     torch.testing.assert_close(found, library(pixel_values=images).last_hidden_state, rtol=0, atol=1e-5)
 
 
@@ -147,9 +146,9 @@ def test_resized_positions_are_keys_cubic_interpolation(old, new):
     given = torch.randn(1, old * old + 1, 3, generator=torch.Generator().manual_seed(0))
     weights = {"visual_encoder.pos_embed": given.double()}
     torch.testing.assert_close(
-        resized(given, old, new)[0].double(), restated.positions(weights, new), rtol=0, atol=1e-5
+        resize_positions(given, old, new)[0].double(), restated.positions(weights, new), rtol=0, atol=1e-5
     )
-    assert torch.equal(resized(given, old, old), given)
+    assert torch.equal(resize_positions(given, old, old), given)
 
 
 def test_shapes_alone_say_the_size(tmp_path):
@@ -159,16 +158,16 @@ def test_shapes_alone_say_the_size(tmp_path):
     weights = random_weights("retrieval", config)
     images, ids = pairs(config)
     expected = restated.match_logits(weights, config, images[0], ids[0])
-    found = logits(matcher(saved(tmp_path, weights)), images[:1], ids[:1])[0]
+    found = logits(load_matching_network(saved(tmp_path, weights)), images[:1], ids[:1])[0]
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=3e-5)
 
 
 def test_heads_that_no_shape_tells_are_asked_for(tmp_path):
     file = saved(tmp_path, random_weights("retrieval"))
     with pytest.raises(UserError, match=r"a\.safetensors: width 24 is no multiple of 64; say vision_heads"):
-        matcher(file)
+        load_matching_network(file)
     with pytest.raises(UserError, match="vision_heads 5 does not divide the width 24"):
-        matcher(file, sized(vision_heads=5))
+        load_matching_network(file, sized(vision_heads=5))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +187,7 @@ def test_heads_that_no_shape_tells_are_asked_for(tmp_path):
 def test_settings_that_the_file_contradicts_are_refused(tmp_path, changes, fault):
     config = CONFIG | changes if "bert_config" in changes else sized(**changes)
     with pytest.raises(UserError, match=fault) as raised:
-        matcher(saved(tmp_path, random_weights("retrieval")), config)
+        load_matching_network(saved(tmp_path, random_weights("retrieval")), config)
     assert "\n" not in str(raised.value)
 
 
@@ -202,7 +201,9 @@ def test_momentum_copies_and_what_training_compared_with_do_not_count(tmp_path, 
     }
     assert len(kept) < len(weights) / 1.9
     images, ids = pairs(CONFIG)
-    given, alone = (logits(matcher(saved(tmp_path, part), CONFIG), images, ids) for part in (weights, kept))
+    given, alone = (
+        logits(load_matching_network(saved(tmp_path, part), CONFIG), images, ids) for part in (weights, kept)
+    )
     assert torch.equal(given, alone)
 
 
@@ -211,17 +212,17 @@ def test_each_weight_is_needed(tmp_path, monkeypatch):
     assert len(NEEDED) == 105
     for key in NEEDED:
         left = {name: value for name, value in weights.items() if name != key}
-        monkeypatch.setattr("waltz.models.checkpoint_file.read", lambda file, left=left: left)
+        monkeypatch.setattr("waltz.models.checkpoint_file.read_checkpoint", lambda file, left=left: left)
         with pytest.raises(UserError, match=rf"a\.pth: lacks {key}[;,]"):
-            matcher(tmp_path / "a.pth", CONFIG)
+            load_matching_network(tmp_path / "a.pth", CONFIG)
 
 
 def test_a_file_that_answers_has_no_matching_head(tmp_path):
     file = saved(tmp_path, random_weights("answering"))
     with pytest.raises(UserError, match=rf"models\.albef-vqa: {file}: lacks itm_head\.weight, itm_head\.bias;"):
-        matcher(file, CONFIG, "albef-vqa")
+        load_matching_network(file, CONFIG, "albef-vqa")
     with pytest.raises(UserError, match=r"lacks text_decoder\.bert\."):
-        answerer(saved(tmp_path, random_weights("retrieval")), CONFIG)
+        load_answering_network(saved(tmp_path, random_weights("retrieval")), CONFIG)
 
 
 def test_entailment_is_no_matching_and_strange_weights_are_listed(tmp_path):
@@ -229,12 +230,14 @@ def test_entailment_is_no_matching_and_strange_weights_are_listed(tmp_path):
     moved = {key.replace("itm_head", "cls_head.2"): value for key, value in weights.items()}
     fault = r"lacks itm_head\.weight, itm_head\.bias; has unexpected cls_head\.2\.bias, cls_head\.2\.weight;"
     with pytest.raises(UserError, match=fault):
-        matcher(saved(tmp_path, moved), CONFIG)
+        load_matching_network(saved(tmp_path, moved), CONFIG)
     strange = {f"text_encoder.encoder.layer.2.attention.self.distance_{n}": torch.zeros(2) for n in range(11)}
     with pytest.raises(UserError, match=r"distance_0, .* and 3 more"):
-        matcher(saved(tmp_path, weights | strange), CONFIG)
-    matcher(saved(tmp_path, weights | strange), CONFIG, "mine", {"*.distance_*": "is not used without relative heads"})
+        load_matching_network(saved(tmp_path, weights | strange), CONFIG)
+    load_matching_network(
+        saved(tmp_path, weights | strange), CONFIG, "mine", {"*.distance_*": "is not used without relative heads"}
+    )
 
 
 def test_texts_longer_than_the_positions_are_not_read(tmp_path):
-    assert matcher(saved(tmp_path, random_weights("retrieval")), CONFIG).longest == POSITIONS
+    assert load_matching_network(saved(tmp_path, random_weights("retrieval")), CONFIG).longest == POSITIONS

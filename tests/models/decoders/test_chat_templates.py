@@ -5,8 +5,8 @@ import pytest
 import tiny_decoders
 from waltz.core.errors import UserError
 from waltz.models.decoders.decoder import Turn
-from waltz.models.decoders.loading import with_template
-from waltz.models.registry import ModelSpec, registered
+from waltz.models.decoders.language_model import add_chat_template
+from waltz.models.registry import ModelSpec, load_registry
 from workflow_checkout import ROOT
 
 TURNS = [Turn("user", "what is this ?"), Turn("assistant", "a dog ."), Turn("user", "why ?")]
@@ -16,13 +16,13 @@ def spec(template: str) -> ModelSpec:
     return ModelSpec("mine", weights="tiny", chat_template=template and str(ROOT / template))
 
 
-@pytest.mark.parametrize("name", [name for name, spec in registered().items() if spec.chat_template])
+@pytest.mark.parametrize("name", [name for name, spec in load_registry().items() if spec.chat_template])
 def test_every_registered_template_keeps_all_turns_in_order(name):
-    known = registered()[name]
+    known = load_registry()[name]
     decoder = tiny_decoders.llava() if known.kind == "vision" else tiny_decoders.causal()
     reader = decoder.processor if known.kind == "vision" else decoder.tokenizer
     reader.chat_template = None
-    with_template(reader, False, spec(known.chat_template))
+    add_chat_template(reader, False, spec(known.chat_template))
     turns = [Turn("user", TURNS[0].text, True), *TURNS[1:]] if known.kind == "vision" else TURNS
     text = decoder.rendered(turns)
     places = [text.index(turn.text) for turn in TURNS]
@@ -35,7 +35,7 @@ def test_every_registered_template_keeps_all_turns_in_order(name):
 def test_a_checkpoints_own_template_stays_and_a_missing_file_is_an_error():
     tokenizer = tiny_decoders.causal().tokenizer
     tokenizer.chat_template = "own"
-    with_template(tokenizer, True, spec("resources/chat-templates/plain.jinja"))
+    add_chat_template(tokenizer, True, spec("resources/chat-templates/plain.jinja"))
     assert tokenizer.chat_template == "own"
     with pytest.raises(UserError, match=r"models\.mine\.chat_template: .*absent\.jinja: no such file"):
-        with_template(tokenizer, False, spec("absent.jinja"))
+        add_chat_template(tokenizer, False, spec("absent.jinja"))

@@ -6,7 +6,7 @@ from PIL import Image
 
 import tiny_decoders
 from waltz.models.decoders.decoder import Sampling
-from waltz.models.decoders.generation import chosen, published_sampling
+from waltz.models.decoders.generation import choose_token, get_published_sampling
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
 TEXTS = ["a man rides a horse", "what is this ? ( A ) a cat", "a dog", "there are six zebras on the table and a ball ."]
@@ -80,27 +80,27 @@ def test_draws_have_the_probabilities_of_the_model():
         counts = torch.zeros(5)
         for _ in range(1500):
             uniform = torch.rand(5, generator=draws, dtype=torch.float64)
-            counts[chosen(logits, sampling, -torch.log(-torch.log(uniform)))[0]] += 1
+            counts[choose_token(logits, sampling, -torch.log(-torch.log(uniform)))[0]] += 1
         shares = counts / 1500
         assert (shares[: len(expected)] - expected).abs().max() < 0.04
         assert shares[len(expected) :].sum() == 0
 
 
 def test_a_choice_that_rounding_could_change_is_not_sure():
-    assert chosen(torch.tensor([1.0, 0.5]), None, None) == (0, True)
-    assert chosen(torch.tensor([1.0, 1.0 + 1e-7]), None, None)[1] is False
+    assert choose_token(torch.tensor([1.0, 0.5]), None, None) == (0, True)
+    assert choose_token(torch.tensor([1.0, 1.0 + 1e-7]), None, None)[1] is False
     logits, noise = torch.tensor([3.0, 1.0, 1.0 + 1e-7]), torch.zeros(3, dtype=torch.float64)
-    assert chosen(logits, Sampling(top_k=1), noise) == (0, True)
-    assert chosen(logits, Sampling(top_k=2), noise)[1] is False  # which of two belongs to the best two
+    assert choose_token(logits, Sampling(top_k=1), noise) == (0, True)
+    assert choose_token(logits, Sampling(top_k=2), noise)[1] is False  # which of two belongs to the best two
     share = float(torch.softmax(logits.double(), dim=0)[0])
-    assert chosen(logits, Sampling(top_p=share + 1e-9), noise)[1] is False  # whether the first is enough
+    assert choose_token(logits, Sampling(top_p=share + 1e-9), noise)[1] is False  # whether the first is enough
 
 
 def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
     decoder = tiny_decoders.causal("llama")
     prompts = [decoder.prompt(text) for text in TEXTS]
     plain = decoder.generate(prompts, [None] * 4, 5, None, [0] * 4)
-    monkeypatch.setattr("waltz.models.decoders.generation.ROUNDING", 1e12)  # every choice is a near tie
+    monkeypatch.setattr("waltz.models.decoders.generation.ROUNDING_UNITS", 1e12)  # every choice is a near tie
     asked = []
     read = type(decoder.network).read
     monkeypatch.setattr(
@@ -143,4 +143,4 @@ def test_models_that_see_say_what_their_own_forward_pass_makes_likeliest(name):
 def test_published_draws_take_what_the_checkpoint_says_and_the_best_50():
     decoder = tiny_decoders.causal("llama")
     decoder.network.model.generation_config.temperature = 0.7
-    assert published_sampling(decoder) == Sampling(temperature=0.7, top_k=50, top_p=1.0)
+    assert get_published_sampling(decoder) == Sampling(temperature=0.7, top_k=50, top_p=1.0)

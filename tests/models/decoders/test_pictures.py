@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 
 import tiny_decoders
-from waltz.models.decoders import vision
-from waltz.models.decoders.image_cache import IMAGES, Known, Once
+from waltz.models.decoders import vision_language_model
 from waltz.models.decoders.outcomes import scores
+from waltz.models.decoders.vision_language_model import MAX_CACHED_IMAGES, CachedImageProcessor, ImageCache
 
 TEXTS = ("USER: <image> is it a dog ?", "USER: <image> a dog sits on the table", "USER: <image> is it a dog ?")
 
@@ -48,10 +48,10 @@ def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypat
         found = scores(decoder, prompts, pictures, targets)
         again = scores(decoder, prompts, pictures, targets)
         said = decoder.generate(prompts, pictures, 4, None, [0] * len(prompts))
-        monkeypatch.setattr(vision, "whole", lambda picture, pixels: False)
+        monkeypatch.setattr(vision_language_model, "is_unmasked", lambda picture, pixels: False)
         processor = copy.copy(decoder.processor)
         processor.image_processor = decoder.processor.image_processor.own
-        plain = replace(decoder, processor=processor, known=Known())
+        plain = replace(decoder, processor=processor, known=ImageCache())
         fresh = [plain.image(drawn(shade)) for shade in (0, 0, 0, 90, 90, 90)]
         expected = scores(plain, prompts, fresh, targets)
         assert plain.generate(prompts, fresh, 4, None, [0] * len(prompts)) == said
@@ -63,8 +63,12 @@ def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypat
 def test_a_picture_is_looked_at_once_and_forgotten_with_its_last_holder(monkeypatch):
     decoder = tiny_decoders.llava()
     looks = []
-    look = vision.Vision._look
-    monkeypatch.setattr(vision.Vision, "_look", lambda self, *given: (looks.append(1), look(self, *given))[1])
+    look = vision_language_model.VisionLanguageModel._look
+    monkeypatch.setattr(
+        vision_language_model.VisionLanguageModel,
+        "_look",
+        lambda self, *given: (looks.append(1), look(self, *given))[1],
+    )
     picture = decoder.image(drawn(0))
     prompts = [decoder.prompt(text) for text in TEXTS]
     scores(decoder, prompts, [picture] * 3, [(5,)] * 3)
@@ -80,7 +84,7 @@ def test_a_picture_is_looked_at_once_and_forgotten_with_its_last_holder(monkeypa
 
 
 def test_once_processes_an_image_once_for_each_setting_and_forgets_the_oldest():
-    once = Once(Counted())
+    once = CachedImageProcessor(Counted())
     assert once.size == 3
     first = once([drawn(0)], crop=True)
     first.pop("pixels")
@@ -89,8 +93,8 @@ def test_once_processes_an_image_once_for_each_setting_and_forgets_the_oldest():
     once([drawn(0)], crop=False)
     once([drawn(1)], crop=True)
     assert once.own.calls == 3
-    for shade in range(2, IMAGES + 2):
+    for shade in range(2, MAX_CACHED_IMAGES + 2):
         once([drawn(shade)], crop=True)
     once([drawn(0)], crop=True)
-    assert once.own.calls == IMAGES + 4
-    assert len(once.kept) == IMAGES
+    assert once.own.calls == MAX_CACHED_IMAGES + 4
+    assert len(once.kept) == MAX_CACHED_IMAGES

@@ -12,9 +12,9 @@ from PIL import Image
 import tiny_decoders
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.decoders import language, load_decoder, prompts, vision
+from waltz.models.decoders import language_model, load_decoder, prompts, vision_language_model
 from waltz.models.decoders.decoder import Turn
-from waltz.models.decoders.loading import arguments
+from waltz.models.decoders.language_model import build_loading_arguments
 from waltz.models.registry import ModelSpec
 
 SCENES = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "llava"
@@ -57,11 +57,11 @@ def test_a_reply_goes_on_with_a_text_or_answers_a_turn():
     decoder = tiny_decoders.causal()
     prompt = decoder.prompt("a man rides")
     plain = decoder.said(decoder.generate([prompt], [None], 5, None, [0])[0])
-    assert language.reply(decoder, "a man rides", 5) == plain
+    assert language_model.reply_to(decoder, "a man rides", 5) == plain
     decoder.tokenizer.chat_template = TEMPLATE
     prompt = decoder.prompt("USER : a man rides ASSISTANT :")
     turn = decoder.said(decoder.generate([prompt], [None], 5, None, [0])[0])
-    assert language.reply(decoder, "a man rides", 5) == turn != plain
+    assert language_model.reply_to(decoder, "a man rides", 5) == turn != plain
 
 
 def test_a_label_is_the_token_that_really_follows():
@@ -78,7 +78,7 @@ def test_transformers_says_nothing_about_a_prompt_that_is_too_long(caplog, monke
     monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
     tokenizer = transformers.AutoTokenizer.from_pretrained(SCENES)
     with pytest.raises(UserError, match="1 to 256 are read"):
-        prompts.tokenized(tokenizer, "dog " * 300, "<image>", 256, ModelSpec("llava", kind="vision", weights="x"))
+        prompts.tokenize_prompt(tokenizer, "dog " * 300, "<image>", 256, ModelSpec("llava", kind="vision", weights="x"))
     assert not caplog.messages
 
 
@@ -102,30 +102,32 @@ def test_prompts_that_cannot_be_read_are_refused():
 def test_a_masked_token_is_the_entrys_or_an_underscore():
     words = tiny_decoders.tokenizer()
     entry = tiny_decoders.spec("masks")
-    assert prompts.masked_id(words, entry) == words.convert_tokens_to_ids("_")
-    assert prompts.masked_id(words, dataclasses.replace(entry, masked_token="?")) == words.convert_tokens_to_ids("?")
+    assert prompts.find_masked_id(words, entry) == words.convert_tokens_to_ids("_")
+    assert prompts.find_masked_id(words, dataclasses.replace(entry, masked_token="?")) == words.convert_tokens_to_ids(
+        "?"
+    )
     for wrong in ("nowhere", "</s>"):
         with pytest.raises(UserError, match="masked_token"):
-            prompts.masked_id(words, dataclasses.replace(entry, masked_token=wrong))
+            prompts.find_masked_id(words, dataclasses.replace(entry, masked_token=wrong))
 
 
 def test_large_models_are_loaded_as_the_study_says(monkeypatch, tmp_path):
     entry = ModelSpec("large", weights="some/model", revision="a" * 40, dtype="float16")
-    assert arguments(entry) == {}
-    assert arguments(dataclasses.replace(entry, device_map="auto", trust_remote_code=True)) == {
+    assert build_loading_arguments(entry) == {}
+    assert build_loading_arguments(dataclasses.replace(entry, device_map="auto", trust_remote_code=True)) == {
         "device_map": "auto",
         "trust_remote_code": True,
     }
     with pytest.raises(UserError, match="no full commit hash"):
-        arguments(dataclasses.replace(entry, revision="main", trust_remote_code=True))
+        build_loading_arguments(dataclasses.replace(entry, revision="main", trust_remote_code=True))
     local = dataclasses.replace(entry, weights=str(tmp_path), revision="local")
-    assert arguments(dataclasses.replace(local, trust_remote_code=True)) == {"trust_remote_code": True}
+    assert build_loading_arguments(dataclasses.replace(local, trust_remote_code=True)) == {"trust_remote_code": True}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "bitsandbytes" else object())
     with pytest.raises(UserError, match="'bitsandbytes' is not installed"):
-        arguments(dataclasses.replace(entry, four_bit=True))
+        build_loading_arguments(dataclasses.replace(entry, four_bit=True))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     monkeypatch.setattr(transformers.BitsAndBytesConfig, "post_init", lambda config: None)
-    said = arguments(dataclasses.replace(entry, four_bit=True))["quantization_config"]
+    said = build_loading_arguments(dataclasses.replace(entry, four_bit=True))["quantization_config"]
     assert (said.load_in_4bit, said.bnb_4bit_quant_type, said.bnb_4bit_compute_dtype) == (True, "nf4", torch.float16)
 
 
@@ -140,10 +142,14 @@ def test_a_family_that_reads_images_in_another_way_is_refused(monkeypatch):
         return found
 
     monkeypatch.setattr(body, "get_image_features", doubled)
-    vision.adopt(decoder.spec, decoder.network.model, decoder.processor, "cpu")  # both paths see it
-    monkeypatch.setattr(vision.Vision, "look", lambda self, picture, pixels: torch.zeros(len(pixels), 9, 32))
+    vision_language_model.wrap_vision_language_model(
+        decoder.spec, decoder.network.model, decoder.processor, "cpu"
+    )  # both paths see it
+    monkeypatch.setattr(
+        vision_language_model.VisionLanguageModel, "look", lambda self, picture, pixels: torch.zeros(len(pixels), 9, 32)
+    )
     with pytest.raises(UserError, match="not known here"):
-        vision.adopt(decoder.spec, decoder.network.model, decoder.processor, "cpu")
+        vision_language_model.wrap_vision_language_model(decoder.spec, decoder.network.model, decoder.processor, "cpu")
 
 
 def test_a_network_that_looks_ahead_is_refused():
@@ -151,7 +157,7 @@ def test_a_network_that_looks_ahead_is_refused():
     for layer in decoder.network.model.base_model.layers:
         layer.self_attn.is_causal = False
     with pytest.raises(UserError, match="see those behind them"):
-        language.adopt(decoder.spec, decoder.network.model, decoder.tokenizer, "cpu")
+        language_model.wrap_language_model(decoder.spec, decoder.network.model, decoder.tokenizer, "cpu")
 
 
 def test_models_load_from_folders(tmp_path):

@@ -9,10 +9,10 @@ from safetensors.torch import save_file
 
 from tiny_detector import CONFIG, save_tiny, tiny_weights
 from waltz.core.errors import UserError
-from waltz.models.networks.detector.loading import load_detector, named_detector
-from waltz.models.networks.detector.settings import Settings, read_config
-from waltz.models.registry import ModelSpec, decisive
-from waltz.models.weights import detector_files, fingerprint
+from waltz.models.networks.detector.checkpoint import load_configured_detector, load_detector
+from waltz.models.networks.detector.settings import DetectorSettings, read_config
+from waltz.models.registry import ModelSpec, select_decisive_fields
+from waltz.models.weights import compute_fingerprint, list_detector_files
 
 
 def state(detector):
@@ -57,9 +57,9 @@ def test_what_is_missing_unexpected_or_misshapen_is_listed(tmp_path):
 def test_an_entry_excuses_keys_with_a_reason(tmp_path):
     file = save_tiny(tmp_path, {**tiny_weights(), "roi_heads.mask.weight": torch.zeros(3)})
     excused = {"roi_heads.mask.*": "a head of another task"}
-    assert named_detector(ModelSpec("mine", detector=str(file), allow_missing=excused)).sizes.width == 12
+    assert load_configured_detector(ModelSpec("mine", detector=str(file), allow_missing=excused)).sizes.width == 12
     with pytest.raises(UserError, match=r"^models\.mine\.detector: .*unexpected roi_heads\.mask\.weight"):
-        named_detector(ModelSpec("mine", detector=str(file)))
+        load_configured_detector(ModelSpec("mine", detector=str(file)))
 
 
 @pytest.mark.parametrize("counter", [None, torch.tensor([7]), torch.tensor(7)])
@@ -146,7 +146,7 @@ def test_the_configuration_decides_in_any_case_and_what_is_not_read_is_told(tmp_
     """
     with caplog.at_level(logging.INFO):
         found = read_config(config_of(tmp_path, text)).settings
-    assert found == Settings(
+    assert found == DetectorSettings(
         mean=(1, 2, 3),
         shortest=600,
         anchor_offset=0.5,
@@ -200,7 +200,7 @@ def test_a_configuration_of_another_detector_is_refused(tmp_path, weights_file):
 def test_the_configuration_beside_the_weights_is_taken_and_a_named_one_before_it(tmp_path, weights_file):
     assert load_detector(weights_file).settings.most == CONFIG["max_detections"]
     assert load_detector(weights_file, config_of(tmp_path, "max_detections: 40")).settings.most == 40
-    assert load_detector(save_tiny(tmp_path / "bare", config=None)).settings == Settings()
+    assert load_detector(save_tiny(tmp_path / "bare", config=None)).settings == DetectorSettings()
 
 
 def test_the_name_tells_weights_and_settings_apart(tmp_path, weights_file):
@@ -216,7 +216,7 @@ def test_the_name_tells_weights_and_settings_apart(tmp_path, weights_file):
 
 def test_an_entry_names_a_file_a_folder_or_a_revision_of_the_hub(weights_file):
     def named(detector, revision=""):
-        return named_detector(ModelSpec("mine", detector=str(detector), detector_revision=revision))
+        return load_configured_detector(ModelSpec("mine", detector=str(detector), detector_revision=revision))
 
     assert named(weights_file).name == named(weights_file.parent).name
     with pytest.raises(UserError, match=r"models\.mine\.detector: 'unc-nlp/frcnn' is no file .* detector_revision"):
@@ -231,25 +231,25 @@ def test_a_repository_of_the_hub_holds_both_files(weights_file, tmp_path, monkey
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     spec = ModelSpec("mine", detector="unc-nlp/frcnn", detector_revision=revision)
     save_tiny(snapshot)
-    assert named_detector(spec).name == load_detector(weights_file).name
+    assert load_configured_detector(spec).name == load_detector(weights_file).name
     (snapshot / "config.yaml").unlink()
     with pytest.raises(UserError, match=r"models\.mine\.detector: cannot load config\.yaml of unc-nlp/frcnn: "):
-        named_detector(spec)
+        load_configured_detector(spec)
     (absent / revision).mkdir(parents=True)
     (absent / revision / "config.yaml").touch()
-    assert named_detector(spec).settings == Settings()
+    assert load_configured_detector(spec).settings == DetectorSettings()
 
 
 def test_the_detector_is_part_of_a_models_identity(tmp_path):
     file = save_tiny(tmp_path)
     spec = ModelSpec("mine", weights="a/b", revision="1", detector=str(file))
-    assert detector_files(spec) == [str(file), str(tmp_path / "config.yaml")]
-    before = fingerprint(spec)
+    assert list_detector_files(spec) == [str(file), str(tmp_path / "config.yaml")]
+    before = compute_fingerprint(spec)
     assert before.startswith(f"a/b@1+{file}@")
-    assert decisive(spec)["detector"] == str(file)
+    assert select_decisive_fields(spec)["detector"] == str(file)
     (tmp_path / "config.yaml").write_text("max_detections: 7")
-    fingerprint.cache_clear()
-    assert fingerprint(spec) != before
+    compute_fingerprint.cache_clear()
+    assert compute_fingerprint(spec) != before
     on_hub = ModelSpec("mine", weights="a/b", revision="1", detector="c/d", detector_revision="2")
-    assert fingerprint(on_hub) == "a/b@1+c/d@2"
-    assert fingerprint(ModelSpec("mine", weights="a/b", revision="1")) == "a/b@1"
+    assert compute_fingerprint(on_hub) == "a/b@1+c/d@2"
+    assert compute_fingerprint(ModelSpec("mine", weights="a/b", revision="1")) == "a/b@1"

@@ -7,8 +7,8 @@ from PIL import Image
 
 from tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
 from waltz.core.errors import UserError
-from waltz.models.networks.detector.loading import load_detector
-from waltz.models.networks.detector.picture import prepared
+from waltz.models.networks.detector.checkpoint import load_detector
+from waltz.models.networks.detector.images import prepare_image
 
 
 def picture(seed: int, height: int, width: int) -> Image.Image:
@@ -28,7 +28,7 @@ def changed(**settings):
 def test_regions_are_those_of_the_plain_restatement(tmp_path, seed, height, width):
     weights = tiny_weights(seed)
     detector = load_detector(save_tiny(tmp_path, weights))
-    pixels = prepared(picture(seed, height, width), detector.settings)
+    pixels = prepare_image(picture(seed, height, width), detector.settings)
     found, plain = detector(pixels), restated(weights, pixels)
     assert found.boxes.shape == (5, 4)
     assert found.features.shape == (5, WIDTH)
@@ -48,7 +48,7 @@ def test_later_limits_are_tried_where_too_few_regions_are_left(tmp_path):
     def detecting(fewest, most, **settings):
         config = changed(rpn=crowded, min_detections=fewest, max_detections=most, **settings)
         detector = load_detector(save_tiny(tmp_path, weights, config))
-        return detector, prepared(image, detector.settings), config
+        return detector, prepare_image(image, detector.settings), config
 
     left = []
     for limit in (0.5, 0.6, 0.7):
@@ -81,12 +81,12 @@ def test_what_is_not_finite_is_refused(tmp_path):
     weights["roi_heads.res5.2.conv3.norm.bias"][0] = torch.nan
     detector = load_detector(save_tiny(tmp_path, weights))
     with pytest.raises(UserError, match="not finite"):
-        detector(prepared(picture(0, 80, 80), detector.settings))
+        detector(prepare_image(picture(0, 80, 80), detector.settings))
 
 
 def test_other_processes_of_chance_and_memory_change_nothing(weights_file):
     detector = load_detector(weights_file)
-    pixels = prepared(picture(0, 72, 104), detector.settings)
+    pixels = prepare_image(picture(0, 72, 104), detector.settings)
     first, second = detector(pixels), detector(pixels.clone())
     assert (first.features == second.features).all()
     assert (first.boxes == second.boxes).all()

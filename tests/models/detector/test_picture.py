@@ -4,10 +4,10 @@ import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
-from waltz.models.networks.detector.picture import prepared, prepared_size, read_upright
-from waltz.models.networks.detector.settings import Settings
+from waltz.models.networks.detector.images import compute_resized_size, prepare_image, read_upright_image
+from waltz.models.networks.detector.settings import DetectorSettings
 
-PLAIN = Settings(shortest=4, longest=99, mean=(0, 0, 0))
+PLAIN = DetectorSettings(shortest=4, longest=99, mean=(0, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -23,15 +23,15 @@ PLAIN = Settings(shortest=4, longest=99, mean=(0, 0, 0))
     ],
 )
 def test_sizes_worked_by_hand(size, wanted):
-    assert prepared_size(*size, 800, 1333) == wanted
+    assert compute_resized_size(*size, 800, 1333) == wanted
 
 
 def test_levels_are_blue_green_red_less_their_mean():
     image = Image.new("RGB", (3, 3), (255, 10, 0))
-    found = prepared(image, Settings(shortest=3))
+    found = prepare_image(image, DetectorSettings(shortest=3))
     assert found.dtype == torch.float32
     assert found[:, 1, 1].tolist() == pytest.approx([0 - 102.9801, 10 - 115.9465, 255 - 122.7717], abs=1e-4)
-    halved = prepared(image, Settings(shortest=3, deviation=(1, 2, 4)))
+    halved = prepare_image(image, DetectorSettings(shortest=3, deviation=(1, 2, 4)))
     assert halved[:, 1, 1].tolist() == pytest.approx([-102.9801, (10 - 115.9465) / 2, (255 - 122.7717) / 4], abs=1e-4)
 
 
@@ -41,17 +41,20 @@ def row(*levels: int) -> Image.Image:
 
 def test_pixels_are_resized_as_floats_with_centres_at_their_halves():
     # two columns to four: centres at -0.25, 0.25, 0.75, 1.25; 101 makes levels that no integer holds
-    assert prepared(row(0, 101), PLAIN)[0, 0].tolist() == [0, 25.25, 75.75, 101]
+    assert prepare_image(row(0, 101), PLAIN)[0, 0].tolist() == [0, 25.25, 75.75, 101]
 
 
 def test_shrinking_looks_at_the_nearest_pixels_alone():
     # six columns to two: centres at 1 and 4, where an antialiased resize would average three
-    assert prepared(row(0, 30, 0, 0, 60, 0), Settings(shortest=2, mean=(0, 0, 0)))[0, 0].tolist() == [30, 60]
+    assert prepare_image(row(0, 30, 0, 0, 60, 0), DetectorSettings(shortest=2, mean=(0, 0, 0)))[0, 0].tolist() == [
+        30,
+        60,
+    ]
 
 
 def saved(image: Image.Image, file, **options):
     image.save(file, **options)
-    return np.asarray(read_upright(file))
+    return np.asarray(read_upright_image(file))
 
 
 def test_files_are_turned_as_their_exif_data_says(tmp_path):
@@ -80,11 +83,11 @@ def test_what_is_no_image_is_refused_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "cut.jpg").write_bytes((tmp_path / "cut.jpg").read_bytes()[:300])
     Image.new("RGB", (40, 40)).save(tmp_path / "large.png")
     with pytest.raises(UserError, match=r"text\.jpg: is no image"):
-        read_upright(tmp_path / "text.jpg")
+        read_upright_image(tmp_path / "text.jpg")
     with pytest.raises(UserError, match=r"cut\.jpg: (cannot be read|is no image)"):
-        read_upright(tmp_path / "cut.jpg")
+        read_upright_image(tmp_path / "cut.jpg")
     with pytest.raises(UserError, match=r"nowhere\.jpg: cannot be read"):
-        read_upright(tmp_path / "nowhere.jpg")
+        read_upright_image(tmp_path / "nowhere.jpg")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(UserError, match=r"large\.png: has more than 1000 pixels"):
-        read_upright(tmp_path / "large.png")
+        read_upright_image(tmp_path / "large.png")

@@ -1,7 +1,7 @@
 import torch
 
-from waltz.models.networks.detector.proposals import Anchors, ProposalHead, Proposals
-from waltz.models.networks.detector.settings import Settings
+from waltz.models.networks.detector.network import AnchorGenerator, ProposalGenerator, ProposalHead
+from waltz.models.networks.detector.settings import DetectorSettings
 
 
 def with_anchors(module: torch.nn.Module, boxes: list[list[float]]) -> None:
@@ -10,7 +10,7 @@ def with_anchors(module: torch.nn.Module, boxes: list[list[float]]) -> None:
 
 
 def test_anchors_stand_on_the_upper_left_corner_of_their_cell_row_by_row():
-    anchors = Anchors(2)
+    anchors = AnchorGenerator(2)
     with_anchors(anchors, [[-8, -4, 8, 4], [-1, -2, 1, 2]])
     assert anchors(2, 3, 0.0)[[0, 1, 2, 5, 6, 11]].tolist() == [
         [-8, -4, 8, 4],
@@ -39,8 +39,8 @@ def test_scores_and_deltas_go_with_their_anchor():
 
 def test_the_best_candidates_are_chosen_before_they_are_cut_and_thinned():
     # one anchor of 20 x 20 in each of 6 cells, not moved; scores 0 to 5 from left to right
-    settings = Settings(candidates=3, proposals=2, proposal_overlap=0.0)
-    found = Proposals(1, 1, 1, settings)
+    settings = DetectorSettings(candidates=3, proposals=2, proposal_overlap=0.0)
+    found = ProposalGenerator(1, 1, 1, settings)
     with torch.no_grad():
         for part in found.parameters():
             part.zero_()

@@ -14,13 +14,13 @@ from waltz.attribution.settings import Settings
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.alignment import align
-from waltz.models.encoders.encoder import seen
+from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.players import build_published_players
-from waltz.models.networks.detector.loading import load_detector
-from waltz.models.networks.detector.provider import Detecting
-from waltz.models.regions import Regions, picture, profile_of
+from waltz.models.networks.detector.checkpoint import load_detector
+from waltz.models.networks.detector.regions import DetectedRegions
+from waltz.models.regions import ImageRegions, load_image_or_regions, profile_of
 from waltz.models.registry import ModelSpec
+from waltz.models.visible_image import render_encoder_view
 
 CPU = Device("cpu", 1, "a test")
 
@@ -70,7 +70,7 @@ def test_an_image_is_scored_by_the_regions_of_it(encoder, weights_file, image, k
     logits = whole.cross_relationship_score[0] if kind == "lxmert" else whole.seq_relationship_logits[0]
     match = 1 if kind == "lxmert" else 0
     assert score == pytest.approx(float(logits[match] - logits[1 - match]), abs=1e-5)
-    assert picture(made, "0.jpg", lambda: image) is image
+    assert load_image_or_regions(made, "0.jpg", lambda: image) is image
 
 
 def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, weights_file, image):
@@ -115,7 +115,7 @@ def test_t_shap_runs_through_and_its_values_are_those_of_masked_passes(encoder, 
 
 def test_a_figure_shows_the_colours_of_the_image(encoder, image):
     flat = Image.new("RGB", (64, 48), (200, 100, 20))
-    assert seen(encoder(), flat)[10, 10] == pytest.approx([200 / 255, 100 / 255, 20 / 255], abs=1e-3)
+    assert render_encoder_view(encoder(), flat)[10, 10] == pytest.approx([200 / 255, 100 / 255, 20 / 255], abs=1e-3)
 
 
 def test_fewer_regions_are_followed_by_rows_of_zeros(weights_file, image, tmp_path):
@@ -123,7 +123,7 @@ def test_fewer_regions_are_followed_by_rows_of_zeros(weights_file, image, tmp_pa
     config.update(min_detections=1, max_detections=28)
     config["roi_heads"] = {"nms_thresh_test": [0.1]}
     detector = load_detector(save_tiny(tmp_path, config=config))
-    source = Detecting(detector, "cpu")
+    source = DetectedRegions(detector, "cpu")
     prepared = source.image(image)
     count = len(detector(prepared).boxes)
     assert 1 <= count < 28
@@ -138,7 +138,7 @@ def test_an_image_with_too_few_regions_is_named(encoder, image, tmp_path):
     config = {**CONFIG, "min_detections": 30, "max_detections": 30}
     made = encoder(detector=str(save_tiny(tmp_path, config=config)))
     with pytest.raises(UserError, match=r"^7\.jpg: pytorch_model\.bin@.* at least 30 are wanted"):
-        align(made, [("7.jpg", "a dog")], lambda _: image)
+        compute_pair_scores(made, [("7.jpg", "a dog")], lambda _: image)
 
 
 def test_regions_come_from_one_place(encoder, tmp_path):
@@ -169,6 +169,6 @@ def test_a_detector_of_other_features_is_refused(encoder, tmp_path):
 
 
 def test_stored_regions_are_not_given_to_a_detector(encoder):
-    stored = Regions("3.jpg", np.zeros((5, WIDTH)), np.zeros((5, 4)), (10, 10))
+    stored = ImageRegions("3.jpg", np.zeros((5, WIDTH)), np.zeros((5, 4)), (10, 10))
     with pytest.raises(UserError, match=r"3\.jpg: regions of it are given to a detector"):
         encoder().image(stored)

@@ -5,9 +5,9 @@ from typer.testing import CliRunner
 
 from tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
 from waltz.cli.app import app
-from waltz.models.networks.detector.loading import load_detector
-from waltz.models.networks.detector.picture import prepared, read_upright
-from waltz.models.regions import Precomputed
+from waltz.models.networks.detector.checkpoint import load_detector
+from waltz.models.networks.detector.images import prepare_image, read_upright_image
+from waltz.models.regions import StoredRegions
 
 
 def run(*options):
@@ -29,10 +29,10 @@ def test_regions_of_an_image_are_stored_as_encoders_read_them(weights_file, phot
     file = photographs / "a.png"
     done = run("--model", weights_file, "--image", file, "--out", tmp_path / "a.png.npz")
     assert done.exit_code == 0, done.output
-    found = Precomputed(tmp_path, WIDTH, "cpu").of("a.png")
+    found = StoredRegions(tmp_path, WIDTH, "cpu").of("a.png")
     assert found.size == (90, 120)
     detector = load_detector(weights_file)
-    pixels = prepared(read_upright(file), detector.settings)
+    pixels = prepare_image(read_upright_image(file), detector.settings)
     assert pixels.shape[-2:] == (96, 128)
     plain = restated(tiny_weights(), pixels)
     np.testing.assert_allclose(found.boxes, plain["boxes"] * 90 / 96, atol=5e-3)
@@ -74,7 +74,7 @@ def test_a_folder_and_several_images_go_into_a_folder(weights_file, photographs,
     assert again.exit_code == 0
     for name in ("a.png.npz", "b.png.npz"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
-    assert Precomputed(tmp_path / "out", WIDTH, "cpu").of("b.png").size == (130, 70)
+    assert StoredRegions(tmp_path / "out", WIDTH, "cpu").of("b.png").size == (130, 70)
 
 
 def test_images_without_regions_are_named_and_the_others_written(weights_file, photographs, tmp_path):

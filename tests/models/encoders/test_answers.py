@@ -11,9 +11,9 @@ from tiny_encoders import ANSWERS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.answers import answer, answer_logits, outcome
 from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.regions import picture, profile_of
+from waltz.models.encoders.vqa import answer_question, build_answer_probability, compute_answer_logits
+from waltz.models.regions import load_image_or_regions, profile_of
 from waltz.models.registry import ModelSpec
 
 CPU = Device("cpu", 1, "a test")
@@ -36,8 +36,8 @@ def load(checkpoint, regions, tmp_path):
 
 def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_the_game(load):
     encoder = load(ANSWERS)
-    image = encoder.image(picture(encoder, "1.jpg", lambda: Image.new("RGB", (8, 8))))
-    given = answer(encoder, image, "the red horse rides")
+    image = encoder.image(load_image_or_regions(encoder, "1.jpg", lambda: Image.new("RGB", (8, 8))))
+    given = answer_question(encoder, image, "the red horse rides")
     text = encoder.text("the red horse rides")
     with torch.inference_mode():
         logits = encoder.fuse(encoder.read(torch.tensor([text.ids])), encoder.see(image[None]))[0].double()
@@ -47,7 +47,9 @@ def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_th
     players = profile_of(encoder, "equations")(encoder, text, image)
     masks = np.ones((2, len(players)), dtype=bool)
     masks[1] = False
-    everything, nothing = Coalitions(encoder, image, [players], outcome(given)).values([masks])[0][:, 0]
+    everything, nothing = Coalitions(encoder, image, [players], build_answer_probability(given)).values([masks])[0][
+        :, 0
+    ]
     assert everything == pytest.approx(given.probability, rel=1e-6)
     assert nothing != pytest.approx(given.probability, rel=1e-3)
 
@@ -55,11 +57,13 @@ def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_th
 def test_logits_of_many_questions_are_those_of_each(load):
     encoder = load(ANSWERS)
     asked = [("0.jpg", "the red horse"), ("1.jpg", "a dog"), ("0.jpg", "a dog")]
-    shown = {name: picture(encoder, name, lambda: Image.new("RGB", (8, 8))) for name in ("0.jpg", "1.jpg")}
-    found = answer_logits(encoder, asked, shown.__getitem__)
+    shown = {
+        name: load_image_or_regions(encoder, name, lambda: Image.new("RGB", (8, 8))) for name in ("0.jpg", "1.jpg")
+    }
+    found = compute_answer_logits(encoder, asked, shown.__getitem__)
     assert found.shape == (3, len(ANSWERS))
     for logits, (name, question) in zip(found, asked, strict=True):
-        given = answer(encoder, encoder.image(shown[name]), question)
+        given = answer_question(encoder, encoder.image(shown[name]), question)
         assert given.index == logits.argmax()
         assert given.probability == pytest.approx(1 / np.exp(logits - logits.max()).sum(), rel=1e-5)
     assert len({tuple(row) for row in found.tolist()}) == 3
@@ -71,7 +75,9 @@ def test_a_biased_head_gives_its_favourite(load):
     last = encoder.network.answer_head.logit_fc[-1]
     last.weight.zero_()
     last.bias.copy_(torch.tensor([0.0, 0.0, 5.0, 0.0]))
-    given = answer(encoder, encoder.image(picture(encoder, "0.jpg", lambda: Image.new("RGB", (8, 8)))), "a dog")
+    given = answer_question(
+        encoder, encoder.image(load_image_or_regions(encoder, "0.jpg", lambda: Image.new("RGB", (8, 8)))), "a dog"
+    )
     assert (given.index, given.text) == (2, "two")
     assert given.probability == pytest.approx(np.exp(5) / (np.exp(5) + 3), rel=1e-5)
 

@@ -10,9 +10,9 @@ from tiny_encoders import ANSWERS, BUILDERS, TEXTS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.kind import kind_of
-from waltz.models.regions import picture
+from waltz.models.regions import load_image_or_regions
 from waltz.models.registry import ModelSpec
+from waltz.models.resolve_name import detect_encoder_kind
 
 CPU = Device("cpu", 1, "a test")
 SEEING_REGIONS = ("lxmert", "lxmert-answering", "visual-bert")
@@ -45,7 +45,7 @@ def load(checkpoint, regions):
 def shown(encoder, pictures):
     """What each of three images is to an encoder."""
     return [
-        encoder.image(picture(encoder, f"{index}.jpg", lambda image=image: image))
+        encoder.image(load_image_or_regions(encoder, f"{index}.jpg", lambda image=image: image))
         for index, image in enumerate(pictures)
     ]
 
@@ -203,15 +203,15 @@ def test_a_text_is_read_to_the_models_last_position_and_refused_beyond(load, kin
 
 @pytest.mark.parametrize("kind", [kind for kind in BUILDERS if kind != "flava-contrastive"])
 def test_a_checkpoint_says_its_kind(checkpoint, kind):
-    assert kind_of(str(checkpoint(kind)), "") == kind
+    assert detect_encoder_kind(str(checkpoint(kind)), "") == kind
 
 
 def test_a_checkpoint_of_another_sort_is_refused_with_the_kinds_there_are(tmp_path):
     transformers.BertConfig().save_pretrained(tmp_path)
     with pytest.raises(UserError, match=r"'bert' is no kind of encoder; known are .*clip, .*lxmert, .*siglip"):
-        kind_of(str(tmp_path), "")
+        detect_encoder_kind(str(tmp_path), "")
     with pytest.raises(UserError, match="no config"):
-        kind_of(str(tmp_path / "nothing"), "local")
+        detect_encoder_kind(str(tmp_path / "nothing"), "local")
 
 
 def test_a_checkpoint_without_its_head_is_refused(checkpoint, tmp_path, regions):

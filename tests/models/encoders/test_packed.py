@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from waltz.models.encoders.packed import PackedLinear, pack
+from waltz.models.encoders.packed_linear import PackedLinear, pack_linear_layers
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -30,7 +30,7 @@ def test_only_single_precision_linear_layers_are_packed():
         torch.nn.Sequential(torch.nn.GELU(), torch.nn.Linear(4, 4)),
         torch.nn.Linear(4, 4).double(),
     )
-    pack(network)
+    pack_linear_layers(network)
     assert isinstance(network[0], PackedLinear)
     assert isinstance(network[1][1], PackedLinear)
     assert type(network[2]) is torch.nn.Linear

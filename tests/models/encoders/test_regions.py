@@ -11,10 +11,10 @@ from tiny_encoders import REGIONS, WIDTH
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.alignment import align
+from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds import visual_bert
-from waltz.models.regions import Precomputed, picture, profile_of
+from waltz.models.regions import StoredRegions, load_image_or_regions, profile_of
 from waltz.models.registry import ModelSpec
 
 CPU = Device("cpu", 1, "a test")
@@ -35,7 +35,7 @@ def lxmert(checkpoint, regions):
 
 
 def prepared(encoder, name="0.jpg"):
-    return encoder.image(picture(encoder, name, lambda: IMAGE))
+    return encoder.image(load_image_or_regions(encoder, name, lambda: IMAGE))
 
 
 def test_one_archive_holds_what_a_folder_does(regions, tmp_path):
@@ -43,7 +43,7 @@ def test_one_archive_holds_what_a_folder_does(regions, tmp_path):
     arrays = {f"{name}/{part}": values for name, parts in stored.items() for part, values in parts.items()}
     np.savez(tmp_path / "all.npz", **arrays)
     for name in stored:
-        folder, archive = (Precomputed(path, WIDTH, "cpu").of(name) for path in (regions, tmp_path / "all.npz"))
+        folder, archive = (StoredRegions(path, WIDTH, "cpu").of(name) for path in (regions, tmp_path / "all.npz"))
         assert (folder.features == archive.features).all()
         assert (folder.boxes == archive.boxes).all()
         assert folder.size == archive.size == (60, 80)
@@ -52,7 +52,7 @@ def test_one_archive_holds_what_a_folder_does(regions, tmp_path):
 def test_boxes_are_shares_of_width_and_height(regions, tmp_path):
     boxes = np.array([[8, 6, 40, 30], [0, 0, 80, 60]], dtype=np.float32)
     np.savez(tmp_path / "a.jpg.npz", features=np.ones((2, 3), np.float32), boxes=boxes, size=np.array([60, 80]))
-    source = Precomputed(tmp_path, 3, "cpu")
+    source = StoredRegions(tmp_path, 3, "cpu")
     features, shares = source.regions(source.image(source.of("a.jpg"))[None])
     assert shares[0].tolist() == [pytest.approx([0.1, 0.1, 0.5, 0.5]), [0, 0, 1, 1]]
     assert features.tolist() == [[[1, 1, 1], [1, 1, 1]]]
@@ -73,7 +73,7 @@ def test_wrong_regions_are_refused(regions, tmp_path, changed, said):
     arrays = {**np.load(regions / "0.jpg.npz"), **changed}
     np.savez(tmp_path / "0.jpg.npz", **{name: values for name, values in arrays.items() if values is not None})
     with pytest.raises(UserError, match=rf"0\.jpg.*{said}"):
-        Precomputed(tmp_path, WIDTH, "cpu").of("0.jpg")
+        StoredRegions(tmp_path, WIDTH, "cpu").of("0.jpg")
 
 
 def test_missing_regions_are_named(lxmert, tmp_path):
@@ -131,7 +131,7 @@ def test_regions_are_scored_and_kept_as_images_are(lxmert, regions, tmp_path):
     shutil.copytree(regions, tmp_path / "regions")
     moving = lxmert(regions=str(tmp_path / "regions"))
     pairs = [("0.jpg", "a dog"), ("1.jpg", "a dog"), ("1.jpg", "the red horse")]
-    found = align(encoder, pairs, lambda name: picture(encoder, name, lambda: IMAGE))
+    found = compute_pair_scores(encoder, pairs, lambda name: load_image_or_regions(encoder, name, lambda: IMAGE))
     for (name, text), aligned in found.items():
         with torch.inference_mode():
             states = encoder.read(torch.tensor([encoder.text(text).ids])), encoder.see(prepared(encoder, name)[None])
@@ -139,7 +139,9 @@ def test_regions_are_scored_and_kept_as_images_are(lxmert, regions, tmp_path):
     assert len({aligned.logit for aligned in found.values()}) == 3
 
     def again():
-        return align(moving, pairs, lambda name: picture(moving, name, lambda: IMAGE), tmp_path / "stored")
+        return compute_pair_scores(
+            moving, pairs, lambda name: load_image_or_regions(moving, name, lambda: IMAGE), tmp_path / "stored"
+        )
 
     assert again() == found
     shutil.copy(regions / "2.jpg.npz", tmp_path / "regions" / "1.jpg.npz")
@@ -150,7 +152,7 @@ def test_regions_are_scored_and_kept_as_images_are(lxmert, regions, tmp_path):
 def test_an_encoder_of_pixels_is_shown_the_image(checkpoint):
     spec = ModelSpec("mine", kind="vilt", weights=str(checkpoint("vilt")), revision="local")
     encoder = load_encoder(spec, CPU)
-    assert picture(encoder, "0.jpg", lambda: IMAGE) is IMAGE
+    assert load_image_or_regions(encoder, "0.jpg", lambda: IMAGE) is IMAGE
     text = encoder.text("a dog")
     assert len(profile_of(encoder, "equations")(encoder, text, encoder.image(IMAGE))) == 2 + 4
 
@@ -163,5 +165,5 @@ def test_a_visual_bert_without_a_tokenizer_takes_berts(checkpoint, regions, tmp_
     spec = ModelSpec("mine", kind="visual-bert", **fields)
     with pytest.raises(UserError, match="bert-base-uncased at 86b5e0934494bd15c9632b12f734a8a67f723594 cannot be had"):
         load_encoder(spec, CPU)
-    monkeypatch.setattr(visual_bert, "TOKENIZER", str(checkpoint("lxmert")))
+    monkeypatch.setattr(visual_bert, "BERT_TOKENIZER", str(checkpoint("lxmert")))
     assert load_encoder(spec, CPU).text("a dog").tokens == ("[CLS]", "a", "dog", "[SEP]")

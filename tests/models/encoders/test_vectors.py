@@ -10,7 +10,7 @@ from waltz.cli.app import app
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.late import image_vector, text_vector
+from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector
 from waltz.models.registry import ModelSpec
 from waltz.scenes.drawing.draw import draw
 from waltz.scenes.world.sampling import scenes
@@ -27,8 +27,8 @@ CAPTIONS = (
 
 def test_each_caption_finds_its_scene():
     encoder = load_encoder(ModelSpec("clip", kind="clip", weights=str(CLIP), revision="local"), CPU)
-    images = np.stack([image_vector(encoder, draw(graph)) for graph in scenes(3, 2026)])
-    scores = np.stack([text_vector(encoder, caption) for caption in CAPTIONS]) @ images.T
+    images = np.stack([compute_image_vector(encoder, draw(graph)) for graph in scenes(3, 2026)])
+    scores = np.stack([compute_text_vector(encoder, caption) for caption in CAPTIONS]) @ images.T
     assert np.linalg.norm(images, axis=1) == pytest.approx(1)
     assert scores.argmax(axis=1).tolist() == [0, 1, 2]
 

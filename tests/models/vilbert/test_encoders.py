@@ -14,11 +14,11 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.alignment import scored
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.alignment import align
+from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.coalitions import Coalitions
-from waltz.models.networks.vilbert.prepared import logits
-from waltz.models.regions import picture, profile_of
-from waltz.models.registry import ModelSpec, encoder_kinds
+from waltz.models.networks.vilbert.array_inputs import compute_logits
+from waltz.models.regions import load_image_or_regions, profile_of
+from waltz.models.registry import ModelSpec, list_encoder_kinds
 
 CPU = Device("cpu", 1, "a test")
 KINDS = ("vilbert", "vilbert-12in1", "vilbert-12in1-itm")
@@ -36,7 +36,7 @@ def load(file, regions):
 
 
 def shown(encoder, name="0.jpg"):
-    return encoder.image(picture(encoder, name, lambda: Image.new("RGB", (80, 60))))
+    return encoder.image(load_image_or_regions(encoder, name, lambda: Image.new("RGB", (80, 60))))
 
 
 def ids_of(encoder, text):
@@ -62,7 +62,7 @@ def prepared(ids, regions, name):
 
 
 def test_all_kinds_are_known():
-    assert set(KINDS) <= set(encoder_kinds())
+    assert set(KINDS) <= set(list_encoder_kinds())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,7 +74,7 @@ def test_the_parts_give_the_score_of_prepared_inputs(load, file, regions, kind):
             ids = ids_of(encoder, text)
             logit = encoder.fuse(encoder.read(ids), encoder.see(shown(encoder, name)[None]))
             named = "vilbert" if kind == "vilbert" else "vilbert-12in1"
-            said = logits(file(kind != "vilbert"), None, prepared(ids, regions, name), named)
+            said = compute_logits(file(kind != "vilbert"), None, prepared(ids, regions, name), named)
             match = said["match_logits"][0]
             expected = said["retrieval_logit"][0, 0] if kind == "vilbert-12in1" else match[0] - match[1]
             assert float(logit) == pytest.approx(float(expected), abs=1e-5)
@@ -124,7 +124,9 @@ def test_what_a_score_supports(load):
     numbers = {}
     for kind in KINDS:
         encoder = load(kind)
-        aligned = align(encoder, [("0.jpg", TEXTS[0])], lambda name, one=encoder: picture(one, name, None))
+        aligned = compute_pair_scores(
+            encoder, [("0.jpg", TEXTS[0])], lambda name, one=encoder: load_image_or_regions(one, name, None)
+        )
         numbers[kind] = scored(aligned["0.jpg", TEXTS[0]], encoder.probability, "equations")
     assert {kind: row["probability"] is None for kind, row in numbers.items()} == dict(
         zip(KINDS, (False, True, False), strict=True)

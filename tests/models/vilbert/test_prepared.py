@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 from tiny_vilbert import VILBERT, vilbert_layout, vilbert_weights
 from waltz.cli.app import app
 from waltz.core.errors import UserError
-from waltz.models.networks.vilbert.checkpoint import elsewhere, load
-from waltz.models.networks.vilbert.config import RELEASED, VilbertConfig
-from waltz.models.networks.vilbert.network import TwoStreams
-from waltz.models.networks.vilbert.prepared import logits
-from waltz.models.networks.vilbert.streams import StreamLayer
+from waltz.models.networks.vilbert.array_inputs import compute_logits
+from waltz.models.networks.vilbert.checkpoint import is_unused, load_network
+from waltz.models.networks.vilbert.config import RELEASED_CONFIG, VilbertConfig
+from waltz.models.networks.vilbert.network import StreamLayer, TwoStreams
 
 ITM = "cls.bi_seq_relationship"
 
@@ -129,7 +128,7 @@ def written(folder, weights, config=VILBERT):
 def test_logits_are_those_of_the_specification(tmp_path, inputs, multitask, changed):
     config = VILBERT | changed
     weights = vilbert_weights(config, multitask)
-    found = logits(written(tmp_path, weights), config, inputs, "vilbert-12in1" if multitask else "vilbert")
+    found = compute_logits(written(tmp_path, weights), config, inputs, "vilbert-12in1" if multitask else "vilbert")
     match, ranks = Restated(weights, config).rows(inputs, multitask)
     assert match.std() > 0.1
     assert found["match_logits"].dtype == np.float32
@@ -161,23 +160,23 @@ def test_a_stream_layer_is_berts():
 
 @pytest.mark.parametrize("kind", ["vilbert", "vilbert-12in1"])
 def test_no_row_depends_on_how_many_there_are(file, inputs, kind):
-    whole = logits(file(kind != "vilbert"), None, inputs, kind)
+    whole = compute_logits(file(kind != "vilbert"), None, inputs, kind)
     for rows in (slice(0, 1), slice(1, 3), slice(2, 5)):  # the original's fourth output changes where the batch is odd
-        part = logits(file(kind != "vilbert"), None, {name: some[rows] for name, some in inputs.items()}, kind)
+        part = compute_logits(file(kind != "vilbert"), None, {name: some[rows] for name, some in inputs.items()}, kind)
         for name, found in part.items():
             assert (found == whole[name][rows]).all()
-    empty = logits(file(kind != "vilbert"), None, {name: some[:0] for name, some in inputs.items()}, kind)
+    empty = compute_logits(file(kind != "vilbert"), None, {name: some[:0] for name, some in inputs.items()}, kind)
     assert empty["match_logits"].shape == (0, 2)
 
 
 def test_padding_changes_nothing(file, inputs):
-    padded = logits(file(True), None, inputs, "vilbert-12in1")
+    padded = compute_logits(file(True), None, inputs, "vilbert-12in1")
     words, regions = inputs["attention_mask"][3].sum(), inputs["image_mask"][3].sum()
     cut = {
         name: some[3:4, : regions if name in ("features", "boxes", "image_mask") else words]
         for name, some in inputs.items()
     }
-    alone = logits(file(True), None, cut, "vilbert-12in1")
+    alone = compute_logits(file(True), None, cut, "vilbert-12in1")
     for name, found in alone.items():
         np.testing.assert_allclose(found, padded[name][3:4], rtol=0, atol=1e-5)
 
@@ -186,12 +185,14 @@ def test_masks_and_types_that_are_not_given_are_ones_and_zeros(file, inputs):
     plain = {name: inputs[name] for name in ("input_ids", "features", "boxes")}
     ones = {"attention_mask": np.ones((5, 9), dtype=bool), "image_mask": np.ones((5, 6), dtype=np.float32)}
     said = plain | ones | {"token_type_ids": np.zeros((5, 9), dtype=np.int32)}
-    assert np.array_equal(*(logits(file(False), None, given, "vilbert")["match_logits"] for given in (plain, said)))
+    assert np.array_equal(
+        *(compute_logits(file(False), None, given, "vilbert")["match_logits"] for given in (plain, said))
+    )
 
 
 def test_the_command_writes_what_the_library_says(file, inputs, tmp_path):
     np.savez(tmp_path / "in.npz", **inputs)
-    expected = logits(file(True), None, inputs, "vilbert-12in1")
+    expected = compute_logits(file(True), None, inputs, "vilbert-12in1")
     words = [
         "score",
         "--kind",
@@ -213,12 +214,14 @@ def test_the_command_writes_what_the_library_says(file, inputs, tmp_path):
 
 def test_a_task_is_inserted_for_12_in_1_alone(file, inputs):
     other = inputs | {"task_ids": (inputs["task_ids"] + 1) % 20}
-    first, second = (logits(file(True), None, given, "vilbert-12in1") for given in (inputs, other))
+    first, second = (compute_logits(file(True), None, given, "vilbert-12in1") for given in (inputs, other))
     assert (np.abs(first["retrieval_logit"] - second["retrieval_logit"]) > 1e-4).all()
     flat = inputs | {"task_ids": inputs["task_ids"][:, 0]}
-    assert (logits(file(True), None, flat, "vilbert-12in1")["match_logits"] == first["match_logits"]).all()
+    assert (compute_logits(file(True), None, flat, "vilbert-12in1")["match_logits"] == first["match_logits"]).all()
     without = {name: some for name, some in inputs.items() if name != "task_ids"}
-    assert np.array_equal(*(logits(file(False), None, given, "vilbert")["match_logits"] for given in (inputs, without)))
+    assert np.array_equal(
+        *(compute_logits(file(False), None, given, "vilbert")["match_logits"] for given in (inputs, without))
+    )
 
 
 def test_a_checkpoint_made_to_prefer_a_match_does_so_at_index_0(tmp_path, inputs):
@@ -227,33 +230,33 @@ def test_a_checkpoint_made_to_prefer_a_match_does_so_at_index_0(tmp_path, inputs
     weights[f"{ITM}.bias"] = torch.tensor([3.0, -1.0])
     weights["vil_logit.weight"].zero_()
     weights["vil_logit.bias"] = torch.tensor([7.0])
-    found = logits(written(tmp_path, weights), None, inputs, "vilbert-12in1")
+    found = compute_logits(written(tmp_path, weights), None, inputs, "vilbert-12in1")
     assert (found["match_logits"] == [3, -1]).all()
     assert (found["retrieval_logit"] == 7).all()
 
 
 def test_layouts_of_older_files_are_read(tmp_path, file, inputs):
-    new = logits(file(False), None, inputs, "vilbert")["match_logits"]
+    new = compute_logits(file(False), None, inputs, "vilbert")["match_logits"]
     names = {"weight": "gamma", "bias": "beta"}
     old = {}
     for key, value in vilbert_weights(VILBERT, False).items():
         stem, _, last = key.rpartition(".")
         old[f"module.{stem}.{names[last]}" if "LayerNorm" in stem else f"module.{key}"] = value
     path = written(tmp_path, {"model_state_dict": old, "epoch_id": 3})
-    assert (logits(path, None, inputs, "vilbert")["match_logits"] == new).all()
+    assert (compute_logits(path, None, inputs, "vilbert")["match_logits"] == new).all()
 
 
 @pytest.mark.parametrize(("multitask", "keys"), [(False, 533), (True, 560)])
 def test_every_key_of_the_released_files_has_its_role(multitask, keys):
-    layout = vilbert_layout(RELEASED | {"v_target_size": 1601}, multitask)
+    layout = vilbert_layout(RELEASED_CONFIG | {"v_target_size": 1601}, multitask)
     assert len(layout) == keys
     with torch.device("meta"):
-        network = TwoStreams(VilbertConfig(**RELEASED, tasks=20 if multitask else 0))
+        network = TwoStreams(VilbertConfig(**RELEASED_CONFIG, tasks=20 if multitask else 0))
     own = {key: tuple(value.shape) for key, value in network.state_dict().items()}
     left = layout.keys() - own.keys()
     assert own == {key: shape for key, shape in layout.items() if key not in left}
-    assert all(map(elsewhere, left))
-    assert {key for key in own if elsewhere(key)} <= {"vil_logit.weight", "vil_logit.bias"}
+    assert all(map(is_unused, left))
+    assert {key for key in own if is_unused(key)} <= {"vil_logit.weight", "vil_logit.bias"}
 
 
 @pytest.mark.parametrize(
@@ -271,32 +274,32 @@ def test_a_missing_key_is_named(tmp_path, inputs, key, kind):
     weights = vilbert_weights(VILBERT, kind != "vilbert")
     del weights[key]
     with pytest.raises(UserError, match=key.replace(".", r"\.")):
-        logits(written(tmp_path, weights), None, inputs, kind)
+        compute_logits(written(tmp_path, weights), None, inputs, kind)
 
 
 def test_an_unknown_key_is_named_and_another_shape_too(tmp_path, inputs):
     weights = vilbert_weights(VILBERT, False)
     with pytest.raises(UserError, match=r"unexpected bert\.dyLinear\.weight"):
-        logits(written(tmp_path, weights | {"bert.dyLinear.weight": torch.zeros(2)}), None, inputs, "vilbert")
+        compute_logits(written(tmp_path, weights | {"bert.dyLinear.weight": torch.zeros(2)}), None, inputs, "vilbert")
     weights["bert.encoder.v_layer.2.output.dense.bias"] = torch.zeros(3)
     with pytest.raises(UserError, match=r"v_layer\.2\.output\.dense\.bias 3 for 16"):
-        logits(written(tmp_path, weights), None, inputs, "vilbert")
+        compute_logits(written(tmp_path, weights), None, inputs, "vilbert")
 
 
 def test_a_head_that_scores_nothing_may_lack(tmp_path, file, inputs):
-    weights = {key: value for key, value in vilbert_weights(VILBERT, False).items() if not elsewhere(key)}
+    weights = {key: value for key, value in vilbert_weights(VILBERT, False).items() if not is_unused(key)}
     assert len(weights) < len(vilbert_layout(VILBERT, False))
-    found = logits(written(tmp_path, weights), None, inputs, "vilbert")["match_logits"]
-    assert (found == logits(file(False), None, inputs, "vilbert")["match_logits"]).all()
+    found = compute_logits(written(tmp_path, weights), None, inputs, "vilbert")["match_logits"]
+    assert (found == compute_logits(file(False), None, inputs, "vilbert")["match_logits"]).all()
 
 
 def test_a_12_in_1_is_no_vilbert(file, inputs):
     with pytest.raises(UserError, match=r"reads task tokens .* vilbert-12in1"):
-        logits(file(True), None, inputs, "vilbert")
+        compute_logits(file(True), None, inputs, "vilbert")
     with pytest.raises(UserError, match=r"task_embeddings\.weight is missing"):
-        logits(file(False), None, inputs, "vilbert-12in1")
+        compute_logits(file(False), None, inputs, "vilbert-12in1")
     with pytest.raises(UserError, match="--kind lxmert: no kind of ViLBERT; there are vilbert, vilbert-12in1"):
-        logits(file(False), None, inputs, "lxmert")
+        compute_logits(file(False), None, inputs, "lxmert")
 
 
 @pytest.mark.parametrize(
@@ -316,19 +319,21 @@ def test_a_12_in_1_is_no_vilbert(file, inputs):
 )
 def test_a_json_that_does_not_fit_is_refused(file, inputs, changed, said):
     with pytest.raises(UserError, match=said):
-        logits(file(False), VILBERT | changed, inputs, "vilbert")
+        compute_logits(file(False), VILBERT | changed, inputs, "vilbert")
 
 
 def test_sizes_are_read_from_the_weights(file, inputs):
     untold = ("num_attention_heads", "v_num_attention_heads", "bi_num_attention_heads")
     least = {key: VILBERT[key] for key in (*untold, "v_biattention_id", "t_biattention_id")}
-    found, whole = (logits(file(False), config, inputs, "vilbert")["match_logits"] for config in (least, VILBERT))
+    found, whole = (
+        compute_logits(file(False), config, inputs, "vilbert")["match_logits"] for config in (least, VILBERT)
+    )
     assert (found == whole).all()
 
 
 def test_options_that_decide_numbers_are_followed(file, inputs):
     found = [
-        logits(file(False), VILBERT | changed, inputs, "vilbert")["match_logits"]
+        compute_logits(file(False), VILBERT | changed, inputs, "vilbert")["match_logits"]
         for changed in ({}, {"fusion_method": "sum"}, {"hidden_act": "relu"}, {"v_hidden_act": "relu"})
     ]
     assert all(np.abs(found[0] - other).max() > 1e-4 for other in found[1:])
@@ -336,13 +341,13 @@ def test_options_that_decide_numbers_are_followed(file, inputs):
 
 def test_a_json_lies_beside_or_the_file_is_of_the_released_sizes(tmp_path, inputs):
     path = written(tmp_path, vilbert_weights(VILBERT, False))
-    assert logits(path, None, inputs, "vilbert")["match_logits"].shape == (5, 2)
+    assert compute_logits(path, None, inputs, "vilbert")["match_logits"].shape == (5, 2)
     (tmp_path / "tiny.json").write_text("[")
     with pytest.raises(UserError, match=r"tiny\.json: cannot be read as JSON"):
-        load(path, None, False)
+        load_network(path, None, False)
     (tmp_path / "tiny.json").unlink()
     with pytest.raises(UserError, match=r"without a JSON, and the released vocab_size is 30522, its weights say 17"):
-        load(path, None, False)
+        load_network(path, None, False)
 
 
 @pytest.mark.parametrize(
@@ -372,5 +377,5 @@ def test_a_json_lies_beside_or_the_file_is_of_the_released_sizes(tmp_path, input
 def test_inputs_that_are_not_as_they_should_be_are_refused(file, inputs, changed, said):
     given = {name: values for name, values in (inputs | changed).items() if values is not None}
     with pytest.raises(UserError, match=said) as raised:
-        logits(file(True), None, given, "vilbert-12in1")
+        compute_logits(file(True), None, given, "vilbert-12in1")
     assert "\n" not in str(raised.value)

@@ -18,11 +18,11 @@ from waltz.evaluation.prompting.image_questions import pairwise_questions, singl
 from waltz.evaluation.prompting.label_tokens import label_of
 from waltz.evaluation.prompting.prompts import Asked, Voice, render
 from waltz.evaluation.prompting.questions import Question
-from waltz.models.decoders.decoder import Decoder, Picture
-from waltz.models.decoders.generation import generated
+from waltz.models.decoders.decoder import Decoder, PreparedImage
+from waltz.models.decoders.generation import generate_texts
 from waltz.models.decoders.outcomes import FIRST_STEP
-from waltz.models.registry import decisive
-from waltz.models.weights import fingerprint
+from waltz.models.registry import select_decisive_fields
+from waltz.models.weights import compute_fingerprint
 
 Row = dict[str, Any]
 KIND = "answer-attributed"
@@ -116,8 +116,8 @@ def _item(answering: Answering, questions: list[Question], load: Load) -> list[R
         "texts": [one.text for one in asked],
         "labels": [[question.item_id, question.role, question.labels] for question in questions],
         "image": result_cache.compute_array_key(image.tobytes(), image.size),
-        "model": fingerprint(decoder.spec),
-        "entry": decisive(decoder.spec),
+        "model": compute_fingerprint(decoder.spec),
+        "entry": select_decisive_fields(decoder.spec),
         "device": decoder.device.partition(":")[0],
         "code": digest(__file__, type(decoder).__module__),
         "value": answering.explained,
@@ -146,7 +146,7 @@ def _item(answering: Answering, questions: list[Question], load: Load) -> list[R
     return rows
 
 
-def _said(answering: Answering, question: Question, asked: Asked, picture: Picture) -> Said | str:
+def _said(answering: Answering, question: Question, asked: Asked, picture: PreparedImage) -> Said | str:
     """The prompt and the token that is explained, or why there is none."""
     decoder, settings = answering.decoder, answering.settings
     try:
@@ -155,7 +155,7 @@ def _said(answering: Answering, question: Question, asked: Asked, picture: Pictu
             return Said(prompt, (label_of(decoder, prompt, picture, question, answering.voice)[1],))
         sampling = sampling_of(decoder, settings.profile)
         seed = rank(f"{question.item_id}:{question.form}:{question.role}:{KIND}", settings.seed) >> 1
-        (said,) = generated(decoder, [prompt], [picture], 1, sampling, [seed], least=1)
+        (said,) = generate_texts(decoder, [prompt], [picture], 1, sampling, [seed], least=1)
         return Said(prompt, said)
     except UserError as error:
         return str(error)

@@ -14,7 +14,7 @@ from waltz.attribution.t_shap import TShap, measure_outputs
 from waltz.core.text_diff import Span
 from waltz.models.decoders import players
 from waltz.models.decoders.coalitions import Coalitions, Game
-from waltz.models.decoders.decoder import Decoder, Picture, Prompt
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 from waltz.models.decoders.outcomes import FIRST_STEP
 from waltz.models.decoders.players import Players
 
@@ -60,7 +60,7 @@ class Contributed:
 
 def contributed(
     decoder: Decoder,
-    picture: Picture,
+    picture: PreparedImage,
     said: Sequence[Said],
     settings: Settings,
     value: str = LOG_PROBABILITY,

@@ -9,8 +9,8 @@ from waltz.attribution.settings import Settings
 from waltz.core.errors import UserError
 from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.vqa_items import SETTING
-from waltz.models.encoders.answers import AnsweringEncoder, answer, outcome
-from waltz.models.regions import labelled, picture
+from waltz.models.encoders.vqa import AnsweringEncoder, answer_question, build_answer_probability
+from waltz.models.regions import labelled, load_image_or_regions
 from waltz.sources.images import ImageSource, load_image
 
 EXPLAINED = "probability"
@@ -67,8 +67,8 @@ def _columns(
     decisive: Mapping[str, Any],
 ) -> Row:
     name, question = item["image"], item["question"]
-    image = picture(encoder, name, lambda: load_image(images, name))
-    given = answer(encoder, encoder.image(image), question)
+    image = load_image_or_regions(encoder, name, lambda: load_image(images, name))
+    given = answer_question(encoder, encoder.image(image), question)
     content = {**decisive, "answer": given.index}
-    (columns,) = kept(encoder, image, [question], settings, stored, content, outcome(given))
+    (columns,) = kept(encoder, image, [question], settings, stored, content, build_answer_probability(given))
     return {"outputs": [given.text], **columns}

@@ -25,7 +25,7 @@ from waltz.core.text_diff import Span
 from waltz.models.encoders.coalitions import Coalitions, Outcome
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 from waltz.models.encoders.players import Players
-from waltz.models.regions import Picture, profile_of
+from waltz.models.regions import ImageOrRegions, profile_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class Attribution:
 
 def attribute(
     encoder: Encoder,
-    image: Picture,
+    image: ImageOrRegions,
     texts: Sequence[str],
     settings: Settings,
     known: Sequence[dict[bytes, np.ndarray]] | None = None,

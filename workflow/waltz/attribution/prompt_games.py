@@ -9,7 +9,7 @@ from waltz.attribution.shapley.exact import MAX_PLAYERS
 from waltz.attribution.shapley.permutations import begin_permutations, count_published_evaluations
 from waltz.core.errors import UserError
 from waltz.models.decoders import players
-from waltz.models.decoders.decoder import Decoder, Picture, Prompt
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 from waltz.models.decoders.players import Players
 from waltz.models.decoders.prompts import UNDERSCORE
 
@@ -22,7 +22,7 @@ BLANK = "▁"
 def published_players(
     decoder: Decoder,
     prompt: Prompt,
-    picture: Picture,
+    picture: PreparedImage,
     *,
     masked_id: int | None = None,
     kept_ids: Collection[int] | None = None,

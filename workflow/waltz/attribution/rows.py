@@ -17,8 +17,8 @@ from waltz.evaluation.items import texts
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.regions import Picture, labelled, picture
-from waltz.models.weights import fingerprint
+from waltz.models.regions import ImageOrRegions, labelled, load_image_or_regions
+from waltz.models.weights import compute_fingerprint
 from waltz.sources.images import ImageSource, load_image
 
 Row = dict[str, Any]
@@ -75,7 +75,7 @@ def _item(
         for role, text in said.items()
     ]
     try:
-        image = picture(encoder, item["image"], lambda: load_image(images, item["image"]))
+        image = load_image_or_regions(encoder, item["image"], lambda: load_image(images, item["image"]))
         found = kept(encoder, image, list(said.values()), settings, stored, decisive)
     except UserError as error:
         return [{**row, "error": str(error)} for row in common]
@@ -84,12 +84,12 @@ def _item(
 
 def deciding(encoder: Encoder) -> dict[str, Any]:
     """What decides, beside texts, image and settings, whether finished work is found again."""
-    return {"model": fingerprint(encoder.spec), "entry": _entry(encoder), "code": digest(mm_shap.__file__)}
+    return {"model": compute_fingerprint(encoder.spec), "entry": _entry(encoder), "code": digest(mm_shap.__file__)}
 
 
 def kept(
     encoder: Encoder,
-    image: Picture,
+    image: ImageOrRegions,
     texts: Sequence[str],
     settings: Settings,
     stored: Path,

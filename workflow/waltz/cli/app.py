@@ -21,7 +21,7 @@ from waltz.core.errors import UserError
 from waltz.core.text_diff import Span, slice_span
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.single_text import from_texts
-from waltz.models.registry import ModelSpec, registered
+from waltz.models.registry import ModelSpec, load_registry
 from waltz.reporting.tables.cells import Cell, from_csv
 from waltz.reporting.tables.declarations import TABLES, Declaration
 from waltz.reporting.tables.grid import grid
@@ -53,7 +53,7 @@ def main() -> None:
 def models() -> None:
     """List the models that a study can name."""
     table = Table("name", "kind", "parameters", "licence", "weights", "revision", "note")
-    for spec in registered().values():
+    for spec in load_registry().values():
         table.add_row(spec.name, spec.kind, _size(spec), spec.licence, spec.weights, spec.revision[:12], spec.note)
     _console().print(table)
 

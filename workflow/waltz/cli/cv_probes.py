@@ -16,9 +16,9 @@ from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS, Layout
 from waltz.foils.cv_probes.conditions import ranked_images
 from waltz.foils.english.wordnet import read_verbs
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.kind import kind_of
-from waltz.models.encoders.late import image_vector, text_vector
+from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector
 from waltz.models.registry import ModelSpec
+from waltz.models.resolve_name import detect_encoder_kind
 from waltz.sources.images import load_image, open_images
 from waltz.sources.raw_files import read_csv_records
 
@@ -82,14 +82,14 @@ def find_images_command(
             names = sorted({Path(path).name for paths in source.members.values() for path in paths} - shown)
             if not names:
                 raise UserError(f"{images}: there is no image beside those of the captions; name another folder")
-            spec = ModelSpec("retriever", kind=kind_of(model, revision), weights=model, revision=revision)
+            spec = ModelSpec("retriever", kind=detect_encoder_kind(model, revision), weights=model, revision=revision)
             encoder = load_encoder(spec, device)
             if not encoder.late:
                 raise UserError(f"{model}: a {spec.kind} gives no vectors of images; name an encoder of late fusion")
-            vectors = np.stack([image_vector(encoder, load_image(source, name)) for name in names])
+            vectors = np.stack([compute_image_vector(encoder, load_image(source, name)) for name in names])
             for row in rows:
                 if not row["plain_image"]:
-                    scores = vectors @ text_vector(encoder, row["caption"])
+                    scores = vectors @ compute_text_vector(encoder, row["caption"])
                     row["plain_image"] = ranked_images(names, scores.tolist(), 1)[0][0]
     except UserError as error:
         raise refused(error) from None

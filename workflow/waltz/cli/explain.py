@@ -122,9 +122,9 @@ def explain_command(
     options = {name: one for name, one in context.params.items() if one is not None and name not in COMMON}
     try:
         figures = _figures(figure)
-        from waltz.models.resolve_name import decoder_named  # torch and transformers take seconds to import
+        from waltz.models.resolve_name import resolve_decoder  # torch and transformers take seconds to import
 
-        decoder = decoder_named(model)
+        decoder = resolve_decoder(model)
         found: Explanation | DecoderExplanation
         if decoder is None:
             found = _encoder(model, profile or "published", seed, options)

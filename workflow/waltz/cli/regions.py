@@ -64,9 +64,9 @@ def _detect(model: Path, config: Path | None, targets: dict[Path, Path]) -> bool
     import torch
 
     from waltz.core.devices import lease_device
-    from waltz.models.networks.detector.files import detected, write_regions
-    from waltz.models.networks.detector.loading import load_detector
-    from waltz.models.networks.detector.picture import read_upright
+    from waltz.models.networks.detector.checkpoint import load_detector
+    from waltz.models.networks.detector.images import read_upright_image
+    from waltz.models.networks.detector.regions import detect_regions, write_regions
 
     whole = True
     detector = load_detector(model, config)
@@ -74,7 +74,7 @@ def _detect(model: Path, config: Path | None, targets: dict[Path, Path]) -> bool
         detector.to(device.name)
         for file, target in targets.items():
             try:
-                arrays = detected(detector, read_upright(file), device.name)
+                arrays = detect_regions(detector, read_upright_image(file), device.name)
             except UserError as error:
                 refused(UserError(f"{file}: {str(error).removeprefix(f'{file}: ')}"))
                 whole = False

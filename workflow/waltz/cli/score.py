@@ -13,11 +13,11 @@ from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file
 
 MODULES = {
-    "albef": "waltz.models.networks.albef.prepared",
-    "vilbert": "waltz.models.networks.vilbert.prepared",
-    "vilbert-12in1": "waltz.models.networks.vilbert.prepared",
+    "albef": "waltz.models.networks.albef.array_inputs",
+    "vilbert": "waltz.models.networks.vilbert.array_inputs",
+    "vilbert-12in1": "waltz.models.networks.vilbert.array_inputs",
 }
-"""Where the `logits` of each kind are; imported once one is asked for, since that costs seconds."""
+"""Module of each kind with its `compute_logits`; imported on use, since that takes seconds."""
 
 
 def score_command(
@@ -46,14 +46,14 @@ def score_command(
 
 
 def _logits(model: Path, kind: str, config: Path | None, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    from waltz.models.checkpoint_file import only_file, read_settings
+    from waltz.models.checkpoint_file import find_checkpoint_file, read_settings
     from waltz.models.registry import ModelSpec
 
     if not model.exists():
         raise UserError(f"{model}: there is no such file or folder; name a checkpoint file")
     settings: Mapping[str, Any] | None = None if config is None else read_settings(config)
-    file = only_file(ModelSpec("", kind, str(model)))
-    logits = importlib.import_module(MODULES[kind]).logits
+    file = find_checkpoint_file(ModelSpec("", kind, str(model)))
+    logits = importlib.import_module(MODULES[kind]).compute_logits
     found: dict[str, np.ndarray] = logits(file, settings, inputs, kind)
     return found
 

@@ -19,10 +19,10 @@ from waltz.core.files import result_cache
 from waltz.evaluation.prompting.generation_cache import Load
 from waltz.evaluation.prompting.prompts import Voice, render
 from waltz.evaluation.prompting.questions import Question
-from waltz.models.decoders.decoder import Decoder, Picture
+from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.decoders.outcomes import FIRST_STEP
-from waltz.models.registry import decisive
-from waltz.models.weights import fingerprint
+from waltz.models.registry import select_decisive_fields
+from waltz.models.weights import compute_fingerprint
 
 Row = dict[str, Any]
 SLOW = ("llama2", "llama2-chat", "mistral", "mistral-chat", "gpt2")
@@ -122,8 +122,8 @@ def contributions_of(
         texts=asked,
         question=[question.item_id, question.role, question.labels],
         image=None if image is None else result_cache.compute_array_key(image.tobytes(), image.size),
-        model=fingerprint(decoder.spec),
-        entry=decisive(decoder.spec),
+        model=compute_fingerprint(decoder.spec),
+        entry=select_decisive_fields(decoder.spec),
         device=decoder.device.partition(":")[0],
         code=digest(__file__, type(decoder).__module__),
         rules=asdict(how.rules),
@@ -150,7 +150,7 @@ def side_of(kept: Mapping[str, Any]) -> Contributions:
 
 
 def _explained(
-    how: Explaining, said: Spoken, picture: Picture | None, grid: int | None
+    how: Explaining, said: Spoken, picture: PreparedImage | None, grid: int | None
 ) -> dict[str, Explained | UserError]:
     """Answer and explanation of each kind, together where that can be, else one by one."""
     found: dict[str, Explained | UserError] = {}

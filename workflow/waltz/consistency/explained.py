@@ -10,7 +10,7 @@ from waltz.consistency.cc_shap import CCShap, Contributions, cc_shap
 from waltz.consistency.played import Part, Played, Rules, played
 from waltz.consistency.shared_players import Token, shared_players
 from waltz.core.errors import UserError
-from waltz.models.decoders.decoder import Decoder, Picture
+from waltz.models.decoders.decoder import Decoder, PreparedImage
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Explained:
 
 def explained(
     decoder: Decoder,
-    picture: Picture | None,
+    picture: PreparedImage | None,
     pairs: Sequence[tuple[Part, Part]],
     rules: Rules,
     grid: int | None = None,
@@ -116,7 +116,7 @@ def tail_length(decoder: Decoder, tail: str, rule: str) -> int:
     return length
 
 
-def _tails(decoder: Decoder, picture: Picture | None, pair: tuple[Part, Part], rules: Rules) -> tuple[int, int]:
+def _tails(decoder: Decoder, picture: PreparedImage | None, pair: tuple[Part, Part], rules: Rules) -> tuple[int, int]:
     """Players in the tails of a pair, refused before anything is computed where prompts cannot be compared."""
     if rules.profile == "equations":
         return 0, 0

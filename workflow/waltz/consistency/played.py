@@ -18,7 +18,7 @@ from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.models.decoders import players
 from waltz.models.decoders.coalitions import Coalitions, Game
-from waltz.models.decoders.decoder import Decoder, Picture, Prompt
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 from waltz.models.decoders.outcomes import FIRST_STEP, scores_after
 from waltz.models.decoders.players import Players
 
@@ -113,7 +113,7 @@ Games = dict[tuple[str, tuple[int, ...]], Played]
 
 def played(
     decoder: Decoder,
-    picture: Picture | None,
+    picture: PreparedImage | None,
     pairs: Sequence[tuple[Part, Part]],
     rules: Rules,
     grid: int | None,
@@ -128,7 +128,7 @@ def played(
 
 
 def _by_equations(
-    decoder: Decoder, picture: Picture | None, parts: Sequence[Part], rules: Rules, grid: int | None
+    decoder: Decoder, picture: PreparedImage | None, parts: Sequence[Part], rules: Rules, grid: int | None
 ) -> Games:
     positions = _shared_positions(parts, [decoder.prompt(part.text) for part in parts])
     games = {}
@@ -176,7 +176,7 @@ def _shared_positions(parts: Sequence[Part], prompts: Sequence[Prompt]) -> tuple
 
 
 def _as_published(
-    decoder: Decoder, picture: Picture, pairs: Sequence[tuple[Part, Part]], rules: Rules, grid: int | None
+    decoder: Decoder, picture: PreparedImage, pairs: Sequence[tuple[Part, Part]], rules: Rules, grid: int | None
 ) -> Games:
     games: dict[tuple[str, tuple[int, ...]], Game] = {}
     for answer, explanation in pairs:
@@ -195,7 +195,7 @@ def _as_published(
 
 def _estimated(
     decoder: Decoder,
-    picture: Picture | None,
+    picture: PreparedImage | None,
     games: dict[tuple[str, tuple[int, ...]], Game],
     begun: list[Estimation],
     name: str,

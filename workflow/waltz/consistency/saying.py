@@ -12,7 +12,7 @@ from waltz.evaluation.prompting.generation_cache import written
 from waltz.evaluation.prompting.label_tokens import label_of
 from waltz.evaluation.prompting.prompts import Asked, Voice, render
 from waltz.evaluation.prompting.questions import Question
-from waltz.models.decoders.decoder import Decoder, Picture
+from waltz.models.decoders.decoder import Decoder, PreparedImage
 
 POST_HOC, COT = "post-hoc", "cot"
 KINDS = (POST_HOC, COT)
@@ -61,7 +61,7 @@ class Spoken:
 def spoken(
     speaking: Speaking,
     question: Question,
-    picture: Picture | None,
+    picture: PreparedImage | None,
     kinds: tuple[str, ...] = KINDS,
     words: str | None = None,
 ) -> Spoken:
@@ -99,7 +99,7 @@ def spoken(
 
 
 def _answer(
-    speaking: Speaking, question: Question, picture: Picture | None, asked: Asked
+    speaking: Speaking, question: Question, picture: PreparedImage | None, asked: Asked
 ) -> tuple[str, tuple[int, ...]]:
     """The answer as text, and the tokens of it that are explained."""
     decoder = speaking.decoder
@@ -114,7 +114,7 @@ def _answer(
 
 
 def _told(
-    speaking: Speaking, question: Question, picture: Picture | None, asked: Asked, kind: str, most: int
+    speaking: Speaking, question: Question, picture: PreparedImage | None, asked: Asked, kind: str, most: int
 ) -> tuple[int, ...]:
     """What is said after a prompt, drawn from the item's own seed where it is drawn."""
     decoder, profile = speaking.decoder, speaking.profile

@@ -2,14 +2,14 @@
 
 from waltz.attribution.ratios import Profile
 from waltz.core.errors import UserError
-from waltz.models.decoders.decoder import Decoder, Picture, Prompt, Sampling
-from waltz.models.decoders.generation import generated
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
+from waltz.models.decoders.generation import generate_texts
 
 
 def target_ids(
     decoder: Decoder,
     prompt: Prompt,
-    picture: Picture | None,
+    picture: PreparedImage | None,
     most: int,
     profile: Profile,
     sampling: Sampling | None = None,
@@ -39,7 +39,7 @@ def target_ids(
     if profile == "equations":
         (said,) = decoder.generate([prompt], [picture], most, sampling, [seed])
     else:
-        (said,) = generated(decoder, [prompt], [picture], most, sampling, [seed], least=1, ended=True)
+        (said,) = generate_texts(decoder, [prompt], [picture], most, sampling, [seed], least=1, ended=True)
         if picture is None:
             said = _cut(decoder, said)
     if not said:

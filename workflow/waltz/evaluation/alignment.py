@@ -11,10 +11,10 @@ import numpy as np
 from waltz.evaluation.items import texts
 from waltz.evaluation.metrics.predictions import EXPECTED, judged, prediction
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, RIGHT
-from waltz.models.batches import Done, nothing
-from waltz.models.encoders.alignment import Aligned, align
+from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.models.encoders.alignment import PairScore, compute_pair_scores
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.regions import Picture, picture
+from waltz.models.regions import ImageOrRegions, load_image_or_regions
 from waltz.sources.images import ImageSource, load_image
 
 
@@ -43,7 +43,7 @@ def score_pairs(
     images: ImageSource,
     profiles: Sequence[str],
     stored: Path | None = None,
-    done: Done = nothing,
+    done: ProgressCallback = ignore_progress,
 ) -> list[dict[str, Any]]:
     """Rows of the evaluation layout: both texts of each item in each profile.
 
@@ -71,7 +71,7 @@ def score_probes(
     images: ImageSource,
     profiles: Sequence[str],
     stored: Path | None = None,
-    done: Done = nothing,
+    done: ProgressCallback = ignore_progress,
 ) -> list[dict[str, Any]]:
     """Rows of the evaluation layout: each image beside its caption, in each profile, role `caption`.
 
@@ -94,10 +94,12 @@ def _rows(
     profiles: Sequence[str],
     judge: Callable[[Mapping[str, Any], str], str],
     stored: Path | None,
-    done: Done,
+    done: ProgressCallback,
 ) -> list[dict[str, Any]]:
     """A row of each text in each profile; `judge` makes the prediction of a row that has a probability."""
-    aligned = align(encoder, [(one.image, one.text) for one in asked], _shown(encoder, images), stored, done)
+    aligned = compute_pair_scores(
+        encoder, [(one.image, one.text) for one in asked], _shown(encoder, images), stored, done
+    )
     rows = []
     for profile in profiles:
         for one in asked:
@@ -109,7 +111,7 @@ def _rows(
     return rows
 
 
-def scored(pair: Aligned, with_probability: bool, profile: str) -> dict[str, Any]:
+def scored(pair: PairScore, with_probability: bool, profile: str) -> dict[str, Any]:
     """The columns of a row that say what the model makes of a text.
 
     Args:
@@ -132,9 +134,9 @@ def scored(pair: Aligned, with_probability: bool, profile: str) -> dict[str, Any
     }
 
 
-def _shown(encoder: Encoder, images: ImageSource) -> Callable[[str], Picture]:
+def _shown(encoder: Encoder, images: ImageSource) -> Callable[[str], ImageOrRegions]:
     """What the encoder is shown of an image, by its name."""
-    return lambda name: picture(encoder, name, lambda: load_image(images, name))
+    return lambda name: load_image_or_regions(encoder, name, lambda: load_image(images, name))
 
 
 def match_probability(logit: float, profile: str) -> float:

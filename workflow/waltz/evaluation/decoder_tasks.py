@@ -22,7 +22,7 @@ from waltz.evaluation.prompting.prompts import Voice, equations, published, with
 from waltz.evaluation.prompting.questions import Question
 from waltz.evaluation.prompting.text_questions import text_questions
 from waltz.models.decoders.decoder import Decoder
-from waltz.models.decoders.language import Language
+from waltz.models.decoders.language_model import LanguageModel
 from waltz.sources.layouts import QUESTIONS, TEXTS
 
 IMAGES = 32
@@ -150,7 +150,7 @@ def voice_of(decoder: Decoder, profile: str) -> Voice:
     """
     if profile == "published":
         return published(family_of(decoder.spec))
-    plain = isinstance(decoder, Language) and not getattr(decoder.tokenizer, "chat_template", None)
+    plain = isinstance(decoder, LanguageModel) and not getattr(decoder.tokenizer, "chat_template", None)
     return equations(
         without_template if plain else decoder.rendered, read_wording(profile, decoder.spec.prompts or None)
     )

@@ -19,7 +19,7 @@ from waltz.evaluation.prompting.prompts import Voice
 from waltz.evaluation.prompting.questions import Question
 from waltz.evaluation.text_scores import likelihood_rows, vqascore_rows
 from waltz.models.decoders.decoder import Decoder, Sampling
-from waltz.models.decoders.generation import published_sampling
+from waltz.models.decoders.generation import get_published_sampling
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def sampling_of(decoder: Decoder, profile: str) -> Sampling | None:
     """
     if profile == "equations" or not (decoder.sees or decoder.network.model.generation_config.do_sample):
         return None
-    return published_sampling(decoder)
+    return get_published_sampling(decoder)
 
 
 def orders_of(items: Sequence[Row], dataset: str, profile: str, seed: int) -> dict[str, bool]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from waltz.evaluation.vqa_items import SETTING, plain
-from waltz.models.batches import Done, nothing
-from waltz.models.encoders.alignment import Aligned, Pair, align, the_answer
+from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.models.encoders.alignment import Pair, PairScore, compute_pair_scores, select_answer
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.regions import picture
+from waltz.models.regions import load_image_or_regions
 from waltz.sources.images import ImageSource, load_image
 
 ROLE = "answer"
@@ -21,8 +21,12 @@ Row = Mapping[str, Any]
 
 
 def answered(
-    encoder: Encoder, items: Sequence[Row], images: ImageSource, stored: Path | None = None, done: Done = nothing
-) -> dict[Pair, Aligned]:
+    encoder: Encoder,
+    items: Sequence[Row],
+    images: ImageSource,
+    stored: Path | None = None,
+    done: ProgressCallback = ignore_progress,
+) -> dict[Pair, PairScore]:
     """Logit, place in the vocabulary and probability of the answer to each distinct question about an image.
 
     Args:
@@ -33,18 +37,18 @@ def answered(
         done: Told the number of questions that each block finished.
     """
     asked = [(item["image"], item["question"]) for item in items]
-    return align(
+    return compute_pair_scores(
         encoder,
         asked,
-        lambda name: picture(encoder, name, lambda: load_image(images, name)),
+        lambda name: load_image_or_regions(encoder, name, lambda: load_image(images, name)),
         stored,
         done,
-        the_answer,
+        select_answer,
     )
 
 
 def answer_rows(
-    items: Sequence[Row], said: Mapping[Pair, Aligned], vocabulary: Sequence[str], profiles: Sequence[str]
+    items: Sequence[Row], said: Mapping[Pair, PairScore], vocabulary: Sequence[str], profiles: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Rows of the evaluation layout, role `answer`: the predicted answer of each question in each profile.
 

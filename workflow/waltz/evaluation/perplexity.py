@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from waltz.evaluation.metrics.scored_pairs import PERPLEXITY
-from waltz.models.text.causal import TextModel
-from waltz.models.text.likelihood import Score, mean_scores, token_losses
+from waltz.models.text.causal import CausalModel, TextScore, compute_mean_log_likelihoods, compute_token_losses
 from waltz.models.text.prefix_trees import Tokens
 
 STRIDE = 3
@@ -26,7 +25,7 @@ STRIDE = 3
 
 def score_rows(
     items: Sequence[dict[str, Any]],
-    model: TextModel,
+    model: CausalModel,
     profiles: Sequence[str],
     tokens_per_batch: int,
     stored: Path,
@@ -67,7 +66,7 @@ def score_rows(
     return rows
 
 
-def predict(caption: Score, foil: Score) -> str | None:
+def predict(caption: TextScore, foil: TextScore) -> str | None:
     """`caption` or `foil`, whichever scores strictly higher, else `tie`; None where a score is missing."""
     if caption.value is None or foil.value is None:
         return None
@@ -87,18 +86,18 @@ def tally(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
 
 def score_texts(
     texts: Sequence[str],
-    model: TextModel,
+    model: CausalModel,
     profile: str,
     tokens_per_batch: int,
     stored: Path,
     done: Callable[[int], object],
-) -> dict[str, Score]:
+) -> dict[str, TextScore]:
     """Score of each distinct text; batches depend on the set of texts and `tokens_per_batch` alone."""
     if profile == "equations":
-        return mean_scores(texts, model, tokens_per_batch, stored, done)
+        return compute_mean_log_likelihoods(texts, model, tokens_per_batch, stored, done)
     ids = {text: model.tokens(text) for text in dict.fromkeys(texts)}
     wanted = {sequence for tokens in ids.values() for sequence in _windows(tokens, model.window)}
-    losses = token_losses(wanted, model, tokens_per_batch, stored, done)
+    losses = compute_token_losses(wanted, model, tokens_per_batch, stored, done)
     return {text: _strided_score(ids[text], losses, model.window) for text in ids}
 
 
@@ -112,15 +111,15 @@ def _spans(length: int, window: int) -> list[tuple[int, int]]:
     return [(max(first + STRIDE - window, 0), min(first + STRIDE, length)) for first in range(0, length, STRIDE)]
 
 
-def _strided_score(tokens: Tokens, losses: dict[Tokens, np.ndarray], window: int) -> Score:
+def _strided_score(tokens: Tokens, losses: dict[Tokens, np.ndarray], window: int) -> TextScore:
     if not tokens:
-        return Score(None, 0, "the text is empty")
+        return TextScore(None, 0, "the text is empty")
     spans = _spans(len(tokens), window)
     if len(spans) == 1:
-        return Score(-math.inf, len(tokens))
+        return TextScore(-math.inf, len(tokens))
     means = []
     for begin, end in spans:
         read = losses[tokens[begin : begin + window]]
         scored = read[max(end - begin - STRIDE, 1) : end - begin]
         means.append(math.fsum(scored) / len(scored))
-    return Score(-math.fsum(means) / (len(spans) - 1), len(tokens))
+    return TextScore(-math.fsum(means) / (len(spans) - 1), len(tokens))

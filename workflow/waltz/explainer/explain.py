@@ -13,10 +13,11 @@ from waltz.core.devices import Device, lease_device
 from waltz.core.errors import UserError
 from waltz.explainer.encoder_explanation import Explained, Explanation
 from waltz.models.encoders import load_encoder
-from waltz.models.encoders.encoder import Encoder, seen
+from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.players import PROFILES
 from waltz.models.registry import ModelSpec
-from waltz.models.resolve_name import encoder_named, nearest
+from waltz.models.resolve_name import resolve_encoder, suggest_name
+from waltz.models.visible_image import render_encoder_view
 from waltz.reporting.figures.heatmap import Relevance
 from waltz.sources.images import ImageSource, load_image
 
@@ -47,23 +48,25 @@ def explain(
         UserError: The model, image or settings cannot be used, or a text is longer than the model reads.
     """
     if profile not in PROFILES:
-        raise UserError(f"profile {profile!r}{nearest(profile, PROFILES)}; there are {', '.join(PROFILES)}")
+        raise UserError(f"profile {profile!r}{suggest_name(profile, PROFILES)}; there are {', '.join(PROFILES)}")
     if not 0 <= seed < 2**32:
         raise UserError(f"seed {seed}: give a number from 0 to {2**32 - 1}")
     if estimator not in ESTIMATORS:
-        hint = nearest(estimator, ESTIMATORS)
+        hint = suggest_name(estimator, ESTIMATORS)
         raise UserError(f"estimator {estimator!r}: there is none of that name{hint}; take {', '.join(ESTIMATORS)}")
     if profile == "published" and estimator not in ("auto", "permutation"):
         raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
     settings = Settings(profile, estimator, evaluations, seed)
     picture = image.convert("RGB") if isinstance(image, Image.Image) else image_file(Path(image))
-    spec = encoder_named(model)
+    spec = resolve_encoder(model)
     with lease_device(1, torch.get_num_threads()) as device:
         encoder = _loaded(spec, device)
         texts = [text] if foil is None else [text, foil]
         found = attribute(encoder, picture, texts, settings)
         parts = [_explained(encoder, picture, one, made, profile) for one, made in zip(texts, found, strict=True)]
-        return Explanation(spec, settings, seen(encoder, picture), parts[0], parts[1] if foil is not None else None)
+        return Explanation(
+            spec, settings, render_encoder_view(encoder, picture), parts[0], parts[1] if foil is not None else None
+        )
 
 
 def image_file(path: Path) -> Image.Image:

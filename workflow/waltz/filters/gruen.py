@@ -20,9 +20,9 @@ from pathlib import Path
 from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
 from waltz.core.errors import UserError
-from waltz.models.batches import Done, nothing
-from waltz.models.text.classifier import Classifier, class_logits
-from waltz.models.text.masked import MaskedModel, unmasked_losses
+from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.models.text.classifier import Classifier, compute_class_logits
+from waltz.models.text.masked import MaskedModel, compute_unmasked_losses
 from waltz.models.text.prefix_trees import Tokens
 
 PIECES = 510
@@ -41,7 +41,7 @@ def score_texts(
     masked: MaskedModel,
     acceptability: Classifier,
     stored: Path | None = None,
-    done: Done = nothing,
+    done: ProgressCallback = ignore_progress,
 ) -> dict[str, float]:
     """Grammaticality of each distinct text; sentences that texts share are read once.
 
@@ -60,8 +60,8 @@ def score_texts(
     sentences = {text: split(text) for text in dict.fromkeys(texts)}
     distinct = list(dict.fromkeys(sentence for some in sentences.values() for sentence in some))
     tokens = {sentence: _tokens(sentence, masked) for sentence in distinct}
-    losses = unmasked_losses(masked, tokens.values(), stored, done)
-    logits = class_logits(
+    losses = compute_unmasked_losses(masked, tokens.values(), stored, done)
+    logits = compute_class_logits(
         acceptability,
         [(sentence,) for sentence in distinct],
         most=ACCEPTABILITY_POSITIONS,

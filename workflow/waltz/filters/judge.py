@@ -14,8 +14,8 @@ from waltz.filters.ranking import READS_WORSE, WORDED_WORSE, worse_captions, wor
 from waltz.filters.verdicts import Thresholds, judged
 
 if TYPE_CHECKING:
-    from waltz.models.batches import Done
-    from waltz.models.text.causal import TextModel
+    from waltz.models.batches import ProgressCallback
+    from waltz.models.text.causal import CausalModel
     from waltz.models.text.classifier import Classifier
     from waltz.models.text.masked import MaskedModel
 
@@ -39,7 +39,7 @@ class Judges:
     likelihood: "MaskedModel | None" = None
     acceptability: "Classifier | None" = None
     nli: "Classifier | None" = None
-    ranking: "TextModel | None" = None
+    ranking: "CausalModel | None" = None
 
 
 def judge(
@@ -48,7 +48,7 @@ def judge(
     filters: Sequence[str],
     grammaticality: float | None,
     stored: Path,
-    done: "Done",
+    done: "ProgressCallback",
 ) -> tuple[Rows, Rows]:
     """Scores and verdicts of every candidate that its instrument's rules can use.
 
@@ -77,7 +77,7 @@ def judge(
     return (_ranked(rows, judges, stored, done) if "ranking" in filters else rows), close
 
 
-def _grammaticality(texts: set[str], judges: Judges, stored: Path, done: "Done") -> dict[str, float]:
+def _grammaticality(texts: set[str], judges: Judges, stored: Path, done: "ProgressCallback") -> dict[str, float]:
     from waltz.filters.gruen import score_texts
 
     assert judges.likelihood is not None
@@ -85,16 +85,16 @@ def _grammaticality(texts: set[str], judges: Judges, stored: Path, done: "Done")
     return score_texts(sorted(texts), judges.likelihood, judges.acceptability, stored, done)
 
 
-def _ranked(rows: Rows, judges: Judges, stored: Path, done: "Done") -> Rows:
+def _ranked(rows: Rows, judges: Judges, stored: Path, done: "ProgressCallback") -> Rows:
     """The kept candidates with scores of their texts; only the best caption of an image stays, and of the foils that
     make one exchange in it the best worded."""
-    from waltz.models.text.likelihood import mean_scores
+    from waltz.models.text.causal import compute_mean_log_likelihoods
 
     assert judges.ranking is not None
     kept = [row for row in rows if row["kept"]]
     captions = sorted({row["caption"] for row in kept})
     scores = _grammaticality({row[side] for row in kept for side in ("caption", "foil")}, judges, stored, done)
-    likelihoods = mean_scores(captions, judges.ranking, TOKENS, stored, done)
+    likelihoods = compute_mean_log_likelihoods(captions, judges.ranking, TOKENS, stored, done)
     for row in kept:
         likelihood = likelihoods[row["caption"]]
         if likelihood.value is None:

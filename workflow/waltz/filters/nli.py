@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from waltz.core.errors import UserError
-from waltz.models.batches import Done, nothing
-from waltz.models.text.classifier import Classifier, class_logits
+from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.models.text.classifier import Classifier, compute_class_logits
 
 BEGINNINGS = {"entailment": "entail", "neutral": "neutral", "contradiction": "contradict"}
 
@@ -29,7 +29,10 @@ class Inference:
 
 
 def infer(
-    pairs: Iterable[tuple[str, str]], model: Classifier, stored: Path | None = None, done: Done = nothing
+    pairs: Iterable[tuple[str, str]],
+    model: Classifier,
+    stored: Path | None = None,
+    done: ProgressCallback = ignore_progress,
 ) -> dict[tuple[str, str], Inference]:
     """The relation of each distinct pair.
 
@@ -42,7 +45,7 @@ def infer(
         UserError: The model's labels do not say which class is which.
     """
     order = label_order(model)
-    logits = class_logits(model, pairs, stored=stored, done=done)
+    logits = compute_class_logits(model, pairs, stored=stored, done=done)
     found = {}
     for (premise, hypothesis), row in logits.items():
         weights = np.exp(row - row.max())

@@ -12,8 +12,15 @@ from pathlib import Path
 
 from waltz.core.errors import UserError
 from waltz.foils.proposer_needs import Proposal, Slot
-from waltz.models.batches import Done, nothing
-from waltz.models.text.masked import Asked, MaskedModel, Place, Scale, best_tokens, token_scores
+from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.models.text.masked import (
+    MaskedModel,
+    MaskPosition,
+    Scale,
+    TokenQuery,
+    compute_token_scores,
+    find_best_tokens,
+)
 from waltz.models.text.prefix_trees import Tokens
 
 log = logging.getLogger(__name__)
@@ -37,7 +44,7 @@ def proposals(
     beam: int = BEAM,
     scale: Scale = "logit",
     stored: Path | None = None,
-    done: Done = nothing,
+    done: ProgressCallback = ignore_progress,
 ) -> dict[Slot, list[Proposal]]:
     """The best spans of 1 to `longest` tokens for each slot.
 
@@ -73,7 +80,7 @@ def fitting(
     *,
     scale: Scale = "logit",
     stored: Path | None = None,
-    done: Done = nothing,
+    done: ProgressCallback = ignore_progress,
 ) -> dict[Slot, list[Proposal]]:
     """Given words or phrases ranked by how well they fit into a slot.
 
@@ -93,7 +100,7 @@ def fitting(
         pieces = {slot: {form: _pieces(form, slot, model) for form in dict.fromkeys(forms[slot])} for slot in part}
         asked = {slot: _asked(slot, set(pieces[slot].values()), model) for slot in part}
         rows = {row for steps in asked.values() for row in steps.values()}
-        scores = token_scores(model, rows, scale, stored)
+        scores = compute_token_scores(model, rows, scale, stored)
         for slot in part:
             values = {
                 prefix: dict(zip(row[2], scores[row].tolist(), strict=True)) for prefix, row in asked[slot].items()
@@ -123,7 +130,7 @@ def _filled(
             for slot, hypotheses in beams.items()
         }
         rows = (place for some in places.values() for place in some)
-        best = best_tokens(model, rows, beam + EXTRA, scale, stored)
+        best = find_best_tokens(model, rows, beam + EXTRA, scale, stored)
         for slot, hypotheses in beams.items():
             longer = [
                 ((*tokens, int(token)), total + score)
@@ -149,7 +156,7 @@ def _frame(slot: Slot, masks: int, model: MaskedModel) -> tuple[Tokens, list[int
     return ids, places
 
 
-def _place(frame: tuple[Tokens, list[int]], tokens: Tokens, step: int, model: MaskedModel) -> Place:
+def _place(frame: tuple[Tokens, list[int]], tokens: Tokens, step: int, model: MaskedModel) -> MaskPosition:
     ids, places = list(frame[0]), frame[1]
     for place, token in zip(places, tokens, strict=False):
         ids[place] = token
@@ -158,7 +165,7 @@ def _place(frame: tuple[Tokens, list[int]], tokens: Tokens, step: int, model: Ma
     return tuple(ids), places[step], begins
 
 
-def _asked(slot: Slot, spelled: set[Tokens], model: MaskedModel) -> dict[tuple[int, Tokens], Asked]:
+def _asked(slot: Slot, spelled: set[Tokens], model: MaskedModel) -> dict[tuple[int, Tokens], TokenQuery]:
     """By length and prefix, the row whose mask comes next, with the tokens that some form has there."""
     next_tokens: dict[tuple[int, Tokens], set[int]] = {}
     for tokens in spelled:

@@ -16,18 +16,20 @@ from waltz.models.memory import run_in_halves
 
 Row = TypeVar("Row", bound=Hashable)
 T = TypeVar("T")
-Done = Callable[[int], object]
+ProgressCallback = Callable[[int], object]
 """Told how many rows another batch finished, for a progress bar."""
 
-POSITIONS = 2048
+POSITIONS_PER_BATCH = 2048
 """Most positions in one forward pass: 240 MB of logits with BERT's vocabulary."""
 
 
-def nothing(_: int) -> None:
+def ignore_progress(_: int) -> None:
     """A `Done` that shows no progress."""
 
 
-def by_length(rows: Iterable[Row], length: Callable[[Row], int], positions: int = POSITIONS) -> Iterator[list[Row]]:
+def batch_by_length(
+    rows: Iterable[Row], length: Callable[[Row], int], positions: int = POSITIONS_PER_BATCH
+) -> Iterator[list[Row]]:
     """Distinct rows, shortest first, in batches of one length.
 
     Args:
@@ -45,14 +47,14 @@ def by_length(rows: Iterable[Row], length: Callable[[Row], int], positions: int 
         yield pending
 
 
-def computed(
+def compute_in_batches(
     rows: Iterable[Row],
     length: Callable[[Row], int],
     compute: Callable[[list[Row]], np.ndarray],
     *,
     content: dict[str, Any],
     stored: Path | None,
-    done: Done,
+    done: ProgressCallback,
 ) -> dict[Row, np.ndarray]:
     """What `compute` says of each distinct row.
 
@@ -65,7 +67,7 @@ def computed(
         done: Told the rows of each batch.
     """
     found: dict[Row, np.ndarray] = {}
-    for batch in by_length(rows, length):
+    for batch in batch_by_length(rows, length):
         values = result_cache.load_or_compute(
             stored, {"rows": batch, **content}, partial(compute_in_halves, compute, batch)
         )

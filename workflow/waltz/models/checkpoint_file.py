@@ -18,20 +18,20 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 from waltz.core.errors import UserError
 from waltz.models.registry import ModelSpec
 
-LEVELS = ("model", "state_dict", "model_state_dict")
+WEIGHT_LEVELS = ("model", "state_dict", "model_state_dict")
 """Keys under which training code keeps the weights, next to the optimiser's state."""
-WRAPPER = "module."
+WRAPPER_PREFIX = "module."
 """What PyTorch's wrappers for several GPUs put before each key."""
 SUFFIXES = (".safetensors", ".bin", ".pth", ".pt")
 """Ends of names of checkpoint files."""
-NAMED = 8
+MAX_LISTED_KEYS = 8
 """Most keys that an error names of each sort."""
 
-ZIP = b"PK\x03\x04"
-FORBIDDEN = re.compile(r"GLOBAL (\w+(\.\w+)+)")
+ZIP_MAGIC = b"PK\x03\x04"
+FORBIDDEN_GLOBAL = re.compile(r"GLOBAL (\w+(\.\w+)+)")
 
 
-def read(file: Path) -> dict[str, torch.Tensor]:
+def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
     """The weights of a checkpoint file, by key; a file in PyTorch's zip layout is mapped and not copied.
 
     Levels of the file around them (`LEVELS`, also nested) and a `module.` before every key are taken away. What is no
@@ -42,8 +42,8 @@ def read(file: Path) -> dict[str, torch.Tensor]:
     Raises:
         UserError: The file cannot be read, is truncated or no checkpoint, holds objects of Python, or no tensor.
     """
-    found: Any = _saved(file)
-    while isinstance(found, Mapping) and (level := next((key for key in LEVELS if key in found), None)):
+    found: Any = _load_file(file)
+    while isinstance(found, Mapping) and (level := next((key for key in WEIGHT_LEVELS if key in found), None)):
         if not isinstance(found[level], Mapping):
             break
         found = found[level]
@@ -52,12 +52,12 @@ def read(file: Path) -> dict[str, torch.Tensor]:
         tensors = {str(key): value for key, value in found.items() if isinstance(value, torch.Tensor)}
     if not tensors:
         raise UserError(f"{file}: holds no weights by name; name the checkpoint file of a model")
-    if all(key.startswith(WRAPPER) for key in tensors):
-        tensors = {key.removeprefix(WRAPPER): value for key, value in tensors.items()}
+    if all(key.startswith(WRAPPER_PREFIX) for key in tensors):
+        tensors = {key.removeprefix(WRAPPER_PREFIX): value for key, value in tensors.items()}
     return tensors
 
 
-def fit(
+def load_weights(
     network: torch.nn.Module,
     weights: Mapping[str, torch.Tensor],
     file: Path,
@@ -86,13 +86,15 @@ def fit(
     left = [key for key in weights if key not in own and not ignored(key)]
     misshapen = [key for key in own if key in weights and weights[key].shape != own[key].shape]
     faults = {
-        "lacks": [key for key in absent if not allowed(key, allow_missing)],
-        "has unexpected": [key for key in left if not allowed(key, allow_missing)],
-        "has of another shape": [f"{key} {_shape(weights[key])} for {_shape(own[key])}" for key in misshapen],
+        "lacks": [key for key in absent if not is_allowed(key, allow_missing)],
+        "has unexpected": [key for key in left if not is_allowed(key, allow_missing)],
+        "has of another shape": [
+            f"{key} {_format_shape(weights[key])} for {_format_shape(own[key])}" for key in misshapen
+        ],
     }
     if any(faults.values()):
-        where = named(name, file)
-        said = "; ".join(f"{fault} {listed(keys)}" for fault, keys in faults.items() if keys)
+        where = format_subject(name, file)
+        said = "; ".join(f"{fault} {format_keys(keys)}" for fault, keys in faults.items() if keys)
         raise UserError(f"{where}: {said}; name a checkpoint of this very network, or say in allow_missing why not")
     fitted = {
         key: weights[key].to(device="cpu", dtype=value.dtype, copy=True)
@@ -103,7 +105,7 @@ def fit(
     network.load_state_dict(fitted, strict=True, assign=any(value.is_meta for value in own.values()))
 
 
-def only_file(spec: ModelSpec) -> Path:
+def find_checkpoint_file(spec: ModelSpec) -> Path:
     """The checkpoint file of a model.
 
     Args:
@@ -116,23 +118,23 @@ def only_file(spec: ModelSpec) -> Path:
     if path.is_file():
         return path
     if path.is_dir():
-        return path / _one(spec, sorted(entry.name for entry in path.iterdir() if entry.is_file()))
+        return path / _select_file(spec, sorted(entry.name for entry in path.iterdir() if entry.is_file()))
     owner, _, rest = spec.weights.partition("/")
     repository, _, name = rest.partition("/")
     repository = f"{owner}/{repository}"
     disable_progress_bars()
     try:
-        name = name or _one(spec, _on_hub(repository, spec.revision))
+        name = name or _select_file(spec, _list_hub_files(repository, spec.revision))
         return Path(huggingface_hub.hf_hub_download(repository, name, revision=spec.revision))
     except (OSError, ValueError) as error:
         first_line = str(error).strip().splitlines()[0]
         raise UserError(
-            f"{named(spec.name, 'cannot load')} {spec.weights} at {spec.revision}: {first_line}; check the network,"
-            " or name a file or folder"
+            f"{format_subject(spec.name, 'cannot load')} {spec.weights} at {spec.revision}: {first_line}; check the"
+            " network, or name a file or folder"
         ) from error
 
 
-def settings_beside(file: Path) -> dict[str, Any]:
+def read_adjacent_settings(file: Path) -> dict[str, Any]:
     """The settings beside a checkpoint file, in a JSON file of its name or `config.json`; empty where there is none.
 
     Raises:
@@ -142,7 +144,7 @@ def settings_beside(file: Path) -> dict[str, Any]:
     return next(map(read_settings, beside), {})
 
 
-def named_settings(spec: ModelSpec) -> dict[str, Any] | None:
+def read_configured_settings(spec: ModelSpec) -> dict[str, Any] | None:
     """The settings that a model's entry names as its `config`; None where what lies beside the file shall decide.
 
     Raises:
@@ -166,51 +168,51 @@ def read_settings(file: Path) -> dict[str, Any]:
     return found
 
 
-def named(name: str, what: object) -> str:
+def format_subject(name: str, what: object) -> str:
     """How an error begins: what it is about, after the model's name in a study where it has one."""
     return f"models.{name}: {what}" if name else str(what)
 
 
-def allowed(key: str, allow_missing: Mapping[str, str]) -> bool:
+def is_allowed(key: str, allow_missing: Mapping[str, str]) -> bool:
     """Whether a key is one that the model's entry excuses."""
     return any(fnmatchcase(key, pattern) for pattern in allow_missing)
 
 
-def listed(keys: Iterable[str]) -> str:
+def format_keys(keys: Iterable[str]) -> str:
     """The first `NAMED` of some keys, and how many more there are."""
     keys = list(keys)
-    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
-    return f"{', '.join(keys[:NAMED])}{more}"
+    more = f" and {len(keys) - MAX_LISTED_KEYS} more" if len(keys) > MAX_LISTED_KEYS else ""
+    return f"{', '.join(keys[:MAX_LISTED_KEYS])}{more}"
 
 
-def _saved(file: Path) -> Any:
+def _load_file(file: Path) -> Any:
     """What a checkpoint file holds, without running code of it."""
     try:
         if file.suffix == ".safetensors":
             return safetensors.torch.load_file(file)
         with file.open("rb") as opened:
-            mapped = opened.read(len(ZIP)) == ZIP
+            mapped = opened.read(len(ZIP_MAGIC)) == ZIP_MAGIC
         with warnings.catch_warnings(action="ignore"):  # about pickles that are refused, or read, all the same
             return torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None
     except pickle.UnpicklingError as error:
-        if code := FORBIDDEN.search(str(error)):
+        if code := FORBIDDEN_GLOBAL.search(str(error)):
             raise UserError(
                 f"{file}: is truncated, or holds an object of {code[1]} besides tensors, which is not loaded since that"
                 " runs code of the file; fetch it again, or save its tensors alone as safetensors"
             ) from None
-        raise UserError(f"{file}: {_no_checkpoint('its pickle cannot be read')}") from None
+        raise UserError(f"{file}: {_describe_broken_file('its pickle cannot be read')}") from None
     except Exception as error:  # whatever a hostile or truncated file makes its readers raise
         first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise UserError(f"{file}: {_no_checkpoint(first_line[:100])}") from None
+        raise UserError(f"{file}: {_describe_broken_file(first_line[:100])}") from None
 
 
-def _no_checkpoint(reason: str) -> str:
+def _describe_broken_file(reason: str) -> str:
     return f"is truncated or no checkpoint ({reason}); fetch it again and compare its sha256"
 
 
-def _on_hub(repository: str, revision: str) -> list[str]:
+def _list_hub_files(repository: str, revision: str) -> list[str]:
     """Names of the checkpoint files of a repository; those of the cache where the hub cannot be reached."""
     wanted = [f"*{suffix}" for suffix in SUFFIXES]
     try:
@@ -225,17 +227,17 @@ def _on_hub(repository: str, revision: str) -> list[str]:
         return sorted(str(entry.relative_to(cached)) for entry in cached.rglob("*") if entry.is_file())
 
 
-def _one(spec: ModelSpec, names: Iterable[str]) -> str:
+def _select_file(spec: ModelSpec, names: Iterable[str]) -> str:
     """The one checkpoint file among some files."""
     found = [name for name in names if name.endswith(SUFFIXES)]
     stems = {Path(name).with_suffix("") for name in found}
     if len(stems) != 1:
         raise UserError(
-            f"{named(spec.name, spec.weights)} holds {len(stems)} checkpoints ({listed(found) or 'none'}), one is"
-            f" expected ({', '.join(SUFFIXES)}); name the file itself"
+            f"{format_subject(spec.name, spec.weights)} holds {len(stems)} checkpoints"
+            f" ({format_keys(found) or 'none'}), one is expected ({', '.join(SUFFIXES)}); name the file itself"
         )
     return min(found, key=lambda name: SUFFIXES.index(Path(name).suffix))
 
 
-def _shape(tensor: torch.Tensor) -> str:
+def _format_shape(tensor: torch.Tensor) -> str:
     return "x".join(map(str, tensor.shape)) or "scalar"

@@ -15,24 +15,24 @@ from PIL import Image
 from waltz.core.errors import UserError
 from waltz.core.schema import OF_REGIONS
 from waltz.models import region_tsv
-from waltz.models.encoders.encoder import Encoder, States, Text
+from waltz.models.encoders.encoder import Encoder, States, TokenizedText
 from waltz.models.encoders.players import PROFILES, Players
 from waltz.models.registry import ModelSpec
 
 log = logging.getLogger(__name__)
 
-BOX = 4
+BOX_NUMBERS = 4
 """Numbers of a box: left, top, right, bottom."""
-ARRAYS = ("features", "boxes", "size")
+ARRAY_NAMES = ("features", "boxes", "size")
 """What is stored of an image."""
-DETECTOR = "detector"
+DETECTOR_KEY = "detector"
 """What may be stored beside: a text that says what found the regions."""
-TSV = ".tsv"
+TSV_SUFFIX = ".tsv"
 """Suffix of tables of regions, which those of a table in parts (`.tsv.0`) have too."""
 
 
 @dataclass(frozen=True, eq=False)
-class Regions:
+class ImageRegions:
     """What a detector found in one image.
 
     Attributes:
@@ -54,11 +54,11 @@ class Regions:
         return self.features.tobytes() + self.boxes.tobytes()
 
 
-Picture = Image.Image | Regions
+ImageOrRegions = Image.Image | ImageRegions
 """What an encoder may be shown."""
 
 
-class Provider(Protocol):
+class RegionProvider(Protocol):
     """Where an encoder's regions come from.
 
     Attributes:
@@ -67,7 +67,7 @@ class Provider(Protocol):
 
     hides: Literal["pixels", "regions"]
 
-    def image(self, picture: Picture) -> torch.Tensor:
+    def image(self, picture: ImageOrRegions) -> torch.Tensor:
         """A prepared image, of shape (channels, height, width).
 
         Raises:
@@ -84,14 +84,14 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True)
-class Precomputed:
+class StoredRegions:
     """Regions that a detector found before, in files.
 
     A prepared image is one channel of a row a region: its features, then its box.
 
     Attributes:
         path: A folder with `NAME.npz` for the image file NAME, one .npz with arrays `NAME/features` and so on, or a TSV
-            of bottom-up attention, see `bottom_up.stored`.
+            of bottom-up attention, see `region_tsv.read_regions`.
         width: Number of features of a region.
         device: A torch device.
     """
@@ -101,39 +101,39 @@ class Precomputed:
     device: str
     hides: Literal["pixels", "regions"] = "regions"
 
-    def of(self, name: str) -> Regions:
+    def of(self, name: str) -> ImageRegions:
         """The regions of an image by its file name.
 
         Raises:
             UserError: They are not stored, or not as they should be.
         """
         file, features, boxes, size, detector = self._stored(name)
-        wrong = _faults(features, boxes, size, self.width)
+        wrong = _describe_faults(features, boxes, size, self.width)
         if wrong:
             raise UserError(f"{file}: regions of {name}: {wrong}; compute them anew")
         height, width = size.tolist()
         shown = (int(height), int(width))
-        return Regions(name, features.astype(np.float32), boxes.astype(np.float32), shown, detector)
+        return ImageRegions(name, features.astype(np.float32), boxes.astype(np.float32), shown, detector)
 
     def _stored(self, name: str) -> tuple[Path, np.ndarray, np.ndarray, np.ndarray, str]:
         """The file with the regions of an image, their arrays and their detector."""
-        if TSV in self.path.suffixes and self.path.is_file():
-            return self.path, *region_tsv.stored(self.path, name), ""
+        if TSV_SUFFIX in self.path.suffixes and self.path.is_file():
+            return self.path, *region_tsv.read_regions(self.path, name), ""
         within = f"{name}/" if self.path.is_file() else ""
         file = self.path if within else self.path / f"{name}.npz"
         try:
             with np.load(file, allow_pickle=False) as arrays:
-                features, boxes, size = (arrays[within + array] for array in ARRAYS)
-                said = next((key for key in (within + DETECTOR, DETECTOR) if key in arrays), None)
+                features, boxes, size = (arrays[within + array] for array in ARRAY_NAMES)
+                said = next((key for key in (within + DETECTOR_KEY, DETECTOR_KEY) if key in arrays), None)
                 return file, features, boxes, size, str(arrays[said]) if said else ""
         except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
             raise UserError(
                 f"{file}: no regions of {name} can be read ({error}); store them, or leave it out"
             ) from None
 
-    def image(self, picture: Picture) -> torch.Tensor:
+    def image(self, picture: ImageOrRegions) -> torch.Tensor:
         """The prepared image; see `Provider`."""
-        if not isinstance(picture, Regions):
+        if not isinstance(picture, ImageRegions):
             raise UserError(
                 f"{self.path} holds regions by file name, and an image without one was given; name the file"
             )
@@ -144,7 +144,7 @@ class Precomputed:
     def regions(self, images: torch.Tensor) -> States:
         """Features and boxes; see `Provider`."""
         rows = images[:, 0]
-        return rows[..., :-BOX], rows[..., -BOX:]
+        return rows[..., :-BOX_NUMBERS], rows[..., -BOX_NUMBERS:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ class RegionPlayers(Players):
         return len(self.always_visible) - self.words
 
 
-def precomputed(spec: ModelSpec, width: int, device: str) -> Precomputed:
+def open_stored_regions(spec: ModelSpec, width: int, device: str) -> StoredRegions:
     """The regions that a model's entry names.
 
     Args:
@@ -173,10 +173,10 @@ def precomputed(spec: ModelSpec, width: int, device: str) -> Precomputed:
             f"models.{spec.name}.regions: {spec.regions or 'missing'}: this model sees regions of {width} features;"
             " name the .npz, .tsv or folder that holds them"
         )
-    return Precomputed(path, width, device)
+    return StoredRegions(path, width, device)
 
 
-def picture(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> Picture:
+def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> ImageOrRegions:
     """What an encoder is shown of an image file: its regions where they are computed before, else the image.
 
     Args:
@@ -187,22 +187,22 @@ def picture(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> Pic
         UserError: Its regions are not stored, or not as they should be.
     """
     provider = getattr(encoder, "provider", None)
-    if not isinstance(provider, Precomputed):
+    if not isinstance(provider, StoredRegions):
         return load()
     found = provider.of(name)
     expected = getattr(encoder, "detector", "")
     if expected and found.detector != expected:
-        _warn(encoder.spec.name, str(provider.path), found.detector, expected)
+        _warn_of_other_detector(encoder.spec.name, str(provider.path), found.detector, expected)
     return found
 
 
-def profile_of(encoder: Encoder, profile: str) -> Callable[[Encoder, Text, torch.Tensor], Players]:
+def profile_of(encoder: Encoder, profile: str) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
     """The rules of a profile for an encoder: who plays.
 
     Raises:
         UserError: The encoder's regions are computed before and its entry does not say that regions shall play.
     """
-    provider: Provider | None = getattr(encoder, "provider", None)
+    provider: RegionProvider | None = getattr(encoder, "provider", None)
     if provider is None or provider.hides == "pixels":
         return PROFILES[profile]
     if encoder.spec.masks != "regions":
@@ -221,7 +221,7 @@ def labelled(encoder: Encoder, setting: str) -> str:
         encoder: The encoder.
         setting: The setting where patches play.
     """
-    provider: Provider | None = getattr(encoder, "provider", None)
+    provider: RegionProvider | None = getattr(encoder, "provider", None)
     return setting if provider is None or provider.hides == "pixels" else setting + OF_REGIONS
 
 
@@ -236,7 +236,7 @@ def region_players(players: Players, image: torch.Tensor, before: int = 0) -> Re
     rows, columns = image.shape[-2:]
     count = rows - before
     cells = (torch.arange(rows, device=image.device) - before)[:, None].repeat(1, columns)
-    cells[:before] = cells[:, -BOX:] = count
+    cells[:before] = cells[:, -BOX_NUMBERS:] = count
     always_visible = np.concatenate([players.always_visible[: players.words], np.zeros(count, dtype=bool)])
     return RegionPlayers(
         text_input=players.text_input,
@@ -248,22 +248,22 @@ def region_players(players: Players, image: torch.Tensor, before: int = 0) -> Re
     )
 
 
-def _faults(features: Any, boxes: Any, size: Any, width: int) -> str:
+def _describe_faults(features: Any, boxes: Any, size: Any, width: int) -> str:
     """What is wrong with stored arrays; empty where nothing is."""
     if features.ndim != 2 or features.shape[1] != width or not len(features):
         return f"features are of shape {features.shape}, not (regions, {width})"
-    if boxes.shape != (len(features), BOX) or size.shape != (2,) or not (size > 0).all():
-        return f"boxes are of shape {boxes.shape} and the size of {size.shape}, not ({len(features)}, {BOX}) and (2,)"
+    if boxes.shape != (len(features), BOX_NUMBERS) or size.shape != (2,) or not (size > 0).all():
+        return f"boxes are of shape {boxes.shape} and the size of {size.shape}, not ({len(features)}, 4) and (2,)"
     if not (np.isfinite(features).all() and np.isfinite(boxes).all()):
         return "there are numbers that are not finite"
     edges = np.array([size[1], size[0], size[1], size[0]])
-    if (boxes < -1).any() or (boxes > edges + 1).any() or (boxes.max() <= 1 and edges.min() > BOX):
+    if (boxes < -1).any() or (boxes > edges + 1).any() or (boxes.max() <= 1 and edges.min() > BOX_NUMBERS):
         return f"boxes are not left, top, right, bottom in pixels of an image of height {size[0]} and width {size[1]}"
     return ""
 
 
 @functools.cache
-def _warn(model: str, file: str, detector: str, expected: str) -> None:
+def _warn_of_other_detector(model: str, file: str, detector: str, expected: str) -> None:
     """Say once that a model's regions are of another detector than it was trained on, or of an unknown one."""
     said = f"of {detector!r}" if detector else "of a detector that the file does not name"
     log.warning("models.%s: its regions in %s are %s; it was trained on those of %r", model, file, said, expected)

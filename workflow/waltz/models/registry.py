@@ -13,22 +13,22 @@ import yaml
 from waltz.core.errors import UserError
 from waltz.core.files.urls import is_url
 
-REGISTRY = Path(__file__).with_name("registry.yaml")
+REGISTRY_FILE = Path(__file__).with_name("registry.yaml")
 TEXT_KINDS = ("text", "masked", "classifier")
 """Kinds of models that read texts alone."""
 DECODER_KINDS = ("text", "vision")
 """Kinds of models that answer and explain in words."""
-DETECTOR = "detector"
+DETECTOR_KIND = "detector"
 """Kind of what finds regions in images for encoders that see regions; it scores nothing itself."""
-ENCODERS = "waltz.models.encoders.kinds"
+ENCODER_PACKAGE = "waltz.models.encoders.kinds"
 """Package with one module for each kind of encoder."""
 DETECTOR_CONFIG = "config.yaml"
 """Name of a detector's configuration beside its weights, which decides where it is there."""
-UNPACKED = ("folder", "spanbert")
+UNPACK_FORMATS = ("folder", "spanbert")
 """What can be made of an archive of weights; see `ModelSpec.unpack`."""
-BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of a parameter by dtype."""
-OPTIONS = (
+DECISIVE_FIELDS = (
     "labels",
     "masked_token",
     "regions",
@@ -119,22 +119,23 @@ class ModelSpec:
 
 
 @functools.cache
-def registered() -> Mapping[str, ModelSpec]:
+def load_registry() -> Mapping[str, ModelSpec]:
     """The registry, by name."""
-    entries = yaml.safe_load(REGISTRY.read_text(encoding="utf-8"))
+    entries = yaml.safe_load(REGISTRY_FILE.read_text(encoding="utf-8"))
     return {
-        name: ModelSpec(name, **{key: _plain(value) for key, value in entry.items()}) for name, entry in entries.items()
+        name: ModelSpec(name, **{key: _to_plain_value(value) for key, value in entry.items()})
+        for name, entry in entries.items()
     }
 
 
-def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
+def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
     """A study's model: the registry's entry of that name, changed by the study's own.
 
     Raises:
         UserError: The name is not registered and the entry names no weights, weights from the hub come without a
             revision or those of a url without a checksum, the kind is unknown, or a detector has a `config`.
     """
-    known = registered()
+    known = load_registry()
     known_fields = {known_field.name for known_field in fields(ModelSpec)}
     changes = {key: value for key, value in (entry or {}).items() if key in known_fields}
     spec = replace(known.get(name, ModelSpec(name)), **changes)
@@ -144,16 +145,16 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
         raise UserError(
             f"study file: models.{name}: not in the registry{nearest}; name its weights, or see `waltz models`"
         )
-    kinds = [*TEXT_KINDS, "vision", DETECTOR, *encoder_kinds()]
+    kinds = [*TEXT_KINDS, "vision", DETECTOR_KIND, *list_encoder_kinds()]
     if spec.kind not in kinds:
         close = difflib.get_close_matches(spec.kind, kinds, n=1, cutoff=0.4)
         nearest = f" (did you mean {close[0]!r}?)" if close else ""
         raise UserError(
             f"study file: models.{name}.kind: there is no kind {spec.kind!r}{nearest}; there are {', '.join(kinds)}"
         )
-    if spec.unpack and spec.unpack not in UNPACKED:
-        raise UserError(f"study file: models.{name}.unpack: {spec.unpack!r} is none of {', '.join(UNPACKED)}")
-    if spec.kind == DETECTOR and spec.config:
+    if spec.unpack and spec.unpack not in UNPACK_FORMATS:
+        raise UserError(f"study file: models.{name}.unpack: {spec.unpack!r} is none of {', '.join(UNPACK_FORMATS)}")
+    if spec.kind == DETECTOR_KIND and spec.config:
         raise UserError(
             f"study file: models.{name}.config: a detector reads the {DETECTOR_CONFIG} beside its weights, and without"
             " one the released values; put the file there"
@@ -174,33 +175,33 @@ def resolve(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
     return spec
 
 
-def encoder_kinds() -> list[str]:
+def list_encoder_kinds() -> list[str]:
     """Kinds of alignment encoders: the modules of their package, with `-` for `_`; nothing is imported."""
     folder = Path(__file__).parent / "encoders" / "kinds"
     return sorted(file.stem.replace("_", "-") for file in folder.glob("[a-z]*.py"))
 
 
-def encoder_module(kind: str) -> str:
+def get_encoder_module(kind: str) -> str:
     """Full name of the module of a kind of encoder."""
-    return f"{ENCODERS}.{kind.replace('-', '_')}"
+    return f"{ENCODER_PACKAGE}.{kind.replace('-', '_')}"
 
 
-def decisive(spec: ModelSpec) -> dict[str, Any]:
+def select_decisive_fields(spec: ModelSpec) -> dict[str, Any]:
     """The part of a model's entry that its numbers depend on; the rest is for readers."""
-    given = (name for name in OPTIONS if getattr(spec, name))
+    given = (name for name in DECISIVE_FIELDS if getattr(spec, name))
     names = ("name", "kind", "weights", "revision", "dtype", *given)
     return {name: getattr(spec, name) for name in names}
 
 
-def gpu_memory(spec: ModelSpec) -> int:
+def estimate_gpu_memory(spec: ModelSpec) -> int:
     """GPU memory that a job with a model needs, in GB: what its entry says, else an estimate.
 
     The estimate is 1.25 times the bytes of its parameters (half a byte each in 4 bits) and 4 GB for what is
     computed; it was not measured.
     """
-    size = 0.5 if spec.four_bit else BYTES[spec.dtype]
+    size = 0.5 if spec.four_bit else DTYPE_BYTES[spec.dtype]
     return spec.gpu_gb or math.ceil(1.25 * spec.parameters * size / 1e9 + 4)
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_value(value: Any) -> Any:
     return value if isinstance(value, int | dict) else str(value)

@@ -13,13 +13,14 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from waltz.core.errors import UserError
-from waltz.models.encoders.kind import kind_of
-from waltz.models.registry import DECODER_KINDS, ModelSpec, encoder_kinds, registered
+from waltz.models.registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
+
+pass
 
 HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
 
-def encoder_named(name: str) -> ModelSpec:
+def resolve_encoder(name: str) -> ModelSpec:
     """An encoder by its registered name, by its folder in transformers format, or by its hub id.
 
     The kind of a folder or hub id is what its config says; of a hub id without `@revision` the newest is taken,
@@ -28,29 +29,33 @@ def encoder_named(name: str) -> ModelSpec:
     Raises:
         UserError: There is none of that name, or it is no alignment encoder.
     """
-    known = {spec.name: spec for spec in registered().values() if spec.kind in encoder_kinds()}
+    known = {spec.name: spec for spec in load_registry().values() if spec.kind in list_encoder_kinds()}
     if name in known:
         return known[name]
-    if name in registered():
-        kind = registered()[name].kind
+    if name in load_registry():
+        kind = load_registry()[name].kind
         raise UserError(f"{name}: is of kind {kind}, no alignment encoder; `waltz models` lists those")
     folder = Path(name).expanduser()
     if folder.is_dir():
         weights = str(folder)
-        return ModelSpec(name, kind_of(weights, ""), weights, "local", masked_token=_stand_in(weights, {}))
+        return ModelSpec(
+            name, detect_encoder_kind(weights, ""), weights, "local", masked_token=_find_masked_token(weights, {})
+        )
     if not HUB_ID.fullmatch(name):
-        raise UserError(f"{name}: no registered encoder{nearest(name, known)}, folder or hub id; see `waltz models`")
+        raise UserError(
+            f"{name}: no registered encoder{suggest_name(name, known)}, folder or hub id; see `waltz models`"
+        )
     weights, _, said = name.partition("@")
     try:
-        kind = kind_of(weights, said or "main")
+        kind = detect_encoder_kind(weights, said or "main")
     except UserError as error:
-        raise UserError(f"{name}: no registered encoder{nearest(name, known)}; {error}") from None
+        raise UserError(f"{name}: no registered encoder{suggest_name(name, known)}; {error}") from None
     config = transformers.AutoConfig.from_pretrained(weights, revision=said or "main")
     revision = config._commit_hash or said or "main"
-    return ModelSpec(name, kind, weights, revision, masked_token=_stand_in(weights, {"revision": revision}))
+    return ModelSpec(name, kind, weights, revision, masked_token=_find_masked_token(weights, {"revision": revision}))
 
 
-def decoder_named(name: str) -> ModelSpec | None:
+def resolve_decoder(name: str) -> ModelSpec | None:
     """A decoder by its registered name, by its folder in transformers format, or by its hub id.
 
     Whether a folder or hub id is a decoder, and of which kind, is told by the network that its config names.
@@ -58,7 +63,7 @@ def decoder_named(name: str) -> ModelSpec | None:
     Returns:
         None where there is none of that name: it may be an encoder's.
     """
-    known = registered()
+    known = load_registry()
     if name in known:
         return known[name] if known[name].kind in DECODER_KINDS else None
     folder = Path(name).expanduser()
@@ -70,13 +75,13 @@ def decoder_named(name: str) -> ModelSpec | None:
         config = transformers.AutoConfig.from_pretrained(weights, **options)
     except (OSError, ValueError):
         return None
-    kind = _kind_of_decoder(config)
+    kind = _detect_decoder_kind(config)
     if kind is None:
         return None
     return ModelSpec(name, kind, weights, "local" if folder.is_dir() else config._commit_hash or said or "main")
 
 
-def _kind_of_decoder(config: Any) -> str | None:
+def _detect_decoder_kind(config: Any) -> str | None:
     """`vision` or `text` by the classes of networks that transformers has for it; None for neither."""
     named = set(config.architectures or [])
     for kind, classes in (
@@ -89,13 +94,13 @@ def _kind_of_decoder(config: Any) -> str | None:
     return None
 
 
-def nearest(given: str, known: Iterable[str]) -> str:
+def suggest_name(given: str, known: Iterable[str]) -> str:
     """A hint at the closest known name, or nothing."""
     close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close and close[0] != given else ""
 
 
-def _stand_in(weights: str, options: dict[str, Any]) -> str:
+def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
     """The token that stands for a masked one in the `equations` profile of a model that nobody registered.
 
     Empty where the tokenizer has a mask token, or an unknown token that is not its end token; and where there is no
@@ -109,3 +114,28 @@ def _stand_in(weights: str, options: dict[str, Any]) -> str:
     if tokenizer.mask_token or (tokenizer.unk_token and tokenizer.unk_token_id != tokenizer.eos_token_id):
         return ""
     return str(tokenizer.convert_ids_to_tokens(1 if tokenizer.eos_token_id == 0 else 0))
+
+
+def detect_encoder_kind(weights: str, revision: str) -> str:
+    """The kind of a checkpoint, as its own config tells: the `model_type`, or the answering head of an LXMERT.
+
+    Args:
+        weights: Hub id or folder in transformers format.
+        revision: Full commit hash of a hub id, empty for its newest state; not used for a folder.
+    Raises:
+        UserError: There is no config, or no adapter for what it says.
+    """
+    options = {"revision": revision} if revision and not Path(weights).is_dir() else {}
+    try:
+        config = transformers.AutoConfig.from_pretrained(weights, **options)
+    except (OSError, ValueError) as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise UserError(f"{weights}: no config of a model can be read: {first_line}; check the name") from None
+    heads = config.architectures or []
+    kind = "lxmert-answering" if "LxmertForQuestionAnswering" in heads else config.model_type.replace("_", "-")
+    if kind not in list_encoder_kinds():
+        raise UserError(
+            f"{weights}: {kind!r} is no kind of encoder; known are {', '.join(list_encoder_kinds())};"
+            " see docs/how-to/adding-a-model.md"
+        )
+    return kind

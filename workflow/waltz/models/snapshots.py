@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 OTHER_FRAMEWORKS = ("*.h5", "*.msgpack", "*.ot", "*.onnx", "onnx/*", "*.tflite", "*.mlmodel", "*.gguf")
 """Weights that nothing here reads."""
-PICKLED = ("*.bin", "*.pt", "*.pth")
+PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth")
 """Weights that are left out where the repository has them as safetensors too."""
-PARTIAL = ".cache"
+HUB_CACHE_FOLDER = ".cache"
 """Folder in which huggingface_hub keeps what it needs to go on after a cut connection."""
 
 
@@ -45,7 +45,7 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
         if attempt:
             wait(WAIT_SECONDS * 2 ** (attempt - 1))
         try:
-            commit = _downloaded(repository, known, partial)
+            commit = _download(repository, known, partial)
             break
         except Exception as error:  # its own errors, those of requests and httpx, and of the file system
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -59,20 +59,20 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
                 f" --touch {folder}`"
             ) from error
     record_download(lock, repository, {"commit": commit})
-    shutil.rmtree(partial / PARTIAL, ignore_errors=True)
+    shutil.rmtree(partial / HUB_CACHE_FOLDER, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)
     return commit
 
 
-def _downloaded(repository: str, known: str | None, partial: Path) -> str:
+def _download(repository: str, known: str | None, partial: Path) -> str:
     """Bring what lacks of a repository to a folder, and give its commit."""
     api = huggingface_hub.HfApi()
     found = api.model_info(repository, revision=known, files_metadata=True)
     commit = str(found.sha)
     files = found.siblings or []
     safe = any(file.rfilename.endswith(".safetensors") for file in files)
-    left_out = [*OTHER_FRAMEWORKS, *(PICKLED if safe else ())]
+    left_out = [*OTHER_FRAMEWORKS, *(PICKLE_PATTERNS if safe else ())]
     api.snapshot_download(repository, revision=commit, local_dir=partial, ignore_patterns=left_out)
     for file in files:
         path = partial / file.rfilename

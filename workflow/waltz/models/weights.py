@@ -16,7 +16,7 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 """Files by which a tokenizer is told to lie beside an original checkpoint file."""
 
 
-def downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
+def list_downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
     """Where the files lie that a model's entry names by url, by url, archives of single files included.
 
     Args:
@@ -27,12 +27,12 @@ def downloads(spec: ModelSpec, folder: str) -> dict[str, str]:
     return {url.partition("#")[0]: f"{folder}/web/{get_copy_path(url)}" for url in urls}
 
 
-def on_hub(spec: ModelSpec) -> bool:
+def is_hub_snapshot(spec: ModelSpec) -> bool:
     """Whether a model is fetched from the hub as a whole, at the commit of the lock file."""
     return spec.revision == LOCK_ON_DOWNLOAD and not is_url(spec.weights) and not spec.weights.startswith("package:")
 
 
-def placed(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:
+def set_local_paths(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelSpec:
     """An entry with the places where what it names is, or will be, in the stead of urls and names.
 
     Two entries that name one url share its file, and its place says where it is from. Stored regions stand in the place
@@ -43,11 +43,11 @@ def placed(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelS
         folder: Of all fetched weights.
         detectors: Checkpoint files of models of kind `detector`, by name.
     """
-    web = downloads(spec, folder)
+    web = list_downloads(spec, folder)
     weights = spec.weights
     if spec.unpack:
         weights = f"{folder}/unpacked/{spec.name}"
-    elif on_hub(spec):
+    elif is_hub_snapshot(spec):
         weights = f"{folder}/hub/{spec.weights}"
     answers = (
         f"{folder}/members/{spec.name}/{Path(get_archive_member(spec.answers)).name}"
@@ -63,7 +63,7 @@ def placed(spec: ModelSpec, folder: str, detectors: Mapping[str, str]) -> ModelS
     )
 
 
-def weight_files(spec: ModelSpec) -> list[str]:
+def list_weight_files(spec: ModelSpec) -> list[str]:
     """A model's local files: those of its folder in order, or its checkpoint file with what is read beside it.
 
     There are none for a hub id or a package.
@@ -75,27 +75,27 @@ def weight_files(spec: ModelSpec) -> list[str]:
     return sorted(str(entry) for entry in path.iterdir() if entry.is_file()) if path.is_dir() else []
 
 
-def detector_files(spec: ModelSpec) -> list[str]:
+def list_detector_files(spec: ModelSpec) -> list[str]:
     """Local files of the detector that a model's entry names: its weights, and the configuration beside them."""
     path = Path(spec.detector)
     if spec.detector and path.is_file():
         return [str(file) for file in (path, path.with_name(DETECTOR_CONFIG)) if file.is_file()]
-    return weight_files(replace(spec, weights=spec.detector)) if spec.detector else []
+    return list_weight_files(replace(spec, weights=spec.detector)) if spec.detector else []
 
 
 @functools.cache
-def fingerprint(spec: ModelSpec) -> str:
+def compute_fingerprint(spec: ModelSpec) -> str:
     """What tells a model's weights, and its detector's, from others: id and revision, or a digest of local files.
 
     Files are read once a process.
     """
-    own = _identity(spec.weights, spec.revision, weight_files(spec))
+    own = _compute_identity(spec.weights, spec.revision, list_weight_files(spec))
     if not spec.detector:
         return own
-    return f"{own}+{_identity(spec.detector, spec.detector_revision, detector_files(spec))}"
+    return f"{own}+{_compute_identity(spec.detector, spec.detector_revision, list_detector_files(spec))}"
 
 
-def package_gguf(spec: ModelSpec) -> Path:
+def find_package_gguf(spec: ModelSpec) -> Path:
     """The GGUF file that an installed package carries.
 
     Raises:
@@ -120,7 +120,7 @@ def package_gguf(spec: ModelSpec) -> Path:
     return Path(str(distribution.locate_file(found[0])))
 
 
-def _identity(weights: str, revision: str, files: list[str]) -> str:
+def _compute_identity(weights: str, revision: str, files: list[str]) -> str:
     if not files:
         return f"{weights}@{revision}"
     total = hashlib.sha256()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
-from waltz.models.registry import registered
+from waltz.models.registry import load_registry
 from waltz.reporting.page.run_facts import SUFFIX, Record, read_records
 
 RATE = 1e14
@@ -93,7 +93,7 @@ def _most_items(file: Path) -> int:
 
 def operations(model: str, passes: float) -> float | None:
     """Floating-point operations of some passes: 2 x parameters x positions each; None for an unregistered model."""
-    spec = registered().get(model)
+    spec = load_registry().get(model)
     if spec is None:
         return None
     positions = TILED.get(model, POSITIONS.get(spec.kind, ENCODED))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
 from waltz.core.files.urls import is_url
-from waltz.models.registry import ModelSpec, encoder_kinds, encoder_module, gpu_memory, registered
+from waltz.models.registry import ModelSpec, estimate_gpu_memory, get_encoder_module, list_encoder_kinds, load_registry
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_published
 
@@ -53,7 +53,7 @@ HELPER, HELPS = "llama2-13b-chat", "helper"
 def model_table() -> str:
     """The table in Markdown; models of other data sets and the synthetic ones, which print has not, fill no table."""
     fills = filled()
-    rows = [_row(spec, fills.get(spec.name, ())) for spec in registered().values() if spec.kind != "ruler"]
+    rows = [_row(spec, fills.get(spec.name, ())) for spec in load_registry().values() if spec.kind != "ruler"]
     lines = [HEADER, tuple("---" for _ in HEADER), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -71,9 +71,9 @@ def filled() -> dict[str, tuple[str, ...]]:
 
 def match_index(kind: str) -> int | None:
     """Which output of a kind's matching head says match, as its module has it; None where there is no such head."""
-    if SHARED.get(kind, kind) not in encoder_kinds():
+    if SHARED.get(kind, kind) not in list_encoder_kinds():
         return None
-    index: int | None = getattr(importlib.import_module(encoder_module(SHARED.get(kind, kind))), "MATCH", None)
+    index: int | None = getattr(importlib.import_module(get_encoder_module(SHARED.get(kind, kind))), "MATCH", None)
     return index
 
 
@@ -93,7 +93,7 @@ def _row(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]:
         score,
         "-" if index is None else str(index),
         precision,
-        str(gpu_memory(spec)),
+        str(estimate_gpu_memory(spec)),
         licence,
     )
 

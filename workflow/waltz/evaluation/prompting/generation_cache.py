@@ -16,11 +16,11 @@ from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.evaluation.prompting.label_tokens import Follow, continuation
 from waltz.evaluation.prompting.prompts import Voice
-from waltz.models.batches import Done, compute_in_halves, nothing
-from waltz.models.decoders.decoder import Decoder, Picture, Prompt, Sampling
+from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
 from waltz.models.decoders.outcomes import scores
-from waltz.models.registry import decisive
-from waltz.models.weights import fingerprint
+from waltz.models.registry import select_decisive_fields
+from waltz.models.weights import compute_fingerprint
 
 QUERIES = 64
 """Queries after which a block ends, once all of its last image's are in it."""
@@ -74,7 +74,7 @@ class _Read:
 
     query: Query
     prompt: Prompt
-    picture: Picture | None
+    picture: PreparedImage | None
     targets: tuple[int, ...]
 
 
@@ -93,8 +93,10 @@ class Examinee:
     decoder: Decoder
     load: Load
     stored: Path | None = None
-    done: Done = nothing
-    shown: OrderedDict[str, tuple[Picture, str] | str] = field(default_factory=OrderedDict, repr=False, compare=False)
+    done: ProgressCallback = ignore_progress
+    shown: OrderedDict[str, tuple[PreparedImage, str] | str] = field(
+        default_factory=OrderedDict, repr=False, compare=False
+    )
 
 
 def scored(examinee: Examinee, queries: Iterable[Query], follow: Follow, value: str) -> dict[Query, Reply]:
@@ -190,8 +192,8 @@ def _answered(
     decoder = examinee.decoder
     known = {
         "code": digest(__file__, type(decoder).__module__),
-        "model": fingerprint(decoder.spec),
-        "entry": decisive(decoder.spec),
+        "model": compute_fingerprint(decoder.spec),
+        "entry": select_decisive_fields(decoder.spec),
         "device": decoder.device.partition(":")[0],
         **content,
     }
@@ -218,7 +220,7 @@ def _answered(
         examinee.done(len(block))
 
 
-def _shown(examinee: Examinee, name: str) -> tuple[Picture, str] | str:
+def _shown(examinee: Examinee, name: str) -> tuple[PreparedImage, str] | str:
     """A picture and a digest of its image, or why there is none."""
     if name not in examinee.shown:
         image = _tried(examinee.load, name)
@@ -235,7 +237,7 @@ def _shown(examinee: Examinee, name: str) -> tuple[Picture, str] | str:
 
 
 def _read(
-    decoder: Decoder, query: Query, pictures: Mapping[str, tuple[Picture, str] | str], follow: Follow | None
+    decoder: Decoder, query: Query, pictures: Mapping[str, tuple[PreparedImage, str] | str], follow: Follow | None
 ) -> tuple[_Read | None, str | None]:
     """A query as the decoder reads it, as far as it does, and why it cannot go further."""
     found = None if query.image is None else pictures[query.image]

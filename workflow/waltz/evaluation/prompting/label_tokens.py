@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompts import Voice, said
 from waltz.evaluation.prompting.questions import Question
-from waltz.models.decoders.decoder import Decoder, Picture, Prompt
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 from waltz.models.decoders.outcomes import FIRST_STEP, scores
 
 Follow = Callable[[Decoder, Prompt, Sequence[str]], tuple[int, ...]]
@@ -64,7 +64,7 @@ pass
 
 
 def label_of(
-    decoder: Decoder, prompt: Prompt, picture: Picture | None, question: Question, voice: Voice
+    decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, question: Question, voice: Voice
 ) -> tuple[str, int]:
     """The label whose token has the highest logit where the answer begins, the first of equally high ones.
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from waltz.models.decoders.decoder import Decoder, Picture
-from waltz.models.decoders.network import States, rows_of
+from waltz.models.decoders.decoder import Decoder, PreparedImage
+from waltz.models.decoders.network import States, select_rows
 from waltz.models.decoders.outcomes import VALUES, read_off, said_before
 from waltz.models.decoders.players import Players
 from waltz.models.decoders.shared_prefixes import Row, cuts, distinct_beginnings
@@ -58,7 +58,7 @@ class Coalitions(CoalitionValues[Players]):
         read_positions: Positions that passed the language model.
     """
 
-    def __init__(self, decoder: Decoder, picture: Picture | None, games: Sequence[Game]) -> None:
+    def __init__(self, decoder: Decoder, picture: PreparedImage | None, games: Sequence[Game]) -> None:
         """Prepare the games, with no values known.
 
         Args:
@@ -150,7 +150,7 @@ class Coalitions(CoalitionValues[Players]):
         widths = self._count_positions(owner, len(rows[owner][0]))
         nodes = sorted({row[:stop] for game_rows in rows.values() for row in game_rows})
         for batch in _cut_batches(nodes, self.decoder.positions_per_batch // int(widths[stop])):
-            past = rows_of(states, [parents[node[:start]] for node in batch]) if start else None
+            past = select_rows(states, [parents[node[:start]] for node in batch]) if start else None
             after = self._read_stretch(owner, batch, start, stop, widths, past)[1]
             here = {node: place for place, node in enumerate(batch)}
             below = {index: [row for row in game_rows if row[:stop] in here] for index, game_rows in rows.items()}
@@ -176,7 +176,7 @@ class Coalitions(CoalitionValues[Players]):
         for row in rows:
             nodes.setdefault(row[:stop], []).append(row)
         for batch in _cut_batches(list(nodes), self.decoder.positions_per_batch // int(widths[stop])):
-            past = rows_of(states, [parents[node[:start]] for node in batch]) if start else None
+            past = select_rows(states, [parents[node[:start]] for node in batch]) if start else None
             logits, after = self._read_stretch(index, batch, start, stop, widths, past)
             if len(cuts) == 2:
                 game = self.games[index]

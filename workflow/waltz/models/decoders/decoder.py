@@ -49,7 +49,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class PreparedImage:
     """An image as a decoder's vision tower takes it.
 
     Attributes:
@@ -65,7 +65,7 @@ class Picture:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class PromptLayout:
     """How a prompt lies in the network, the placeholder replaced by what stands for the image.
 
     Attributes:
@@ -149,17 +149,17 @@ class Decoder(Protocol):
             UserError: It is longer than the model reads, or has a placeholder that the model does not know.
         """
 
-    def image(self, image: Image.Image) -> Picture:
+    def image(self, image: Image.Image) -> PreparedImage:
         """An RGB image as the vision tower takes it, on the device.
 
         Raises:
             UserError: The model sees no images.
         """
 
-    def look(self, picture: Picture, pixels: torch.Tensor) -> torch.Tensor:
+    def look(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
         """Embeddings of variants of one picture: from (batch, *pixels.shape) to (batch, features, width)."""
 
-    def layout(self, prompt: Prompt, picture: Picture | None) -> Layout:
+    def layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
         """How a prompt with this picture lies in the network.
 
         Raises:
@@ -177,7 +177,7 @@ class Decoder(Protocol):
     def generate(
         self,
         prompts: Sequence[Prompt],
-        images: Sequence[Picture | None],
+        images: Sequence[PreparedImage | None],
         most: int,
         sampling: Sampling | None,
         seeds: Sequence[int],

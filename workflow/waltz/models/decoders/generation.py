@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 
 import torch
 
-from waltz.models.decoders.decoder import Decoder, Picture, Prompt, Sampling
-from waltz.models.decoders.network import States, joined, rows_of
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
+from waltz.models.decoders.network import States, join_rows, select_rows
 
-ROUNDING = 32
+ROUNDING_UNITS = 32
 """Differences of logits below this many units in the last place of the largest are taken for rounding."""
 PUBLISHED_TOP_K = 50
 """What transformers 4 drew from where a checkpoint said nothing."""
 
 
 @dataclass(eq=False)
-class Answer:
+class Generation:
     """An answer that grows.
 
     Attributes:
@@ -49,10 +49,10 @@ class Answer:
 
 
 @torch.inference_mode()
-def generated(
+def generate_texts(
     decoder: Decoder,
     prompts: Sequence[Prompt],
-    images: Sequence[Picture | None],
+    images: Sequence[PreparedImage | None],
     most: int,
     sampling: Sampling | None,
     seeds: Sequence[int],
@@ -73,18 +73,18 @@ def generated(
         ended: Whether the end token stays where one was said.
     """
     answers = [
-        _begun(decoder, prompt, picture, most, seed if sampling else None, least)
+        _start_generation(decoder, prompt, picture, most, seed if sampling else None, least)
         for prompt, picture, seed in zip(prompts, images, seeds, strict=True)
     ]
     order = sorted(range(len(answers)), key=lambda place: (len(answers[place].ids), answers[place].ids, place))
-    for batch in _batches([answers[place] for place in order], decoder, most):
-        _answer(decoder, batch, most, sampling)
+    for batch in _split_into_batches([answers[place] for place in order], decoder, most):
+        _generate_batch(decoder, batch, most, sampling)
     return [(*answer.said, *(answer.end if ended else ())) for answer in answers]
 
 
-def _begun(
-    decoder: Decoder, prompt: Prompt, picture: Picture | None, most: int, seed: int | None, least: int
-) -> Answer:
+def _start_generation(
+    decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, most: int, seed: int | None, least: int
+) -> Generation:
     layout = decoder.layout(prompt, picture)
     at = prompt.image_at if prompt.image_at is not None and layout.block else len(prompt.ids)
     ids = [*prompt.ids[:at], *layout.block, *prompt.ids[at + 1 :]]
@@ -92,13 +92,13 @@ def _begun(
     draws = None if seed is None else torch.Generator().manual_seed(seed)
     room = max(0, min(most, decoder.window - len(ids)))
     fills = [at + place for place in layout.features]
-    return Answer(prompt, ids, seen, fills, layout.followed(room), draws, least, open=room > 0)
+    return Generation(prompt, ids, seen, fills, layout.followed(room), draws, least, open=room > 0)
 
 
-def _batches(answers: list[Answer], decoder: Decoder, most: int) -> Iterator[list[Answer]]:
+def _split_into_batches(answers: list[Generation], decoder: Decoder, most: int) -> Iterator[list[Generation]]:
     """Answers of like length; of one length where the network cannot be told which positions are padding."""
     pads = decoder.network.reuses and {"attention_mask", "position_ids"} <= decoder.network.takes
-    pending: list[Answer] = []
+    pending: list[Generation] = []
     for answer in answers:
         fits = (len(pending) + 1) * (len(answer.ids) + most) <= decoder.positions_per_batch
         if pending and not (fits and (pads or len(answer.ids) == len(pending[0].ids))):
@@ -109,7 +109,7 @@ def _batches(answers: list[Answer], decoder: Decoder, most: int) -> Iterator[lis
         yield pending
 
 
-def _answer(decoder: Decoder, answers: list[Answer], most: int, sampling: Sampling | None) -> None:
+def _generate_batch(decoder: Decoder, answers: list[Generation], most: int, sampling: Sampling | None) -> None:
     """Let a batch of answers grow to their ends."""
     running = [answer for answer in answers if answer.open]
     if not running:
@@ -117,7 +117,7 @@ def _answer(decoder: Decoder, answers: list[Answer], most: int, sampling: Sampli
     logits, states, visible = _read_prompts(decoder, running)
     for _ in range(most):
         for row, answer in enumerate(running):
-            _say(decoder, answer, logits[row], sampling)
+            _append_token(decoder, answer, logits[row], sampling)
         still = [row for row, answer in enumerate(running) if answer.open]
         if not still:
             return
@@ -125,7 +125,7 @@ def _answer(decoder: Decoder, answers: list[Answer], most: int, sampling: Sampli
         if not decoder.network.reuses:
             logits, states, visible = _read_prompts(decoder, running)
             continue
-        states, visible = rows_of(states, still), visible[still]
+        states, visible = select_rows(states, still), visible[still]
         visible = torch.cat([visible, visible.new_ones(len(still), 1)], dim=1)
         last = torch.tensor([answer.said[-1:] for answer in running], device=decoder.device)
         place = [answer.positions[..., len(answer.ids) + len(answer.said) - 1] for answer in running]
@@ -133,15 +133,15 @@ def _answer(decoder: Decoder, answers: list[Answer], most: int, sampling: Sampli
         logits = found[:, -1]
 
 
-def _say(decoder: Decoder, answer: Answer, logits: torch.Tensor, sampling: Sampling | None) -> None:
+def _append_token(decoder: Decoder, answer: Generation, logits: torch.Tensor, sampling: Sampling | None) -> None:
     """Add the next token, or end the answer."""
     noise = None
     if answer.draws is not None:
         uniform = torch.rand(logits.shape[-1], generator=answer.draws, dtype=torch.float64)
         noise = -torch.log(-torch.log(uniform.clamp_min(torch.finfo(torch.float64).tiny)))
-    token, sure = chosen(_allowed(decoder, answer, logits), sampling, noise)
+    token, sure = choose_token(_forbid_early_end(decoder, answer, logits), sampling, noise)
     if not sure:
-        token, _ = chosen(_allowed(decoder, answer, _read_alone(decoder, answer)[0]), sampling, noise)
+        token, _ = choose_token(_forbid_early_end(decoder, answer, _read_alone(decoder, answer)[0]), sampling, noise)
     if token in decoder.ends:
         answer.open, answer.end = False, (token,)
         return
@@ -149,14 +149,14 @@ def _say(decoder: Decoder, answer: Answer, logits: torch.Tensor, sampling: Sampl
     answer.open = len(answer.ids) + len(answer.said) < answer.positions.shape[-1]
 
 
-def _allowed(decoder: Decoder, answer: Answer, logits: torch.Tensor) -> torch.Tensor:
+def _forbid_early_end(decoder: Decoder, answer: Generation, logits: torch.Tensor) -> torch.Tensor:
     """Logits, those of the end tokens negative infinity while an answer must go on."""
     if len(answer.said) >= answer.least or not decoder.ends:
         return logits
     return logits.index_fill(0, torch.tensor(sorted(decoder.ends), device=logits.device), -torch.inf)
 
 
-def chosen(logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor | None) -> tuple[int, bool]:
+def choose_token(logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor | None) -> tuple[int, bool]:
     """The next token: the likeliest, or one drawn by adding Gumbel noise to the logits.
 
     Args:
@@ -167,7 +167,7 @@ def chosen(logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor 
         The token, and whether rounding of the logits could not have led to another one.
     """
     highest = logits.masked_fill(logits.isneginf(), 0).abs().max()
-    rounding = ROUNDING * torch.finfo(logits.dtype).eps * float(highest)
+    rounding = ROUNDING_UNITS * torch.finfo(logits.dtype).eps * float(highest)
     scores = logits.double().cpu()
     sure = True
     if sampling is not None and noise is not None:
@@ -185,14 +185,14 @@ def chosen(logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor 
     return int(best.indices[0]), sure
 
 
-def published_sampling(decoder: Decoder) -> Sampling:
+def get_published_sampling(decoder: Decoder) -> Sampling:
     """How the checkpoint's own settings draw, with the defaults that the published code ran under."""
     own = decoder.network.model.generation_config
     top_k = PUBLISHED_TOP_K if own.top_k is None else int(own.top_k)
     return Sampling(temperature=float(own.temperature or 1.0), top_k=top_k, top_p=float(own.top_p or 1.0))
 
 
-def _read_prompts(decoder: Decoder, answers: list[Answer]) -> tuple[torch.Tensor, States, torch.Tensor]:
+def _read_prompts(decoder: Decoder, answers: list[Generation]) -> tuple[torch.Tensor, States, torch.Tensor]:
     """Read all so far, rows of one length together, and put the rows behind each other's padding."""
     logits, parts, first = [], [], 0
     while first < len(answers):
@@ -200,20 +200,20 @@ def _read_prompts(decoder: Decoder, answers: list[Answer]) -> tuple[torch.Tensor
         last = first + 1
         while last < len(answers) and len(answers[last].ids) + len(answers[last].said) == size:
             last += 1
-        found, states = _read(decoder, answers[first:last])
+        found, states = _read_rows(decoder, answers[first:last])
         logits.append(found)
         parts.append(states)
         first = last
     if not decoder.network.reuses:
         return torch.cat(logits), (), torch.empty(0)
-    return torch.cat(logits), *joined(parts)
+    return torch.cat(logits), *join_rows(parts)
 
 
-def _read_alone(decoder: Decoder, answer: Answer) -> torch.Tensor:
-    return _read(decoder, [answer])[0]
+def _read_alone(decoder: Decoder, answer: Generation) -> torch.Tensor:
+    return _read_rows(decoder, [answer])[0]
 
 
-def _read(decoder: Decoder, answers: list[Answer]) -> tuple[torch.Tensor, States]:
+def _read_rows(decoder: Decoder, answers: list[Generation]) -> tuple[torch.Tensor, States]:
     """Read rows of one length from their beginning."""
     ids = torch.tensor([[*answer.ids, *answer.said] for answer in answers], device=decoder.device)
     positions = torch.stack([answer.positions[..., : ids.shape[1]] for answer in answers], dim=-2)

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 States = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 """Keys and values of each layer, of shape (rows, heads, positions, width)."""
 
-PROBE = (3, 5, 4, 6, 3, 5)
+PROBE_IDS = (3, 5, 4, 6, 3, 5)
 """Ids by which a network shows whether keys and values can be used again."""
 PROBE_TOLERANCE = 0.01
 """Highest difference, as a share of the spread of the logits, that still counts as the same."""
@@ -73,7 +73,7 @@ class Network:
             "attention_mask": visible,
             "position_ids": positions,
             "logits_to_keep": last,
-            "past_key_values": _cache(past) if self.reuses else None,
+            "past_key_values": _build_cache(past) if self.reuses else None,
             "use_cache": self.reuses,
         }
         given |= {name: value for name, value in wanted.items() if name in self.takes}
@@ -82,7 +82,7 @@ class Network:
         return found.logits[:, -last:], states
 
 
-def adopt(model: Any, device: str) -> Network:
+def wrap_network(model: Any, device: str) -> Network:
     """A network that transformers has loaded, tried for whether keys and values can be used again.
 
     Raises:
@@ -94,17 +94,17 @@ def adopt(model: Any, device: str) -> Network:
         names.add("use_cache")
     takes = frozenset(names)
     whole = Network(model.eval(), device, takes, False)
-    if _looks_ahead(whole):
+    if _uses_later_tokens(whole):
         raise UserError(
             f"{type(model).__name__}: its tokens see those behind them; only causal networks can be explained"
         )
     if "past_key_values" not in takes:
         return whole
     again = replace(whole, reuses=True)
-    return again if _agree(again, whole) else whole
+    return again if _continues_prefixes(again, whole) else whole
 
 
-def rows_of(states: States, rows: Sequence[int]) -> States:
+def select_rows(states: States, rows: Sequence[int]) -> States:
     """Keys and values of some rows, repeated where a row is named again."""
     if not states:
         return ()
@@ -112,7 +112,7 @@ def rows_of(states: States, rows: Sequence[int]) -> States:
     return tuple((keys[picked], values[picked]) for keys, values in states)
 
 
-def joined(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
+def join_rows(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
     """Rows of different lengths as one batch, padded in front.
 
     Returns:
@@ -122,7 +122,7 @@ def joined(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
     pads = [longest - states[0][0].shape[2] for states in parts]
     padded = tuple(
         tuple(
-            torch.cat([_padded(part[layer][side], pad) for part, pad in zip(parts, pads, strict=True)])
+            torch.cat([_pad_front(part[layer][side], pad) for part, pad in zip(parts, pads, strict=True)])
             for side in (0, 1)
         )
         for layer in range(len(parts[0]))
@@ -136,11 +136,11 @@ def joined(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
     return tuple((keys, values) for keys, values in padded), visible.to(parts[0][0][0].device)
 
 
-def _padded(states: torch.Tensor, pad: int) -> torch.Tensor:
+def _pad_front(states: torch.Tensor, pad: int) -> torch.Tensor:
     return torch.nn.functional.pad(states, (0, 0, pad, 0))
 
 
-def _cache(past: States | None) -> DynamicCache:
+def _build_cache(past: States | None) -> DynamicCache:
     cache = DynamicCache()
     for keys, values in past or ():
         layer = DynamicLayer()
@@ -151,25 +151,25 @@ def _cache(past: States | None) -> DynamicCache:
 
 
 @torch.inference_mode()
-def _looks_ahead(whole: Network) -> bool:
+def _uses_later_tokens(whole: Network) -> bool:
     """Whether logits change with what stands behind."""
-    ids = torch.tensor([PROBE], device=whole.device)
-    places = torch.arange(len(PROBE), device=whole.device)[None]
-    expected, _ = whole.read(ids, places, last=len(PROBE))
+    ids = torch.tensor([PROBE_IDS], device=whole.device)
+    places = torch.arange(len(PROBE_IDS), device=whole.device)[None]
+    expected, _ = whole.read(ids, places, last=len(PROBE_IDS))
     found, _ = whole.read(ids[:, :-1], places[:, :-1])
     return bool((found - expected[:, -2:-1]).abs().max() > PROBE_TOLERANCE * expected.float().std())
 
 
 @torch.inference_mode()
-def _agree(again: Network, whole: Network) -> bool:
+def _continues_prefixes(again: Network, whole: Network) -> bool:
     """Whether two parts, the first used twice, give the logits of the whole."""
-    ids = torch.tensor([PROBE], device=whole.device)
-    places = torch.arange(len(PROBE), device=whole.device)[None]
-    half = len(PROBE) // 2
+    ids = torch.tensor([PROBE_IDS], device=whole.device)
+    places = torch.arange(len(PROBE_IDS), device=whole.device)[None]
+    half = len(PROBE_IDS) // 2
     expected, _ = whole.read(ids, places, last=half)
     try:
         _, states = again.read(ids[:, :half], places[:, :half])
-        twice = rows_of(states, (0, 0))
+        twice = select_rows(states, (0, 0))
         found, _ = again.read(ids[:, half:].repeat(2, 1), places[:, half:].repeat(2, 1), twice, last=half)
     except (TypeError, ValueError, RuntimeError, IndexError, AttributeError, KeyError) as error:
         log.info("%s reads whole rows only: %s", type(again.model).__name__, str(error).splitlines()[:1])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from waltz.models.decoders.decoder import Decoder, Picture, Prompt
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 
 FIRST_STEP = "first-step-logit"
 """The published code's value for models that see: every target's logit where the first one is said."""
@@ -73,7 +73,7 @@ def read_off(logits: torch.Tensor, targets: Sequence[int], value: str) -> np.nda
 def scores(
     decoder: Decoder,
     prompts: Sequence[Prompt],
-    images: Sequence[Picture | None],
+    images: Sequence[PreparedImage | None],
     targets: Sequence[Sequence[int]],
     value: str = "log-probability",
 ) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from waltz.core.errors import UserError
 from waltz.models import games
-from waltz.models.decoders.decoder import Decoder, Picture, Prompt
+from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,7 +35,7 @@ class Players(games.Players):
                 ids[place] = self.masked_id
         return tuple(ids)
 
-    def mask_image(self, decoder: Decoder, picture: Picture, masks: np.ndarray) -> torch.Tensor:
+    def mask_image(self, decoder: Decoder, picture: PreparedImage, masks: np.ndarray) -> torch.Tensor:
         """Return the prepared image with patches masked: from bool (k, patches) to (k, *pixels.shape)."""
         visible = torch.from_numpy(np.concatenate([masks, np.ones((len(masks), 1), dtype=bool)], axis=1))
         if self.raw:
@@ -49,7 +49,7 @@ class Players(games.Players):
 def build_equations_players(
     decoder: Decoder,
     prompt: Prompt,
-    picture: Picture | None,
+    picture: PreparedImage | None,
     *,
     positions: Sequence[int] | None = None,
     grid: int | None = None,
@@ -85,7 +85,7 @@ def build_equations_players(
 def build_published_players(
     decoder: Decoder,
     prompt: Prompt,
-    picture: Picture | None,
+    picture: PreparedImage | None,
     *,
     masked_id: int | None = None,
     unmasked_ids: Collection[int] = (),
@@ -157,17 +157,17 @@ def _find_always_visible(
     return np.array([*patches, *words] if image_first else [*words, *patches], dtype=bool)
 
 
-def _choose_grid(picture: Picture | None, players: int, grid: int | None) -> int:
+def _choose_grid(picture: PreparedImage | None, players: int, grid: int | None) -> int:
     if picture is None:
         return 0
     return grid if grid is not None else max(1, math.ceil(math.sqrt(players)))
 
 
-def _is_one_tile(picture: Picture) -> bool:
+def _is_one_tile(picture: PreparedImage) -> bool:
     return picture.pixels.ndim == 4 and picture.pixels.shape[0] == 1
 
 
-def _get_size(picture: Picture) -> tuple[int, int]:
+def _get_size(picture: PreparedImage) -> tuple[int, int]:
     """Return height and width of a prepared image of one tile."""
     return picture.pixels.shape[-2], picture.pixels.shape[-1]
 
@@ -181,7 +181,7 @@ def _number_squares(height: int, width: int, patch_height: int, patch_width: int
     return torch.where(inside, rows[:, None] * grid + columns[None], grid**2)
 
 
-def _number_pixels(decoder: Decoder, picture: Picture, grid: int) -> torch.Tensor:
+def _number_pixels(decoder: Decoder, picture: PreparedImage, grid: int) -> torch.Tensor:
     """Return the patch number of each value where patches cover all of the prepared image."""
     if _is_one_tile(picture):
         height, width = _get_size(picture)
@@ -195,7 +195,7 @@ def _number_parts(size: int, grid: int) -> torch.Tensor:
     return ((torch.arange(size) + 0.5) * grid / size).long()
 
 
-def _trace_patches(decoder: Decoder, picture: Picture, grid: int) -> torch.Tensor:
+def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch.Tensor:
     """Return the patch number of each value of an image in tiles, read off a drawing of the grid.
 
     The drawing passes the model's processor: red stands for the column, green for the row, and blue tells the image

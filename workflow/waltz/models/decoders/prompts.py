@@ -14,7 +14,7 @@ UNDERSCORE = "_"
 """What the published code puts in the place of a masked token of a decoder."""
 
 
-def rendered(
+def render_chat(
     template: Callable[..., str], has_template: bool, turns: Sequence[Turn], spec: ModelSpec, parts: bool
 ) -> str:
     """A conversation by a chat template, ready for the assistant to go on.
@@ -37,7 +37,7 @@ def rendered(
         )
     goes_on = turns[-1].speaker == "assistant"
     messages = [
-        {"role": turn.speaker, "content": _content(turn) if parts else turn.text}
+        {"role": turn.speaker, "content": _build_message_content(turn) if parts else turn.text}
         for turn in (turns[:-1] if goes_on else turns)
     ]
     try:
@@ -49,7 +49,7 @@ def rendered(
     return opened + (turns[-1].text if goes_on else "")
 
 
-def tokenized(tokenizer: Any, text: str, placeholder: str, window: int, spec: ModelSpec) -> Prompt:
+def tokenize_prompt(tokenizer: Any, text: str, placeholder: str, window: int, spec: ModelSpec) -> Prompt:
     """A rendered prompt as ids; a start token that the text spells is not added again.
 
     Args:
@@ -70,7 +70,7 @@ def tokenized(tokenizer: Any, text: str, placeholder: str, window: int, spec: Mo
         ids, offsets, added = ids[:-1], offsets[:-1], added[:-1]
     if not 0 < len(ids) <= window:
         raise UserError(f"models.{spec.name}: a prompt of {len(ids)} tokens, 1 to {window} are read: {text[:60]!r}...")
-    special_ids = special(tokenizer)
+    special_ids = get_special_ids(tokenizer)
     image_id = tokenizer.convert_tokens_to_ids(placeholder) if placeholder else None
     places = [place for place, token in enumerate(ids) if token == image_id]
     if len(places) > 1:
@@ -87,14 +87,14 @@ def tokenized(tokenizer: Any, text: str, placeholder: str, window: int, spec: Mo
     )
 
 
-def special(tokenizer: Any) -> frozenset[int]:
+def get_special_ids(tokenizer: Any) -> frozenset[int]:
     """Ids that the tokenizer knows as special: start, end, turn markers, placeholders; a word that it lacks is none."""
     marked = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
     ends = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id}
     return frozenset((marked | set(tokenizer.all_special_ids)) - ({tokenizer.unk_token_id} - ends))
 
 
-def label_id(
+def find_label_id(
     tokenize: Callable[[str], Prompt], prompt: Prompt, label: str, spec: ModelSpec, unknown: int | None
 ) -> int:
     """The first token of a label after a prompt, found by tokenising both together.
@@ -118,7 +118,7 @@ def label_id(
     return both.ids[place]
 
 
-def masked_id(tokenizer: Any, spec: ModelSpec) -> int:
+def find_masked_id(tokenizer: Any, spec: ModelSpec) -> int:
     """The id that stands for a masked token: the entry's, the mask token, an underscore, or the unknown token.
 
     Raises:
@@ -135,5 +135,5 @@ def masked_id(tokenizer: Any, spec: ModelSpec) -> int:
     )
 
 
-def _content(turn: Turn) -> list[dict[str, str]]:
+def _build_message_content(turn: Turn) -> list[dict[str, str]]:
     return [*([{"type": "image"}] if turn.image else []), {"type": "text", "text": turn.text}]

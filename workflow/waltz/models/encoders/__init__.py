@@ -5,7 +5,7 @@ from typing import cast
 
 from waltz.core.devices import Device
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.registry import ModelSpec, encoder_module
+from waltz.models.registry import ModelSpec, get_encoder_module
 
 
 def load_encoder(spec: ModelSpec, device: Device) -> Encoder:
@@ -14,4 +14,4 @@ def load_encoder(spec: ModelSpec, device: Device) -> Encoder:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    return cast(Encoder, importlib.import_module(encoder_module(spec.kind)).load(spec, device))
+    return cast(Encoder, importlib.import_module(get_encoder_module(spec.kind)).load(spec, device))

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from PIL import Image
 
@@ -16,7 +15,7 @@ States = tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True)
-class Text:
+class TokenizedText:
     """A text as an encoder reads it.
 
     Attributes:
@@ -58,7 +57,7 @@ class Encoder(Protocol):
     texts_per_batch: int
     pairs_per_batch: int
 
-    def text(self, text: str) -> Text:
+    def text(self, text: str) -> TokenizedText:
         """Tokens of a text.
 
         Raises:
@@ -90,7 +89,7 @@ class LateEncoder(Encoder, Protocol):
     bias: float
 
 
-def tokenized(tokenizer: Any, text: str, longest: int, name: str) -> Text:
+def tokenize_text(tokenizer: Any, text: str, longest: int, name: str) -> TokenizedText:
     """A text by a fast tokenizer, refused where it has more than `longest` tokens.
 
     Raises:
@@ -100,7 +99,7 @@ def tokenized(tokenizer: Any, text: str, longest: int, name: str) -> Text:
     ids = tuple(found["input_ids"])
     if len(ids) > longest:
         raise UserError(f"models.{name}: {len(ids)} tokens, at most {longest} are read: {text[:60]!r}...; shorten it")
-    return Text(
+    return TokenizedText(
         ids,
         tuple(tokenizer.convert_ids_to_tokens(ids)),
         tuple(Span(start=start, end=end) for start, end in found["offset_mapping"]),
@@ -108,7 +107,7 @@ def tokenized(tokenizer: Any, text: str, longest: int, name: str) -> Text:
     )
 
 
-def masked_id(tokenizer: Any, spec: ModelSpec, spare: str = "") -> int:
+def find_masked_id(tokenizer: Any, spec: ModelSpec, spare: str = "") -> int:
     """The id that stands for a masked token: that of the entry's `masked_token`, else of the mask or unknown token.
 
     Args:
@@ -131,7 +130,7 @@ def masked_id(tokenizer: Any, spec: ModelSpec, spare: str = "") -> int:
     )
 
 
-def log_odds(logits: torch.Tensor, match: int) -> torch.Tensor:
+def compute_log_odds(logits: torch.Tensor, match: int) -> torch.Tensor:
     """Log odds of a match, whose sigmoid is the softmax probability of one.
 
     Args:
@@ -141,21 +140,3 @@ def log_odds(logits: torch.Tensor, match: int) -> torch.Tensor:
         float32 of shape (batch,).
     """
     return logits[:, match].float() - logits[:, 1 - match].float()
-
-
-def seen(encoder: Encoder, image: Image.Image) -> np.ndarray:
-    """What an encoder sees of an image, before its normalisation: RGB in [0, 1], of shape (height, width, 3).
-
-    Black and white, prepared in the same way, tell what the normalisation is; red, green and blue, which channel is
-    which.
-    """
-    black, white = (encoder.image(Image.new("RGB", image.size, colour)).float() for colour in ("black", "white"))
-    span = torch.where(white == black, 1, white - black)
-
-    def levels(shown: Image.Image) -> torch.Tensor:
-        return ((encoder.image(shown).float() - black) / span).clamp(0, 1)
-
-    pure = (levels(Image.new("RGB", image.size, colour)) for colour in ("red", "lime", "blue"))
-    order = [int(found.mean(dim=(1, 2)).argmax()) for found in pure]
-    pixels: np.ndarray = levels(image)[order].permute(1, 2, 0).cpu().numpy()
-    return pixels

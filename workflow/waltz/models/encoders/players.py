@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from waltz.models import games
-from waltz.models.encoders.encoder import Encoder, Text
+from waltz.models.encoders.encoder import Encoder, TokenizedText
 
 PUBLISHED_MASK = 0
 """Token id of a masked token in the published code, whatever it means to the model."""
@@ -21,7 +21,7 @@ class Players(games.Players):
         text_input: The text.
     """
 
-    text_input: Text
+    text_input: TokenizedText
 
     def mask_text(self, masks: np.ndarray) -> torch.Tensor:
         """Return the token ids of text masks: from bool (k, words) to int64 of shape (k, length)."""
@@ -37,7 +37,7 @@ class Players(games.Players):
         return image * table[:, self.cells].unsqueeze(1)
 
 
-def build_published_players(encoder: Encoder, text: Text, image: torch.Tensor) -> Players:
+def build_published_players(encoder: Encoder, text: TokenizedText, image: torch.Tensor) -> Players:
     """Return the players of the published code: all ids, and patches of `side // p` pixels; other pixels stay visible.
 
     The first token is a player that nothing masks, and so is the last where it is an end token: ALBEF has none.
@@ -60,7 +60,7 @@ def build_published_players(encoder: Encoder, text: Text, image: torch.Tensor) -
     )
 
 
-def build_equations_players(encoder: Encoder, text: Text, image: torch.Tensor) -> Players:
+def build_equations_players(encoder: Encoder, text: TokenizedText, image: torch.Tensor) -> Players:
     """Return the players of the thesis's definitions: no special tokens, every pixel in some patch.
 
     Source:

@@ -13,15 +13,15 @@ import transformers
 from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.models.batches import Done, computed, nothing
-from waltz.models.checkpoints import load, reading_window
+from waltz.models.batches import ProgressCallback, compute_in_batches, ignore_progress
+from waltz.models.pretrained import get_max_positions, load_pretrained
 from waltz.models.registry import ModelSpec
 from waltz.models.text.prefix_trees import Tokens
-from waltz.models.weights import fingerprint
+from waltz.models.weights import compute_fingerprint
 
 log = logging.getLogger(__name__)
 
-Encoded = tuple[Tokens, Tokens]
+EncodedText = tuple[Tokens, Tokens]
 """Ids, and the segment of each where the tokenizer gives segments."""
 
 
@@ -55,11 +55,11 @@ def load_classifier(spec: ModelSpec, device: Device) -> Classifier:
         UserError: The weights cannot be had, or lack parameters, such as those of the classification head,
             or the study's `labels` are not as many as its classes.
     """
-    network, tokenizer = load(spec, transformers.AutoModelForSequenceClassification, "classification head")
-    return adopt(spec, network, tokenizer, device.name)
+    network, tokenizer = load_pretrained(spec, transformers.AutoModelForSequenceClassification, "classification head")
+    return wrap_classifier(spec, network, tokenizer, device.name)
 
 
-def adopt(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> Classifier:
+def wrap_classifier(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> Classifier:
     """A classifier from a network and tokenizer that are loaded already.
 
     Raises:
@@ -75,17 +75,17 @@ def adopt(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> Classif
                 f" {len(labels)} classes; name each once, in its order"
             )
         labels = given
-    window = reading_window(network, tokenizer)
-    return Classifier(spec, device, network.to(device).eval(), tokenizer, window, labels, fingerprint(spec))
+    window = get_max_positions(network, tokenizer)
+    return Classifier(spec, device, network.to(device).eval(), tokenizer, window, labels, compute_fingerprint(spec))
 
 
-def class_logits(
+def compute_class_logits(
     model: Classifier,
     texts: Iterable[tuple[str, ...]],
     *,
     most: int | None = None,
     stored: Path | None = None,
-    done: Done = nothing,
+    done: ProgressCallback = ignore_progress,
 ) -> dict[tuple[str, ...], np.ndarray]:
     """Raw logits of each distinct text or pair of texts.
 
@@ -99,13 +99,13 @@ def class_logits(
         By tuple, float64 of shape (classes,).
     """
     limit = min(model.window, most or model.window)
-    encoded = {given: _encode(model, given, limit) for given in dict.fromkeys(texts)}
+    encoded = {given: _encode_text(model, given, limit) for given in dict.fromkeys(texts)}
     full = sum(len(ids) == limit for ids, _ in encoded.values())
     if full:
         log.warning("%s: %d inputs fill all %d positions and may have been cut", model.spec.name, full, limit)
 
     @torch.inference_mode()
-    def compute(batch: list[Encoded]) -> np.ndarray:
+    def compute(batch: list[EncodedText]) -> np.ndarray:
         ids = torch.tensor([ids for ids, _ in batch], device=model.device)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         if batch[0][1]:
@@ -120,10 +120,12 @@ def class_logits(
         "device": model.device.partition(":")[0],
         "task": "classes",
     }
-    found = computed(encoded.values(), lambda row: len(row[0]), compute, content=content, stored=stored, done=done)
+    found = compute_in_batches(
+        encoded.values(), lambda row: len(row[0]), compute, content=content, stored=stored, done=done
+    )
     return {given: found[row] for given, row in encoded.items()}
 
 
-def _encode(model: Classifier, texts: tuple[str, ...], limit: int) -> Encoded:
+def _encode_text(model: Classifier, texts: tuple[str, ...], limit: int) -> EncodedText:
     encoded = model.tokenizer(*texts, truncation=True, max_length=limit)
     return tuple(encoded["input_ids"]), tuple(encoded.get("token_type_ids", ()))

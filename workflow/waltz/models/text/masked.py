@@ -13,19 +13,19 @@ import transformers
 from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.models.batches import Done, computed, nothing
-from waltz.models.checkpoints import load, reading_window
+from waltz.models.batches import ProgressCallback, compute_in_batches, ignore_progress
+from waltz.models.pretrained import get_max_positions, load_pretrained
 from waltz.models.registry import ModelSpec
 from waltz.models.text.prefix_trees import Tokens
-from waltz.models.weights import fingerprint
+from waltz.models.weights import compute_fingerprint
 
 Scale = Literal["logit", "log_softmax"]
 """A token's score: the logit as the network gives it, or its logarithmic probability in nats."""
 
-Place = tuple[Tokens, int, bool]
+MaskPosition = tuple[Tokens, int, bool]
 """A sequence with a mask, the mask's position, and whether only tokens that begin a word may stand there."""
 
-Asked = tuple[Tokens, int, Tokens]
+TokenQuery = tuple[Tokens, int, Tokens]
 """A sequence with a mask, the mask's position, and the tokens whose scores are wanted."""
 
 
@@ -67,11 +67,11 @@ def load_masked_model(spec: ModelSpec, device: Device) -> MaskedModel:
     Raises:
         UserError: The weights cannot be had, or lack parameters, such as those of the masked-LM head.
     """
-    network, tokenizer = load(spec, transformers.AutoModelForMaskedLM, "masked-LM head")
-    return adopt(spec, network, tokenizer, device.name)
+    network, tokenizer = load_pretrained(spec, transformers.AutoModelForMaskedLM, "masked-LM head")
+    return wrap_masked_model(spec, network, tokenizer, device.name)
 
 
-def adopt(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> MaskedModel:
+def wrap_masked_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> MaskedModel:
     """A masked model from a network and tokenizer that are loaded already.
 
     Raises:
@@ -87,32 +87,40 @@ def adopt(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> MaskedM
         device,
         network.to(device).eval(),
         tokenizer,
-        reading_window(network, tokenizer),
+        get_max_positions(network, tokenizer),
         (special.index(0), special[::-1].index(0)),
         mark,
         beginners,
-        fingerprint(spec),
+        compute_fingerprint(spec),
     )
 
 
-def unmasked_losses(
-    model: MaskedModel, sequences: Iterable[Tokens], stored: Path | None = None, done: Done = nothing
+def compute_unmasked_losses(
+    model: MaskedModel,
+    sequences: Iterable[Tokens],
+    stored: Path | None = None,
+    done: ProgressCallback = ignore_progress,
 ) -> dict[Tokens, float]:
     """Mean cross-entropy of each sequence as its own target, nothing masked, special tokens included, in nats."""
 
     @torch.inference_mode()
     def compute(batch: list[Tokens]) -> np.ndarray:
         ids = torch.tensor(batch, device=model.device)
-        logits = _logits(model, ids).float()
+        logits = _compute_logits(model, ids).float()
         own = torch.gather(logits, 2, ids[..., None])[..., 0]
         return (torch.logsumexp(logits, dim=-1) - own).double().mean(dim=1).cpu().numpy()
 
-    found = computed(sequences, len, compute, content=_content(model, "unmasked"), stored=stored, done=done)
+    found = compute_in_batches(
+        sequences, len, compute, content=_build_cache_content(model, "unmasked"), stored=stored, done=done
+    )
     return {sequence: float(loss) for sequence, loss in found.items()}
 
 
-def pseudo_log_likelihoods(
-    model: MaskedModel, sequences: Iterable[Tokens], stored: Path | None = None, done: Done = nothing
+def compute_pseudo_log_likelihoods(
+    model: MaskedModel,
+    sequences: Iterable[Tokens],
+    stored: Path | None = None,
+    done: ProgressCallback = ignore_progress,
 ) -> dict[Tokens, float | None]:
     """Mean over a sequence's tokens of ln p(token | the others), each masked in turn; special tokens are not scored.
 
@@ -122,23 +130,27 @@ def pseudo_log_likelihoods(
         Salazar et al. (ACL 2020), divided by the number of tokens.
     """
     before, after = model.frame
-    asked: dict[Tokens, list[Asked]] = {}
+    asked: dict[Tokens, list[TokenQuery]] = {}
     for sequence in set(sequences):
         asked[sequence] = [
             ((*sequence[:place], model.tokenizer.mask_token_id, *sequence[place + 1 :]), place, (sequence[place],))
             for place in range(before, len(sequence) - after)
         ]
     rows = [row for rows in asked.values() for row in rows]
-    scores = token_scores(model, rows, "log_softmax", stored, done)
+    scores = compute_token_scores(model, rows, "log_softmax", stored, done)
     return {
         sequence: math.fsum(scores[row][0] for row in rows) / len(rows) if rows else None
         for sequence, rows in asked.items()
     }
 
 
-def token_scores(
-    model: MaskedModel, rows: Iterable[Asked], scale: Scale, stored: Path | None = None, done: Done = nothing
-) -> dict[Asked, np.ndarray]:
+def compute_token_scores(
+    model: MaskedModel,
+    rows: Iterable[TokenQuery],
+    scale: Scale,
+    stored: Path | None = None,
+    done: ProgressCallback = ignore_progress,
+) -> dict[TokenQuery, np.ndarray]:
     """Scores of wanted tokens at a mask.
 
     Returns:
@@ -147,21 +159,21 @@ def token_scores(
     rows = set(rows)
     widest = max((len(wanted) for *_, wanted in rows), default=0)
 
-    def compute(batch: list[Asked]) -> np.ndarray:
-        scores = _scores_at(model, [(ids, place) for ids, place, _ in batch], scale)
+    def compute(batch: list[TokenQuery]) -> np.ndarray:
+        scores = _compute_scores_at(model, [(ids, place) for ids, place, _ in batch], scale)
         values = np.full((len(batch), widest), np.nan)
         for row, (*_, wanted) in enumerate(batch):
             values[row, : len(wanted)] = scores[row, list(wanted)].double().cpu().numpy()
         return values
 
-    content = _content(model, f"wanted {scale}")
-    found = computed(rows, lambda row: len(row[0]), compute, content=content, stored=stored, done=done)
+    content = _build_cache_content(model, f"wanted {scale}")
+    found = compute_in_batches(rows, lambda row: len(row[0]), compute, content=content, stored=stored, done=done)
     return {row: values[: len(row[2])] for row, values in found.items()}
 
 
-def best_tokens(
-    model: MaskedModel, places: Iterable[Place], count: int, scale: Scale, stored: Path | None = None
-) -> dict[Place, np.ndarray]:
+def find_best_tokens(
+    model: MaskedModel, places: Iterable[MaskPosition], count: int, scale: Scale, stored: Path | None = None
+) -> dict[MaskPosition, np.ndarray]:
     """The tokens that score highest at a mask.
 
     Returns:
@@ -171,8 +183,8 @@ def best_tokens(
     inside = torch.ones(len(model.tokenizer), dtype=torch.bool, device=model.device)
     inside[list(model.beginners)] = False
 
-    def compute(batch: list[Place]) -> np.ndarray:
-        scores = _scores_at(model, [(ids, place) for ids, place, _ in batch], scale)
+    def compute(batch: list[MaskPosition]) -> np.ndarray:
+        scores = _compute_scores_at(model, [(ids, place) for ids, place, _ in batch], scale)
         begins = torch.tensor([begins for *_, begins in batch], device=model.device)
         scores = scores[:, : len(inside)].masked_fill(begins[:, None] & inside, -torch.inf)
         best = torch.topk(scores, min(count, len(inside)))
@@ -182,25 +194,27 @@ def best_tokens(
         values[np.isneginf(values[..., 1])] = np.nan
         return values
 
-    content = _content(model, f"best {count} {scale}")
-    found = computed(places, lambda place: len(place[0]), compute, content=content, stored=stored, done=nothing)
+    content = _build_cache_content(model, f"best {count} {scale}")
+    found = compute_in_batches(
+        places, lambda place: len(place[0]), compute, content=content, stored=stored, done=ignore_progress
+    )
     return {place: values[~np.isnan(values[:, 0])] for place, values in found.items()}
 
 
 @torch.inference_mode()
-def _scores_at(model: MaskedModel, places: list[tuple[Tokens, int]], scale: Scale) -> torch.Tensor:
+def _compute_scores_at(model: MaskedModel, places: list[tuple[Tokens, int]], scale: Scale) -> torch.Tensor:
     """Scores of the whole vocabulary at one position a row, float32 of shape (rows, vocabulary)."""
-    logits = _logits(model, torch.tensor([ids for ids, _ in places], device=model.device))
+    logits = _compute_logits(model, torch.tensor([ids for ids, _ in places], device=model.device))
     chosen = logits[torch.arange(len(places)), torch.tensor([place for _, place in places])].float()
     return torch.log_softmax(chosen, dim=-1) if scale == "log_softmax" else chosen
 
 
-def _logits(model: MaskedModel, ids: torch.Tensor) -> torch.Tensor:
+def _compute_logits(model: MaskedModel, ids: torch.Tensor) -> torch.Tensor:
     found: torch.Tensor = model.network(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
     return found
 
 
-def _content(model: MaskedModel, task: str) -> dict[str, Any]:
+def _build_cache_content(model: MaskedModel, task: str) -> dict[str, Any]:
     return {
         "code": digest(__file__),
         "model": model.fingerprint,

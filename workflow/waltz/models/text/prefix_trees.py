@@ -14,7 +14,7 @@ Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Pack:
+class PrefixTrees:
     """Prefix trees of some sequences, laid out depth first.
 
     Attributes:
@@ -50,7 +50,7 @@ class Pack:
         return seen
 
 
-def packs(sequences: Iterable[Tokens], budget: int) -> Iterator[Pack]:
+def batch_prefix_trees(sequences: Iterable[Tokens], budget: int) -> Iterator[PrefixTrees]:
     """Distinct sequences in lexicographic order, cut into packs of at most `budget` nodes.
 
     The cut depends on the set of sequences and the budget alone. A sequence longer than the budget
@@ -59,17 +59,17 @@ def packs(sequences: Iterable[Tokens], budget: int) -> Iterator[Pack]:
     pending: list[Tokens] = []
     nodes = 0
     for sequence in sorted(set(sequences)):
-        new = len(sequence) - (_shared(pending[-1], sequence) if pending else 0)
+        new = len(sequence) - (_count_shared(pending[-1], sequence) if pending else 0)
         if pending and nodes + new > budget:
-            yield pack(pending)
+            yield build_prefix_trees(pending)
             pending, nodes, new = [], 0, len(sequence)
         pending.append(sequence)
         nodes += new
     if pending:
-        yield pack(pending)
+        yield build_prefix_trees(pending)
 
 
-def pack(sequences: Sequence[Tokens]) -> Pack:
+def build_prefix_trees(sequences: Sequence[Tokens]) -> PrefixTrees:
     """One pack of distinct, non-empty sequences in lexicographic order.
 
     Raises:
@@ -84,7 +84,7 @@ def pack(sequences: Sequence[Tokens]) -> Pack:
     for sequence in sequences:
         if sequence <= previous:
             raise ValueError("sequences are empty, repeated or out of order")
-        del path[_shared(previous, sequence) :]
+        del path[_count_shared(previous, sequence) :]
         for token in sequence[len(path) :]:
             parents.append(path[-1] if path else -1)
             depths.append(len(path))
@@ -92,13 +92,13 @@ def pack(sequences: Sequence[Tokens]) -> Pack:
             tokens.append(token)
         ends.append(path[-1])
         previous = sequence
-    return Pack(
+    return PrefixTrees(
         tuple(sequences),
         *(np.asarray(values, dtype=np.int64) for values in (tokens, parents, depths, ends)),
     )
 
 
-def _shared(first: Tokens, second: Tokens) -> int:
+def _count_shared(first: Tokens, second: Tokens) -> int:
     for length, (left, right) in enumerate(zip(first, second, strict=False)):
         if left != right:
             return length

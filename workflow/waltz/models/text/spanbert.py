@@ -17,16 +17,20 @@ from waltz.core.files.archives import MODEL_CONFIG, extract_member
 from waltz.core.files.atomic import replace_folder
 
 CHECKPOINT, VOCABULARY = "model.pt", "vocab.txt"
-DECODER = "decoder."
-NEEDED = ("bert.embeddings.word_embeddings.weight", "cls.predictions.transform.dense.weight", "cls.predictions.bias")
+DECODER_PREFIX = "decoder."
+REQUIRED_WEIGHTS = (
+    "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.transform.dense.weight",
+    "cls.predictions.bias",
+)
 """Weights without which it would propose at random."""
-KEPT = ("bert.embeddings.", "bert.encoder.", "cls.predictions.")
-TOKENIZER = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
-TIED = "cls.predictions.decoder.weight"
+USED_PREFIXES = ("bert.embeddings.", "bert.encoder.", "cls.predictions.")
+TOKENIZER_CONFIG = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
+TIED_WEIGHT = "cls.predictions.decoder.weight"
 """The word embeddings under a second name."""
 
 
-def convert(with_head: Path, with_config: Path, folder: Path) -> list[str]:
+def convert_spanbert(with_head: Path, with_config: Path, folder: Path) -> list[str]:
     """Write the model of the released archives as a folder that transformers reads.
 
     Args:
@@ -45,23 +49,23 @@ def convert(with_head: Path, with_config: Path, folder: Path) -> list[str]:
         except UserError:
             extract_member(with_head, VOCABULARY, temporary / VOCABULARY)
         extract_member(with_head, CHECKPOINT, temporary / CHECKPOINT)
-        weights, dropped = masked_lm_weights(_state(temporary / CHECKPOINT, with_head))
-        absent = [name for name in NEEDED if name not in weights]
+        weights, dropped = select_masked_lm_weights(_read_state(temporary / CHECKPOINT, with_head))
+        absent = [name for name in REQUIRED_WEIGHTS if name not in weights]
         if absent:
             raise UserError(f"{with_head}: {CHECKPOINT} lacks {', '.join(absent)}; is it the archive with the head?")
         (temporary / CHECKPOINT).unlink()
         save_file(weights, temporary / "model.safetensors", metadata={"format": "pt"})
-        (temporary / "tokenizer_config.json").write_text(json.dumps(TOKENIZER) + "\n")
+        (temporary / "tokenizer_config.json").write_text(json.dumps(TOKENIZER_CONFIG) + "\n")
     return dropped
 
 
-def masked_lm_weights(state: dict[str, Any]) -> tuple[dict[str, torch.Tensor], list[str]]:
+def select_masked_lm_weights(state: dict[str, Any]) -> tuple[dict[str, torch.Tensor], list[str]]:
     """Weights of transformers' `BertForMaskedLM` in a fairseq state, and the names of the others.
 
     Args:
         state: Tensors by name; those of the model begin with `decoder.`.
     """
-    own = {name.removeprefix(DECODER): value for name, value in state.items() if name.startswith(DECODER)}
+    own = {name.removeprefix(DECODER_PREFIX): value for name, value in state.items() if name.startswith(DECODER_PREFIX)}
     renamed = {
         name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): value
         for name, value in own.items()
@@ -69,13 +73,13 @@ def masked_lm_weights(state: dict[str, Any]) -> tuple[dict[str, torch.Tensor], l
     kept = {
         name: value.contiguous().clone()
         for name, value in renamed.items()
-        if name.startswith(KEPT) and name != TIED and not name.endswith("position_ids")
+        if name.startswith(USED_PREFIXES) and name != TIED_WEIGHT and not name.endswith("position_ids")
     }
-    dropped = [name for name in renamed if name not in kept and name != TIED]
+    dropped = [name for name in renamed if name not in kept and name != TIED_WEIGHT]
     return kept, sorted(dropped)
 
 
-def _state(file: Path, archive: Path) -> dict[str, Any]:
+def _read_state(file: Path, archive: Path) -> dict[str, Any]:
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:

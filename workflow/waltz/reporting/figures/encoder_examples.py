@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from waltz.core.sampling import sample
-from waltz.models.encoders.encoder import Encoder, seen
+from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.players import PROFILES
+from waltz.models.visible_image import render_encoder_view
 from waltz.reporting.figures.heatmap import Sample, sample_figure
 
 Row = Mapping[str, Any]
@@ -55,7 +56,7 @@ def encoder_figure(encoder: Encoder, rows: Sequence[Row], image: Image.Image, ti
                 t_shap_se=_number(row["t_shap_se"]),
             )
         )
-    return sample_figure(seen(encoder, image), samples, title)
+    return sample_figure(render_encoder_view(encoder, image), samples, title)
 
 
 def _number(value: float | None) -> float:

@@ -17,7 +17,7 @@ from PIL import Image
 
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.decoders.players import Players, build_equations_players, build_published_players
-from waltz.models.decoders.visible_image import seen
+from waltz.models.visible_image import render_decoder_view
 from waltz.reporting.figures.answer_and_explanation import Side, answer_and_explanation
 from waltz.reporting.figures.example_folders import Drawn, drawn_items
 
@@ -121,7 +121,7 @@ def looking(decoder: Decoder | None, load: Callable[[str, str], Image.Image]) ->
             return None
         picture = decoder.image(load(dataset, row["image"]))
         who = PLAYERS[row["profile"]](decoder, decoder.prompt(row["text"]), picture, grid=row["grid"])
-        return seen(decoder, picture, who)
+        return render_decoder_view(decoder, picture, who)
 
     return see
 

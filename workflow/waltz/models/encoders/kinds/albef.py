@@ -11,12 +11,12 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
-from waltz.models.encoders.encoder import States, Text, log_odds
-from waltz.models.encoders.inputs import Loaded, made_up
-from waltz.models.encoders.kinds.visual_bert import REVISION, TOKENIZER
-from waltz.models.encoders.packed import pack
-from waltz.models.networks.albef import captions, images
-from waltz.models.networks.albef.network import matcher
+from waltz.models.encoders.base import BaseEncoder, has_no_vocabulary
+from waltz.models.encoders.encoder import States, TokenizedText, compute_log_odds
+from waltz.models.encoders.kinds.visual_bert import BERT_REVISION, BERT_TOKENIZER
+from waltz.models.encoders.packed_linear import pack_linear_layers
+from waltz.models.networks.albef import inputs
+from waltz.models.networks.albef.network import load_matching_network
 from waltz.models.registry import ModelSpec
 from waltz.models.weights import TOKENIZER_FILES
 
@@ -25,7 +25,7 @@ MATCH = 1
 
 
 @dataclass(frozen=True)
-class Albef(Loaded):
+class Albef(BaseEncoder):
     """A loaded ALBEF; see `encoder.Encoder`."""
 
     late: bool = False
@@ -34,13 +34,15 @@ class Albef(Loaded):
     texts_per_batch: int = 128
     pairs_per_batch: int = 16
 
-    def text(self, text: str) -> Text:
+    def text(self, text: str) -> TokenizedText:
         """Tokens of the cleaned text; see `captions`."""
-        return captions.read(self.tokenizer, text, self.longest, self.spec.name)
+        return inputs.tokenize_caption(self.tokenizer, text, self.longest, self.spec.name)
 
     def image(self, image: Image.Image) -> torch.Tensor:
         """The prepared image; see `images`."""
-        return images.prepared(image, self.network.side).to(self.device, self.network.visual_encoder.cls_token.dtype)
+        return inputs.prepare_image(image, self.network.side).to(
+            self.device, self.network.visual_encoder.cls_token.dtype
+        )
 
     def see(self, images: torch.Tensor) -> States:
         """States of the image as a whole and of its patches."""
@@ -52,7 +54,7 @@ class Albef(Loaded):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Log odds of a match."""
-        return log_odds(self.network.logits(text[0], image[0]), MATCH)
+        return compute_log_odds(self.network.logits(text[0], image[0]), MATCH)
 
 
 def load(spec: ModelSpec, device: Device) -> Albef:
@@ -62,33 +64,38 @@ def load(spec: ModelSpec, device: Device) -> Albef:
         UserError: The file or tokenizer cannot be had, or its keys are not those of the network; a checkpoint for
             answering has no matching head.
     """
-    file = checkpoint_file.only_file(spec)
+    file = checkpoint_file.find_checkpoint_file(spec)
     return Albef(
-        **fields(spec, device, file, matcher(file, checkpoint_file.named_settings(spec), spec.name, spec.allow_missing))
+        **build_fields(
+            spec,
+            device,
+            file,
+            load_matching_network(file, checkpoint_file.read_configured_settings(spec), spec.name, spec.allow_missing),
+        )
     )
 
 
-def fields(spec: ModelSpec, device: Device, file: Path, network: Any) -> dict[str, Any]:
+def build_fields(spec: ModelSpec, device: Device, file: Path, network: Any) -> dict[str, Any]:
     """The fields of a loaded ALBEF of any head.
 
     Raises:
         UserError: There is no tokenizer.
     """
     network = network.to(device.name, getattr(torch, spec.dtype))
-    pack(network.visual_encoder.blocks)
+    pack_linear_layers(network.visual_encoder.blocks)
     return {
         "spec": spec,
         "device": device.name,
         "network": network,
-        "tokenizer": captions.without_end(_tokenizer(spec, file.parent)),
+        "tokenizer": inputs.remove_end_token(_load_tokenizer(spec, file.parent)),
         "longest": network.longest,
     }
 
 
-def _tokenizer(spec: ModelSpec, folder: Path) -> Any:
+def _load_tokenizer(spec: ModelSpec, folder: Path) -> Any:
     """BERT's tokenizer: the one beside the weights, else the published one."""
     own = any((folder / name).is_file() for name in TOKENIZER_FILES)
-    source, options = (str(folder), {}) if own else (TOKENIZER, {"revision": REVISION})
+    source, options = (str(folder), {}) if own else (BERT_TOKENIZER, {"revision": BERT_REVISION})
     bare = own and not any((folder / name).is_file() for name in TOKENIZER_FILES[:-1])
     reader = transformers.BertTokenizer if bare else transformers.AutoTokenizer
     try:
@@ -97,8 +104,8 @@ def _tokenizer(spec: ModelSpec, folder: Path) -> Any:
         first_line = str(error).strip().splitlines()[0]
         raise UserError(
             f"models.{spec.name}: cannot load the tokenizer {source}: {first_line}; check the network, or copy the"
-            f" files of {TOKENIZER} beside the weights"
+            f" files of {BERT_TOKENIZER} beside the weights"
         ) from error
-    if made_up(found) or not getattr(found, "is_fast", False):
-        raise UserError(f"models.{spec.name}: {source} has no fast tokenizer; copy the files of {TOKENIZER} there")
+    if has_no_vocabulary(found) or not getattr(found, "is_fast", False):
+        raise UserError(f"models.{spec.name}: {source} has no fast tokenizer; copy the files of {BERT_TOKENIZER} there")
     return found

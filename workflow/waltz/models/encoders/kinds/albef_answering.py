@@ -8,11 +8,10 @@ import torch
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
-from waltz.models.encoders.answers import vocabulary
 from waltz.models.encoders.encoder import States
-from waltz.models.encoders.kinds.albef import Albef, fields
-from waltz.models.networks.albef.answering import Answers, planned
-from waltz.models.networks.albef.network import answerer
+from waltz.models.encoders.kinds.albef import Albef, build_fields
+from waltz.models.encoders.vqa import read_answer_vocabulary
+from waltz.models.networks.albef.network import AnswerTrees, build_answer_trees, load_answering_network
 from waltz.models.registry import ModelSpec
 
 
@@ -26,7 +25,7 @@ class AlbefAnswering(Albef):
     """
 
     answers: tuple[str, ...]
-    planned: tuple[Answers, ...]
+    planned: tuple[AnswerTrees, ...]
     probability: bool = False
     pairs_per_batch: int = 4
 
@@ -43,17 +42,19 @@ def load(spec: ModelSpec, device: Device) -> AlbefAnswering:
     Raises:
         UserError: The file, tokenizer or answers cannot be had, or its keys are not those of the network.
     """
-    file = checkpoint_file.only_file(spec)
-    network = answerer(file, checkpoint_file.named_settings(spec), spec.name, spec.allow_missing)
-    loaded = fields(spec, device, file, network)
-    answers = vocabulary(spec)
+    file = checkpoint_file.find_checkpoint_file(spec)
+    network = load_answering_network(
+        file, checkpoint_file.read_configured_settings(spec), spec.name, spec.allow_missing
+    )
+    loaded = build_fields(spec, device, file, network)
+    answers = read_answer_vocabulary(spec)
     tokenizer = loaded["tokenizer"]
-    ids = [_ids(tokenizer, answer, loaded["longest"], spec) for answer in answers]
-    plan = planned(ids, tokenizer.cls_token_id, tokenizer.sep_token_id, device.name)
+    ids = [_tokenize_answer(tokenizer, answer, loaded["longest"], spec) for answer in answers]
+    plan = build_answer_trees(ids, tokenizer.cls_token_id, tokenizer.sep_token_id, device.name)
     return AlbefAnswering(**loaded, answers=answers, planned=tuple(plan))
 
 
-def _ids(tokenizer: Any, answer: str, longest: int, spec: ModelSpec) -> list[int]:
+def _tokenize_answer(tokenizer: Any, answer: str, longest: int, spec: ModelSpec) -> list[int]:
     """Token ids of an answer, without special ones."""
     found: list[int] = tokenizer(answer, add_special_tokens=False)["input_ids"]
     if not 0 < len(found) < longest:

@@ -3,19 +3,19 @@
 import transformers
 
 from waltz.core.devices import Device
-from waltz.models.encoders.inputs import on_pixels
-from waltz.models.encoders.late import LateFusion
+from waltz.models.encoders.base import load_pixel_encoder
+from waltz.models.encoders.late_fusion import LateFusionEncoder
 from waltz.models.registry import ModelSpec
 
 
-def load(spec: ModelSpec, device: Device) -> LateFusion:
+def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load an ALIGN by hub id or folder.
 
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    network, common = on_pixels(spec, device, transformers.AlignModel)
-    return LateFusion(
+    network, common = load_pixel_encoder(spec, device, transformers.AlignModel)
+    return LateFusionEncoder(
         **common,
         longest=network.config.text_config.max_position_embeddings,
         scale=1 / float(network.temperature.detach()),

@@ -12,9 +12,9 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
-from waltz.models.encoders.encoder import States, log_odds
-from waltz.models.encoders.inputs import OnPixels, on_pixels
-from waltz.models.encoders.packed import pack
+from waltz.models.encoders.base import PixelEncoder, load_pixel_encoder
+from waltz.models.encoders.encoder import States, compute_log_odds
+from waltz.models.encoders.packed_linear import pack_linear_layers
 from waltz.models.registry import ModelSpec
 
 MATCH = 1
@@ -22,7 +22,7 @@ MATCH = 1
 
 
 @dataclass(frozen=True)
-class Blip(OnPixels):
+class Blip(PixelEncoder):
     """A loaded BLIP; see `encoder.Encoder`.
 
     As in the transformers class, the first token stays the tokenizer's start token; other code puts `[ENC]` there.
@@ -53,8 +53,8 @@ class Blip(OnPixels):
                 asking = states[:, :1] if number == len(layers) - 1 else states
                 context, _ = layer.attention.self(asking, encoder_hidden_states=states)
                 states = layer.attention.output(context, asking)
-            states = layer.feed_forward_chunk(_look(layer.crossattention, states, patches))
-        return log_odds(self.network.itm_head(states[:, 0]), MATCH)
+            states = layer.feed_forward_chunk(_attend_to_patches(layer.crossattention, states, patches))
+        return compute_log_odds(self.network.itm_head(states[:, 0]), MATCH)
 
 
 def load(spec: ModelSpec, device: Device) -> Blip:
@@ -63,12 +63,12 @@ def load(spec: ModelSpec, device: Device) -> Blip:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    network, common = on_pixels(spec, device, transformers.BlipForImageTextRetrieval, "matching head")
-    pack(network.vision_model.encoder)
+    network, common = load_pixel_encoder(spec, device, transformers.BlipForImageTextRetrieval, "matching head")
+    pack_linear_layers(network.vision_model.encoder)
     return Blip(**common, longest=network.config.text_config.max_position_embeddings)
 
 
-def _look(attention: Any, states: torch.Tensor, patches: torch.Tensor) -> torch.Tensor:
+def _attend_to_patches(attention: Any, states: torch.Tensor, patches: torch.Tensor) -> torch.Tensor:
     """Cross-attention of token states (k, n, width) to patch states (k, m, vision width).
 
     The bias of the keys adds the same to each score of a query, which softmax drops; that of the values passes through

@@ -6,8 +6,8 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
-from waltz.models.encoders.encoder import States, log_odds
-from waltz.models.encoders.inputs import OnPixels, on_pixels
+from waltz.models.encoders.base import PixelEncoder, load_pixel_encoder
+from waltz.models.encoders.encoder import States, compute_log_odds
 from waltz.models.registry import ModelSpec
 
 MATCH = 1
@@ -15,7 +15,7 @@ MATCH = 1
 
 
 @dataclass(frozen=True)
-class Blip2(OnPixels):
+class Blip2(PixelEncoder):
     """A loaded BLIP-2; see `encoder.Encoder`."""
 
     late: bool = False
@@ -40,7 +40,7 @@ class Blip2(OnPixels):
             query_length=queries.shape[1],
             encoder_hidden_states=image[0],
         ).last_hidden_state[:, : queries.shape[1]]
-        return log_odds(self.network.itm_head(states.to(self.network.itm_head.weight.dtype)).mean(dim=1), MATCH)
+        return compute_log_odds(self.network.itm_head(states.to(self.network.itm_head.weight.dtype)).mean(dim=1), MATCH)
 
 
 def load(spec: ModelSpec, device: Device) -> Blip2:
@@ -49,5 +49,5 @@ def load(spec: ModelSpec, device: Device) -> Blip2:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    network, common = on_pixels(spec, device, transformers.Blip2ForImageTextRetrieval, "matching head")
+    network, common = load_pixel_encoder(spec, device, transformers.Blip2ForImageTextRetrieval, "matching head")
     return Blip2(**common, longest=network.config.qformer_config.max_position_embeddings)

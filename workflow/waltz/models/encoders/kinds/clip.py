@@ -6,34 +6,34 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
-from waltz.models.encoders.inputs import on_pixels
-from waltz.models.encoders.late import LateFusion
-from waltz.models.encoders.packed import pack
+from waltz.models.encoders.base import load_pixel_encoder
+from waltz.models.encoders.late_fusion import LateFusionEncoder
+from waltz.models.encoders.packed_linear import pack_linear_layers
 from waltz.models.registry import ModelSpec
 
-EXCLAMATION = "!"
+EXCLAMATION_MARK = "!"
 """Stands for a masked token: the unknown token of the published tokenizers is their end token, where CLIP pools."""
 
 
-def load(spec: ModelSpec, device: Device) -> LateFusion:
+def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load a CLIP by hub id or folder; its logit is `logits_per_image`.
 
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    network, common = on_pixels(spec, device, transformers.CLIPModel)
-    pack(network.vision_model.encoder)
-    pack(network.text_model.encoder)
-    return LateFusion(
+    network, common = load_pixel_encoder(spec, device, transformers.CLIPModel)
+    pack_linear_layers(network.vision_model.encoder)
+    pack_linear_layers(network.text_model.encoder)
+    return LateFusionEncoder(
         **common,
         longest=network.config.text_config.max_position_embeddings,
-        spare=EXCLAMATION,
+        spare=EXCLAMATION_MARK,
         scale=float(network.logit_scale.detach().exp()),
-        images=pooled,
+        images=compute_image_vectors,
     )
 
 
-def pooled(network: Any, pixels: torch.Tensor) -> torch.Tensor:
+def compute_image_vectors(network: Any, pixels: torch.Tensor) -> torch.Tensor:
     """Image vectors of a CLIP; they are read off at the first position, so the last layer asks for no other."""
     tower = network.vision_model
     states = tower.pre_layrnorm(tower.embeddings(pixels))

@@ -6,8 +6,8 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
-from waltz.models.encoders.encoder import States, log_odds
-from waltz.models.encoders.inputs import OnPixels, on_pixels
+from waltz.models.encoders.base import PixelEncoder, load_pixel_encoder
+from waltz.models.encoders.encoder import States, compute_log_odds
 from waltz.models.registry import ModelSpec
 
 MATCH = 1
@@ -15,7 +15,7 @@ MATCH = 1
 
 
 @dataclass(frozen=True)
-class Flava(OnPixels):
+class Flava(PixelEncoder):
     """A loaded FLAVA; see `encoder.Encoder`."""
 
     late: bool = False
@@ -39,7 +39,7 @@ class Flava(OnPixels):
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Log odds of a match."""
         states = self.network.flava.multimodal_model(torch.cat([image[0], text[0]], dim=1)).last_hidden_state
-        return log_odds(self.network.itm_head(states), MATCH)
+        return compute_log_odds(self.network.itm_head(states), MATCH)
 
 
 def load(spec: ModelSpec, device: Device) -> Flava:
@@ -48,5 +48,5 @@ def load(spec: ModelSpec, device: Device) -> Flava:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    network, common = on_pixels(spec, device, transformers.FlavaForPreTraining, "matching head")
+    network, common = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "matching head")
     return Flava(**common, longest=network.config.text_config.max_position_embeddings)

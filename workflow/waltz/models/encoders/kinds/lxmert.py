@@ -6,18 +6,18 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
-from waltz.models.encoders.encoder import States, log_odds
-from waltz.models.encoders.inputs import OnRegions, on_regions
+from waltz.models.encoders.base import RegionEncoder, load_region_encoder
+from waltz.models.encoders.encoder import States, compute_log_odds
 from waltz.models.registry import ModelSpec
 
 MATCH = 1
 """Index of a match in the head's output; transformers' documentation has it the other way."""
-WIDTH = "visual_feat_dim"
+FEATURE_WIDTH_KEY = "visual_feat_dim"
 """What its config calls the number of a region's features."""
 
 
 @dataclass(frozen=True)
-class Lxmert(OnRegions):
+class Lxmert(RegionEncoder):
     """A loaded LXMERT; see `encoder.Encoder`."""
 
     late: bool = False
@@ -43,7 +43,7 @@ class Lxmert(OnRegions):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Log odds of a match."""
-        return log_odds(self.network.cls.seq_relationship(self.pooled(text, image)), MATCH)
+        return compute_log_odds(self.network.cls.seq_relationship(self.pooled(text, image)), MATCH)
 
     def pooled(self, text: States, image: States) -> torch.Tensor:
         """The pooled state after the cross layers, of shape (batch, width)."""
@@ -60,5 +60,7 @@ def load(spec: ModelSpec, device: Device) -> Lxmert:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network, or its regions are missing.
     """
-    network, common = on_regions(spec, device, transformers.LxmertForPreTraining, "matching head", WIDTH)
+    network, common = load_region_encoder(
+        spec, device, transformers.LxmertForPreTraining, "matching head", FEATURE_WIDTH_KEY
+    )
     return Lxmert(**common, longest=network.config.max_position_embeddings)

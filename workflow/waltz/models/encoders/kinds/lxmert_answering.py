@@ -6,10 +6,10 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
-from waltz.models.encoders.answers import vocabulary
+from waltz.models.encoders.base import load_region_encoder
 from waltz.models.encoders.encoder import States
-from waltz.models.encoders.inputs import on_regions
-from waltz.models.encoders.kinds.lxmert import WIDTH, Lxmert
+from waltz.models.encoders.kinds.lxmert import FEATURE_WIDTH_KEY, Lxmert
+from waltz.models.encoders.vqa import read_answer_vocabulary
 from waltz.models.registry import ModelSpec
 
 
@@ -36,6 +36,11 @@ def load(spec: ModelSpec, device: Device) -> LxmertAnswering:
     Raises:
         UserError: The weights or answers cannot be had, or lack parameters of the network, or its regions are missing.
     """
-    network, common = on_regions(spec, device, transformers.LxmertForQuestionAnswering, "answering head", WIDTH)
-    longest, answers = network.config.max_position_embeddings, vocabulary(spec, network.config.num_qa_labels)
+    network, common = load_region_encoder(
+        spec, device, transformers.LxmertForQuestionAnswering, "answering head", FEATURE_WIDTH_KEY
+    )
+    longest, answers = (
+        network.config.max_position_embeddings,
+        read_answer_vocabulary(spec, network.config.num_qa_labels),
+    )
     return LxmertAnswering(**common, longest=longest, answers=answers)

@@ -16,15 +16,15 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.core.text_diff import WORD, Span
-from waltz.models.encoders.encoder import States, Text
+from waltz.models.encoders.encoder import States, TokenizedText
 from waltz.models.registry import ModelSpec
 
-HIDDEN, START, END = 0, 1, 2
-FIRST = 3
+MASKED_ID, START_ID, END_ID = 0, 1, 2
+FIRST_WORD_ID = 3
 """Smallest id of a word; even ids count for a match, odd ones against."""
-SIDE = 120
+IMAGE_SIDE = 120
 """Divisible by all grids up to ten but those of 7, where 1 pixel is left, and of 9, where 3 are."""
-SEEN = SIDE - 3
+COUNTED_SIDE = IMAGE_SIDE - 3
 """Rows and columns of pixels that count."""
 
 
@@ -41,19 +41,19 @@ class Ruler:
     share: float
     late: bool = False
     probability: bool = False
-    masked_id: int = HIDDEN
+    masked_id: int = MASKED_ID
     images_per_batch: int = 32
     texts_per_batch: int = 128
     pairs_per_batch: int = 4096
 
-    def text(self, text: str) -> Text:
+    def text(self, text: str) -> TokenizedText:
         """Words and punctuation marks between a start and an end token."""
         words = list(WORD.finditer(text))
-        ids = [FIRST + sum(map(ord, word.group())) for word in words]
+        ids = [FIRST_WORD_ID + sum(map(ord, word.group())) for word in words]
         ends = Span(start=0, end=0)
         spans = [Span(start=word.start(), end=word.end()) for word in words]
-        return Text(
-            (START, *ids, END),
+        return TokenizedText(
+            (START_ID, *ids, END_ID),
             ("[START]", *(word.group() for word in words), "[END]"),
             (ends, *spans, ends),
             (True, *(False for _ in words), True),
@@ -61,17 +61,17 @@ class Ruler:
 
     def image(self, image: Image.Image) -> torch.Tensor:
         """The image with values from 1 to 2, so that only a hidden pixel is 0."""
-        pixels = np.asarray(image.resize((SIDE, SIDE)), dtype=np.float32).transpose(2, 0, 1) / 255 + 1
+        pixels = np.asarray(image.resize((IMAGE_SIDE, IMAGE_SIDE)), dtype=np.float32).transpose(2, 0, 1) / 255 + 1
         return torch.from_numpy(pixels).to(self.device)
 
     def see(self, images: torch.Tensor) -> States:
         """Share of the pixels that count which are visible."""
-        return ((images[:, :, :SEEN, :SEEN] != 0).double().mean(dim=(1, 2, 3)),)
+        return ((images[:, :, :COUNTED_SIDE, :COUNTED_SIDE] != 0).double().mean(dim=(1, 2, 3)),)
 
     def read(self, ids: torch.Tensor) -> States:
         """Mean sign of the words, hidden ones counting 0."""
         words = ids[:, 1:-1]
-        signs = torch.where(words >= FIRST, 1 - 2 * ((words - FIRST) % 2), 0).double()
+        signs = torch.where(words >= FIRST_WORD_ID, 1 - 2 * ((words - FIRST_WORD_ID) % 2), 0).double()
         return (signs.sum(dim=1) / max(1, words.shape[1]),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:

@@ -3,18 +3,18 @@
 import transformers
 
 from waltz.core.devices import Device
-from waltz.models.encoders.inputs import Processors, on_pixels
-from waltz.models.encoders.late import LateFusion
+from waltz.models.encoders.base import Processors, load_pixel_encoder
+from waltz.models.encoders.late_fusion import LateFusionEncoder
 from waltz.models.registry import ModelSpec
 
 
-class TokenizerFile(Processors):
+class TokenizerFileProcessors(Processors):
     """Processors with the tokenizer of tokenizer.json; transformers' own SigLIP tokenizer names no characters."""
 
     reader = transformers.PreTrainedTokenizerFast
 
 
-def load(spec: ModelSpec, device: Device) -> LateFusion:
+def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load a SigLIP by hub id or folder.
 
     It was trained on texts padded to its full length and pools at the last position, so padding is added to what is
@@ -23,9 +23,9 @@ def load(spec: ModelSpec, device: Device) -> LateFusion:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    network, common = on_pixels(spec, device, transformers.SiglipModel, reader=TokenizerFile)
+    network, common = load_pixel_encoder(spec, device, transformers.SiglipModel, reader=TokenizerFileProcessors)
     length = network.config.text_config.max_position_embeddings
-    return LateFusion(
+    return LateFusionEncoder(
         **common,
         longest=length,
         scale=float(network.logit_scale.detach().exp()),

@@ -10,22 +10,22 @@ import transformers
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
-from waltz.models.encoders.encoder import States, log_odds
-from waltz.models.encoders.inputs import OnRegions
-from waltz.models.encoders.kinds.visual_bert import REVISION, TOKENIZER
-from waltz.models.networks.vilbert.checkpoint import load as load_network
+from waltz.models.encoders.base import RegionEncoder
+from waltz.models.encoders.encoder import States, compute_log_odds
+from waltz.models.encoders.kinds.visual_bert import BERT_REVISION, BERT_TOKENIZER
+from waltz.models.networks.vilbert.checkpoint import load_network as load_network
 from waltz.models.networks.vilbert.network import MATCH
-from waltz.models.regions import Picture, precomputed
+from waltz.models.regions import ImageOrRegions, open_stored_regions
 from waltz.models.registry import ModelSpec
 
-DETECTOR = "vqa-maskrcnn-benchmark"
+EXPECTED_DETECTOR = "vqa-maskrcnn-benchmark"
 """What the released checkpoints were trained on: ResNeXt-152 with FPN, `fc6` of the 100 best proposals."""
-IMAGE = (0.0, 0.0, 1.0, 1.0)
+WHOLE_IMAGE_BOX = (0.0, 0.0, 1.0, 1.0)
 """The box of the whole image."""
 
 
 @dataclass(frozen=True)
-class Vilbert(OnRegions):
+class Vilbert(RegionEncoder):
     """A loaded ViLBERT; see `encoder.Encoder`.
 
     Its regions are stored ones, since its detector is not built here. Before them stands a row for the whole image with
@@ -47,13 +47,13 @@ class Vilbert(OnRegions):
     texts_per_batch: int = 128
     pairs_per_batch: int = 32
     task: int | None = None
-    detector: str = DETECTOR
+    detector: str = EXPECTED_DETECTOR
     whole_image: bool = True
 
-    def image(self, image: Picture) -> torch.Tensor:
+    def image(self, image: ImageOrRegions) -> torch.Tensor:
         """Its regions behind a row for the whole image, of shape (1, 1 + regions, width + 4)."""
         features, boxes = self.provider.regions(super().image(image)[None])
-        whole = torch.tensor(IMAGE, device=boxes.device).expand(1, 1, -1)
+        whole = torch.tensor(WHOLE_IMAGE_BOX, device=boxes.device).expand(1, 1, -1)
         first = torch.cat([features.mean(dim=1, keepdim=True), whole], dim=-1)
         return torch.cat([first, torch.cat([features, boxes], dim=-1)], dim=1)
 
@@ -71,7 +71,7 @@ class Vilbert(OnRegions):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Log odds of a match."""
-        return log_odds(self.network.match_logits(self.network.joint(text[0], image[0])), MATCH)
+        return compute_log_odds(self.network.match_logits(self.network.joint(text[0], image[0])), MATCH)
 
 
 def load(spec: ModelSpec, device: Device) -> Vilbert:
@@ -80,10 +80,10 @@ def load(spec: ModelSpec, device: Device) -> Vilbert:
     Raises:
         UserError: The weights or tokenizer cannot be had, a key lacks or is unexpected, or its regions are missing.
     """
-    return Vilbert(**parts(spec, device, task=None))
+    return Vilbert(**build_fields(spec, device, task=None))
 
 
-def parts(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
+def build_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
     """The fields of `Vilbert` that a checkpoint decides.
 
     Args:
@@ -97,12 +97,12 @@ def parts(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
         raise UserError(
             f"models.{spec.name}.detector: ViLBERT's own detector is not built here; name `regions` that it found"
         )
-    file = checkpoint_file.only_file(spec)
+    file = checkpoint_file.find_checkpoint_file(spec)
     dtype = getattr(torch, spec.dtype)
     network = load_network(
-        file, checkpoint_file.named_settings(spec), task is not None, spec.name, dtype, spec.allow_missing
+        file, checkpoint_file.read_configured_settings(spec), task is not None, spec.name, dtype, spec.allow_missing
     )
-    config, tokenizer = network.config, _tokenizer(file.parent, spec.name)
+    config, tokenizer = network.config, _load_tokenizer(file.parent, spec.name)
     if task is not None and task >= config.tasks:
         raise UserError(f"models.{spec.name}: {file} knows {config.tasks} tasks, none of number {task}; name a 12-in-1")
     if len(tokenizer) > config.vocab_size:
@@ -116,21 +116,22 @@ def parts(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
         "network": network.to(device.name),
         "tokenizer": tokenizer,
         "longest": config.max_position_embeddings,
-        "provider": precomputed(spec, config.v_feature_size, device.name),
+        "provider": open_stored_regions(spec, config.v_feature_size, device.name),
         "task": task,
     }
 
 
-def _tokenizer(folder: Path, name: str) -> Any:
+def _load_tokenizer(folder: Path, name: str) -> Any:
     """The tokenizer beside a checkpoint, or BERT's."""
     try:
         if (folder / "tokenizer.json").is_file():
             return transformers.PreTrainedTokenizerFast.from_pretrained(folder)
         if (folder / "vocab.txt").is_file():
             return transformers.BertTokenizerFast.from_pretrained(folder)
-        return transformers.AutoTokenizer.from_pretrained(TOKENIZER, revision=REVISION)
+        return transformers.AutoTokenizer.from_pretrained(BERT_TOKENIZER, revision=BERT_REVISION)
     except (OSError, ValueError) as error:
         raise UserError(
-            f"models.{name}: no tokenizer beside its checkpoint in {folder} can be read, and {TOKENIZER} at {REVISION}"
-            f" cannot be had ({str(error).strip().splitlines()[0]}); put a tokenizer.json or vocab.txt there"
+            f"models.{name}: no tokenizer beside its checkpoint in {folder} can be read, and {BERT_TOKENIZER} at"
+            f" {BERT_REVISION} cannot be had ({str(error).strip().splitlines()[0]});"
+            f" put a tokenizer.json or vocab.txt there"
         ) from error

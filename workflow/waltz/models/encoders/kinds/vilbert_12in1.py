@@ -9,10 +9,10 @@ import torch
 
 from waltz.core.devices import Device
 from waltz.models.encoders.encoder import States
-from waltz.models.encoders.kinds.vilbert import Vilbert, parts
+from waltz.models.encoders.kinds.vilbert import Vilbert, build_fields
 from waltz.models.registry import ModelSpec
 
-RETRIEVAL = 7
+RETRIEVAL_TASK = 7
 """Number of the task of retrieval on COCO; 8 is that on Flickr30k."""
 
 
@@ -34,4 +34,4 @@ def load(spec: ModelSpec, device: Device) -> Vilbert12in1:
     Raises:
         UserError: As `vilbert.load` does.
     """
-    return Vilbert12in1(**parts(spec, device, task=RETRIEVAL))
+    return Vilbert12in1(**build_fields(spec, device, task=RETRIEVAL_TASK))

@@ -1,8 +1,8 @@
 """ViLBERT 12-in-1 by its ITM head, which it keeps from pre-training: its multi-task run put no loss on it."""
 
 from waltz.core.devices import Device
-from waltz.models.encoders.kinds.vilbert import Vilbert, parts
-from waltz.models.encoders.kinds.vilbert_12in1 import RETRIEVAL
+from waltz.models.encoders.kinds.vilbert import Vilbert, build_fields
+from waltz.models.encoders.kinds.vilbert_12in1 import RETRIEVAL_TASK
 from waltz.models.registry import ModelSpec
 
 
@@ -12,4 +12,4 @@ def load(spec: ModelSpec, device: Device) -> Vilbert:
     Raises:
         UserError: As `vilbert.load` does.
     """
-    return Vilbert(**parts(spec, device, task=RETRIEVAL))
+    return Vilbert(**build_fields(spec, device, task=RETRIEVAL_TASK))

@@ -9,16 +9,16 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.models.encoders.base import PixelEncoder, load_pixel_encoder
 from waltz.models.encoders.encoder import States
-from waltz.models.encoders.inputs import OnPixels, on_pixels
 from waltz.models.registry import ModelSpec
 
-LONGEST = 1333 / 800
+MAX_ASPECT_RATIO = 1333 / 800
 """Longest side of a prepared image, in units of the side that its shortest one gets."""
 
 
 @dataclass(frozen=True)
-class Vilt(OnPixels):
+class Vilt(PixelEncoder):
     """A loaded ViLT, whose logit ranks pairs and is no log odds; see `encoder.Encoder`."""
 
     late: bool = False
@@ -29,7 +29,7 @@ class Vilt(OnPixels):
 
     def image(self, image: Image.Image) -> torch.Tensor:
         """The prepared image, at its own aspect ratio; one thinner than a row of patches is widened to one."""
-        patches = int(LONGEST * self.processor.size["shortest_edge"]) // self.processor.size_divisor
+        patches = int(MAX_ASPECT_RATIO * self.processor.size["shortest_edge"]) // self.processor.size_divisor
         least = math.ceil(max(image.size) / patches)
         if min(image.size) < least:
             image = image.resize((max(image.width, least), max(image.height, least)))
@@ -65,7 +65,7 @@ def load(spec: ModelSpec, device: Device) -> Vilt:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network, or it draws its patches at random.
     """
-    network, common = on_pixels(spec, device, transformers.ViltForImageAndTextRetrieval, "ranking head")
+    network, common = load_pixel_encoder(spec, device, transformers.ViltForImageAndTextRetrieval, "ranking head")
     config = network.config
     if config.max_image_length > 0:
         raise UserError(

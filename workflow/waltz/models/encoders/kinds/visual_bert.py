@@ -7,18 +7,18 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
-from waltz.models.encoders.encoder import States, log_odds
-from waltz.models.encoders.inputs import OnRegions, made_up, on_regions
+from waltz.models.encoders.base import RegionEncoder, has_no_vocabulary, load_region_encoder
+from waltz.models.encoders.encoder import States, compute_log_odds
 from waltz.models.registry import ModelSpec
 
 MATCH = 0
 """Index of a match in the head's output."""
-TOKENIZER, REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
+BERT_TOKENIZER, BERT_REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
 """Whose tokenizer is read where a checkpoint, as the published ones, comes without."""
 
 
 @dataclass(frozen=True)
-class VisualBert(OnRegions):
+class VisualBert(RegionEncoder):
     """A loaded VisualBERT; see `encoder.Encoder`."""
 
     late: bool = False
@@ -38,10 +38,10 @@ class VisualBert(OnRegions):
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Log odds of a match."""
         state = self.network.visual_bert(input_ids=text[0], visual_embeds=image[0]).pooler_output
-        return log_odds(self.network.cls.seq_relationship(state), MATCH)
+        return compute_log_odds(self.network.cls.seq_relationship(state), MATCH)
 
 
-class Tokenizer:
+class TokenizerLoader:
     """What reads the tokenizer: the checkpoint's own, or BERT's."""
 
     @staticmethod
@@ -52,12 +52,12 @@ class Tokenizer:
             OSError: There is none.
         """
         own = transformers.AutoTokenizer.from_pretrained(source, **options)
-        if not made_up(own):
+        if not has_no_vocabulary(own):
             return own
         try:
-            return transformers.AutoTokenizer.from_pretrained(TOKENIZER, revision=REVISION)
+            return transformers.AutoTokenizer.from_pretrained(BERT_TOKENIZER, revision=BERT_REVISION)
         except OSError as error:
-            raise OSError(f"it has no tokenizer, and {TOKENIZER} at {REVISION} cannot be had") from error
+            raise OSError(f"it has no tokenizer, and {BERT_TOKENIZER} at {BERT_REVISION} cannot be had") from error
 
 
 def load(spec: ModelSpec, device: Device) -> VisualBert:
@@ -66,7 +66,7 @@ def load(spec: ModelSpec, device: Device) -> VisualBert:
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network, or its regions are missing.
     """
-    network, common = on_regions(
-        spec, device, transformers.VisualBertForPreTraining, "matching head", "visual_embedding_dim", Tokenizer
+    network, common = load_region_encoder(
+        spec, device, transformers.VisualBertForPreTraining, "matching head", "visual_embedding_dim", TokenizerLoader
     )
     return VisualBert(**common, longest=network.config.max_position_embeddings)

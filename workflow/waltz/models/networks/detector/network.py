@@ -1,22 +1,23 @@
 """The whole detector: from a prepared image to its best regions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from waltz.core.errors import UserError
-from waltz.models.networks.detector.backbone import Backbone
-from waltz.models.networks.detector.boxes import clip, decode, nms
-from waltz.models.networks.detector.heads import RegionHeads
-from waltz.models.networks.detector.pooling import roi_pool
-from waltz.models.networks.detector.proposals import STRIDE, Proposals
-from waltz.models.networks.detector.settings import Settings
-from waltz.models.networks.detector.sizes import Sizes
+from waltz.models.networks.detector.boxes import clip_boxes, decode_boxes, pool_boxes, suppress_overlaps
+from waltz.models.networks.detector.settings import DetectorSettings, DetectorSizes, StageSizes
+
+pass
+pass
+pass
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Detections:
     """The regions of one image, best first.
 
     Attributes:
@@ -45,7 +46,7 @@ class Detector(nn.Module):
         settings: How regions are chosen.
     """
 
-    def __init__(self, name: str, sizes: Sizes, settings: Settings) -> None:
+    def __init__(self, name: str, sizes: DetectorSizes, settings: DetectorSettings) -> None:
         """A detector without weights.
 
         Args:
@@ -58,11 +59,11 @@ class Detector(nn.Module):
         within = {name: stage for name, stage in sizes.stages.items() if name != "res5"}
         inputs = sizes.stages["res4"].outputs
         self.backbone = Backbone(sizes.stem, within)
-        self.proposal_generator = Proposals(inputs, sizes.hidden, sizes.anchors, settings)
+        self.proposal_generator = ProposalGenerator(inputs, sizes.hidden, sizes.anchors, settings)
         self.roi_heads = RegionHeads(sizes)
 
     @torch.inference_mode()
-    def forward(self, image: torch.Tensor) -> Found:
+    def forward(self, image: torch.Tensor) -> Detections:
         """The regions of one image.
 
         There is no batch: the released code fills smaller images up with zeros, which changes their features.
@@ -75,30 +76,30 @@ class Detector(nn.Module):
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # boxes jump where a score is a little off
             return self._found(image)
 
-    def _found(self, image: torch.Tensor) -> Found:
+    def _found(self, image: torch.Tensor) -> Detections:
         height, width = image.shape[-2:]
         states = self.backbone(image[None])
         proposals = self.proposal_generator(states, height, width)
         if len(proposals) < self.settings.fewest:
             raise self._too_few(height, width, len(proposals))
-        pooled = roi_pool(states[0], proposals, self.settings.resolution, 1 / STRIDE)
+        pooled = pool_boxes(states[0], proposals, self.settings.resolution, 1 / STRIDE)
         features = self.roi_heads.features(pooled)
         heads = self.roi_heads.box_predictor
         logits = heads.classes(features)
         scores, classes = logits.softmax(dim=-1)[:, :-1].max(dim=-1)
-        boxes = decode(heads.deltas(features, classes), proposals, self.settings.box_weights)
+        boxes = decode_boxes(heads.deltas(features, classes), proposals, self.settings.box_weights)
         if not (boxes.isfinite().all() and features.isfinite().all() and scores.isfinite().all()):
             raise UserError(f"{self.name} gives numbers that are not finite; fetch its weights again")
-        boxes = clip(boxes, height, width)
+        boxes = clip_boxes(boxes, height, width)
         kept = self._best(boxes, scores, height, width).to(boxes.device)
         shares, attributes = heads.attributes(features[kept], logits[kept]).max(dim=-1)
-        return Found(boxes[kept], features[kept], classes[kept], scores[kept], attributes, shares)
+        return Detections(boxes[kept], features[kept], classes[kept], scores[kept], attributes, shares)
 
     def _best(self, boxes: torch.Tensor, scores: torch.Tensor, height: int, width: int) -> torch.Tensor:
         """Places of the regions that stay by the first limit that leaves enough of them."""
         found = 0
         for limit in self.settings.overlaps:
-            kept = nms(boxes, scores, limit, self.settings.most)
+            kept = suppress_overlaps(boxes, scores, limit, self.settings.most)
             if len(kept) >= self.settings.fewest:
                 return kept
             found = max(found, len(kept))
@@ -109,3 +110,288 @@ class Detector(nn.Module):
             f"{self.name} finds {found} regions in the image, prepared to {height} x {width} pixels, and at least"
             f" {self.settings.fewest} are wanted; leave the image out, or lower min_detections in the detector's config"
         )
+
+
+EPSILON = 1e-5
+"""Added to the variance in each batch norm."""
+
+
+class FrozenBatchNorm(nn.Module):
+    """Batch norm by stored mean and variance."""
+
+    def __init__(self, channels: int) -> None:
+        """Batch norm of some channels, which leaves its input as it is until weights are loaded."""
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Normalised states, of the same shape (batch, channels, height, width)."""
+        mean, variance = self.get_buffer("running_mean"), self.get_buffer("running_var")
+        return functional.batch_norm(states, mean, variance, self.weight, self.bias, False, 0.0, EPSILON)
+
+
+class Convolution(nn.Conv2d):
+    """A convolution without bias, then batch norm."""
+
+    def __init__(
+        self, inputs: int, outputs: int, side: int, *, stride: int = 1, dilation: int = 1, groups: int = 1
+    ) -> None:
+        """A convolution that keeps the size but for its stride.
+
+        Args:
+            inputs: Channels that go in.
+            outputs: Channels that come out.
+            side: Side of the kernel, an odd number.
+            stride: Stride.
+            dilation: Distance between the kernel's cells.
+            groups: Groups of channels.
+        """
+        padding = dilation * (side // 2)
+        super().__init__(inputs, outputs, side, stride, padding, dilation, groups, bias=False)
+        self.norm = FrozenBatchNorm(outputs)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """States of shape (batch, outputs, height, width)."""
+        found: torch.Tensor = self.norm(super().forward(states))
+        return found
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3 and 1x1 convolutions beside a shortcut, which is one where the number of channels changes."""
+
+    def __init__(self, inputs: int, sizes: StageSizes, stride: int, dilation: int) -> None:
+        """A bottleneck of a stage.
+
+        Args:
+            inputs: Channels that go in.
+            sizes: Sizes of the stage.
+            stride: Stride of the first convolution and the shortcut.
+            dilation: Of the second convolution.
+        """
+        super().__init__()
+        different = inputs != sizes.outputs
+        self.shortcut = Convolution(inputs, sizes.outputs, 1, stride=stride) if different else None
+        self.conv1 = Convolution(inputs, sizes.width, 1, stride=stride)
+        self.conv2 = Convolution(sizes.width, sizes.width, 3, dilation=dilation, groups=sizes.groups)
+        self.conv3 = Convolution(sizes.width, sizes.outputs, 1)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """States of shape (batch, outputs, height / stride, width / stride)."""
+        inner = functional.relu_(self.conv2(functional.relu_(self.conv1(states))))
+        beside = states if self.shortcut is None else self.shortcut(states)
+        return functional.relu_(self.conv3(inner) + beside)
+
+
+def build_stage(inputs: int, sizes: StageSizes, stride: int, dilation: int = 1) -> nn.Sequential:
+    """A stage of bottlenecks, the first of which has the stride.
+
+    Args:
+        inputs: Channels that go in.
+        sizes: Sizes of the stage.
+        stride: Stride of the stage.
+        dilation: Of the 3x3 convolutions.
+    """
+    return nn.Sequential(
+        *(
+            Bottleneck(sizes.outputs, sizes, 1, dilation) if block else Bottleneck(inputs, sizes, stride, dilation)
+            for block in range(sizes.blocks)
+        )
+    )
+
+
+class Stem(nn.Module):
+    """The first convolution, and a pool without padding that takes in a last incomplete window."""
+
+    def __init__(self, outputs: int) -> None:
+        """A stem with some channels."""
+        super().__init__()
+        self.conv1 = Convolution(3, outputs, 7, stride=2)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        """States at about a quarter of the size."""
+        return functional.max_pool2d(functional.relu_(self.conv1(pixels)), 3, stride=2, padding=0, ceil_mode=True)
+
+
+class Backbone(nn.Module):
+    """The stem and the stages `res2`, `res3` and `res4`."""
+
+    def __init__(self, stem: int, stages: Mapping[str, StageSizes]) -> None:
+        """A backbone.
+
+        Args:
+            stem: Channels of the stem.
+            stages: Sizes of each stage, by name and in order.
+        """
+        super().__init__()
+        self.stem = Stem(stem)
+        inputs = stem
+        for name, sizes in stages.items():
+            self.add_module(name, build_stage(inputs, sizes, 1 if name == "res2" else 2))
+            inputs = sizes.outputs
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        """The map of an image.
+
+        Args:
+            pixels: float32 of shape (1, 3, height, width).
+        Returns:
+            float32 of shape (1, channels, height, width), a sixteenth of the size; ceil mode of the stem's pool makes
+            11 of 168.
+        """
+        states = pixels
+        for part in self.children():
+            states = part(states)
+        return states
+
+
+pass
+
+BOXES_PER_BATCH = 60
+"""Proposals that pass the last stage at once; a full patch of 14 x 14 needs 3 MB there."""
+
+
+class Predictor(nn.Module):
+    """Linear heads on the features."""
+
+    def __init__(self, sizes: DetectorSizes) -> None:
+        """Heads of a detector's sizes."""
+        super().__init__()
+        self.cls_score = nn.Linear(sizes.width, sizes.classes + 1)
+        self.bbox_pred = nn.Linear(sizes.width, 4 * sizes.classes)
+        self.cls_embedding = nn.Embedding(sizes.classes + 1, sizes.embedding)
+        self.fc_attr = nn.Linear(sizes.width + sizes.embedding, sizes.mixed)
+        self.attr_score = nn.Linear(sizes.mixed, sizes.attributes + 1)
+
+    def classes(self, features: torch.Tensor) -> torch.Tensor:
+        """Logits of the classes, background last: shape (regions, classes + 1)."""
+        logits: torch.Tensor = self.cls_score(features)
+        return logits
+
+    def deltas(self, features: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """Deltas of the box for one class of each region: shape (regions, 4)."""
+        of_classes = self.bbox_pred(features).view(len(features), -1, 4)
+        deltas: torch.Tensor = of_classes[torch.arange(len(features), device=features.device), classes]
+        return deltas
+
+    def attributes(self, features: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        """Shares of the attributes: shape (regions, attributes).
+
+        Args:
+            features: Features of regions.
+            logits: Logits of their classes; the highest tells the embedding, background included.
+        """
+        both = torch.cat([features, self.cls_embedding(logits.argmax(dim=-1))], dim=-1)
+        scores = self.attr_score(functional.relu_(self.fc_attr(both)))
+        shares: torch.Tensor = scores[:, :-1].softmax(dim=-1)
+        return shares
+
+
+class RegionHeads(nn.Module):
+    """The last stage of the network on the pooled map, without stride and with dilation, and the heads."""
+
+    def __init__(self, sizes: DetectorSizes) -> None:
+        """Heads of a detector's sizes."""
+        super().__init__()
+        inputs = sizes.stages["res4"].outputs
+        self.res5 = build_stage(inputs, sizes.stages["res5"], 1, dilation=2)
+        self.box_predictor = Predictor(sizes)
+
+    def features(self, pooled: torch.Tensor) -> torch.Tensor:
+        """The feature of each proposal.
+
+        Args:
+            pooled: The map under each, of shape (proposals, channels, side, side).
+        Returns:
+            float32 of shape (proposals, width).
+        """
+        parts = (pooled[first : first + BOXES_PER_BATCH] for first in range(0, len(pooled), BOXES_PER_BATCH))
+        return torch.cat([self.res5(part).mean(dim=(2, 3)) for part in parts])
+
+
+STRIDE = 16
+"""Pixels of the image between two cells of the map."""
+
+
+class AnchorGenerator(nn.Module):
+    """The anchors of a cell, which are part of a checkpoint."""
+
+    def __init__(self, count: int) -> None:
+        """Some anchors of no size, until weights are loaded."""
+        super().__init__()
+        self.cell_anchors = nn.ParameterList([nn.Parameter(torch.zeros(count, 4))])
+
+    def forward(self, height: int, width: int, offset: float) -> torch.Tensor:
+        """The anchors of a map of some height and width: (height x width x anchors, 4), row by row, cell by cell."""
+        own = self.cell_anchors[0]
+        down, right = (
+            ((torch.arange(cells, device=own.device) + offset) * STRIDE).to(own.dtype) for cells in (height, width)
+        )
+        rows, columns = torch.meshgrid(down, right, indexing="ij")
+        shifts = torch.stack([columns, rows, columns, rows], dim=-1)
+        placed: torch.Tensor = (shifts[:, :, None] + own).reshape(-1, 4)
+        return placed
+
+
+class ProposalHead(nn.Module):
+    """Scores and deltas of the anchors of each cell."""
+
+    def __init__(self, inputs: int, hidden: int, anchors: int) -> None:
+        """A head on a map.
+
+        Args:
+            inputs: Channels of the map.
+            hidden: Channels of the 3x3 convolution.
+            anchors: Anchors of a cell.
+        """
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, hidden, 3, padding=1)
+        self.objectness_logits = nn.Conv2d(hidden, anchors, 1)
+        self.anchor_deltas = nn.Conv2d(hidden, 4 * anchors, 1)
+
+    def forward(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Scores of shape (candidates,) and deltas of shape (candidates, 4), in the order of `Anchors`."""
+        inner = functional.relu_(self.conv(states))
+        scores = self.objectness_logits(inner).permute(0, 2, 3, 1).flatten()
+        deltas = self.anchor_deltas(inner).permute(0, 2, 3, 1).reshape(-1, 4)
+        return scores, deltas
+
+
+class ProposalGenerator(nn.Module):
+    """What proposes boxes."""
+
+    def __init__(self, inputs: int, hidden: int, anchors: int, settings: DetectorSettings) -> None:
+        """What proposes boxes on a map.
+
+        Args:
+            inputs: Channels of the map.
+            hidden: Channels inside of the head.
+            anchors: Anchors of a cell.
+            settings: How candidates are chosen.
+        """
+        super().__init__()
+        self.anchor_generator = AnchorGenerator(anchors)
+        self.rpn_head = ProposalHead(inputs, hidden, anchors)
+        self.settings = settings
+
+    def forward(self, states: torch.Tensor, height: int, width: int) -> torch.Tensor:
+        """Boxes of an image that something may be in, best first.
+
+        Args:
+            states: The map, of shape (1, channels, rows, columns).
+            height: Height of the image in pixels.
+            width: Its width.
+        Returns:
+            float32 of shape (boxes, 4), in pixels of the image.
+        """
+        settings = self.settings
+        scores, deltas = self.rpn_head(states)
+        anchors = self.anchor_generator(*states.shape[-2:], settings.anchor_offset)
+        best = scores.sort(descending=True, stable=True).indices[: settings.candidates]
+        boxes = clip_boxes(decode_boxes(deltas[best], anchors[best], settings.proposal_weights), height, width)
+        extended = ((boxes[:, 2:] - boxes[:, :2]) > settings.smallest).all(dim=1)
+        boxes, scores = boxes[extended], scores[best][extended]
+        kept = suppress_overlaps(boxes, scores, settings.proposal_overlap, settings.proposals)
+        return boxes[kept.to(boxes.device)]

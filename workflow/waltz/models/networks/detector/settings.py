@@ -1,4 +1,4 @@
-"""What decides a detector's regions beside its weights: the `config.yaml` of the released one, and its values."""
+"""Settings of a detector from its `config.yaml`, and its sizes from the shapes of its weights."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -6,15 +6,17 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from waltz.core.errors import UserError
+from waltz.models.checkpoint_file import format_keys
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Settings:
+class DetectorSettings:
     """What the released code reads of its configuration; the values are those of the released weights.
 
     Attributes:
@@ -52,7 +54,7 @@ class Settings:
     most: int = 36
 
 
-KEYS = {
+CONFIG_KEYS = {
     "input.min_size_test": "shortest",
     "input.max_size_test": "longest",
     "model.pixel_mean": "mean",
@@ -71,7 +73,7 @@ KEYS = {
 }
 """What the configuration calls each setting."""
 
-FIXED: dict[str, Any] = {
+FIXED_VALUES: dict[str, Any] = {
     "input.format": "BGR",
     "model.max_pool": True,
     "model.load_proposals": False,
@@ -87,7 +89,7 @@ FIXED: dict[str, Any] = {
 }
 """What is built for these values alone: another one is an error."""
 
-SHAPES: dict[str, Callable[[Any], int]] = {
+SHAPE_PARSERS: dict[str, Callable[[Any], int]] = {
     "roi_heads.num_classes": int,
     "roi_box_head.num_attrs": int,
     "proposal_generator.hidden_channels": int,
@@ -103,7 +105,7 @@ SHAPES: dict[str, Callable[[Any], int]] = {
 
 
 @dataclass(frozen=True)
-class Config:
+class DetectorConfig:
     """A configuration as it was read.
 
     Attributes:
@@ -111,11 +113,11 @@ class Config:
         said: What it says of the weights' shapes, by key of `SHAPES`; a key that it lacks is not there.
     """
 
-    settings: Settings
+    settings: DetectorSettings
     said: Mapping[str, int]
 
 
-def read_config(file: Path) -> Config:
+def read_config(file: Path) -> DetectorConfig:
     """Settings by a YAML file with the keys of the released `config.yaml`, in any case; what it lacks is as released.
 
     Keys that nothing here reads, such as those of training, are listed in the log.
@@ -130,51 +132,56 @@ def read_config(file: Path) -> Config:
         raise UserError(f"{file}: cannot be read ({first_line}); name the detector's config.yaml") from None
     if not isinstance(content, Mapping):
         raise UserError(f"{file}: is no mapping of keys to values; name the detector's config.yaml")
-    given = dict(_flat(content))
-    for key, value in FIXED.items():
+    given = dict(_flatten(content))
+    for key, value in FIXED_VALUES.items():
         if key in given and given[key] != value:
             raise UserError(f"{file}: {key}: this detector is built for {value!r} alone, not {given[key]!r}")
-    kinds = {field.name: type(field.default) for field in fields(Settings)}
-    settings = Settings(
-        **{name: _value(file, key, given[key], kinds[name]) for key, name in KEYS.items() if key in given}
+    kinds = {field.name: type(field.default) for field in fields(DetectorSettings)}
+    settings = DetectorSettings(
+        **{name: _parse_value(file, key, given[key], kinds[name]) for key, name in CONFIG_KEYS.items() if key in given}
     )
-    unread = sorted(given.keys() - KEYS.keys() - FIXED.keys() - SHAPES.keys())
+    unread = sorted(given.keys() - CONFIG_KEYS.keys() - FIXED_VALUES.keys() - SHAPE_PARSERS.keys())
     if unread:
         log.info("%s: not read: %s", file, ", ".join(unread))
-    return Config(_checked(file, settings), {key: _shape(file, key, given[key]) for key in SHAPES if key in given})
+    return DetectorConfig(
+        _check_settings(file, settings),
+        {key: _parse_shape(file, key, given[key]) for key in SHAPE_PARSERS if key in given},
+    )
 
 
-def _flat(content: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(content: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     """Keys of all levels, joined by full stops and in lower case."""
     for key, value in content.items():
         name = f"{before}{key}".lower()
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{name}.")
+            yield from _flatten(value, f"{name}.")
         else:
             yield name, value
 
 
-def _value(file: Path, key: str, value: Any, kind: type) -> Any:
+def _parse_value(file: Path, key: str, value: Any, kind: type) -> Any:
     if kind is tuple:
         of_list = value if isinstance(value, list) else [value]
-        return tuple(_value(file, key, one, float) for one in of_list)
+        return tuple(_parse_value(file, key, one, float) for one in of_list)
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if number and value >= 0 and (kind is float or value == int(value)):
         return kind(value)
-    raise UserError(f"{file}: {key}: {value!r} cannot be; the released value is {getattr(Settings(), KEYS[key])}")
+    raise UserError(
+        f"{file}: {key}: {value!r} cannot be; the released value is {getattr(DetectorSettings(), CONFIG_KEYS[key])}"
+    )
 
 
-def _shape(file: Path, key: str, value: Any) -> int:
+def _parse_shape(file: Path, key: str, value: Any) -> int:
     try:
-        return SHAPES[key](value)
+        return SHAPE_PARSERS[key](value)
     except (TypeError, ValueError, LookupError):
         raise UserError(f"{file}: {key}: {value!r} cannot be; leave it to the weights") from None
 
 
-def _checked(file: Path, settings: Settings) -> Settings:
+def _check_settings(file: Path, settings: DetectorSettings) -> DetectorSettings:
     """The settings, refused where no image could be had by them."""
     lengths = {"mean": 3, "deviation": 3, "proposal_weights": 4, "box_weights": 4}
-    of_setting = {name: key for key, name in KEYS.items()}
+    of_setting = {name: key for key, name in CONFIG_KEYS.items()}
     for name, length in lengths.items():
         if len(getattr(settings, name)) != length:
             raise UserError(f"{file}: {of_setting[name]}: {length} numbers are wanted, not {getattr(settings, name)}")
@@ -187,3 +194,152 @@ def _checked(file: Path, settings: Settings) -> Settings:
     if settings.fewest > settings.most:
         raise UserError(f"{file}: min_detections: {settings.fewest} is above max_detections, {settings.most}")
     return settings
+
+
+STAGE_PREFIXES = {
+    "res2": "backbone.res2",
+    "res3": "backbone.res3",
+    "res4": "backbone.res4",
+    "res5": "roi_heads.res5",
+}
+"""Where the weights of each stage stand."""
+STEM_KEY = "backbone.stem.conv1.weight"
+ANCHORS_KEY = "proposal_generator.anchor_generator.cell_anchors.0"
+HIDDEN_KEY = "proposal_generator.rpn_head.conv.weight"
+CLASSES_KEY = "roi_heads.box_predictor.cls_score.weight"
+EMBEDDING_KEY = "roi_heads.box_predictor.cls_embedding.weight"
+MIXED_KEY = "roi_heads.box_predictor.fc_attr.weight"
+ATTRIBUTES_KEY = "roi_heads.box_predictor.attr_score.weight"
+
+
+@dataclass(frozen=True)
+class StageSizes:
+    """Sizes of a stage of bottlenecks.
+
+    Attributes:
+        blocks: Number of bottlenecks.
+        width: Channels inside of a bottleneck.
+        outputs: Channels that come out of it.
+        groups: Groups of its 3x3 convolution.
+    """
+
+    blocks: int
+    width: int
+    outputs: int
+    groups: int
+
+
+@dataclass(frozen=True)
+class DetectorSizes:
+    """Sizes of a detector.
+
+    Attributes:
+        stem: Channels of the stem.
+        stages: Sizes of the stages `res2` to `res5`.
+        anchors: Anchors of a cell.
+        hidden: Channels inside of the head that proposes.
+        classes: Classes, background left out.
+        attributes: Attributes, "none" left out.
+        embedding: Width of a class's embedding.
+        mixed: Width inside of the head of attributes.
+    """
+
+    stem: int
+    stages: Mapping[str, StageSizes]
+    anchors: int
+    hidden: int
+    classes: int
+    attributes: int
+    embedding: int
+    mixed: int
+
+    @property
+    def width(self) -> int:
+        """Number of features of a region."""
+        return self.stages["res5"].outputs
+
+
+def read_sizes(weights: Mapping[str, torch.Tensor], file: Path) -> DetectorSizes:
+    """Sizes of the detector that some weights are of.
+
+    Args:
+        weights: Weights by key.
+        file: Where they come from, for errors.
+    Raises:
+        UserError: Weights that sizes are read from are absent, or of no shape that they can have.
+    """
+    dimensions = {
+        STEM_KEY: 4,
+        HIDDEN_KEY: 4,
+        ANCHORS_KEY: 2,
+        CLASSES_KEY: 2,
+        EMBEDDING_KEY: 2,
+        MIXED_KEY: 2,
+        ATTRIBUTES_KEY: 2,
+    }
+    for where in STAGE_PREFIXES.values():
+        dimensions |= {f"{where}.0.conv{number}.weight": 4 for number in (1, 2, 3)}
+    absent = [key for key in dimensions if key not in weights]
+    if absent:
+        raise UserError(f"{file}: lacks {format_keys(absent)}; name the weights of the detector")
+    odd = [key for key, number in dimensions.items() if weights[key].ndim != number or not weights[key].numel()]
+    if odd:
+        raise UserError(f"{file}: has of no shape that can be: {format_keys(odd)}; name the weights of the detector")
+    first = {key: weights[key].shape[0] for key in dimensions}
+    return DetectorSizes(
+        stem=first[STEM_KEY],
+        stages={name: _read_stage_sizes(weights, where, file) for name, where in STAGE_PREFIXES.items()},
+        anchors=first[ANCHORS_KEY],
+        hidden=first[HIDDEN_KEY],
+        classes=first[CLASSES_KEY] - 1,
+        attributes=first[ATTRIBUTES_KEY] - 1,
+        embedding=weights[EMBEDDING_KEY].shape[1],
+        mixed=first[MIXED_KEY],
+    )
+
+
+def check_config_sizes(sizes: DetectorSizes, said: Mapping[str, int], file: Path, config: Path) -> None:
+    """Refuse a configuration that is of another network than the weights.
+
+    Args:
+        sizes: Sizes of the weights.
+        said: What the configuration says of them; see `settings.SHAPES`.
+        file: Where the weights come from.
+        config: Where the configuration comes from.
+    Raises:
+        UserError: They differ.
+    """
+    res2 = sizes.stages["res2"]
+    own = {
+        "roi_heads.num_classes": sizes.classes,
+        "roi_box_head.num_attrs": sizes.attributes,
+        "proposal_generator.hidden_channels": sizes.hidden,
+        "resnets.depth": 2 + 3 * sum(stage.blocks for stage in sizes.stages.values()),
+        "resnets.stem_out_channels": sizes.stem,
+        "resnets.res2_out_channels": res2.outputs,
+        "resnets.num_groups": res2.groups,
+        "resnets.width_per_group": res2.width // res2.groups,
+    }
+    wanted = dict(said)
+    if wanted.get("proposal_generator.hidden_channels") == -1:  # as many as go in
+        wanted["proposal_generator.hidden_channels"] = sizes.stages["res4"].outputs
+    if "anchor_generator.sizes" in said and "anchor_generator.aspect_ratios" in said:
+        wanted["anchors"] = said["anchor_generator.sizes"] * said["anchor_generator.aspect_ratios"]
+        own["anchors"] = sizes.anchors
+    faults = [f"{key}: {wanted[key]} for {own[key]}" for key in own if wanted.get(key, own[key]) != own[key]]
+    if faults:
+        raise UserError(f"{config}: is of another detector than {file}: {'; '.join(faults)}; name its own config.yaml")
+
+
+def _read_stage_sizes(weights: Mapping[str, torch.Tensor], where: str, file: Path) -> StageSizes:
+    numbers = {key[len(where) + 1 :].partition(".")[0] for key in weights if key.startswith(f"{where}.")}
+    width = weights[f"{where}.0.conv1.weight"].shape[0]
+    of_group = weights[f"{where}.0.conv2.weight"].shape[1]
+    if width % of_group:
+        raise UserError(f"{file}: {where}.0.conv2.weight: {width} channels are no groups of {of_group}")
+    return StageSizes(
+        blocks=1 + max(int(number) for number in numbers if number.isdecimal()),
+        width=width,
+        outputs=weights[f"{where}.0.conv3.weight"].shape[0],
+        groups=width // of_group,
+    )

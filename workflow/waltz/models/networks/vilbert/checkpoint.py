@@ -9,10 +9,10 @@ import torch
 
 from waltz.core.errors import UserError
 from waltz.models import checkpoint_file
-from waltz.models.networks.vilbert.config import TASKS, config_of
+from waltz.models.networks.vilbert.config import TASK_EMBEDDINGS, build_config
 from waltz.models.networks.vilbert.network import TwoStreams
 
-ELSEWHERE = {
+UNUSED_KEYS = {
     "mlm": r"cls\.predictions\.(bias|decoder\.weight|transform\.(dense|LayerNorm)\.(weight|bias))",
     "region": r"cls\.imagePredictions\.(decoder|transform\.(dense|LayerNorm))\.(weight|bias)",
     "retrieval": r"vil_logit\.(weight|bias)",
@@ -23,11 +23,11 @@ ELSEWHERE = {
     "unused": r"linguisic_logit\.(weight|bias)|bert\.encoder\.c_layer\.\d+\.biOutput\.q_dense[12]\.(weight|bias)",
 }
 """Keys that no score needs, by their role; the one network that has a retrieval head takes it all the same."""
-OLD = re.compile(r"(.*\bLayerNorm[12]?)\.(gamma|beta)")
+OLD_NORM_KEY = re.compile(r"(.*\bLayerNorm[12]?)\.(gamma|beta)")
 """What very old files call weight and bias of a layer norm."""
 
 
-def load(
+def load_network(
     file: Path,
     said: Mapping[str, Any] | None,
     multitask: bool,
@@ -43,32 +43,32 @@ def load(
         multitask: Whether it shall have task tokens and a retrieval head, as 12-in-1 does.
         name: Name of the model in the study; empty outside of one.
         dtype: Precision of its weights.
-        allow_missing: See `original.fit`.
+        allow_missing: See `checkpoint_file.load_weights`.
     Raises:
         UserError: The file is no such checkpoint, a key lacks or is unexpected, or the JSON does not fit.
     """
-    weights = renamed(checkpoint_file.read(file))
-    where = checkpoint_file.named(name, file)
-    if TASKS in weights and not multitask:
-        raise UserError(f"{where}: it reads task tokens ({TASKS}); say that it is of kind vilbert-12in1")
+    weights = rename_old_keys(checkpoint_file.read_checkpoint(file))
+    where = checkpoint_file.format_subject(name, file)
+    if TASK_EMBEDDINGS in weights and not multitask:
+        raise UserError(f"{where}: it reads task tokens ({TASK_EMBEDDINGS}); say that it is of kind vilbert-12in1")
     if said is None:
-        said = checkpoint_file.settings_beside(file) or None
+        said = checkpoint_file.read_adjacent_settings(file) or None
     with torch.device("meta"):
-        network = TwoStreams(config_of(weights, said, multitask, where)).to(dtype)
-    checkpoint_file.fit(network, weights, file, name, elsewhere, allow_missing)
+        network = TwoStreams(build_config(weights, said, multitask, where)).to(dtype)
+    checkpoint_file.load_weights(network, weights, file, name, is_unused, allow_missing)
     return network.eval().requires_grad_(False)
 
 
-def elsewhere(key: str) -> bool:
+def is_unused(key: str) -> bool:
     """Whether a key of a checkpoint belongs to a head that scores no match, or to nothing."""
-    return any(re.fullmatch(pattern, key) for pattern in ELSEWHERE.values())
+    return any(re.fullmatch(pattern, key) for pattern in UNUSED_KEYS.values())
 
 
-def renamed(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def rename_old_keys(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """A checkpoint's tensors with the old names of layer norms made new, where the new name is free."""
     found = {}
     for key, tensor in weights.items():
-        old = OLD.fullmatch(key)
+        old = OLD_NORM_KEY.fullmatch(key)
         new = f"{old[1]}.{'weight' if old[2] == 'gamma' else 'bias'}" if old else key
         found[key if new in weights else new] = tensor
     return found

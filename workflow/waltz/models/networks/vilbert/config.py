@@ -12,7 +12,7 @@ from waltz.core.errors import UserError
 Weights = Mapping[str, torch.Tensor]
 """A checkpoint's tensors by their names in the file."""
 
-RELEASED: dict[str, Any] = {
+RELEASED_CONFIG: dict[str, Any] = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
     "num_attention_heads": 12,
@@ -31,11 +31,11 @@ RELEASED: dict[str, Any] = {
     "t_biattention_id": (6, 7, 8, 9, 10, 11),
 }
 """The released checkpoints, for a file that comes without a JSON."""
-UNTOLD = ("num_attention_heads", "v_num_attention_heads", "bi_num_attention_heads")
+HEAD_COUNTS = ("num_attention_heads", "v_num_attention_heads", "bi_num_attention_heads")
 """Whole numbers that decide what is computed and that no shape tells."""
-MEETINGS = ("v_biattention_id", "t_biattention_id")
+CO_ATTENTION_POSITIONS = ("v_biattention_id", "t_biattention_id")
 """Lists of that sort."""
-CHOICES: dict[str, tuple[Any, ...]] = {
+SUPPORTED_OPTIONS: dict[str, tuple[Any, ...]] = {
     "hidden_act": ("gelu", "relu"),
     "v_hidden_act": ("gelu", "relu"),
     "fusion_method": ("mul", "sum"),
@@ -45,7 +45,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "model": ("bert",),
 }
 """Options that decide what is computed: the release's default, then others that are understood here."""
-SIZES = {
+SIZE_AXES = {
     "vocab_size": ("bert.embeddings.word_embeddings.weight", 0),
     "hidden_size": ("bert.embeddings.word_embeddings.weight", 1),
     "max_position_embeddings": ("bert.embeddings.position_embeddings.weight", 0),
@@ -57,9 +57,9 @@ SIZES = {
     "bi_hidden_size": ("bert.t_pooler.dense.weight", 0),
 }
 """The parameter and the axis that tell a size."""
-STACKS = {"num_hidden_layers": "layer", "v_num_hidden_layers": "v_layer", "meetings": "c_layer"}
+LAYER_STACKS = {"num_hidden_layers": "layer", "v_num_hidden_layers": "v_layer", "meetings": "c_layer"}
 """Lists of layers, whose lengths tell how many there are."""
-TASKS = "bert.embeddings.task_embeddings.weight"
+TASK_EMBEDDINGS = "bert.embeddings.task_embeddings.weight"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class VilbertConfig:
     tasks: int = 0
 
 
-def config_of(weights: Weights, said: Mapping[str, Any] | None, multitask: bool, name: str) -> VilbertConfig:
+def build_config(weights: Weights, said: Mapping[str, Any] | None, multitask: bool, name: str) -> VilbertConfig:
     """The dimensions of a checkpoint: sizes from its shapes, the rest from its JSON.
 
     Args:
@@ -123,36 +123,36 @@ def config_of(weights: Weights, said: Mapping[str, Any] | None, multitask: bool,
         UserError: A parameter that tells a size is missing, the JSON disagrees with a shape, lacks what no shape tells,
             or asks for what is not built here.
     """
-    told = _told(weights, multitask, name)
-    given = RELEASED if said is None else said
+    told = _read_sizes(weights, multitask, name)
+    given = RELEASED_CONFIG if said is None else said
     source = f"{name}: it comes without a JSON, and the released" if said is None else f"{name}: its JSON's"
     sizes = {key: size for key, size in told.items() if key not in ("meetings", "tasks")}
     for key, size in sizes.items():
         if key in given and given[key] != size:
             raise UserError(f"{source} {key} is {given[key]}, its weights say {size}; give the JSON of these weights")
-    heads = {key: _whole(given, key, name) for key in UNTOLD}
-    meetings = {key: _ascending(given, key, name) for key in MEETINGS}
-    chosen = {key: _choice(given, key, name) for key in CHOICES}
-    _agree(sizes | heads, meetings, told["meetings"], name)
+    heads = {key: _read_number(given, key, name) for key in HEAD_COUNTS}
+    meetings = {key: _read_positions(given, key, name) for key in CO_ATTENTION_POSITIONS}
+    chosen = {key: _read_option(given, key, name) for key in SUPPORTED_OPTIONS}
+    _check_consistency(sizes | heads, meetings, told["meetings"], name)
     decided: dict[str, Any] = {**sizes, **heads, **meetings, "tasks": told["tasks"]}
     options = {key: chosen[key] for key in ("hidden_act", "v_hidden_act", "fusion_method")}
     return VilbertConfig(**decided, **options)
 
 
-def _told(weights: Weights, multitask: bool, name: str) -> dict[str, int]:
+def _read_sizes(weights: Weights, multitask: bool, name: str) -> dict[str, int]:
     """Sizes that shapes tell."""
-    sizes = {key: _size(weights, *place, name) for key, place in SIZES.items()}
-    for key, stack in STACKS.items():
+    sizes = {key: _read_size(weights, *place, name) for key, place in SIZE_AXES.items()}
+    for key, stack in LAYER_STACKS.items():
         numbers = {
             int(found.group(1))
             for found in (re.match(rf"bert\.encoder\.{stack}\.(\d{{1,4}})\.", parameter) for parameter in weights)
             if found
         }
         sizes[key] = max(numbers, default=-1) + 1
-    return sizes | {"tasks": _size(weights, TASKS, 0, name) if multitask else 0}
+    return sizes | {"tasks": _read_size(weights, TASK_EMBEDDINGS, 0, name) if multitask else 0}
 
 
-def _size(weights: Weights, parameter: str, axis: int, name: str) -> int:
+def _read_size(weights: Weights, parameter: str, axis: int, name: str) -> int:
     found = weights.get(parameter)
     if found is None or found.ndim != 2:
         said = "is missing" if found is None else f"is of shape {tuple(found.shape)}, not a matrix"
@@ -160,22 +160,22 @@ def _size(weights: Weights, parameter: str, axis: int, name: str) -> int:
     return int(found.shape[axis])
 
 
-def _whole(given: Mapping[str, Any], key: str, name: str) -> int:
+def _read_number(given: Mapping[str, Any], key: str, name: str) -> int:
     value = given.get(key)
     if not isinstance(value, int) or value < 1:
         raise UserError(f"{name}: its JSON's {key} is {value!r}, a whole number above 0 is needed; add it to the JSON")
     return value
 
 
-def _ascending(given: Mapping[str, Any], key: str, name: str) -> tuple[int, ...]:
+def _read_positions(given: Mapping[str, Any], key: str, name: str) -> tuple[int, ...]:
     value = given.get(key)
     if isinstance(value, list | tuple) and all(isinstance(one, int) for one in value) and sorted(value) == [*value]:
         return tuple(value)
     raise UserError(f"{name}: its JSON's {key} is {value!r}, ascending whole numbers are needed; mend the JSON")
 
 
-def _choice(given: Mapping[str, Any], key: str, name: str) -> Any:
-    understood = CHOICES[key]
+def _read_option(given: Mapping[str, Any], key: str, name: str) -> Any:
+    understood = SUPPORTED_OPTIONS[key]
     value = given.get(key, understood[0])
     if value not in understood:
         raise UserError(
@@ -184,7 +184,9 @@ def _choice(given: Mapping[str, Any], key: str, name: str) -> Any:
     return value
 
 
-def _agree(sizes: Mapping[str, int], meetings: Mapping[str, tuple[int, ...]], count: int, name: str) -> None:
+def _check_consistency(
+    sizes: Mapping[str, int], meetings: Mapping[str, tuple[int, ...]], count: int, name: str
+) -> None:
     """Refuse numbers that make no network together."""
     for prefix in ("", "v_", "bi_"):
         width, heads = sizes[f"{prefix}hidden_size"], sizes[f"{prefix}num_attention_heads"]

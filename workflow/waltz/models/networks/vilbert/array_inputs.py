@@ -8,17 +8,17 @@ import numpy as np
 import torch
 
 from waltz.core.errors import UserError
-from waltz.models.networks.vilbert.checkpoint import load
+from waltz.models.networks.vilbert.checkpoint import load_network
 from waltz.models.networks.vilbert.config import VilbertConfig
-from waltz.models.networks.vilbert.network import TwoStreams, shade
+from waltz.models.networks.vilbert.network import TwoStreams, build_padding_bias
 
-KINDS = {"vilbert": False, "vilbert-12in1": True}
+TASK_TOKEN_KINDS = {"vilbert": False, "vilbert-12in1": True}
 """Kinds of checkpoints, and whether they read task tokens."""
-LOCATION = 5
+LOCATION_NUMBERS = 5
 """Numbers of a region's location: left, top, right, bottom and area as shares of the image."""
 
 
-def logits(
+def compute_logits(
     file: Path, config: Mapping[str, Any] | None, inputs: Mapping[str, np.ndarray], kind: str
 ) -> dict[str, np.ndarray]:
     """What a ViLBERT or 12-in-1 says of prepared inputs.
@@ -37,32 +37,32 @@ def logits(
     Raises:
         UserError: The kind is unknown, the checkpoint cannot be loaded, or an array lacks or is not as it should be.
     """
-    if kind not in KINDS:
-        raise UserError(f"--kind {kind}: no kind of ViLBERT; there are {', '.join(KINDS)}")
-    network = load(file, config, KINDS[kind])
-    arrays = _checked(network.config, inputs)
-    rows = [_row(network, arrays, row) for row in range(len(arrays["input_ids"]))]
+    if kind not in TASK_TOKEN_KINDS:
+        raise UserError(f"--kind {kind}: no kind of ViLBERT; there are {', '.join(TASK_TOKEN_KINDS)}")
+    network = load_network(file, config, TASK_TOKEN_KINDS[kind])
+    arrays = _check_inputs(network.config, inputs)
+    rows = [_compute_row(network, arrays, row) for row in range(len(arrays["input_ids"]))]
     found = {"match_logits": np.array([match for match, _ in rows], dtype=np.float32).reshape(-1, 2)}
-    if KINDS[kind]:
+    if TASK_TOKEN_KINDS[kind]:
         found["retrieval_logit"] = np.array([rank for _, rank in rows], dtype=np.float32).reshape(-1, 1)
     return found
 
 
 @torch.inference_mode()
-def _row(network: TwoStreams, arrays: Mapping[str, np.ndarray], row: int) -> tuple[list[float], list[float]]:
+def _compute_row(network: TwoStreams, arrays: Mapping[str, np.ndarray], row: int) -> tuple[list[float], list[float]]:
     """ITM logits and, for 12-in-1, the retrieval logit of one row."""
     given = {name: torch.from_numpy(values[row : row + 1]) for name, values in arrays.items()}
     seen = given["attention_mask"]
     if "task_ids" in given:
         seen = torch.nn.functional.pad(seen, (1, 0), value=1)
-    words, regions = (shade(mask, network.dtype) for mask in (seen, given["image_mask"]))
+    words, regions = (build_padding_bias(mask, network.dtype) for mask in (seen, given["image_mask"]))
     text = network.read(given["input_ids"], given["token_type_ids"], given.get("task_ids"), words)
     joint = network.joint(text, network.see(given["features"], given["boxes"], regions), words, regions)
     ranks = network.retrieval_logit(joint)[0].tolist() if "task_ids" in given else []
     return network.match_logits(joint)[0].tolist(), ranks
 
 
-def _checked(config: VilbertConfig, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _check_inputs(config: VilbertConfig, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays that the network needs, of its types.
 
     Raises:
@@ -86,7 +86,7 @@ def _checked(config: VilbertConfig, inputs: Mapping[str, np.ndarray]) -> dict[st
     shapes = {
         **dict.fromkeys(("token_type_ids", "attention_mask"), (rows, length)),
         "features": (rows, regions, config.v_feature_size),
-        "boxes": (rows, regions, LOCATION),
+        "boxes": (rows, regions, LOCATION_NUMBERS),
         "image_mask": (rows, regions),
     }
     if config.tasks:
@@ -101,7 +101,7 @@ def _checked(config: VilbertConfig, inputs: Mapping[str, np.ndarray]) -> dict[st
             " the whole image at least are read"
         )
     for name, limit in limits.items():
-        found[name] = _numbers(name, found[name], limit)
+        found[name] = _check_ids(name, found[name], limit)
     for name in ("attention_mask", "image_mask"):
         if found[name].dtype.kind not in "biuf" or not np.isin(found[name], (0, 1)).all():
             raise UserError(f"--inputs: {name} holds other than 0 and 1; mend the file")
@@ -112,7 +112,7 @@ def _checked(config: VilbertConfig, inputs: Mapping[str, np.ndarray]) -> dict[st
     return {**{name: found[name] for name in limits}, **floats}
 
 
-def _numbers(name: str, values: np.ndarray, limit: int) -> np.ndarray:
+def _check_ids(name: str, values: np.ndarray, limit: int) -> np.ndarray:
     """Rows of a table of so many, int64."""
     if values.dtype.kind not in "iu" or (values.size and not 0 <= values.min() <= values.max() < limit):
         raise UserError(f"--inputs: {name} holds other than whole numbers from 0 to {limit - 1}; mend the file")

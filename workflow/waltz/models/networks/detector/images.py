@@ -9,10 +9,10 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch.nn import functional
 
 from waltz.core.errors import UserError
-from waltz.models.networks.detector.settings import Settings
+from waltz.models.networks.detector.settings import DetectorSettings
 
 
-def read_upright(file: Path) -> Image.Image:
+def read_upright_image(file: Path) -> Image.Image:
     """An image file as OpenCV reads it, but RGB: turned as its EXIF data says, grey in three channels, alpha dropped.
 
     `sources.images` differs where there is alpha, which becomes white there.
@@ -24,7 +24,7 @@ def read_upright(file: Path) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file) as opened:
-                return _rgb(ImageOps.exif_transpose(opened))
+                return _convert_to_rgb(ImageOps.exif_transpose(opened))
     except UnidentifiedImageError:
         raise UserError(f"{file}: is no image of a known format; name an image") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -34,7 +34,7 @@ def read_upright(file: Path) -> Image.Image:
         raise UserError(f"{file}: cannot be read: {first_line}; get the image again") from None
 
 
-def prepared_size(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
+def compute_resized_size(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
     """Height and width that an image is resized to.
 
     Args:
@@ -51,7 +51,7 @@ def prepared_size(height: int, width: int, shortest: int, longest: int) -> tuple
     return int(down + 0.5), int(right + 0.5)
 
 
-def prepared(image: Image.Image, settings: Settings) -> torch.Tensor:
+def prepare_image(image: Image.Image, settings: DetectorSettings) -> torch.Tensor:
     """An upright image for the detector: resized as floats, without antialiasing.
 
     Args:
@@ -60,14 +60,14 @@ def prepared(image: Image.Image, settings: Settings) -> torch.Tensor:
     Returns:
         float32 of shape (3, height, width).
     """
-    size = prepared_size(image.height, image.width, settings.shortest, settings.longest)
-    levels = torch.from_numpy(np.asarray(_rgb(image), dtype=np.float32)[..., ::-1].transpose(2, 0, 1).copy())
+    size = compute_resized_size(image.height, image.width, settings.shortest, settings.longest)
+    levels = torch.from_numpy(np.asarray(_convert_to_rgb(image), dtype=np.float32)[..., ::-1].transpose(2, 0, 1).copy())
     resized = functional.interpolate(levels[None], size, mode="bilinear", align_corners=False)[0]
     mean, deviation = (torch.tensor(values)[:, None, None] for values in (settings.mean, settings.deviation))
     return (resized - mean) / deviation
 
 
-def _rgb(image: Image.Image) -> Image.Image:
+def _convert_to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I;16"):  # Pillow cuts such levels off at 255
         return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)).convert("RGB")
     if image.mode in ("I", "F"):

@@ -9,10 +9,10 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models import checkpoints
-from waltz.models.encoders.encoder import Text, masked_id, tokenized
-from waltz.models.networks.detector.provider import detecting
-from waltz.models.regions import Picture, Provider, precomputed
+from waltz.models import pretrained
+from waltz.models.encoders.encoder import TokenizedText, find_masked_id, tokenize_text
+from waltz.models.networks.detector.regions import load_detected_regions
+from waltz.models.regions import ImageOrRegions, RegionProvider, open_stored_regions
 from waltz.models.registry import ModelSpec
 
 
@@ -40,7 +40,7 @@ class Processors:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class BaseEncoder:
     """A loaded network with its tokenizer; an encoder adds the image, `see`, `read` and `fuse` (`encoder.Encoder`).
 
     Attributes:
@@ -60,15 +60,15 @@ class Loaded:
     @property
     def masked_id(self) -> int:
         """Token id that stands for a masked token; see `encoder.masked_id`."""
-        return masked_id(self.tokenizer, self.spec, self.spare)
+        return find_masked_id(self.tokenizer, self.spec, self.spare)
 
-    def text(self, text: str) -> Text:
+    def text(self, text: str) -> TokenizedText:
         """Tokens of a text; see `encoder.Encoder`."""
-        return tokenized(self.tokenizer, text, self.longest, self.spec.name)
+        return tokenize_text(self.tokenizer, text, self.longest, self.spec.name)
 
 
 @dataclass(frozen=True)
-class OnPixels(Loaded):
+class PixelEncoder(BaseEncoder):
     """A network that sees pixels.
 
     Attributes:
@@ -85,21 +85,21 @@ class OnPixels(Loaded):
 
 
 @dataclass(frozen=True)
-class OnRegions(Loaded):
+class RegionEncoder(BaseEncoder):
     """A network that sees regions.
 
     Attributes:
         provider: Where its regions come from.
     """
 
-    provider: Provider
+    provider: RegionProvider
 
-    def image(self, image: Picture) -> torch.Tensor:
+    def image(self, image: ImageOrRegions) -> torch.Tensor:
         """The prepared image, or its regions; see `regions.Provider`."""
         return self.provider.image(image)
 
 
-def on_pixels(
+def load_pixel_encoder(
     spec: ModelSpec, device: Device, network_class: Any, head: str = "", reader: type[Processors] = Processors
 ) -> tuple[Any, dict[str, Any]]:
     """A network, and the fields of `OnPixels` for it but for the longest text.
@@ -113,11 +113,14 @@ def on_pixels(
     Raises:
         UserError: The weights or tokenizer cannot be had, or lack parameters of the network.
     """
-    network, processors = checkpoints.load(spec, network_class, head, reader)
-    return network, {**_common(spec, device, network, processors.tokenizer), "processor": processors.images}
+    network, processors = pretrained.load_pretrained(spec, network_class, head, reader)
+    return network, {
+        **_build_common_fields(spec, device, network, processors.tokenizer),
+        "processor": processors.images,
+    }
 
 
-def on_regions(
+def load_region_encoder(
     spec: ModelSpec, device: Device, network_class: Any, head: str, width: str, reader: Any = transformers.AutoTokenizer
 ) -> tuple[Any, dict[str, Any]]:
     """A network, and the fields of `OnRegions` for it but for the longest text.
@@ -138,26 +141,30 @@ def on_regions(
     if spec.detector and (spec.regions or spec.masks):
         other = "regions" if spec.regions else "masks"
         raise UserError(f"{where}.{other}: goes with regions found before, and a `detector` is named; leave one out")
-    network, tokenizer = checkpoints.load(spec, network_class, head, reader)
+    network, tokenizer = pretrained.load_pretrained(spec, network_class, head, reader)
     features = getattr(network.config, width)
     if not (spec.detector or spec.regions):
         raise UserError(
             f"{where}.regions: missing: this model sees regions of {features} features; name the .npz, .tsv or"
             " folder that holds them, or a `detector`"
         )
-    common = _common(spec, device, network, tokenizer)
+    common = _build_common_fields(spec, device, network, tokenizer)
     if spec.detector:
-        return network, {**common, "provider": detecting(spec, features, device.name), "images_per_batch": 1}
-    return network, {**common, "provider": precomputed(spec, features, device.name)}
+        return network, {
+            **common,
+            "provider": load_detected_regions(spec, features, device.name),
+            "images_per_batch": 1,
+        }
+    return network, {**common, "provider": open_stored_regions(spec, features, device.name)}
 
 
-def made_up(tokenizer: Any) -> bool:
+def has_no_vocabulary(tokenizer: Any) -> bool:
     """Whether a tokenizer knows special tokens alone, as one that transformers makes up where there is no file."""
     return len(tokenizer) <= len(tokenizer.all_special_tokens)
 
 
-def _common(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> dict[str, Any]:
-    if made_up(tokenizer):
+def _build_common_fields(spec: ModelSpec, device: Device, network: Any, tokenizer: Any) -> dict[str, Any]:
+    if has_no_vocabulary(tokenizer):
         raise UserError(f"models.{spec.name}: {spec.weights} has no tokenizer; copy the files of its tokenizer there")
     return {
         "spec": spec,

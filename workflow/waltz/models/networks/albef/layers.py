@@ -4,17 +4,18 @@ Layers before `fusion` depend on the text alone, so a text passes them once, wha
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
 
-from waltz.models.networks.albef.dimensions import TextSize
+from waltz.models.networks.albef.sizes import TextSize, VisionSize
 
-MASKED = -10000.0
+PADDING_BIAS = -10000.0
 """What is added to the attention scores of padding; finite, as in the release."""
 
 
-class Attention(nn.Module):
+class TextAttention(nn.Module):
     """Attention of states to a context, added to the states and normed."""
 
     def __init__(self, size: TextSize, context: int) -> None:
@@ -28,7 +29,7 @@ class Attention(nn.Module):
                 "value": nn.Linear(context, size.width),
             }
         )
-        self.output = _added(size.width, size)
+        self.output = _build_residual(size.width, size)
 
     def forward(self, states: torch.Tensor, context: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """The states after a look at the context.
@@ -53,17 +54,17 @@ class Attention(nn.Module):
         return states.view(batch, positions, self.heads, width // self.heads).transpose(1, 2)
 
 
-class Layer(nn.Module):
+class TextLayer(nn.Module):
     """Attention to the text, to the context where the layer looks at one, and a perceptron."""
 
     def __init__(self, size: TextSize, looks: bool) -> None:
         """Lay out the weights."""
         super().__init__()
-        self.attention = Attention(size, size.width)
+        self.attention = TextAttention(size, size.width)
         if looks:
-            self.crossattention = Attention(size, size.context)
+            self.crossattention = TextAttention(size, size.context)
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(size.width, size.hidden)})
-        self.output = _added(size.hidden, size)
+        self.output = _build_residual(size.hidden, size)
 
     def forward(
         self,
@@ -90,16 +91,16 @@ class Layer(nn.Module):
         return found
 
 
-class Layers(nn.Module):
+class TextLayers(nn.Module):
     """Layers under the name that the release's files have for them."""
 
-    def __init__(self, layers: Iterable[Layer]) -> None:
+    def __init__(self, layers: Iterable[TextLayer]) -> None:
         """Keep the layers."""
         super().__init__()
         self.layer = nn.ModuleList(layers)
 
 
-class Language(nn.Module):
+class TextEncoder(nn.Module):
     """A text encoder, or the body of a decoder; its parameters have the names of the release's `text_encoder`."""
 
     def __init__(self, size: TextSize) -> None:
@@ -114,7 +115,7 @@ class Language(nn.Module):
                 "LayerNorm": nn.LayerNorm(size.width, eps=size.epsilon),
             }
         )
-        self.encoder = Layers(Layer(size, number >= size.fusion) for number in range(size.depth))
+        self.encoder = TextLayers(TextLayer(size, number >= size.fusion) for number in range(size.depth))
 
     def embed(
         self, ids: torch.Tensor, positions: torch.Tensor | None = None, segments: torch.Tensor | None = None
@@ -165,13 +166,106 @@ class Language(nn.Module):
         return states
 
 
-def padding(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def build_padding_bias(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """What is added to attention scores for a mask of tokens: from (batch, tokens) to (batch, 1, 1, tokens)."""
-    return ((1 - mask.to(dtype)) * MASKED)[:, None, None, :]
+    return ((1 - mask.to(dtype)) * PADDING_BIAS)[:, None, None, :]
 
 
-def _added(width: int, size: TextSize) -> nn.ModuleDict:
+def _build_residual(width: int, size: TextSize) -> nn.ModuleDict:
     """A projection whose output is added to its layer's input, and the norm of the sum."""
     return nn.ModuleDict(
         {"dense": nn.Linear(width, size.width), "LayerNorm": nn.LayerNorm(size.width, eps=size.epsilon)}
     )
+
+
+IMAGE_EPSILON = 1e-6
+"""Of the layer norms; the text side has another."""
+
+
+class ImageAttention(nn.Module):
+    """Self-attention of one matrix for queries, keys and values."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        """Lay out the weights."""
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """From shape (batch, positions, width) to the same."""
+        batch, positions, width = states.shape
+        parts = self.qkv(states).view(batch, positions, 3, self.heads, width // self.heads)
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(queries, keys, values)
+        found: torch.Tensor = self.proj(mixed.transpose(1, 2).reshape(batch, positions, width))
+        return found
+
+
+class ImageBlock(nn.Module):
+    """Self-attention and a perceptron, each added to its input."""
+
+    def __init__(self, size: VisionSize) -> None:
+        """Lay out the weights."""
+        super().__init__()
+        self.norm1 = nn.LayerNorm(size.width, eps=IMAGE_EPSILON)
+        self.attn = ImageAttention(size.width, size.heads)
+        self.norm2 = nn.LayerNorm(size.width, eps=IMAGE_EPSILON)
+        self.mlp = nn.ModuleDict({"fc1": nn.Linear(size.width, size.hidden), "fc2": nn.Linear(size.hidden, size.width)})
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """From shape (batch, positions, width) to the same."""
+        states = states + self.attn(self.norm1(states))
+        inner = nn.functional.gelu(self.mlp["fc1"](self.norm2(states)))
+        found: torch.Tensor = states + self.mlp["fc2"](inner)
+        return found
+
+
+class ImageEncoder(nn.Module):
+    """The image encoder; its parameters have the names of the release's `visual_encoder`."""
+
+    def __init__(self, size: VisionSize) -> None:
+        """Lay out the weights."""
+        super().__init__()
+        self.grid, self.patch = size.grid, size.patch
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, size.width))
+        self.pos_embed = nn.Parameter(torch.zeros(1, size.grid**2 + 1, size.width))
+        projection = nn.Conv2d(3, size.width, kernel_size=size.patch, stride=size.patch)
+        self.patch_embed = nn.ModuleDict({"proj": projection})
+        self.blocks = nn.ModuleList(ImageBlock(size) for _ in range(size.depth))
+        self.norm = nn.LayerNorm(size.width, eps=IMAGE_EPSILON)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """States of the image as a whole, then of its patches row by row.
+
+        Args:
+            images: Prepared images, of shape (batch, 3, side, side), the side a multiple of the patch's.
+        Returns:
+            Of shape (batch, 1 + patches, width).
+        """
+        patches = self.patch_embed["proj"](images)
+        grid = patches.shape[-1]
+        whole = self.cls_token.expand(len(images), -1, -1)
+        states = torch.cat([whole, patches.flatten(2).transpose(1, 2)], dim=1)
+        states = states + resize_positions(self.pos_embed, self.grid, grid)
+        for block in self.blocks:
+            states = block(states)
+        found: torch.Tensor = self.norm(states)
+        return found
+
+
+def resize_positions(positions: torch.Tensor, old: int, new: int) -> torch.Tensor:
+    """Position vectors for another grid: that of the whole image is kept, the others are interpolated bicubically.
+
+    Args:
+        positions: Of shape (1, 1 + old ** 2, width).
+        old: Patches a side that they are for.
+        new: Patches a side that are wanted.
+    Returns:
+        Of shape (1, 1 + new ** 2, width).
+    """
+    if old == new:
+        return positions
+    laid: Any = positions[:, 1:].float().reshape(1, old, old, -1).permute(0, 3, 1, 2)
+    laid = nn.functional.interpolate(laid, size=(new, new), mode="bicubic", align_corners=False)
+    return torch.cat([positions[:, :1], laid.flatten(2).transpose(1, 2).to(positions.dtype)], dim=1)

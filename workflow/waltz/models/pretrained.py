@@ -13,21 +13,21 @@ import torch
 import transformers
 
 from waltz.core.errors import UserError
-from waltz.models.checkpoint_file import allowed, listed
+from waltz.models.checkpoint_file import format_keys, is_allowed
 from waltz.models.registry import ModelSpec
-from waltz.models.weights import package_gguf
+from waltz.models.weights import find_package_gguf
 
 log = logging.getLogger(__name__)
 
-CONSTANT = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
+COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
 """Keys of what older versions of transformers stored and newer ones compute, or never read."""
-UNREADABLE = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
+LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
 """What is raised where files cannot be had, or are no whole checkpoints."""
 ZIP_READER = "PytorchStreamReader"
 """What says so in a RuntimeError."""
 
 
-def load(
+def load_pretrained(
     spec: ModelSpec, network_class: Any, head: str = "", reader: Any = transformers.AutoTokenizer
 ) -> tuple[Any, Any]:
     """A network, at the precision of its entry, and its tokenizer or processor.
@@ -47,7 +47,7 @@ def load(
         UserError: The weights cannot be had, or are not those of the network.
     """
     transformers.utils.logging.disable_progress_bar()
-    source, options = _source(spec)
+    source, options = _resolve_source(spec)
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # bars of GGUF loading, which no setting stops
             words = reader.from_pretrained(source, **options)
@@ -58,19 +58,19 @@ def load(
                 ignore_mismatched_sizes=True,  # they are in the report then, and refused below
                 **options,
             )
-    except (*UNREADABLE, RuntimeError) as error:
-        if not isinstance(error, UNREADABLE) and ZIP_READER not in str(error):
+    except (*LOADING_ERRORS, RuntimeError) as error:
+        if not isinstance(error, LOADING_ERRORS) and ZIP_READER not in str(error):
             raise
         first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise UserError(
             f"models.{spec.name}: cannot load {spec.weights} at {spec.revision}: {first_line}; check the network,"
             " or put the files into the hub cache"
         ) from error
-    _refuse(spec, network, report, head)
+    _check_loading_report(spec, network, report, head)
     return network, words
 
 
-def belongs(network: Any, key: str) -> bool:
+def is_network_weight(network: Any, key: str) -> bool:
     """Whether a left-over key of a checkpoint lies among a network's own weights.
 
     It does where it names a further layer, something inside a layer, or something inside another part that the network
@@ -79,10 +79,10 @@ def belongs(network: Any, key: str) -> bool:
     """
     prefix = f"{network.base_model_prefix}."
     forms = {key, key.removeprefix(prefix), prefix + key}  # files of the base model leave the prefix out
-    return not CONSTANT.fullmatch(key) and any(_inside(network, form.split(".")) for form in forms)
+    return not COMPUTED_KEYS.fullmatch(key) and any(_is_inside(network, form.split(".")) for form in forms)
 
 
-def _inside(network: Any, parts: list[str]) -> bool:
+def _is_inside(network: Any, parts: list[str]) -> bool:
     path = [network]
     for part in parts:
         child = path[-1]._modules.get(part)
@@ -100,39 +100,39 @@ def _inside(network: Any, parts: list[str]) -> bool:
     return not of_heads or any(True for _ in place.parameters(recurse=False))
 
 
-def _refuse(spec: ModelSpec, network: Any, report: dict[str, Any], head: str) -> None:
+def _check_loading_report(spec: ModelSpec, network: Any, report: dict[str, Any], head: str) -> None:
     """Refuse what transformers reports, or make the best of what the entry excuses."""
     missing, left = sorted(report["missing_keys"]), sorted(report["unexpected_keys"])
     shapes = sorted(report["mismatched_keys"])
     where, excused = f"models.{spec.name}: {spec.weights}", spec.allow_missing
-    if lacking := [key for key in missing if not allowed(key, excused)]:
+    if lacking := [key for key in missing if not is_allowed(key, excused)]:
         advice = f"; name a checkpoint that was trained with its {head}" if head else ""
-        raise UserError(f"{where} lacks the weights of {listed(lacking)}{advice}")
+        raise UserError(f"{where} lacks the weights of {format_keys(lacking)}{advice}")
     if shapes:
         of = [f"{key} {list(theirs)} for {list(ours)}" for key, theirs, ours in shapes]
-        raise UserError(f"{where} has weights of another shape: {listed(of)}; name a checkpoint of its config")
-    unused = [key for key in left if not allowed(key, excused)]
-    if strange := [key for key in unused if belongs(network, key)]:
+        raise UserError(f"{where} has weights of another shape: {format_keys(of)}; name a checkpoint of its config")
+    unused = [key for key in left if not is_allowed(key, excused)]
+    if strange := [key for key in unused if is_network_weight(network, key)]:
         raise UserError(
-            f"{where} has unexpected weights {listed(strange)}; name a checkpoint of its config, or say in"
+            f"{where} has unexpected weights {format_keys(strange)}; name a checkpoint of its config, or say in"
             f" models.{spec.name}.allow_missing why they harm nothing"
         )
     if unused:
-        log.info("%s: %d weights belong to parts that are not used: %s", where, len(unused), listed(unused))
+        log.info("%s: %d weights belong to parts that are not used: %s", where, len(unused), format_keys(unused))
     weights = network.state_dict()
     for key in missing:
         weights[key].zero_()
 
 
-def reading_window(network: Any, tokenizer: Any) -> int:
+def get_max_positions(network: Any, tokenizer: Any) -> int:
     """Most positions that an encoder reads, special tokens included."""
     return int(min(tokenizer.model_max_length, getattr(network.config, "max_position_embeddings", None) or 512))
 
 
-def _source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
+def _resolve_source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
     """Where transformers shall load from, with the options that say what."""
     if spec.weights.startswith("package:"):
-        file = package_gguf(spec)
+        file = find_package_gguf(spec)
         return str(file.parent), {"gguf_file": file.name}
     if Path(spec.weights).is_dir():
         return spec.weights, {}

@@ -1,7 +1,10 @@
 """Causal language models without an image: any checkpoint of transformers, or a GGUF file in a package."""
 
+import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,20 +13,21 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models import checkpoints
+from waltz.models import pretrained
 from waltz.models.decoders import network, prompts
-from waltz.models.decoders.decoder import Layout, Picture, Prompt, Sampling, Turn
-from waltz.models.decoders.generation import generated
-from waltz.models.decoders.loading import arguments, placed, with_template
+from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, Sampling, Turn
+from waltz.models.decoders.generation import generate_texts
 from waltz.models.decoders.network import Network
 from waltz.models.registry import ModelSpec
+
+pass
 
 WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
 DEFAULT_WINDOW = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Language:
+class LanguageModel:
     """A loaded causal language model; its fields are those of `decoder.Decoder`.
 
     Attributes:
@@ -46,63 +50,65 @@ class Language:
         Raises:
             UserError: The entry names no token, and the tokenizer has none that can.
         """
-        return prompts.masked_id(self.tokenizer, self.spec)
+        return prompts.find_masked_id(self.tokenizer, self.spec)
 
     def rendered(self, turns: Sequence[Turn]) -> str:
         """A conversation by the chat template; see `decoder.Decoder`."""
         has_template = bool(getattr(self.tokenizer, "chat_template", None))
-        return prompts.rendered(self.tokenizer.apply_chat_template, has_template, turns, self.spec, parts=False)
+        return prompts.render_chat(self.tokenizer.apply_chat_template, has_template, turns, self.spec, parts=False)
 
     def prompt(self, text: str) -> Prompt:
         """Ids of a rendered prompt; see `decoder.Decoder`."""
-        return prompts.tokenized(self.tokenizer, text, "", self.window, self.spec)
+        return prompts.tokenize_prompt(self.tokenizer, text, "", self.window, self.spec)
 
-    def image(self, image: Image.Image) -> Picture:
+    def image(self, image: Image.Image) -> PreparedImage:
         """Nothing: this model sees no images."""
         raise UserError(f"models.{self.spec.name}: a language model sees no images; name a model that does")
 
-    def look(self, picture: Picture, pixels: torch.Tensor) -> torch.Tensor:
+    def look(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
         """Nothing: this model sees no images."""
         raise UserError(f"models.{self.spec.name}: a language model sees no images; name a model that does")
 
-    def layout(self, prompt: Prompt, picture: Picture | None) -> Layout:
+    def layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
         """One position a token; see `decoder.Decoder`."""
         if picture is not None:
             raise UserError(f"models.{self.spec.name}: a language model sees no images; name a model that does")
-        return Layout((), (), torch.arange(len(prompt.ids), device=self.device))
+        return PromptLayout((), (), torch.arange(len(prompt.ids), device=self.device))
 
     def label_id(self, prompt: Prompt, label: str) -> int:
         """The first token of a label after a prompt; see `decoder.Decoder`."""
-        return prompts.label_id(self.prompt, prompt, label, self.spec, self.tokenizer.unk_token_id)
+        return prompts.find_label_id(self.prompt, prompt, label, self.spec, self.tokenizer.unk_token_id)
 
     def generate(
         self,
         prompts: Sequence[Prompt],
-        images: Sequence[Picture | None],
+        images: Sequence[PreparedImage | None],
         most: int,
         sampling: Sampling | None,
         seeds: Sequence[int],
     ) -> list[tuple[int, ...]]:
         """What the model says; see `decoder.Decoder`."""
-        return generated(self, prompts, images, most, sampling, seeds)
+        return generate_texts(self, prompts, images, most, sampling, seeds)
 
     def said(self, ids: Sequence[int]) -> str:
         """Tokens as text; see `decoder.Decoder`."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
 
-def load(spec: ModelSpec, device: Device) -> Language:
+def load(spec: ModelSpec, device: Device) -> LanguageModel:
     """Load a causal language model by hub id, folder or package.
 
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    model, tokenizer = checkpoints.load(spec, transformers.AutoModelForCausalLM, **arguments(spec))
-    with_template(tokenizer, bool(getattr(tokenizer, "chat_template", None)), spec)
-    return adopt(spec, placed(model, device, spec), tokenizer, device.name)
+    model, tokenizer = pretrained.load_pretrained(
+        spec, transformers.AutoModelForCausalLM, **build_loading_arguments(spec)
+    )
+    add_chat_template(tokenizer, bool(getattr(tokenizer, "chat_template", None)), spec)
+    return wrap_language_model(spec, move_to_device(model, device, spec), tokenizer, device.name)
 
 
-def adopt(spec: ModelSpec, model: Any, tokenizer: Any, device: str) -> Language:
+def wrap_language_model(spec: ModelSpec, model: Any, tokenizer: Any, device: str) -> LanguageModel:
     """A language model from a network and tokenizer that are loaded already.
 
     Raises:
@@ -110,17 +116,17 @@ def adopt(spec: ModelSpec, model: Any, tokenizer: Any, device: str) -> Language:
     """
     if not tokenizer.is_fast:
         raise UserError(f"models.{spec.name}: {spec.weights} has no fast tokenizer; install the one that it names")
-    return Language(
+    return LanguageModel(
         spec,
         device,
-        network.adopt(model, device),
+        network.wrap_network(model, device),
         tokenizer,
-        ends(model, tokenizer),
-        window(model.config),
+        get_end_ids(model, tokenizer),
+        get_max_positions(model.config),
     )
 
 
-def reply(decoder: Language, request: str, most: int = 64) -> str:
+def reply_to(decoder: LanguageModel, request: str, most: int = 64) -> str:
     """What a model answers to a request, greedily.
 
     Args:
@@ -135,14 +141,69 @@ def reply(decoder: Language, request: str, most: int = 64) -> str:
     return decoder.said(decoder.generate([prompt], [None], most, None, [0])[0])
 
 
-def ends(model: Any, tokenizer: Any) -> frozenset[int]:
+def get_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     """Ids that end an answer: those of the checkpoint's settings of generation, else the tokenizer's."""
     named = model.generation_config.eos_token_id if model.generation_config is not None else None
     named = tokenizer.eos_token_id if named is None else named
     return frozenset() if named is None else frozenset([named] if isinstance(named, int) else named)
 
 
-def window(config: Any) -> int:
+def get_max_positions(config: Any) -> int:
     """Most positions that a network reads."""
     text = config.get_text_config(decoder=True)
     return int(next((size for name in WINDOW_NAMES if (size := getattr(text, name, None))), DEFAULT_WINDOW))
+
+
+COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
+
+
+def build_loading_arguments(spec: ModelSpec) -> dict[str, Any]:
+    """Keyword arguments of `from_pretrained` beside those of every model.
+
+    Raises:
+        UserError: A package that is needed is not installed, or remote code is asked for without one revision.
+    """
+    found: dict[str, Any] = {}
+    if spec.four_bit:
+        _require_package("bitsandbytes", "four_bit", spec)
+        _require_package("accelerate", "four_bit", spec)
+        found["quantization_config"] = transformers.BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=getattr(torch, spec.dtype)
+        )
+    if spec.device_map:
+        _require_package("accelerate", "device_map", spec)
+        found["device_map"] = spec.device_map
+    if spec.trust_remote_code:
+        if not (COMMIT_HASH.fullmatch(spec.revision) or Path(spec.weights).is_dir()):
+            raise UserError(
+                f"models.{spec.name}.trust_remote_code: {spec.revision!r} is no full commit hash, so the code that runs"
+                " could change; name one under revision"
+            )
+        found["trust_remote_code"] = True
+    return found
+
+
+def add_chat_template(reader: Any, has_template: bool, spec: ModelSpec) -> None:
+    """Give a tokenizer or processor without a chat template the one that its entry names.
+
+    Raises:
+        UserError: There is no such file.
+    """
+    if has_template or not spec.chat_template:
+        return
+    path = Path(spec.chat_template)
+    if not path.is_file():
+        raise UserError(f"models.{spec.name}.chat_template: {path}: no such file; correct it")
+    reader.chat_template = path.read_text(encoding="utf-8").rstrip("\n")
+
+
+def move_to_device(model: Any, device: Device, spec: ModelSpec) -> Any:
+    """The network on the job's device, or where accelerate and bitsandbytes have put it."""
+    return model if spec.four_bit or spec.device_map else model.to(device.name)
+
+
+def _require_package(package: str, option: str, spec: ModelSpec) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise UserError(
+            f"models.{spec.name}.{option}: the package {package!r} is not installed; run: pip install {package}"
+        )

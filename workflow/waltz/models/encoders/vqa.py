@@ -12,7 +12,7 @@ import torch
 
 from waltz.core.errors import UserError
 from waltz.models.encoders.encoder import Encoder, States
-from waltz.models.regions import Picture
+from waltz.models.regions import ImageOrRegions
 from waltz.models.registry import ModelSpec
 
 
@@ -25,7 +25,7 @@ class AnsweringEncoder(Encoder, Protocol):
 
     answers: tuple[str, ...]
 
-    def image(self, image: Picture) -> torch.Tensor:
+    def image(self, image: ImageOrRegions) -> torch.Tensor:
         """The prepared image, or its regions."""
 
 
@@ -45,8 +45,8 @@ class Answer:
 
 
 @torch.inference_mode()
-def answer_logits(
-    encoder: AnsweringEncoder, asked: Sequence[tuple[str, str]], load: Callable[[str], Picture]
+def compute_answer_logits(
+    encoder: AnsweringEncoder, asked: Sequence[tuple[str, str]], load: Callable[[str], ImageOrRegions]
 ) -> np.ndarray:
     """Logits of every answer to questions about images: each image is seen once, each question read alone.
 
@@ -66,23 +66,23 @@ def answer_logits(
     for name, of_image in places.items():
         seen = encoder.see(encoder.image(load(name))[None])
         for place in of_image:
-            found[place] = encoder.fuse(_read(encoder, asked[place][1]), seen)[0].double().cpu().numpy()
+            found[place] = encoder.fuse(_encode_question(encoder, asked[place][1]), seen)[0].double().cpu().numpy()
     return found
 
 
 @torch.inference_mode()
-def answer(encoder: AnsweringEncoder, image: torch.Tensor, question: str) -> Answer:
+def answer_question(encoder: AnsweringEncoder, image: torch.Tensor, question: str) -> Answer:
     """The answer to a question about a prepared image; of equal ones the first in the vocabulary.
 
     Raises:
         UserError: The question is longer than the model reads.
     """
-    shares = encoder.fuse(_read(encoder, question), encoder.see(image[None]))[0].softmax(dim=-1)
+    shares = encoder.fuse(_encode_question(encoder, question), encoder.see(image[None]))[0].softmax(dim=-1)
     index = int(shares.argmax())
     return Answer(index, encoder.answers[index], float(shares[index]))
 
 
-def outcome(given: Answer) -> Callable[[torch.Tensor], torch.Tensor]:
+def build_answer_probability(given: Answer) -> Callable[[torch.Tensor], torch.Tensor]:
     """The value of a game: the probability of the answer that was given to the unmasked input.
 
     Returns:
@@ -93,7 +93,7 @@ def outcome(given: Answer) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda logits: logits.softmax(dim=-1)[:, given.index]
 
 
-def vocabulary(spec: ModelSpec, outputs: int | None = None) -> tuple[str, ...]:
+def read_answer_vocabulary(spec: ModelSpec, outputs: int | None = None) -> tuple[str, ...]:
     """The answers that a model's entry names: a JSON list in a file of its own, or in one beside the weights.
 
     Args:
@@ -122,5 +122,5 @@ def vocabulary(spec: ModelSpec, outputs: int | None = None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _read(encoder: AnsweringEncoder, question: str) -> States:
+def _encode_question(encoder: AnsweringEncoder, question: str) -> States:
     return encoder.read(torch.tensor([encoder.text(question).ids], device=encoder.device))

@@ -8,26 +8,26 @@ import numpy as np
 import torch
 from PIL import Image
 
+from waltz.models.encoders.base import PixelEncoder
 from waltz.models.encoders.encoder import Encoder, States
-from waltz.models.encoders.inputs import OnPixels
 
-Vectors = Callable[[Any, torch.Tensor], torch.Tensor]
+VectorFunction = Callable[[Any, torch.Tensor], torch.Tensor]
 
 
-def text_features(network: Any, ids: torch.Tensor) -> torch.Tensor:
+def compute_text_features(network: Any, ids: torch.Tensor) -> torch.Tensor:
     """Text vectors, where transformers calls them so."""
     vectors: torch.Tensor = network.get_text_features(input_ids=ids).pooler_output
     return vectors
 
 
-def image_features(network: Any, pixels: torch.Tensor) -> torch.Tensor:
+def compute_image_features(network: Any, pixels: torch.Tensor) -> torch.Tensor:
     """Image vectors, where transformers calls them so."""
     vectors: torch.Tensor = network.get_image_features(pixel_values=pixels).pooler_output
     return vectors
 
 
 @dataclass(frozen=True)
-class LateFusion(OnPixels):
+class LateFusionEncoder(PixelEncoder):
     """A network of two towers; its fields are those of `encoder.LateEncoder`.
 
     Attributes:
@@ -41,8 +41,8 @@ class LateFusion(OnPixels):
     scale: float
     bias: float = 0.0
     padded: int = 0
-    texts: Vectors = text_features
-    images: Vectors = image_features
+    texts: VectorFunction = compute_text_features
+    images: VectorFunction = compute_image_features
     late: bool = True
     probability: bool = False
     images_per_batch: int = 32
@@ -51,14 +51,14 @@ class LateFusion(OnPixels):
 
     def see(self, images: torch.Tensor) -> States:
         """Image vectors of unit length."""
-        return (_unit(self.images(self.network, images)),)
+        return (_normalise(self.images(self.network, images)),)
 
     def read(self, ids: torch.Tensor) -> States:
         """Text vectors of unit length."""
         if self.padded:
             filler = self.tokenizer.pad_token_id
             ids = torch.nn.functional.pad(ids, (0, self.padded - ids.shape[1]), value=filler)
-        return (_unit(self.texts(self.network, ids)),)
+        return (_normalise(self.texts(self.network, ids)),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Scaled cosine, plus the bias."""
@@ -66,25 +66,25 @@ class LateFusion(OnPixels):
 
 
 @torch.inference_mode()
-def image_vector(encoder: Encoder, image: Image.Image) -> np.ndarray:
+def compute_image_vector(encoder: Encoder, image: Image.Image) -> np.ndarray:
     """An image's vector of unit length, read alone: float64 of shape (size,)."""
-    return _alone(encoder.see(encoder.image(image)[None]))
+    return _to_array(encoder.see(encoder.image(image)[None]))
 
 
 @torch.inference_mode()
-def text_vector(encoder: Encoder, text: str) -> np.ndarray:
+def compute_text_vector(encoder: Encoder, text: str) -> np.ndarray:
     """A text's vector of unit length, read alone: float64 of shape (size,).
 
     Raises:
         UserError: It is longer than the model reads.
     """
-    return _alone(encoder.read(torch.tensor([encoder.text(text).ids], device=encoder.device)))
+    return _to_array(encoder.read(torch.tensor([encoder.text(text).ids], device=encoder.device)))
 
 
-def _alone(states: States) -> np.ndarray:
+def _to_array(states: States) -> np.ndarray:
     vector: np.ndarray = states[0][0].double().cpu().numpy()
     return vector
 
 
-def _unit(vectors: torch.Tensor) -> torch.Tensor:
+def _normalise(vectors: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.normalize(vectors.float(), dim=-1)

@@ -10,7 +10,7 @@ import torch
 
 from waltz.core.errors import UserError
 
-HEAD = 64
+HEAD_WIDTH = 64
 """Width of an attention head of all released models."""
 EPSILON = 1e-12
 """Of the layer norms of the text side."""
@@ -68,7 +68,7 @@ class TextSize:
     epsilon: float = EPSILON
 
 
-class Shapes:
+class WeightShapes:
     """Shapes of a file's weights, asked for by key."""
 
     def __init__(self, weights: Mapping[str, torch.Tensor], where: str) -> None:
@@ -99,7 +99,7 @@ class Shapes:
         return sorted({int(match[1]) for match in found if match})
 
 
-def vision_size(shapes: Shapes, config: Mapping[str, Any]) -> VisionSize:
+def read_vision_size(shapes: WeightShapes, config: Mapping[str, Any]) -> VisionSize:
     """The size of the image encoder: what the settings say, else what the shapes do.
 
     Args:
@@ -115,14 +115,14 @@ def vision_size(shapes: Shapes, config: Mapping[str, Any]) -> VisionSize:
     if grid < 1 or grid**2 + 1 != positions:
         raise UserError(f"{shapes.where}: visual_encoder.pos_embed has {positions} positions, no square and one more")
     blocks = shapes.layers(r"visual_encoder\.blocks\.(\d+)\.")
-    width, patch = _number(config, "vision_width", own, shapes), _number(config, "patch_size", patch, shapes)
-    side = _number(config, "image_res", grid * patch, shapes)
+    width, patch = _read_number(config, "vision_width", own, shapes), _read_number(config, "patch_size", patch, shapes)
+    side = _read_number(config, "image_res", grid * patch, shapes)
     if side % patch:
         raise UserError(f"{shapes.where}: image_res {side} is no multiple of patch_size {patch}")
     return VisionSize(
         width=width,
-        depth=_number(config, "vision_depth", 1 + max(blocks, default=-1), shapes),
-        heads=_heads(config, "vision_heads", width, shapes),
+        depth=_read_number(config, "vision_depth", 1 + max(blocks, default=-1), shapes),
+        heads=_read_heads(config, "vision_heads", width, shapes),
         hidden=shapes.of("visual_encoder.blocks.0.mlp.fc1.weight", 2)[0],
         patch=patch,
         grid=grid,
@@ -130,7 +130,7 @@ def vision_size(shapes: Shapes, config: Mapping[str, Any]) -> VisionSize:
     )
 
 
-def text_size(shapes: Shapes, config: Mapping[str, Any], prefix: str = "text_encoder.") -> TextSize:
+def read_text_size(shapes: WeightShapes, config: Mapping[str, Any], prefix: str = "text_encoder.") -> TextSize:
     """The size of a text encoder or decoder: what the settings of its BERT say, else what the shapes do.
 
     Args:
@@ -148,17 +148,17 @@ def text_size(shapes: Shapes, config: Mapping[str, Any], prefix: str = "text_enc
     looking = shapes.layers(rf"{within}crossattention\.")
     if not looking:
         raise UserError(f"{shapes.where}: lacks {prefix}encoder.layer.*.crossattention.*; no layer sees an image")
-    width = _number(config, "hidden_size", words[1], shapes)
+    width = _read_number(config, "hidden_size", words[1], shapes)
     keys = shapes.of(f"{prefix}encoder.layer.{looking[0]}.crossattention.self.key.weight", 2)
     return TextSize(
         width=width,
-        depth=_number(config, "num_hidden_layers", 1 + max(shapes.layers(within)), shapes),
-        heads=_heads(config, "num_attention_heads", width, shapes),
-        hidden=_number(
+        depth=_read_number(config, "num_hidden_layers", 1 + max(shapes.layers(within)), shapes),
+        heads=_read_heads(config, "num_attention_heads", width, shapes),
+        hidden=_read_number(
             config, "intermediate_size", shapes.of(f"{prefix}encoder.layer.0.intermediate.dense.weight", 2)[0], shapes
         ),
-        fusion=_number(config, "fusion_layer", looking[0], shapes),
-        context=_number(config, "encoder_width", keys[1], shapes),
+        fusion=_read_number(config, "fusion_layer", looking[0], shapes),
+        context=_read_number(config, "encoder_width", keys[1], shapes),
         vocabulary=words[0],
         positions=shapes.of(f"{prefix}embeddings.position_embeddings.weight", 2)[0],
         segments=shapes.of(f"{prefix}embeddings.token_type_embeddings.weight", 2)[0],
@@ -166,7 +166,7 @@ def text_size(shapes: Shapes, config: Mapping[str, Any], prefix: str = "text_enc
     )
 
 
-def bert_settings(config: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def get_bert_settings(config: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """The settings of the text side, `bert_config`; empty where there are none.
 
     Raises:
@@ -178,17 +178,17 @@ def bert_settings(config: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     return found
 
 
-def _heads(config: Mapping[str, Any], key: str, width: int, shapes: Shapes) -> int:
+def _read_heads(config: Mapping[str, Any], key: str, width: int, shapes: WeightShapes) -> int:
     """Attention heads, which no shape tells: the settings', or heads of the released width."""
-    if key not in config and width % HEAD:
-        raise UserError(f"{shapes.where}: width {width} is no multiple of {HEAD}; say {key} in its JSON config")
-    heads = _number(config, key, width // HEAD, shapes)
+    if key not in config and width % HEAD_WIDTH:
+        raise UserError(f"{shapes.where}: width {width} is no multiple of {HEAD_WIDTH}; say {key} in its JSON config")
+    heads = _read_number(config, key, width // HEAD_WIDTH, shapes)
     if width % heads:
         raise UserError(f"{shapes.where}: {key} {heads} does not divide the width {width}")
     return heads
 
 
-def _number(config: Mapping[str, Any], key: str, otherwise: int, shapes: Shapes) -> int:
+def _read_number(config: Mapping[str, Any], key: str, otherwise: int, shapes: WeightShapes) -> int:
     found = config.get(key, otherwise)
     if not isinstance(found, int) or isinstance(found, bool) or found < (0 if key == "fusion_layer" else 1):
         raise UserError(f"{shapes.where}: {key}: {found!r} is no positive whole number")

@@ -1,22 +1,67 @@
-"""Regions that a detector finds in what is shown to an encoder, with pixels hidden before it looks."""
+"""Regions that a detector finds: stored in a file, or computed for each masked image that an encoder is given."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import torch
 from PIL import Image
 
 from waltz.core.errors import UserError
+from waltz.core.files.atomic import replace_file
 from waltz.models.encoders.encoder import States
-from waltz.models.networks.detector.loading import named_detector
+from waltz.models.networks.detector.checkpoint import load_configured_detector
+from waltz.models.networks.detector.images import prepare_image
 from waltz.models.networks.detector.network import Detector
-from waltz.models.networks.detector.picture import prepared
-from waltz.models.regions import Picture
+from waltz.models.regions import ImageOrRegions
 from waltz.models.registry import ModelSpec
 
 
+def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[str, np.ndarray]:
+    """The regions of an image as arrays.
+
+    Args:
+        detector: The detector, on the device.
+        image: An upright image.
+        device: A torch device.
+    Returns:
+        `features`, `boxes` in pixels of the image (best first), `size` (height, width), `classes`, `scores`,
+        `attributes`, `attribute_scores`, and `detector`, its name; see `network.Found`.
+    Raises:
+        UserError: Too few regions are found.
+    """
+    pixels = prepare_image(image, detector.settings)
+    found = detector(pixels.to(device))
+    height, width = pixels.shape[-2:]
+    right, down = (
+        torch.tensor(own) / torch.tensor(shown) for own, shown in zip(image.size, (width, height), strict=True)
+    )
+    boxes = found.boxes.cpu() * torch.stack([right, down, right, down])
+    arrays = {
+        "features": found.features,
+        "boxes": boxes,
+        "classes": found.classes,
+        "scores": found.scores,
+        "attributes": found.attributes,
+        "attribute_scores": found.attribute_scores,
+    }
+    size = np.array([image.height, image.width])
+    return {
+        **{name: values.cpu().numpy() for name, values in arrays.items()},
+        "size": size,
+        "detector": np.array(detector.name),
+    }
+
+
+def write_regions(file: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays as an .npz, whole or not at all."""
+    with replace_file(file) as temporary, temporary.open("wb") as opened:
+        np.savez(opened, allow_pickle=False, **arrays)
+
+
 @dataclass(frozen=True, eq=False)
-class Detecting:
+class DetectedRegions:
     """A detector as the source of regions; see `regions.Provider`.
 
     Attributes:
@@ -32,7 +77,7 @@ class Detecting:
     device: str
     hides: Literal["pixels", "regions"] = "pixels"
 
-    def image(self, picture: Picture) -> torch.Tensor:
+    def image(self, picture: ImageOrRegions) -> torch.Tensor:
         """The image as the detector takes it: blue, green, red, float32 of shape (3, height, width).
 
         Raises:
@@ -40,7 +85,7 @@ class Detecting:
         """
         if not isinstance(picture, Image.Image):
             raise UserError(f"{picture.name}: regions of it are given to a detector; give it the image")
-        return prepared(picture, self.detector.settings).to(self.device)
+        return prepare_image(picture, self.detector.settings).to(self.device)
 
     def regions(self, images: torch.Tensor) -> States:
         """Features and boxes; each image passes alone, so that its regions depend on nothing beside it.
@@ -62,7 +107,7 @@ class Detecting:
         return torch.stack(features), torch.stack(shares)
 
 
-def detecting(spec: ModelSpec, width: int, device: str) -> Detecting:
+def load_detected_regions(spec: ModelSpec, width: int, device: str) -> DetectedRegions:
     """The detector that a model's entry names, on a device.
 
     Args:
@@ -72,10 +117,10 @@ def detecting(spec: ModelSpec, width: int, device: str) -> Detecting:
     Raises:
         UserError: The detector cannot be had, or gives another number of features.
     """
-    detector = named_detector(spec)
+    detector = load_configured_detector(spec)
     if detector.sizes.width != width:
         raise UserError(
             f"models.{spec.name}.detector: {spec.detector} gives {detector.sizes.width} features of a region, and the"
             f" model takes {width}; name the detector that it was trained with"
         )
-    return Detecting(detector.to(device), device)
+    return DetectedRegions(detector.to(device), device)

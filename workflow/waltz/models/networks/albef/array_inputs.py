@@ -8,18 +8,18 @@ import numpy as np
 import torch
 
 from waltz.core.errors import UserError
-from waltz.models.checkpoint_file import settings_beside
-from waltz.models.networks.albef.language import padding
-from waltz.models.networks.albef.network import Matcher, matcher
+from waltz.models.checkpoint_file import read_adjacent_settings
+from waltz.models.networks.albef.layers import build_padding_bias
+from waltz.models.networks.albef.network import MatchingNetwork, load_matching_network
 
-BATCH = 16
+PAIRS_PER_BATCH = 16
 """Pairs that one pass takes."""
-IDS = ("input_ids", "attention_mask", "token_type_ids")
+ID_ARRAYS = ("input_ids", "attention_mask", "token_type_ids")
 """Arrays of one number a token; without a mask every token is seen, without types all are of type 0."""
 
 
 @torch.inference_mode()
-def logits(
+def compute_logits(
     file: Path, config: Mapping[str, Any] | None, inputs: Mapping[str, np.ndarray], kind: str
 ) -> dict[str, np.ndarray]:
     """Logits of the matching head of an ALBEF.
@@ -36,32 +36,36 @@ def logits(
     Raises:
         UserError: The checkpoint cannot be read or has no matching head, or the inputs do not fit it.
     """
-    config = settings_beside(file) if config is None else config
-    network = matcher(file, config)
-    arrays = _checked(inputs, network, network.side if "image_res" in config else None)
+    config = read_adjacent_settings(file) if config is None else config
+    network = load_matching_network(file, config)
+    arrays = _check_inputs(inputs, network, network.side if "image_res" in config else None)
     pixels, ids = torch.from_numpy(arrays["pixel_values"]).float(), torch.from_numpy(arrays["input_ids"]).long()
-    mask, types = (torch.from_numpy(arrays[name]).long() if name in arrays else None for name in IDS[1:])
+    mask, types = (torch.from_numpy(arrays[name]).long() if name in arrays else None for name in ID_ARRAYS[1:])
     found = []
-    for first in range(0, len(ids), BATCH):
-        rows = slice(first, first + BATCH)
-        bias = None if mask is None else padding(mask[rows], torch.float32)
+    for first in range(0, len(ids), PAIRS_PER_BATCH):
+        rows = slice(first, first + PAIRS_PER_BATCH)
+        bias = None if mask is None else build_padding_bias(mask[rows], torch.float32)
         states = network.text_encoder.read(ids[rows], bias, None if types is None else types[rows])
         found.append(network.logits(states, network.visual_encoder(pixels[rows]), bias))
     return {"match_logits": torch.cat(found).numpy()}
 
 
-def _checked(inputs: Mapping[str, np.ndarray], network: Matcher, side: int | None) -> dict[str, np.ndarray]:
+def _check_inputs(
+    inputs: Mapping[str, np.ndarray], network: MatchingNetwork, side: int | None
+) -> dict[str, np.ndarray]:
     """The arrays that are used, each of a shape and with numbers that the network takes."""
     for name in ("pixel_values", "input_ids"):
         if name not in inputs:
             raise UserError(f"inputs: {name} is missing; ALBEF needs pixel_values and input_ids")
-    arrays = {name: inputs[name] for name in ("pixel_values", *IDS) if name in inputs}
+    arrays = {name: inputs[name] for name in ("pixel_values", *ID_ARRAYS) if name in inputs}
     ids, pixels = arrays["input_ids"], arrays["pixel_values"]
     if ids.ndim != 2 or 0 in ids.shape:
         raise UserError(f"inputs: input_ids has shape {ids.shape}; (pairs, tokens) is expected")
     patch = network.visual_encoder.patch
     side = side or (pixels.shape[-1] // patch * patch if pixels.ndim else 0) or patch
-    wanted: dict[str, tuple[int, ...]] = dict.fromkeys(IDS, ids.shape) | {"pixel_values": (len(ids), 3, side, side)}
+    wanted: dict[str, tuple[int, ...]] = dict.fromkeys(ID_ARRAYS, ids.shape) | {
+        "pixel_values": (len(ids), 3, side, side)
+    }
     for name, array in arrays.items():
         if array.shape != wanted[name]:
             raise UserError(f"inputs: {name} has shape {array.shape}; {wanted[name]} is expected")

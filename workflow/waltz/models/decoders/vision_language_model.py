@@ -1,11 +1,14 @@
-"""Language models that see: an image becomes embeddings, which stand in the prompt for its placeholder."""
+"""VL decoders: embeddings of an image take the place of its placeholder in the prompt."""
 
 import copy
 import inspect
 import logging
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import transformers
@@ -13,27 +16,88 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models import checkpoints
-from waltz.models.decoders import language, network, prompts
-from waltz.models.decoders.decoder import Layout, Picture, Prompt, Sampling, Turn
-from waltz.models.decoders.generation import generated
-from waltz.models.decoders.image_cache import Known, Once, whole
-from waltz.models.decoders.loading import arguments, placed, with_template
+from waltz.models import pretrained
+from waltz.models.decoders import language_model, network, prompts
+from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, Sampling, Turn
+from waltz.models.decoders.generation import generate_texts
+from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments, move_to_device
 from waltz.models.decoders.network import Network
 from waltz.models.registry import ModelSpec
 
+MAX_CACHED_IMAGES = 32
+"""Processed images that are kept: 90 MB of tiles of LLaVA-NeXT."""
+
+
+class CachedImageProcessor:
+    """An image processor of transformers that is asked about the same image again and again.
+
+    It passes for the processor that it stands before: all else is that one's own.
+
+    Attributes:
+        own: The image processor.
+        kept: What it made of the last images, by their content and the settings of the call.
+    """
+
+    def __init__(self, own: Any) -> None:
+        """Stand before an image processor."""
+        self.own = own
+        self.kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else the processor has."""
+        return getattr(self.own, name)
+
+    def __call__(self, images: Any, **settings: Any) -> Any:
+        """The processed images; what the caller takes out of the mapping stays here."""
+        key = (_hash_images(images), repr(sorted(settings.items())))
+        if key not in self.kept:
+            self.kept[key] = self.own(images, **settings)
+        self.kept.move_to_end(key)
+        while len(self.kept) > MAX_CACHED_IMAGES:
+            self.kept.popitem(last=False)
+        return copy.copy(self.kept[key])
+
+
+@dataclass(frozen=True, eq=False)
+class ImageCache:
+    """What is known of pictures as long as somebody holds them.
+
+    Attributes:
+        seen: What the vision tower sees of a picture as it is, of shape (1, features, width).
+        laid: How prompts with a picture lie in the network, by their text.
+    """
+
+    seen: WeakKeyDictionary[PreparedImage, torch.Tensor] = field(default_factory=WeakKeyDictionary)
+    laid: WeakKeyDictionary[PreparedImage, dict[str, PromptLayout]] = field(default_factory=WeakKeyDictionary)
+
+
+def is_unmasked(picture: PreparedImage, pixels: torch.Tensor) -> bool:
+    """Whether some variants of a picture are the picture itself, and nobody asks for gradients."""
+    same = pixels.shape == (1, *picture.pixels.shape) and pixels.data_ptr() == picture.pixels.data_ptr()
+    return same and pixels.dtype == picture.pixels.dtype and not torch.is_grad_enabled()
+
+
+def _hash_images(images: Any) -> Hashable:
+    """What tells images from others; images of other kinds than PIL's are never the same."""
+    if isinstance(images, Image.Image):
+        return images.mode, images.size, sha256(images.tobytes()).digest()
+    return tuple(map(_hash_images, images)) if isinstance(images, list | tuple) else object()
+
+
+pass
+
 log = logging.getLogger(__name__)
 
-TEXT = frozenset({"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "pixel_values"})
+TEXT_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "pixel_values"})
 """What a processor gives that says nothing beside the pixels about the image."""
-DROPS_ZEROS = frozenset({"idefics2", "idefics3", "smolvlm"})
+ZERO_DROPPING_FAMILIES = frozenset({"idefics2", "idefics3", "smolvlm"})
 """Families that take a tile of zeros for padding, so that a wholly masked tile would vanish."""
 PROBE_SIZE = (90, 70)
 """Width and height of the image by which a loaded model is tried."""
 
 
 @dataclass(frozen=True, eq=False)
-class Vision:
+class VisionLanguageModel:
     """A loaded language model that sees; its fields are those of `decoder.Decoder`.
 
     Attributes:
@@ -53,7 +117,7 @@ class Vision:
     window: int
     positions_per_batch: int = 4096
     sees: bool = True
-    known: Known = field(default_factory=Known, repr=False)
+    known: ImageCache = field(default_factory=ImageCache, repr=False)
 
     @property
     def masked_id(self) -> int:
@@ -62,33 +126,35 @@ class Vision:
         Raises:
             UserError: The entry names no token, and the tokenizer has none that can.
         """
-        return prompts.masked_id(self.processor.tokenizer, self.spec)
+        return prompts.find_masked_id(self.processor.tokenizer, self.spec)
 
     def rendered(self, turns: Sequence[Turn]) -> str:
         """A conversation by the chat template; see `decoder.Decoder`."""
         has_template = bool(self.processor.chat_template or self.processor.tokenizer.chat_template)
-        return prompts.rendered(self.processor.apply_chat_template, has_template, turns, self.spec, parts=True)
+        return prompts.render_chat(self.processor.apply_chat_template, has_template, turns, self.spec, parts=True)
 
     def prompt(self, text: str) -> Prompt:
         """Ids of a rendered prompt, with one placeholder; see `decoder.Decoder`."""
-        return prompts.tokenized(self.processor.tokenizer, text, self.placeholder, self.window, self.spec)
+        return prompts.tokenize_prompt(self.processor.tokenizer, text, self.placeholder, self.window, self.spec)
 
-    def image(self, image: Image.Image) -> Picture:
+    def image(self, image: Image.Image) -> PreparedImage:
         """The prepared image; see `decoder.Decoder`."""
         found = self._processed(self.placeholder, image)
-        beside = {name: value for name, value in found.items() if name not in TEXT and isinstance(value, torch.Tensor)}
-        return Picture(found["pixel_values"].to(self.device, torch.float32), beside, image)
+        beside = {
+            name: value for name, value in found.items() if name not in TEXT_INPUTS and isinstance(value, torch.Tensor)
+        }
+        return PreparedImage(found["pixel_values"].to(self.device, torch.float32), beside, image)
 
-    def look(self, picture: Picture, pixels: torch.Tensor) -> torch.Tensor:
+    def look(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
         """Vision tower and projector; see `decoder.Decoder`."""
-        if not whole(picture, pixels):
+        if not is_unmasked(picture, pixels):
             return self._look(picture, pixels)
         if picture not in self.known.seen:
             self.known.seen[picture] = self._look(picture, pixels)
         return self.known.seen[picture]
 
-    def _look(self, picture: Picture, pixels: torch.Tensor) -> torch.Tensor:
-        if self.network.model.config.model_type in DROPS_ZEROS:
+    def _look(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+        if self.network.model.config.model_type in ZERO_DROPPING_FAMILIES:
             pixels = pixels.masked_fill(pixels == 0, torch.finfo(self.network.model.dtype).tiny)
         many = {name: value.repeat_interleave(len(pixels), dim=0) for name, value in picture.beside.items()}
         known = inspect.signature(self.network.model.base_model.get_image_features).parameters
@@ -99,19 +165,19 @@ class Vision:
         seen = getattr(found, "pooler_output", found)
         return seen if isinstance(seen, torch.Tensor) else torch.stack(tuple(seen))
 
-    def layout(self, prompt: Prompt, picture: Picture | None) -> Layout:
+    def layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
         """The prompt as the processor itself expands it; see `decoder.Decoder`."""
         if (picture is None) != (prompt.image_at is None):
             has = "has a placeholder but no image" if picture is None else "has no placeholder for its image"
             raise UserError(f"models.{self.spec.name}: a prompt {has}: {prompt.text[:60]!r}...")
         if picture is None or prompt.image_at is None:
-            return Layout((), (), self._positions(torch.tensor([prompt.ids], device=self.device), None, None))
+            return PromptLayout((), (), self._positions(torch.tensor([prompt.ids], device=self.device), None, None))
         known = self.known.laid.setdefault(picture, {})
         if prompt.text not in known:
             known[prompt.text] = self._layout(prompt, picture, prompt.image_at)
         return known[prompt.text]
 
-    def _layout(self, prompt: Prompt, picture: Picture, at: int) -> Layout:
+    def _layout(self, prompt: Prompt, picture: PreparedImage, at: int) -> PromptLayout:
         found = self._processed(prompt.text, picture.image)
         ids = found["input_ids"][0].tolist()
         after = len(prompt.ids) - at - 1
@@ -127,22 +193,24 @@ class Vision:
             )
         block = tuple(ids[at : len(ids) - after])
         features = tuple(place for place, token in enumerate(block) if token == self.image_id)
-        return Layout(block, features, self._positions(found["input_ids"], picture, found.get("mm_token_type_ids")))
+        return PromptLayout(
+            block, features, self._positions(found["input_ids"], picture, found.get("mm_token_type_ids"))
+        )
 
     def label_id(self, prompt: Prompt, label: str) -> int:
         """The first token of a label after a prompt; see `decoder.Decoder`."""
-        return prompts.label_id(self.prompt, prompt, label, self.spec, self.processor.tokenizer.unk_token_id)
+        return prompts.find_label_id(self.prompt, prompt, label, self.spec, self.processor.tokenizer.unk_token_id)
 
     def generate(
         self,
         prompts: Sequence[Prompt],
-        images: Sequence[Picture | None],
+        images: Sequence[PreparedImage | None],
         most: int,
         sampling: Sampling | None,
         seeds: Sequence[int],
     ) -> list[tuple[int, ...]]:
         """What the model says; see `decoder.Decoder`."""
-        return generated(self, prompts, images, most, sampling, seeds)
+        return generate_texts(self, prompts, images, most, sampling, seeds)
 
     def said(self, ids: Sequence[int]) -> str:
         """Tokens as text; see `decoder.Decoder`."""
@@ -160,7 +228,7 @@ class Vision:
             name: value.to(self.device) if isinstance(value, torch.Tensor) else value for name, value in found.items()
         }
 
-    def _positions(self, ids: torch.Tensor, picture: Picture | None, kinds: torch.Tensor | None) -> torch.Tensor:
+    def _positions(self, ids: torch.Tensor, picture: PreparedImage | None, kinds: torch.Tensor | None) -> torch.Tensor:
         """Positions of ids; Qwen counts those of an image by its rows and columns."""
         body = self.network.model.base_model
         if hasattr(body, "get_rope_index"):
@@ -174,21 +242,24 @@ class Vision:
         return torch.arange(ids.shape[1], device=self.device)
 
 
-def load(spec: ModelSpec, device: Device) -> Vision:
+def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
     """Load a model that sees by hub id or folder.
 
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network; or the family is not known here.
     """
-    model, processor = checkpoints.load(
-        spec, transformers.AutoModelForImageTextToText, reader=transformers.AutoProcessor, **arguments(spec)
+    model, processor = pretrained.load_pretrained(
+        spec,
+        transformers.AutoModelForImageTextToText,
+        reader=transformers.AutoProcessor,
+        **build_loading_arguments(spec),
     )
-    _complete(processor, model.config)
-    with_template(processor, bool(processor.chat_template or processor.tokenizer.chat_template), spec)
-    return adopt(spec, placed(model, device, spec), processor, device.name)
+    _complete_processor(processor, model.config)
+    add_chat_template(processor, bool(processor.chat_template or processor.tokenizer.chat_template), spec)
+    return wrap_vision_language_model(spec, move_to_device(model, device, spec), processor, device.name)
 
 
-def _complete(processor: Any, config: Any) -> None:
+def _complete_processor(processor: Any, config: Any) -> None:
     """Tell a LLaVA's processor what its own file left to the network before processors counted an image's positions.
 
     The commits that the published runs name are of that time.
@@ -200,7 +271,7 @@ def _complete(processor: Any, config: Any) -> None:
 
 
 @torch.inference_mode()
-def adopt(spec: ModelSpec, model: Any, processor: Any, device: str) -> Vision:
+def wrap_vision_language_model(spec: ModelSpec, model: Any, processor: Any, device: str) -> VisionLanguageModel:
     """A model from a network and processor that are loaded already, tried on a small image.
 
     Raises:
@@ -210,22 +281,22 @@ def adopt(spec: ModelSpec, model: Any, processor: Any, device: str) -> Vision:
     if not placeholder or not hasattr(model, "get_image_features"):
         raise UserError(f"models.{spec.name}: {model.config.model_type} takes images in a way that is not known here")
     processor, tokenizer = copy.copy(processor), processor.tokenizer
-    processor.image_processor = Once(processor.image_processor)
-    found = Vision(
+    processor.image_processor = CachedImageProcessor(processor.image_processor)
+    found = VisionLanguageModel(
         spec,
         device,
-        network.adopt(model, device),
+        network.wrap_network(model, device),
         processor,
         str(placeholder),
         int(model.config.image_token_id),
-        language.ends(model, tokenizer),
-        language.window(model.config),
+        language_model.get_end_ids(model, tokenizer),
+        language_model.get_max_positions(model.config),
     )
-    _check(found)
+    _check_forward_pass(found)
     return found
 
 
-def _check(decoder: Vision) -> None:
+def _check_forward_pass(decoder: VisionLanguageModel) -> None:
     """Refuse a model whose own forward pass gives other logits, from the start or after a prefix."""
     image = Image.linear_gradient("L").resize(PROBE_SIZE).convert("RGB")
     prompt = decoder.prompt(f"{decoder.placeholder} what is this ?")

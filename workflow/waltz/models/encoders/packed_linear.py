@@ -28,12 +28,12 @@ class PackedLinear(torch.nn.Module):
         return found
 
 
-def pack(network: Any) -> None:
+def pack_linear_layers(network: Any) -> None:
     """Replace the float32 linear layers inside a network on a CPU; others, and other devices, are left as they are."""
     if not all(hasattr(torch.ops.mkldnn, name) for name in OPERATIONS):
         return
     for name, part in network.named_children():
         if type(part) is not torch.nn.Linear:
-            pack(part)
+            pack_linear_layers(part)
         elif part.weight.dtype == torch.float32 and part.weight.device.type == "cpu":
             setattr(network, name, PackedLinear(part))
