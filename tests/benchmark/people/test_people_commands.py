@@ -69,7 +69,7 @@ def test_kept_items_go_out_and_votes_that_a_study_reads_come_back(tmp_path, benc
     done = run(*common, "--output", tmp_path / "good.csv", "--drop-poor")
     assert "4 items valid, 4 unanimous; 4 items lack answers" in done.output
     assert len(read_annotations(tmp_path / "good.csv", [item["item_id"] for item in ITEMS])) == 8
-    with (tmp_path / "good.left-out.csv").open(newline="") as file:
+    with (tmp_path / "good.skipped.csv").open(newline="") as file:
         left_out = list(csv.DictReader(file))
     assert [(row["item_id"], row["annotator"]) for row in left_out] == [
         (f"item-{number}", "poor") for number in range(4)
@@ -83,7 +83,7 @@ def test_what_a_user_can_mend_is_one_line(tmp_path, benchmark, exported):
     gold.write_text("item-9\n")
     for more, fault in (
         (("--items", tmp_path / "none.parquet"), "none.parquet: no such file"),
-        (("--items", benchmark, "--seed", 6), "is of none of the items"),
+        (("--items", benchmark, "--seed", 6), "unknown task"),
         (("--items", benchmark, "--seed", 5, "--drop-poor"), "--drop-poor needs --gold"),
         (("--items", benchmark, "--seed", 5, "--gold", gold), "item 'item-9' is not in the benchmark"),
     ):

@@ -61,7 +61,7 @@ def test_captions_and_checks_go_out_and_come_back(captions, tmp_path):
     written = tmp_path / "written.csv"
     said = waltz("import-captions", tmp_path / "done", "--captions", captions, "--output", written)
     assert said.output == f"1 captions of 1 images: {written}\n"
-    assert "b.jpg,w1,not answered" in (tmp_path / "written.left-out.csv").read_text()
+    assert "b.jpg,w1,not answered" in (tmp_path / "written.skipped.csv").read_text()
     written.write_text(written.read_text().replace('waits.",', 'waits.",p.jpg'))
     (row,) = read_written_captions(written, {"a.jpg": "voting"})
     assert row["plain_image"] == "p.jpg"
@@ -84,7 +84,7 @@ def test_captions_and_checks_go_out_and_come_back(captions, tmp_path):
     answers = read_checks(checks)
     assert answers == {("p.jpg", "A man votes."): ["no"], ("p.jpg", "A man, in a hall, waits."): ["yes"]}
     assert review_plain_captions([row], made, read_verbs(), ["voting"], answers)[0]["rejected"] is None
-    assert list(csv.DictReader((tmp_path / "checks.left-out.csv").open())) == []
+    assert list(csv.DictReader((tmp_path / "checks.skipped.csv").open())) == []
 
 
 def test_a_fault_is_one_line(captions, tmp_path):

@@ -58,7 +58,7 @@ def test_written_captions_come_back_with_image_verb_and_annotator(tmp_path):
     ]
     assert {row["text"] for row in w1 if row["image"] == "b.jpg"} == {"two, of\n“them”", PREFIX + "b.jpg"}
     assert [row for row in found.rows if row["annotator"] == "w2"] == [{**PROBES[0], "annotator": "w2", "text": "once"}]
-    assert found.left_out == [
+    assert found.skipped == [
         {**PROBES[2], "annotator": "w2", "reason": "not answered"},
         {**PROBES[0], "annotator": "w2", "reason": "empty text"},
         {**PROBES[0], "annotator": "w2", "reason": "the annotator's same text again"},
@@ -80,11 +80,11 @@ def test_checks_round_trip(tmp_path):
         {**CHECKS[0], "annotator": "w1", "answer": "yes"},
         {**CHECKS[1], "annotator": "w1", "answer": "no"},
     ]
-    assert [(row["annotator"], row["reason"]) for row in found.left_out] == [("w2", "not answered")]
+    assert [(row["annotator"], row["reason"]) for row in found.skipped] == [("w2", "not answered")]
 
 
 def test_faults_of_writing_and_checking_are_refused(tmp_path):
-    with pytest.raises(UserError, match=r"image 'b\.jpg' with verb 'buy' stands twice"):
+    with pytest.raises(UserError, match=r"duplicate row: image 'b\.jpg' with verb 'buy'"):
         export_caption_tasks([PROBES[2], PROBES[2]], tmp_path, PREFIX, seed=1)
     with pytest.raises(UserError, match="no rows of image and caption"):
         export_checks([], tmp_path, PREFIX, seed=1)
@@ -93,7 +93,7 @@ def test_faults_of_writing_and_checking_are_refused(tmp_path):
     annotate(tmp_path / "done", "w1", tasks[:1], lambda task: ["maybe"])
     with pytest.raises(UserError, match=r"w1\.jsonl: line 1: answer 'maybe' is not one of yes, no"):
         import_checks(tmp_path / "done", CHECKS, seed=1)
-    with pytest.raises(UserError, match=r"w1\.jsonl: line 1: task '.*' is of none of the rows"):
+    with pytest.raises(UserError, match=r"w1\.jsonl: line 1: unknown task '.*'"):
         import_checks(tmp_path / "done", CHECKS, seed=2)
     annotate(tmp_path / "done", "w1", [tasks[0], tasks[0]], lambda task: ["yes"])
     with pytest.raises(UserError, match=r"line 2: annotator 'w1' has task '.*' twice: .*line 1"):

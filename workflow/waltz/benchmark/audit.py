@@ -1,7 +1,7 @@
-"""The blind audit: how well text alone, without the image, tells captions from foils.
+"""The blind audit: how well judges that see the texts but not the image distinguish captions from foils.
 
-A judge that sees the texts only should do no better than chance, 50 %. One that is far from it, to either side,
-shows a bias that a model can use instead of the image.
+The accuracy of such a judge should be close to chance, 50 %. If it is far from chance, in either direction, the texts
+have a bias that a model can use instead of the image.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.core.text_diff import WORD
 
 Preference = Callable[[Mapping[str, Any]], float | None]
-"""Of an item: above 0 where a judge takes the caption for the caption, 0 for a tie, None without a score."""
+"""Preference of a judge for an item: above 0 for the caption, below 0 for the foil, 0 for a tie, None without score."""
 
 NO_SCORES = "no item has a score for both of its texts"
 
@@ -27,26 +27,26 @@ def audit_blind_judges(
     confidence: float,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """Pairwise accuracy of each blind judge on the items of one instrument.
+    """Compute the pairwise accuracy of each blind judge on the items of one instrument.
 
     Args:
         instrument: Name of the instrument.
         items: Rows with caption, foil, image.
         scores: By judge (a language model, GRUEN, ...), a score by text; a higher one means a caption. A text
-            without a score is absent or None, and its item is left out for that judge.
+            without a score is absent or None, and its item is skipped for that judge.
         contradictions: Probability of contradiction by premise and hypothesis, in both directions of each
-            item; the judge `nli` takes for the foil whichever text the other one contradicts more.
-        threshold: Percent above which a judge is warned of, for captions or for foils.
+            item; the judge `nli` prefers the text that contradicts the other text more.
+        threshold: Percent above which a judge gets a warning, for captions or for foils.
         resamples: Bootstrap resamples, of images.
         confidence: Coverage of the intervals, a share.
         seed: Seed of the bootstrap.
     Returns:
-        One row a judge, `length` (the shorter text is taken for the caption) among them: instrument, judge,
+        One row for each judge, including `length` (which prefers the shorter text): instrument, judge,
         value in percent (a tie counts one half), n, ci_low, ci_high, reason, warning.
     """
-    judges: dict[str, Preference] = {name: _by_score(given) for name, given in scores.items()}
+    judges: dict[str, Preference] = {name: _prefer_by_score(values) for name, values in scores.items()}
     if contradictions is not None:
-        judges["nli"] = _by_contradiction(contradictions)
+        judges["nli"] = _prefer_by_contradiction(contradictions)
     judges["length"] = lambda item: float(count_words(item["foil"]) - count_words(item["caption"]))
     rows = []
     for judge, preference in judges.items():
@@ -57,28 +57,30 @@ def audit_blind_judges(
                 wins.append(0.5 if margin == 0 else float(margin > 0))
                 images.append(item["image"])
         label = f"{instrument}:blind {judge}"
-        found = _share(wins, images, label, resamples=resamples, confidence=confidence, seed=seed)
+        share = _compute_share(wins, images, label, resamples=resamples, confidence=confidence, seed=seed)
         rows.append(
             {
                 "instrument": instrument,
                 "judge": judge,
-                "value": found.value,
-                "n": found.n,
-                "ci_low": found.ci_low,
-                "ci_high": found.ci_high,
-                "reason": found.reason,
-                "warning": _warning(judge, found.value, threshold),
+                "value": share.value,
+                "n": share.n,
+                "ci_low": share.ci_low,
+                "ci_high": share.ci_high,
+                "reason": share.reason,
+                "warning": _describe_bias(judge, share.value, threshold),
             }
         )
     return rows
 
 
 def count_words(text: str) -> int:
-    """Words and punctuation marks of a text."""
+    """Return the number of words and punctuation marks of a text."""
     return len(WORD.findall(text))
 
 
-def _by_score(scores: Mapping[str, float | None]) -> Preference:
+def _prefer_by_score(scores: Mapping[str, float | None]) -> Preference:
+    """Return the preference for the text with the higher score."""
+
     def preference(item: Mapping[str, Any]) -> float | None:
         caption, foil = scores.get(item["caption"]), scores.get(item["foil"])
         if caption is None or foil is None:
@@ -88,7 +90,9 @@ def _by_score(scores: Mapping[str, float | None]) -> Preference:
     return preference
 
 
-def _by_contradiction(contradictions: Mapping[tuple[str, str], float]) -> Preference:
+def _prefer_by_contradiction(contradictions: Mapping[tuple[str, str], float]) -> Preference:
+    """Return the preference for the text that contradicts the other one more."""
+
     def preference(item: Mapping[str, Any]) -> float | None:
         caption, foil = item["caption"], item["foil"]
         forward, backward = contradictions.get((caption, foil)), contradictions.get((foil, caption))
@@ -97,7 +101,7 @@ def _by_contradiction(contradictions: Mapping[tuple[str, str], float]) -> Prefer
     return preference
 
 
-def _share(
+def _compute_share(
     wins: Sequence[float], images: Sequence[str], label: str, *, resamples: int, confidence: float, seed: int
 ) -> Measure:
     if not wins:
@@ -105,7 +109,8 @@ def _share(
     return compute_mean([100 * win for win in wins], images, label, Resampling(resamples, confidence, seed))
 
 
-def _warning(judge: str, value: float | None, threshold: float) -> str | None:
+def _describe_bias(judge: str, value: float | None, threshold: float) -> str | None:
+    """Return a warning where a judge is further from chance than the threshold."""
     if value is None or 100 - threshold <= value <= threshold:
         return None
     side = "caption" if value > threshold else "foil"

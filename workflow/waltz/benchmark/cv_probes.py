@@ -1,4 +1,4 @@
-"""CV-Probes: which captions stand, contextual ones by grammaticality, plain ones by review and people's checks."""
+"""CV-Probes: selection of captions, contextual ones by grammaticality, plain ones by review and people's checks."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ Answers = Mapping[tuple[str, str], Sequence[str]]
 
 
 def read_written_captions(path: str | Path, images: Mapping[str, str]) -> Rows:
-    """Plain captions of a CSV file with the columns `WRITTEN`; plain_image may be empty.
+    """Read plain captions from a CSV file with the columns `WRITTEN`; plain_image may be empty.
 
     Args:
         path: The file.
@@ -57,26 +57,26 @@ def read_written_captions(path: str | Path, images: Mapping[str, str]) -> Rows:
 
 
 def read_checks(path: str | Path) -> dict[tuple[str, str], list[str]]:
-    """Answers by image and caption, of a CSV file with the columns `CHECKED`.
+    """Read answers by image and caption from a CSV file with the columns `CHECKED`.
 
     Raises:
         UserError: A column is missing, an answer is neither yes nor no, or an annotator answered twice.
     """
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    answers_by_pair: dict[tuple[str, str], dict[str, str]] = {}
     for line, record in read_csv_records(path, required=CHECK_COLUMNS):
         if record["answer"] not in YES_NO:
             raise UserError(f"{path}: line {line}: answer {record['answer']!r} is none of {', '.join(YES_NO)}")
-        answers = found.setdefault((record["image"], record["caption"]), {})
+        answers = answers_by_pair.setdefault((record["image"], record["caption"]), {})
         if record["annotator"] in answers:
             raise UserError(
                 f"{path}: line {line}: annotator {record['annotator']!r} answered this image and caption twice"
             )
         answers[record["annotator"]] = record["answer"]
-    return {key: list(answers.values()) for key, answers in found.items()}
+    return {pair: list(answers.values()) for pair, answers in answers_by_pair.items()}
 
 
 def select_contextual_captions(rows: Sequence[Row], grammaticality: Mapping[str, float]) -> Rows:
-    """The contextual captions, scored; all but the most grammatical of each image are rejected.
+    """Return the contextual captions with scores; all but the most grammatical of each image are rejected.
 
     Args:
         rows: Contextual rows of the layout `PROBE_CAPTIONS`.
@@ -87,77 +87,79 @@ def select_contextual_captions(rows: Sequence[Row], grammaticality: Mapping[str,
     for row in scored:
         if row["rejected"] is None:
             by_image.setdefault(row["image"], []).append(row)
-    for made in by_image.values():
-        texts = list(dict.fromkeys(row["caption"] for row in made))
-        kept = texts[best(texts, lambda given: [grammaticality[text] for text in given])]
-        for row in made:
+    for image_rows in by_image.values():
+        captions = list(dict.fromkeys(row["caption"] for row in image_rows))
+        best_caption = captions[best(captions, lambda texts: [grammaticality[text] for text in texts])]
+        for row in image_rows:
             row["rejected"] = READS_WORSE
-        same = [row for row in made if row["caption"] == kept]
-        for place, row in enumerate(same):
-            row["rejected"] = SAME_CAPTION if place else None
+        best_rows = [row for row in image_rows if row["caption"] == best_caption]
+        for index, row in enumerate(best_rows):
+            row["rejected"] = SAME_CAPTION if index else None
     return scored
 
 
-def list_checks(written: Iterable[Row], contextual: Iterable[Row]) -> list[tuple[str, str]]:
-    """Plain images with what is to be checked of each: the plain caption, and the contextual one that must not fit.
+def list_checks(written_rows: Iterable[Row], contextual: Iterable[Row]) -> list[tuple[str, str]]:
+    """List the pairs of plain image and caption to check: the plain caption, and the contextual one that must not fit.
 
     Args:
-        written: Rows of image, caption and plain_image.
-        contextual: Contextual rows, chosen.
+        written_rows: Rows of image, caption and plain_image.
+        contextual: Contextual rows after selection.
     """
-    beside = {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
+    contextual_captions = {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
     pairs = [
         (row["plain_image"], caption)
-        for row in written
-        if row["plain_image"] and row["image"] in beside
-        for caption in (row["caption"], beside[row["image"]])
+        for row in written_rows
+        if row["plain_image"] and row["image"] in contextual_captions
+        for caption in (row["caption"], contextual_captions[row["image"]])
     ]
     return list(dict.fromkeys(pairs))
 
 
 def review_plain_captions(
-    written: Sequence[Row],
+    written_rows: Sequence[Row],
     contextual: Sequence[Row],
     verbs: Mapping[str, Verb],
     names: Sequence[str],
     answers: Answers | None,
 ) -> Rows:
-    """The written captions, reviewed, cut down, and rejected where what is needed beside them does not hold.
+    """Review and simplify written captions, and reject those whose plain image does not fit.
 
     Args:
-        written: Rows of image, verb, writer, caption and plain_image.
-        contextual: Contextual rows, chosen.
+        written_rows: Rows of image, verb, writer, caption and plain_image.
+        contextual: Contextual rows after selection.
         verbs: SWiG's verbs by name.
         names: The contextual verbs of the study.
-        answers: By plain image and caption, plain or contextual: what people or the oracle say, `yes` or `no`; None
-            where nobody was asked.
+        answers: Answers `yes` or `no` of people or of the oracle, by plain image and caption, plain or contextual;
+            None where there are no checks.
     Returns:
         Rows of the layout `PROBE_CAPTIONS`.
     """
-    known = {row["image"] for row in contextual}
-    beside = {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
-    ours = reviewed([row for row in written if row["image"] in known], verbs, names)
-    for row in ours:
-        row["rejected"] = row["rejected"] or _unusable(row, beside.get(row["image"]), answers)
-    others = [{**row, "rejected": IMAGE_NOT_IN_STUDY} for row in written if row["image"] not in known]
+    study_images = {row["image"] for row in contextual}
+    contextual_captions = {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
+    reviewed_rows = reviewed([row for row in written_rows if row["image"] in study_images], verbs, names)
+    for row in reviewed_rows:
+        row["rejected"] = row["rejected"] or _find_rejection(row, contextual_captions.get(row["image"]), answers)
+    unused_rows = [{**row, "rejected": IMAGE_NOT_IN_STUDY} for row in written_rows if row["image"] not in study_images]
+    all_rows = [*reviewed_rows, *unused_rows]
     numbers: Counter[str] = Counter()
     rows = []
-    for row, doc in zip([*ours, *others], parse(row["caption"] for row in [*ours, *others]), strict=True):
-        short = simplified(doc)
+    for row, doc in zip(all_rows, parse(row["caption"] for row in all_rows), strict=True):
+        short_caption = simplified(doc)
         rows.append(
             {
                 **row,
                 "caption_id": f"plain:{row['image']}#{numbers[row['image']]}",
                 "kind": "plain",
-                "simplified": None if isinstance(short, Refused) else short,
-                "not_simplified": short.reason if isinstance(short, Refused) else None,
+                "simplified": None if isinstance(short_caption, Refused) else short_caption,
+                "not_simplified": short_caption.reason if isinstance(short_caption, Refused) else None,
             }
         )
         numbers[row["image"]] += 1
     return rows
 
 
-def _unusable(row: Row, contextual: str | None, answers: Answers | None) -> str | None:
+def _find_rejection(row: Row, contextual: str | None, answers: Answers | None) -> str | None:
+    """Return why a plain caption cannot be used, or None."""
     image = row["plain_image"]
     if contextual is None:
         return NO_CONTEXTUAL_CAPTION
@@ -165,16 +167,16 @@ def _unusable(row: Row, contextual: str | None, answers: Answers | None) -> str 
         return NO_PLAIN_IMAGE
     if answers is None:
         return None
-    shown, action = answers.get((image, row["caption"])), answers.get((image, contextual))
-    if not shown or not action:
+    plain_answers, contextual_answers = answers.get((image, row["caption"])), answers.get((image, contextual))
+    if not plain_answers or not contextual_answers:
         return UNDECIDED
-    if 2 * shown.count(YES) <= len(shown):
+    if 2 * plain_answers.count(YES) <= len(plain_answers):
         return CAPTION_NOT_SHOWN
-    return ACTION_SHOWN if 2 * action.count(NO) <= len(action) else None
+    return ACTION_SHOWN if 2 * contextual_answers.count(NO) <= len(contextual_answers) else None
 
 
 def build_conditions(captions: Iterable[Row], verbs: Mapping[str, Verb]) -> Rows:
-    """The conditions of both forms, from the captions that are not rejected.
+    """Build the conditions of both forms from the captions that are not rejected.
 
     Args:
         captions: Rows of the layout `PROBE_CAPTIONS`.
@@ -182,20 +184,20 @@ def build_conditions(captions: Iterable[Row], verbs: Mapping[str, Verb]) -> Rows
     Returns:
         Rows of the layout `CONDITIONS`.
     """
-    used = [row for row in captions if row["rejected"] is None]
+    usable_rows = [row for row in captions if row["rejected"] is None]
     rows = []
     for form, column in (("original", "caption"), ("simplified", "simplified")):
-        texts = [{**row, "caption": row[column]} for row in used if row[column] is not None]
+        texts = [{**row, "caption": row[column]} for row in usable_rows if row[column] is not None]
         contextual, plain = ([row for row in texts if row["kind"] == kind] for kind in ("contextual", "plain"))
         rows += conditions(contextual, plain, verbs, form)
     return rows
 
 
 def count_rejections(captions: Iterable[Row]) -> dict[str, dict[str, int]]:
-    """How many captions of each kind were rejected for which reason, the most frequent first, and how many are kept."""
+    """Count captions of each kind by reason of rejection, the most frequent first, with those that are kept."""
     counts: dict[str, Counter[str]] = {}
     for row in captions:
         counts.setdefault(row["kind"], Counter())[row["rejected"] or "kept"] += 1
     return {
-        kind: dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))) for kind, found in counts.items()
+        kind: dict(sorted(reasons.items(), key=lambda entry: (-entry[1], entry[0]))) for kind, reasons in counts.items()
     }

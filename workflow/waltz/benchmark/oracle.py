@@ -1,4 +1,4 @@
-"""What the scenes' oracle says about candidates: are captions true, foils false, sentences inside the grammar."""
+"""Shares of candidates that the oracle of the scenes confirms: true captions, false foils, sentences of the grammar."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -12,30 +12,32 @@ Row = Mapping[str, Any]
 
 
 def build_candidate_groups(grammaticality: float | None) -> dict[str, Callable[[Row], bool]]:
-    """The groups of candidates that the report compares: before, after each filter alone, after all, and the items.
+    """Return the groups of candidates that the report compares, as predicates by name.
+
+    The groups are the candidates before all filters, after each filter alone, after all filters, and the items.
 
     Args:
         grammaticality: Lowest grammaticality that the study keeps.
     """
 
-    def attested(row: Row) -> bool:
+    def is_attested(row: Row) -> bool:
         return has_passed(row, "attested")
 
-    def grammatical(row: Row) -> bool:
-        return attested(row) and row["grammaticality"] is not None and row["grammaticality"] >= (grammaticality or 0)
+    def is_grammatical(row: Row) -> bool:
+        return is_attested(row) and row["grammaticality"] is not None and row["grammaticality"] >= (grammaticality or 0)
 
-    def contradicting(row: Row) -> bool:
+    def is_contradiction(row: Row) -> bool:
         contradiction = row["nli_contradiction"]
         return (
-            attested(row)
+            is_attested(row)
             and contradiction is not None
             and contradiction > max(row["nli_entailment"], row["nli_neutral"])
         )
 
     return {
-        "attested": attested,
-        "grammatical": grammatical,
-        "contradicting": contradicting,
+        "attested": is_attested,
+        "grammatical": is_grammatical,
+        "contradicting": is_contradiction,
         "filtered": lambda row: has_passed(row, "ranked"),
         "items": lambda row: bool(row["kept"]),
     }
@@ -44,107 +46,103 @@ def build_candidate_groups(grammaticality: float | None) -> dict[str, Callable[[
 def compute_oracle_shares(
     instrument: str,
     rows: Sequence[Row],
-    graph_of: Callable[[str], Graph],
+    get_graph: Callable[[str], Graph],
     groups: Mapping[str, Callable[[Row], bool]],
     *,
     resamples: int,
     confidence: float,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """Shares among several groups of an instrument's candidates.
+    """Compute the oracle's shares for several groups of an instrument's candidates.
 
     Args:
         instrument: Name of the instrument.
         rows: Rows of the filtered layout.
-        graph_of: The scene of an image.
-        groups: By name, which candidates belong to a group.
+        get_graph: Returns the scene of an image.
+        groups: Predicates by name; each says which candidates belong to the group.
         resamples: Bootstrap resamples.
         confidence: Coverage of the intervals, a share.
         seed: Seed of the bootstrap.
     Returns:
         For each group, in percent: `captions_true` and `foils_false` among those that the oracle decides,
-        `captions_decided`, `foils_decided` and `foils_in_grammar` among all; n is what a share is taken over.
+        `captions_decided`, `foils_decided` and `foils_in_grammar` among all; n is the size of the denominator.
     """
-    verdicts: dict[tuple[str, str], str] = {}
-    grammar: dict[str, bool] = {}
+    verdict_cache: dict[tuple[str, str], str] = {}
+    grammar_cache: dict[str, bool] = {}
 
-    def verdict(image: str, text: str) -> str:
-        if (image, text) not in verdicts:
-            verdicts[image, text] = truth(graph_of(image), text)
-        return verdicts[image, text]
+    def get_verdict(image: str, text: str) -> str:
+        if (image, text) not in verdict_cache:
+            verdict_cache[image, text] = truth(get_graph(image), text)
+        return verdict_cache[image, text]
 
-    found = []
+    shares = []
     for group, belongs in groups.items():
         members = [row for row in rows if belongs(row)]
         hits: dict[str, list[tuple[bool, str]]] = {}
-        for side, right in (("caption", "true"), ("foil", "false")):
-            told = [(verdict(row["image"], row[side]), row["image"]) for row in members]
-            hits[f"{side}s_decided"] = [(said != "unknown", image) for said, image in told]
-            hits[f"{side}s_{right}"] = [(said == right, image) for said, image in told if said != "unknown"]
+        for side, expected in (("caption", "true"), ("foil", "false")):
+            verdicts = [(get_verdict(row["image"], row[side]), row["image"]) for row in members]
+            decided = [(verdict, image) for verdict, image in verdicts if verdict != "unknown"]
+            hits[f"{side}s_decided"] = [(verdict != "unknown", image) for verdict, image in verdicts]
+            hits[f"{side}s_{expected}"] = [(verdict == expected, image) for verdict, image in decided]
         for row in members:
-            if row["foil"] not in grammar:
-                grammar[row["foil"]] = in_grammar(row["foil"])
-        hits["foils_in_grammar"] = [(grammar[row["foil"]], row["image"]) for row in members]
+            if row["foil"] not in grammar_cache:
+                grammar_cache[row["foil"]] = in_grammar(row["foil"])
+        hits["foils_in_grammar"] = [(grammar_cache[row["foil"]], row["image"]) for row in members]
         for metric, pairs in hits.items():
-            found.append(
-                {
-                    "instrument": instrument,
-                    "candidates": group,
-                    "metric": metric,
-                    **vars(_share(pairs, f"{instrument}:{group}:{metric}", resamples, confidence, seed)),
-                }
-            )
-    return found
+            share = _compute_share(pairs, f"{instrument}:{group}:{metric}", resamples, confidence, seed)
+            shares.append({"instrument": instrument, "candidates": group, "metric": metric, **vars(share)})
+    return shares
 
 
 def compute_condition_shares(
-    rows: Sequence[Row], graph_of: Callable[[str], Graph], *, resamples: int, confidence: float, seed: int
+    rows: Sequence[Row], get_graph: Callable[[str], Graph], *, resamples: int, confidence: float, seed: int
 ) -> list[dict[str, Any]]:
-    """Whether CV-Probes' captions are true of their images where they shall be, and false where they shall not.
+    """Compute how often captions of CV-Probes are true of their images exactly where their condition requires it.
 
     Args:
         rows: Rows of the layout `CONDITIONS`.
-        graph_of: The scene of an image.
+        get_graph: Returns the scene of an image.
         resamples: Bootstrap resamples over the images with an action.
         confidence: Coverage of the intervals, a share.
         seed: Seed of the bootstrap.
     Returns:
         For each form and condition, in percent: `decided` among all items, `as_expected` among those that the oracle
-        decides; n is what a share is taken over.
+        decides; n is the size of the denominator.
     """
-    found = []
+    shares = []
     for form, condition in dict.fromkeys((row["form"], row["condition"]) for row in rows):
         group = f"{form} {condition}"
         members = [row for row in rows if (row["form"], row["condition"]) == (form, condition)]
-        told = [(truth(graph_of(row["image"]), row["caption"]), row) for row in members]
+        verdicts = [(truth(get_graph(row["image"]), row["caption"]), row) for row in members]
+        decided = [(verdict, row) for verdict, row in verdicts if verdict != "unknown"]
         hits = {
-            "decided": [(said != "unknown", row["group"]) for said, row in told],
-            "as_expected": [
-                ((said == "true") == row["match"], row["group"]) for said, row in told if said != "unknown"
-            ],
+            "decided": [(verdict != "unknown", row["group"]) for verdict, row in verdicts],
+            "as_expected": [((verdict == "true") == row["match"], row["group"]) for verdict, row in decided],
         }
         for metric, pairs in hits.items():
-            share = _share(pairs, f"cv-probes:{group}:{metric}", resamples, confidence, seed)
-            found.append({"instrument": "cv-probes", "candidates": group, "metric": metric, **vars(share)})
-    return found
+            share = _compute_share(pairs, f"cv-probes:{group}:{metric}", resamples, confidence, seed)
+            shares.append({"instrument": "cv-probes", "candidates": group, "metric": metric, **vars(share)})
+    return shares
 
 
 def answer_checks(
-    pairs: Iterable[tuple[str, str]], graph_of: Callable[[str], Graph]
+    pairs: Iterable[tuple[str, str]], get_graph: Callable[[str], Graph]
 ) -> dict[tuple[str, str], list[str]]:
-    """The oracle in the place of the people who check whether captions describe images.
+    """Return the oracle's answers in place of people who check whether captions describe images.
 
     Args:
         pairs: Images and captions.
-        graph_of: The scene of an image.
+        get_graph: Returns the scene of an image.
     Returns:
         By image and caption `yes` or `no`; no answer where the scene does not decide it.
     """
-    says = {"true": ["yes"], "false": ["no"], "unknown": []}
-    return {(image, caption): says[truth(graph_of(image), caption)] for image, caption in dict.fromkeys(pairs)}
+    answers = {"true": ["yes"], "false": ["no"], "unknown": []}
+    return {(image, caption): answers[truth(get_graph(image), caption)] for image, caption in dict.fromkeys(pairs)}
 
 
-def _share(pairs: Sequence[tuple[bool, str]], label: str, resamples: int, confidence: float, seed: int) -> Measure:
+def _compute_share(
+    pairs: Sequence[tuple[bool, str]], label: str, resamples: int, confidence: float, seed: int
+) -> Measure:
     if not pairs:
         return Measure(None, 0, reason="there is no such candidate")
     percent, images = [100.0 * hit for hit, _ in pairs], [image for _, image in pairs]

@@ -1,4 +1,4 @@
-"""What validation says about a benchmark (thesis Table A.2, figures 3.1, A.1, A.3, A.4)."""
+"""Validation statistics of a benchmark (thesis Table A.2, figures 3.1, A.1, A.3, A.4)."""
 
 import re
 from collections import Counter
@@ -11,39 +11,11 @@ from waltz.benchmark.votes import compute_alpha
 from waltz.core.intervals import Measure, Resampling, compute_mean
 
 PRONOUNS = frozenset(
-    [
-        "i",
-        "me",
-        "my",
-        "mine",
-        "you",
-        "your",
-        "yours",
-        "he",
-        "him",
-        "his",
-        "she",
-        "her",
-        "hers",
-        "it",
-        "its",
-        "we",
-        "us",
-        "our",
-        "ours",
-        "they",
-        "them",
-        "their",
-        "theirs",
-        "this",
-        "that",
-        "these",
-        "those",
-        "himself",
-        "herself",
-        "itself",
-        "themselves",
-    ]
+    (
+        *("i", "me", "my", "mine", "you", "your", "yours", "he", "him", "his", "she", "her", "hers", "it", "its"),
+        *("we", "us", "our", "ours", "they", "them", "their", "theirs", "this", "that", "these", "those"),
+        *("himself", "herself", "itself", "themselves"),
+    )
 )
 LETTERS = re.compile(r"[a-z]+")
 NO_VOTES = "the data set holds no votes"
@@ -60,7 +32,7 @@ def compute_validation_statistics(
     confidence: float,
     seed: int,
 ) -> dict[str, Measure]:
-    """The columns of Table A.2 for one data set.
+    """Compute the columns of Table A.2 for one data set.
 
     Args:
         dataset: Name of the data set.
@@ -74,34 +46,34 @@ def compute_validation_statistics(
     """
     voted = [item for item in items if item["valid"] is not None]
     valid = [item for item in voted if item["valid"]]
-    lexical = len({phrase for item in items for phrase in (*item["caption_phrases"], *item["foil_phrases"])})
-    found = {
+    lexical_items = len({phrase for item in items for phrase in (*item["caption_phrases"], *item["foil_phrases"])})
+    measures = {
         "instances": Measure(len(items), len(items)),
-        "lexical_items": Measure(lexical, len(items)),
+        "lexical_items": Measure(lexical_items, len(items)),
         "js": Measure(compute_jensen_shannon(items), len(items)),
         "js_valid": Measure(compute_jensen_shannon(valid), len(valid)) if valid else Measure(None, 0, reason=NO_VALID),
     }
     images = [item["image"] for item in voted]
-    hits = {"valid": [item["valid"] for item in voted], "unanimous": [_unanimous(item) for item in voted]}
-    for metric, chosen in hits.items():
+    hits = {"valid": [item["valid"] for item in voted], "unanimous": [_is_unanimous(item) for item in voted]}
+    for metric, votes in hits.items():
         if not voted:
-            found[metric] = found[f"{metric}_percent"] = Measure(None, 0, reason=NO_VOTES)
+            measures[metric] = measures[f"{metric}_percent"] = Measure(None, 0, reason=NO_VOTES)
             continue
         label = f"{dataset}:{metric}"
-        found[metric] = Measure(sum(chosen), len(voted))
-        percent = [100.0 * bool(one) for one in chosen]
-        found[f"{metric}_percent"] = compute_mean(percent, images, label, Resampling(resamples, confidence, seed))
+        measures[metric] = Measure(sum(votes), len(voted))
+        percent = [100.0 * bool(vote) for vote in votes]
+        measures[f"{metric}_percent"] = compute_mean(percent, images, label, Resampling(resamples, confidence, seed))
     valid_ids = {item["item_id"] for item in valid}
-    found["alpha"] = _alpha(annotations)
-    found["alpha_valid"] = _alpha([row for row in annotations if row["item_id"] in valid_ids])
-    return found
+    measures["alpha"] = _measure_alpha(annotations)
+    measures["alpha_valid"] = _measure_alpha([row for row in annotations if row["item_id"] in valid_ids])
+    return measures
 
 
 def compute_jensen_shannon(items: Iterable[Mapping[str, Any]]) -> float:
-    """Jensen-Shannon distance between the lexical items of captions and of foils.
+    """Compute the Jensen-Shannon distance between the lexical items of captions and of foils.
 
     The square root of the divergence in base 2, as in the thesis: 0 where captions and foils use them
-    alike, 1 where they share none.
+    equally often, 1 where they share none.
     """
     items = list(items)
     caption = Counter(phrase for item in items for phrase in item["caption_phrases"])
@@ -113,17 +85,17 @@ def compute_jensen_shannon(items: Iterable[Mapping[str, Any]]) -> float:
 
 
 def count_frequencies(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """How often each lexical item and each pronoun stands in captions and in foils, of all and of valid items.
+    """Count each lexical item and each pronoun in captions and in foils, of all and of valid items.
 
     Returns:
         kind (`lexical` or `pronoun`), items (`all` or `valid`), side (`caption` or `foil`), word, count.
     """
     rows = []
-    for name, part in (("all", items), ("valid", [item for item in items if item["valid"]])):
+    for name, subset in (("all", items), ("valid", [item for item in items if item["valid"]])):
         for side in ("caption", "foil"):
-            lexical = Counter(phrase for item in part for phrase in item[f"{side}_phrases"])
+            lexical = Counter(phrase for item in subset for phrase in item[f"{side}_phrases"])
             pronouns = Counter(
-                word for item in part for word in LETTERS.findall(item[side].lower()) if word in PRONOUNS
+                word for item in subset for word in LETTERS.findall(item[side].lower()) if word in PRONOUNS
             )
             for kind, counts in (("lexical", lexical), ("pronoun", pronouns)):
                 rows += [
@@ -133,11 +105,11 @@ def count_frequencies(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     return rows
 
 
-def _unanimous(item: Mapping[str, Any]) -> bool:
+def _is_unanimous(item: Mapping[str, Any]) -> bool:
     return bool(item["votes_caption"]) and not item["votes_foil"] + item["votes_other"]
 
 
-def _alpha(annotations: Sequence[Mapping[str, str]]) -> Measure:
+def _measure_alpha(annotations: Sequence[Mapping[str, str]]) -> Measure:
     if not annotations:
         return Measure(None, 0, reason=NO_ANNOTATIONS)
     value, reason = compute_alpha(annotations)

@@ -1,6 +1,6 @@
-"""Single annotations: who answered what to the two texts, as they were presented.
+"""Single annotations: answers of people about the two texts in the order of presentation, and votes.
 
-An annotator sees the image and two numbered texts, the caption first or second, and says which of them
+An annotator sees the image and two numbered texts, the caption first or second, and answers which of them
 describes the image: `first`, `second`, `both`, `neither` or `cannot tell`.
 """
 
@@ -21,14 +21,14 @@ ANNOTATION_COLUMNS = ("item_id", "annotator", "answer", "caption_position")
 
 
 def read_annotations(path: str | Path, item_ids: Iterable[str]) -> list[dict[str, str]]:
-    """Annotations of a CSV file with the columns `COLUMNS`.
+    """Read the annotations of a CSV file with the columns `COLUMNS`.
 
     Raises:
-        UserError: A column is missing, an answer or position is none of those known, an item is not in the
+        UserError: A column is missing, an answer or position is unknown, an item is not in the
             data set, or an annotator answered an item twice.
     """
-    known = set(item_ids)
-    seen: set[tuple[str, str]] = set()
+    known_ids = set(item_ids)
+    answered: set[tuple[str, str]] = set()
     rows = []
     for line, record in read_csv_records(path, required=ANNOTATION_COLUMNS):
         row = {name: record[name].strip() for name in ANNOTATION_COLUMNS}
@@ -36,19 +36,19 @@ def read_annotations(path: str | Path, item_ids: Iterable[str]) -> list[dict[str
             raise UserError(f"{path}: line {line}: answer {row['answer']!r} is none of {', '.join(ANSWERS)}")
         if row["caption_position"] not in POSITIONS:
             raise UserError(f"{path}: line {line}: caption_position {row['caption_position']!r} is not first or second")
-        if row["item_id"] not in known:
+        if row["item_id"] not in known_ids:
             raise UserError(f"{path}: line {line}: item {row['item_id']!r} is not in the data set")
-        if (row["item_id"], row["annotator"]) in seen:
+        if (row["item_id"], row["annotator"]) in answered:
             raise UserError(
                 f"{path}: line {line}: annotator {row['annotator']!r} answered item {row['item_id']!r} twice"
             )
-        seen.add((row["item_id"], row["annotator"]))
+        answered.add((row["item_id"], row["annotator"]))
         rows.append(row)
     return rows
 
 
 def count_votes(annotations: Sequence[Mapping[str, str]], valid_votes: int) -> dict[str, dict[str, Any]]:
-    """Votes and validity of each annotated item: `first` or `second` is a vote for caption or foil, all else other."""
+    """Return votes and validity by item id; `first` or `second` is a vote for caption or foil, all else is other."""
     votes: dict[str, Counter[str]] = defaultdict(Counter)
     for row in annotations:
         if row["answer"] not in POSITIONS:
@@ -68,7 +68,7 @@ def count_votes(annotations: Sequence[Mapping[str, str]], valid_votes: int) -> d
 
 
 def compute_alpha(annotations: Sequence[Mapping[str, str]]) -> tuple[float | None, str | None]:
-    """Krippendorff's nominal alpha over the five answers as presented.
+    """Compute Krippendorff's nominal alpha over the five answers as presented.
 
     Returns:
         Alpha in [-1, 1] and None, or None and the reason why it is undefined.

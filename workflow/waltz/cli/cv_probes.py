@@ -60,7 +60,7 @@ def import_captions_command(results: Results, captions: Captions, output: Output
         {"image": row["image"], "annotator": row["annotator"], "caption": row["text"], "plain_image": ""}
         for row in returned.rows
     ]
-    _write(output, WRITTEN_COLUMNS, rows, ("image", "annotator", "reason"), returned.left_out)
+    _write(output, WRITTEN_COLUMNS, rows, ("image", "annotator", "reason"), returned.skipped)
     typer.echo(f"{len(rows)} captions of {len({row['image'] for row in rows})} images: {output}")
 
 
@@ -117,7 +117,7 @@ def import_checks_command(results: Results, items: Items, output: Output, seed: 
         returned = import_checks(results, _to_check(items), seed)
     except UserError as error:
         raise refused(error) from None
-    _write(output, CHECK_COLUMNS, returned.rows, ("image", "caption", "annotator", "reason"), returned.left_out)
+    _write(output, CHECK_COLUMNS, returned.rows, ("image", "caption", "annotator", "reason"), returned.skipped)
     typer.echo(f"{len(returned.rows)} answers: {output}")
 
 
@@ -144,4 +144,4 @@ def _read(path: Path, layout: Layout) -> list[dict[str, Any]]:
 
 def _write(output: Path, columns: tuple[str, ...], rows: Rows, lost: tuple[str, ...], left_out: Rows) -> None:
     write_csv(output, columns, rows)
-    write_csv(output.with_suffix(".left-out.csv"), lost, [{name: row[name] for name in lost} for row in left_out])
+    write_csv(output.with_suffix(".skipped.csv"), lost, [{name: row[name] for name in lost} for row in left_out])

@@ -73,7 +73,7 @@ def import_command(
     except UserError as error:
         raise refused(error) from None
     annotations: Sequence[Mapping[str, str]] = imported.annotations
-    left_out = list(imported.left_out)
+    left_out = list(imported.skipped)
     poor = []
     for record in compute_annotator_quality(annotations, gold_ids):
         share = (
@@ -88,7 +88,7 @@ def import_command(
         annotations, dropped = drop_annotators(annotations, poor, reason)
         left_out += dropped
     write_csv(output, ANNOTATION_COLUMNS, annotations)
-    write_csv(output.with_suffix(".left-out.csv"), ("item_id", "annotator", "reason"), left_out)
+    write_csv(output.with_suffix(".skipped.csv"), ("item_id", "annotator", "reason"), left_out)
     lacking = count_missing_answers(annotations, {item["item_id"] for item in known if item["kept"]}, annotators)
     found = compute_agreement(annotations)
     valid = sum(vote["valid"] for vote in count_votes(annotations, valid_votes).values())

@@ -1,8 +1,8 @@
-"""doccano: JSON lines in, and one file of JSON lines an annotator out.
+"""doccano: tasks as JSON lines, and exports with one file of JSON lines for each annotator.
 
-The export read here is that of a project in which annotations are *not* shared: an archive of `<user name>.jsonl`,
-whose lines hold `text`, the columns of the import that doccano calls metadata, and `label`, a list. A shared
-project exports one `all.jsonl` that does not say whose a label is, and is refused.
+Exports come from projects in which annotations are *not* shared: an archive of `<user name>.jsonl`, whose lines hold
+`text`, the columns of the import that doccano calls metadata, and `label`, a list. A shared project exports one
+`all.jsonl` that does not name the annotator of a label, and is refused.
 """
 
 import json
@@ -21,13 +21,13 @@ COLOURS = ("#1f6f8b", "#8b4a1f", "#4a6b2a", "#6b2a5c", "#555555")
 
 
 def write_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
-    """Write `<stem>.jsonl`, one line a task, and `<stem>.labels.json`, the five answers as label types.
+    """Write `<stem>.jsonl`, one line for each task, and `<stem>.labels.json`, the five answers as label types.
 
-    doccano shows plain text, so what differs stands between `**`.
+    doccano shows plain text, so the differing words are put between `**`.
     """
     lines = [
         {
-            "text": f"Text 1: {_starred(task.first)}\n\nText 2: {_starred(task.second)}\n\n{QUESTION}",
+            "text": f"Text 1: {_star_span(task.first)}\n\nText 2: {_star_span(task.second)}\n\n{QUESTION}",
             "task": task.task,
             "im_url": task.image,
         }
@@ -37,7 +37,7 @@ def write_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
 
 
 def read_answers(path: Path) -> Iterator[PlatformAnswer]:
-    """Answers of one annotator's file, or of a folder of them; a line without a label counts as none.
+    """Yield the answers of one annotator's file, or of a folder of them; a line without a label is not answered.
 
     Raises:
         UserError: As `labelled_lines`, or a line with two labels.
@@ -50,10 +50,10 @@ def read_answers(path: Path) -> Iterator[PlatformAnswer]:
 
 
 def write_lines(lines: Sequence[Mapping[str, str]], stem: Path) -> list[Path]:
-    """Write `<stem>.jsonl`; all but `text` is metadata, of which doccano shows an `im_url` as an image.
+    """Write `<stem>.jsonl`; all columns except `text` are metadata, and doccano shows `im_url` as an image.
 
-    The image stands in a narrow column that cuts it, and is a link to the whole, which the text says. doccano complains
-    of lines without a `label`, though it takes them.
+    The image appears in a narrow column that crops it and links to the full image, as the text says. doccano warns
+    about lines without a `label`, though it imports them.
     """
     entries = [{**line, "text": f"{line['text']}\n\n{IMAGE_HINT}", "label": []} for line in lines]
     path = stem.with_name(f"{stem.name}.jsonl")
@@ -79,7 +79,7 @@ def write_labels(labels: Sequence[str], stem: Path) -> Path:
 
 
 def read_labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Place, annotator, task and labels of each line of one annotator's file, or of a folder of such files.
+    """Yield position, annotator, task and labels of each line of one annotator's file, or of a folder of such files.
 
     Raises:
         UserError: No such file, an archive that was not unpacked, a shared project's file, or a line without
@@ -87,12 +87,12 @@ def read_labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]
     """
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not files:
-        raise UserError(f"{path}: holds no .jsonl file; unpack doccano's export there")
+        raise UserError(f"{path}: no .jsonl file in the folder; unpack doccano's export there")
     for file in files:
         if file.suffix == ".zip":
-            raise UserError(f"{file}: is an archive; unpack it and name its folder")
+            raise UserError(f"{file}: not a folder but an archive; unpack it and name its folder")
         if file.stem == SHARED_EXPORT:
-            raise UserError(f"{file}: does not say who answered; annotate in a project that shares no annotations")
+            raise UserError(f"{file}: no names of annotators; annotate in a project that shares no annotations")
         for number, line in read_json_lines(file):
             where, task, labels = f"{file}: line {number}", line.get("task"), line.get("label")
             if not isinstance(task, str):
@@ -102,5 +102,5 @@ def read_labelled_lines(path: Path) -> Iterator[tuple[str, str, str, list[str]]]
             yield where, file.stem, task, labels
 
 
-def _starred(text: MarkedText) -> str:
+def _star_span(text: MarkedText) -> str:
     return f"{text.before}**{text.marked}**{text.after}" if text.marked else text.before + text.after

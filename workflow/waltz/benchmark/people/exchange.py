@@ -1,4 +1,4 @@
-"""Items out to people, and their answers back."""
+"""Export of items to annotation platforms, and import of people's answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ PLATFORMS: dict[str, ModuleType] = {"mturk": turk, "label-studio": labelstudio, 
 
 @dataclass(frozen=True)
 class ImportedAnnotations:
-    """Answers that count, and those that do not.
+    """Annotations of a platform.
 
     Attributes:
         annotations: Rows of the annotations layout, ordered by item and annotator.
-        left_out: item_id, annotator and reason of each assignment that holds no answer.
+        skipped: item_id, annotator and reason of each assignment without an answer.
     """
 
     annotations: list[dict[str, str]]
-    left_out: list[dict[str, str]]
+    skipped: list[dict[str, str]]
 
 
 def export_tasks(
@@ -35,89 +35,87 @@ def export_tasks(
     seed: int,
     annotators: int = 3,
 ) -> list[Path]:
-    """Write one task file an instrument, what the platform needs beside it, and a key.
+    """Write for each instrument a task file, the platform's further files, and a key.
 
-    The key `keys/<instrument>.json` says what the tasks are and is not for annotators. The import does not need it.
+    The key `keys/<instrument>.json` says what each task is and is not for annotators. The import does not need it.
 
     Args:
         items: Rows of the benchmark layout, of any number of instruments.
         platform: One of `PLATFORMS`.
-        folder: Where to.
-        image_prefix: What stands before the name of an image in its URL, final slash included.
+        folder: Folder of the files.
+        image_prefix: Start of the URL before the name of an image, final slash included.
         seed: Seed of the captions' positions and the tasks' names; the import needs it again.
-        annotators: Answers wanted for each task; written into the key, and to be set on the platform.
+        annotators: Number of answers for each task; stored in the key, and to be set on the platform.
     Returns:
         The files written.
     Raises:
         UserError: An unknown platform, or no items.
     """
-    module = _module(platform)
+    module = _get_module(platform)
     if not items:
-        raise UserError("there are no items to export; build the benchmark first")
-    written: list[Path] = []
+        raise UserError("no items to export; build the benchmark first")
+    files: list[Path] = []
     for instrument in sorted({item["instrument"] for item in items}):
         tasks = build_tasks([item for item in items if item["instrument"] == instrument], image_prefix, seed)
-        written += module.write_tasks(tasks, Path(folder) / instrument)
+        files += module.write_tasks(tasks, Path(folder) / instrument)
         key = [
             {"task": task.task, "item_id": task.item_id, "caption_position": task.caption_position} for task in tasks
         ]
-        written.append(write_key(folder, instrument, platform, seed, annotators, key))
-    return written
+        files.append(write_key(folder, instrument, platform, seed, annotators, key))
+    return files
 
 
 def import_annotations(
     paths: Sequence[str | Path], platform: str, items: Sequence[Mapping[str, Any]], seed: int
 ) -> ImportedAnnotations:
-    """Read the results of a platform.
+    """Read the annotations in the results of a platform.
 
     Args:
         paths: Files of results; for doccano also folders of one file an annotator.
         platform: One of `PLATFORMS`.
-        items: Rows of the benchmark layout; more than were exported do no harm.
+        items: Rows of the benchmark layout; they may include items that were not exported.
         seed: The seed of the export.
     Raises:
         UserError: An unknown platform, task or answer, an annotator who answered an item twice, or a file that
             cannot be read.
     """
-    module = _module(platform)
-    known = index_presentations(items, seed)
-    seen: dict[tuple[str, str], str] = {}
-    annotations, left_out = [], []
+    module = _get_module(platform)
+    presentations = index_presentations(items, seed)
+    first_answers: dict[tuple[str, str], str] = {}
+    annotations, skipped = [], []
     for path in map(Path, paths):
-        for given in module.read_answers(path):
-            if given.task not in known:
-                raise UserError(
-                    f"{given.where}: task {given.task!r} is of none of the items; give the seed and items of the export"
-                )
-            item_id, position = known[given.task]
-            if not given.annotator:
-                raise UserError(f"{given.where}: task {given.task!r} has no annotator")
-            if given.reason:
-                left_out.append({"item_id": item_id, "annotator": given.annotator, "reason": given.reason})
+        for answer in module.read_answers(path):
+            if answer.task not in presentations:
+                raise UserError(f"{answer.where}: unknown task {answer.task!r}; give the seed and items of the export")
+            item_id, position = presentations[answer.task]
+            if not answer.annotator:
+                raise UserError(f"{answer.where}: task {answer.task!r} has no annotator")
+            if answer.reason:
+                skipped.append({"item_id": item_id, "annotator": answer.annotator, "reason": answer.reason})
                 continue
-            if given.answer not in ANSWERS:
-                raise UserError(f"{given.where}: answer {given.answer!r} is none of {', '.join(ANSWERS)}")
-            if (item_id, given.annotator) in seen:
-                first = seen[item_id, given.annotator]
+            if answer.answer not in ANSWERS:
+                raise UserError(f"{answer.where}: answer {answer.answer!r} is none of {', '.join(ANSWERS)}")
+            if (item_id, answer.annotator) in first_answers:
+                first = first_answers[item_id, answer.annotator]
                 raise UserError(
-                    f"{given.where}: annotator {given.annotator!r} answered item {item_id!r} twice, before at {first}"
+                    f"{answer.where}: annotator {answer.annotator!r} answered item {item_id!r} twice, before at {first}"
                 )
-            seen[item_id, given.annotator] = given.where
+            first_answers[item_id, answer.annotator] = answer.where
             annotations.append(
                 {
                     "item_id": item_id,
-                    "annotator": given.annotator,
-                    "answer": given.answer,
+                    "annotator": answer.annotator,
+                    "answer": answer.answer,
                     "caption_position": position,
                 }
             )
     return ImportedAnnotations(
         sorted(annotations, key=lambda row: (row["item_id"], row["annotator"])),
-        sorted(left_out, key=lambda row: (row["item_id"], row["annotator"], row["reason"])),
+        sorted(skipped, key=lambda row: (row["item_id"], row["annotator"], row["reason"])),
     )
 
 
-def _module(platform: str) -> ModuleType:
+def _get_module(platform: str) -> ModuleType:
     if platform not in PLATFORMS:
         raise UserError(f"platform {platform!r} is none of {', '.join(PLATFORMS)}")
     return PLATFORMS[platform]

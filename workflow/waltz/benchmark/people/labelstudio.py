@@ -27,58 +27,60 @@ def write_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
             "data": {
                 "task": task.task,
                 "image": task.image,
-                "first": _markup(task.first),
-                "second": _markup(task.second),
+                "first": _render_html(task.first),
+                "second": _render_html(task.second),
             }
         }
         for task in tasks
     ]
-    listed, configuration = stem.with_name(f"{stem.name}.json"), stem.with_name(f"{stem.name}.xml")
-    write_text(listed, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
+    task_file, configuration = stem.with_name(f"{stem.name}.json"), stem.with_name(f"{stem.name}.xml")
+    write_text(task_file, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
     write_text(configuration, CONFIGURATION.read_text(encoding="utf-8"))
-    return [listed, configuration]
+    return [task_file, configuration]
 
 
 def read_answers(path: Path) -> Iterator[PlatformAnswer]:
-    """Answers of an export; a skipped task counts as none.
+    """Yield the answers of an export; a skipped task is not answered.
 
     Raises:
-        UserError: No export of this project's tasks, or an annotation that cannot be read.
+        UserError: The file is no export of this project's tasks, or an annotation cannot be read.
     """
-    for place, entry in enumerate(read_list_entries(path, "", dict)):
-        where = f"{path}: entry {place}"
+    for index, entry in enumerate(read_list_entries(path, "", dict)):
+        where = f"{path}: entry {index}"
         data, annotations = entry.get("data"), entry.get("annotations")
         if not isinstance(annotations, list) or not isinstance(data, dict) or not isinstance(data.get("task"), str):
             raise UserError(f"{where}: no data.task or no list of annotations; export the project as JSON")
         for annotation in annotations:
             if not isinstance(annotation, dict):
                 raise UserError(f"{where}: an annotation is {annotation!r}, not an object; export the project as JSON")
-            answer = _answer(annotation, where)
+            answer = _read_answer(annotation, where)
             reason = NOT_ANSWERED if not answer else ""
             if annotation.get("was_cancelled"):
                 answer, reason = "", SKIPPED
-            yield PlatformAnswer(where, data["task"], _annotator(annotation, where), answer, reason)
+            yield PlatformAnswer(where, data["task"], _read_annotator(annotation, where), answer, reason)
 
 
-def _markup(text: MarkedText) -> str:
+def _render_html(text: MarkedText) -> str:
     return render_bold_html(text).replace("\n", "<br>")
 
 
-def _answer(annotation: Mapping[str, Any], where: str) -> str:
+def _read_answer(annotation: Mapping[str, Any], where: str) -> str:
     try:
         regions = [region for region in annotation["result"] if region["from_name"] == CONTROL]
-        chosen = [choice for region in regions for choice in region["value"]["choices"]]
+        choices = [choice for region in regions for choice in region["value"]["choices"]]
     except (KeyError, TypeError):
         raise UserError(f"{where}: an annotation has no result of choices; export the project as JSON") from None
-    if len(chosen) > 1:
-        raise UserError(f"{where}: more than one answer: {', '.join(map(str, chosen))}")
-    return str(chosen[0]) if chosen else ""
+    if len(choices) > 1:
+        raise UserError(
+            f"{where}: more than one answer (got {', '.join(map(str, choices))}, expected 1); allow a single choice"
+        )
+    return str(choices[0]) if choices else ""
 
 
-def _annotator(annotation: Mapping[str, Any], where: str) -> str:
-    """Number of the user, or the address where the export expands users."""
+def _read_annotator(annotation: Mapping[str, Any], where: str) -> str:
+    """Return the number of the user, or the address where the export expands users."""
     user = annotation.get("completed_by")
     name = user.get("email", user.get("id")) if isinstance(user, dict) else user
     if name is None:
-        raise UserError(f"{where}: an annotation does not say who made it (completed_by)")
+        raise UserError(f"{where}: an annotation has no completed_by; export the project as JSON")
     return str(name)

@@ -1,4 +1,4 @@
-"""How well the annotators answered, and what their answers are worth together."""
+"""Quality of annotators on gold items, and agreement between annotators."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from waltz.benchmark.votes import compute_alpha, count_votes
 
 MIN_PREFERRED_SHARE = 0.7
-"""Share of gold items on which an annotator has to prefer the caption."""
+"""Lowest acceptable share of gold items on which an annotator prefers the caption."""
 
 
 @dataclass(frozen=True)
 class AnnotatorQuality:
-    """One annotator's record.
+    """Quality of one annotator.
 
     Attributes:
-        annotator: Who.
-        answered: Answers given.
-        gold: Answers given to gold items.
+        annotator: Name of the annotator.
+        answered: Number of answers.
+        gold: Number of answers to gold items.
         share: Share of those that prefer the caption, in [0, 1]; None where there are none.
         enough: Whether the share reaches the threshold; None where there is no share.
     """
@@ -31,13 +31,13 @@ class AnnotatorQuality:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far annotators agree.
+    """Agreement between annotators.
 
     Attributes:
         items: Items with an answer.
         unanimous: Items of which every annotator preferred the caption.
         alpha: Krippendorff's alpha over the answers as presented; None where it is undefined.
-        reason: Why it is.
+        reason: Why alpha is undefined, else None.
     """
 
     items: int
@@ -49,12 +49,12 @@ class Agreement:
 def compute_annotator_quality(
     annotations: Sequence[Mapping[str, str]], gold: Collection[str], threshold: float = MIN_PREFERRED_SHARE
 ) -> list[AnnotatorQuality]:
-    """Record of each annotator, in the order of their names.
+    """Compute the quality of each annotator, in the order of their names.
 
     Args:
         annotations: Rows of the annotations layout.
         gold: Ids of items whose caption is known to be true, and whose foil to be false.
-        threshold: Least share of captions preferred.
+        threshold: Lowest acceptable share of preferred captions.
     """
     preferred: dict[str, list[bool]] = defaultdict(list)
     answered = Counter(row["annotator"] for row in annotations)
@@ -73,22 +73,22 @@ def compute_annotator_quality(
 def drop_annotators(
     annotations: Sequence[Mapping[str, str]], annotators: Collection[str], reason: str
 ) -> tuple[list[Mapping[str, str]], list[dict[str, str]]]:
-    """Leave the answers of some annotators out.
+    """Remove the answers of some annotators.
 
     Returns:
-        The other answers; and item_id, annotator and reason of each that was left out, as in `exchange.Imported`.
+        The other answers; and item_id, annotator and reason of each removed answer.
     """
-    kept = [row for row in annotations if row["annotator"] not in annotators]
-    left_out = [
+    remaining = [row for row in annotations if row["annotator"] not in annotators]
+    skipped = [
         {"item_id": row["item_id"], "annotator": row["annotator"], "reason": reason}
         for row in annotations
         if row["annotator"] in annotators
     ]
-    return kept, left_out
+    return remaining, skipped
 
 
 def compute_agreement(annotations: Sequence[Mapping[str, str]]) -> Agreement:
-    """Unanimity and Krippendorff's alpha."""
+    """Compute unanimity and Krippendorff's alpha."""
     votes = count_votes(annotations, 1)
     unanimous = sum(not vote["votes_foil"] + vote["votes_other"] for vote in votes.values())
     value, reason = compute_alpha(annotations)
@@ -98,6 +98,6 @@ def compute_agreement(annotations: Sequence[Mapping[str, str]]) -> Agreement:
 def count_missing_answers(
     annotations: Sequence[Mapping[str, str]], item_ids: Collection[str], annotators: int
 ) -> dict[str, int]:
-    """Answers that each item still lacks, of those that lack some."""
+    """Count the missing answers of each item that lacks some."""
     answered = Counter(row["item_id"] for row in annotations)
     return {item_id: annotators - answered[item_id] for item_id in sorted(item_ids) if answered[item_id] < annotators}

@@ -1,4 +1,4 @@
-"""What an annotator sees of an item: an image and two numbered texts, the caption first or second."""
+"""Tasks of annotators: an image and two numbered texts, the caption first or second; their names, keys and answers."""
 
 import hashlib
 import html
@@ -20,7 +20,7 @@ QUESTION = "Which text describes the image?"
 
 @dataclass(frozen=True)
 class MarkedText:
-    """A text cut in three, of which the middle is shown in bold; it may be empty."""
+    """Three parts of a text; the middle one is shown in bold and may be empty."""
 
     before: str
     marked: str
@@ -29,10 +29,10 @@ class MarkedText:
 
 @dataclass(frozen=True)
 class Task:
-    """One item as it is presented.
+    """Presentation of one item.
 
     Attributes:
-        task: Name that tells an annotator neither the item nor which text is the caption.
+        task: Name that reveals neither the item nor which text is the caption.
         item_id: The item.
         image: URL of the image.
         first: Text 1.
@@ -49,33 +49,32 @@ class Task:
 
 
 def build_tasks(items: Sequence[Mapping[str, Any]], image_prefix: str, seed: int) -> list[Task]:
-    """Tasks of one instrument's items, in the order of their names, which is that of no item.
+    """Build the tasks of one instrument's items, in the order of their names, which is independent of the items' order.
 
-    The caption stands first in half of the tasks (of an odd number, in one more), chosen by a seeded hash of
-    the item ids.
+    The caption comes first in half of the tasks (one more if their number is odd), by a seeded hash of the item ids.
 
     Args:
         items: Rows of the benchmark layout.
-        image_prefix: What stands before the name of an image in its URL, final slash included; an image that
-            is a URL already is left as it is.
+        image_prefix: Start of the URL before the name of an image, final slash included; an image that is a URL
+            stays unchanged.
         seed: Seed of positions and names.
     Raises:
         ValueError: An item id repeats.
     """
-    order = sorted(_ids(items), key=lambda name: (rank(f"caption position:{name}", seed), name))
-    caption_first = set(order[: (len(order) + 1) // 2])
-    tasks = [_task(item, POSITIONS[item["item_id"] not in caption_first], image_prefix, seed) for item in items]
+    shuffled_ids = sorted(_read_item_ids(items), key=lambda name: (rank(f"caption position:{name}", seed), name))
+    caption_first = set(shuffled_ids[: (len(shuffled_ids) + 1) // 2])
+    tasks = [_build_task(item, POSITIONS[item["item_id"] not in caption_first], image_prefix, seed) for item in items]
     return sorted(tasks, key=lambda task: task.task)
 
 
 def index_presentations(items: Sequence[Mapping[str, Any]], seed: int) -> dict[str, tuple[str, str]]:
-    """Item and caption position that the name of a task stands for.
+    """Return the item and the caption position by task name.
 
-    A name is a hash of seed, item, both texts and the position. So it is undone without a key file and whatever
-    other items there are by now, and answers to texts that changed since are found to be of an unknown task.
+    A name is a hash of seed, item, both texts and the position. It can be resolved without a key file and independently
+    of other items, and answers to texts that have changed since the export belong to no known task.
 
     Returns:
-        By task name: item id, `first` or `second`; both positions of each item.
+        By task name: item id and `first` or `second`; both positions of each item.
     """
     return {
         compute_task_name(item, position, seed): (item["item_id"], position) for item in items for position in POSITIONS
@@ -83,31 +82,31 @@ def index_presentations(items: Sequence[Mapping[str, Any]], seed: int) -> dict[s
 
 
 def compute_task_name(item: Mapping[str, Any], position: str, seed: int) -> str:
-    """Name of a task: 20 hexadecimal digits."""
+    """Return the name of a task: 20 hexadecimal digits."""
     return compute_opaque_name(seed, item["item_id"], item["caption"], item["foil"], position)
 
 
 def compute_opaque_name(*parts: object) -> str:
-    """20 hexadecimal digits of a hash of texts and numbers."""
+    """Return 20 hexadecimal digits of a hash of texts and numbers."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 
 def build_image_url(image: str, prefix: str) -> str:
-    """URL of an image: the prefix as given, then the name with what a URL cannot hold escaped."""
+    """Return the URL of an image: the unchanged prefix and the escaped name."""
     return image if image.startswith(URL_SCHEMES) else prefix + quote(image)
 
 
-def _ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
+def _read_item_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
     ids = [item["item_id"] for item in items]
     if len(set(ids)) != len(ids):
-        raise ValueError("item ids repeat")
+        raise ValueError("duplicate item ids; name each item once")
     return ids
 
 
-def _task(item: Mapping[str, Any], position: str, image_prefix: str, seed: int) -> Task:
+def _build_task(item: Mapping[str, Any], position: str, image_prefix: str, seed: int) -> Task:
     caption_span, foil_span = find_changed_spans(item["caption"], item["foil"])
-    caption = _marked(item["caption"], item["caption_span"] or caption_span)
-    foil = _marked(item["foil"], item["foil_span"] or foil_span)
+    caption = _mark_span(item["caption"], item["caption_span"] or caption_span)
+    foil = _mark_span(item["foil"], item["foil_span"] or foil_span)
     first, second = (caption, foil) if position == "first" else (foil, caption)
     return Task(
         task=compute_task_name(item, position, seed),
@@ -119,7 +118,7 @@ def _task(item: Mapping[str, Any], position: str, image_prefix: str, seed: int) 
     )
 
 
-def _marked(text: str, span: Span) -> MarkedText:
+def _mark_span(text: str, span: Span) -> MarkedText:
     return MarkedText(text[: span["start"]], text[span["start"] : span["end"]], text[span["end"] :])
 
 
@@ -128,14 +127,14 @@ NOT_ANSWERED = "not answered"
 
 @dataclass(frozen=True)
 class PlatformAnswer:
-    """One annotator's answer to one task, as the platform tells it.
+    """Answer of one annotator to one task, as the platform exports it.
 
     Attributes:
         where: File and line or entry, for error messages.
         task: Name of the task.
-        annotator: Who answered.
-        answer: The answer as presented; empty where there is none that counts.
-        reason: Why there is none, else empty.
+        annotator: Name of the annotator.
+        answer: The answer as presented; empty where none counts.
+        reason: Why no answer counts, else empty.
     """
 
     where: str
@@ -146,7 +145,7 @@ class PlatformAnswer:
 
 
 def render_bold_html(text: MarkedText) -> str:
-    """A text as HTML, what differs in `<b>`."""
+    """Return a text as HTML with the marked part in `<b>`."""
     before, marked, after = map(html.escape, (text.before, text.marked, text.after))
     return f"{before}<b>{marked}</b>{after}" if marked else before + after
 
@@ -154,15 +153,15 @@ def render_bold_html(text: MarkedText) -> str:
 def write_key(
     folder: str | Path, name: str, platform: str, seed: int, annotators: int, tasks: Sequence[Mapping[str, str]]
 ) -> Path:
-    """Write `keys/<name>.json`.
+    """Write `keys/<name>.json`, which says what each task is; it is not for annotators.
 
     Args:
         folder: Folder of the task files.
         name: Name of the task file.
-        platform: Where it is annotated.
+        platform: Name of the platform.
         seed: Seed of the tasks.
-        annotators: Answers wanted for each task, to be set on the platform.
-        tasks: Name of each task and what it stands for.
+        annotators: Number of answers for each task, to be set on the platform.
+        tasks: Name of each task and its item.
     """
     key = {"platform": platform, "seed": seed, "annotators": annotators, "tasks": [dict(task) for task in tasks]}
     path = Path(folder) / "keys" / f"{name}.json"

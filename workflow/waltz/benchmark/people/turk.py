@@ -1,7 +1,7 @@
 """Amazon Mechanical Turk: a batch CSV with its HTML layout, and the CSV of a batch's results.
 
-Results are those that "Download CSV" gives on a batch's review page of the requester site: `WorkerId`,
-`AssignmentStatus`, the batch's columns as `Input.<name>` and the answer, which Crowd HTML elements put as JSON into
+Results come from "Download CSV" on a batch's review page of the requester site: `WorkerId`,
+`AssignmentStatus`, the batch's columns as `Input.<name>` and the answer, which Crowd HTML elements write as JSON into
 `Answer.taskAnswers`, with `answer-format="flatten-objects"` as `Answer.answer.<option>`, and a plain form as
 `Answer.answer`.
 """
@@ -26,13 +26,15 @@ REJECTED = "rejected by the requester"
 
 
 def write_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
-    """Write `<stem>.csv`, one line a task, and the layout `<stem>.html`, which shows one."""
+    """Write `<stem>.csv`, one line for each task, and the layout `<stem>.html`, which shows one task."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for task in tasks:
         image = html.escape(task.image)
-        writer.writerow([task.task, *map(_plain, (image, render_bold_html(task.first), render_bold_html(task.second)))])
+        writer.writerow(
+            [task.task, *map(_escape_for_site, (image, render_bold_html(task.first), render_bold_html(task.second)))]
+        )
     batch, layout = stem.with_name(f"{stem.name}.csv"), stem.with_name(f"{stem.name}.html")
     write_text(batch, text.getvalue())
     write_text(layout, LAYOUT.read_text(encoding="utf-8"))
@@ -40,39 +42,39 @@ def write_tasks(tasks: Sequence[Task], stem: Path) -> list[Path]:
 
 
 def read_answers(path: Path) -> Iterator[PlatformAnswer]:
-    """Answers of a batch's results; those of rejected assignments count as none.
+    """Yield the answers of a batch's results; rejected assignments are not answered.
 
     Raises:
         UserError: A column is missing, or a cell cannot be read.
     """
     for line, record in read_csv_records(path, required=("WorkerId", "AssignmentStatus", "Input.task")):
         where = f"{path}: line {line}"
-        answer = _answer(record, where)
+        answer = _read_answer(record, where)
         reason = NOT_ANSWERED if not answer else ""
         if record["AssignmentStatus"].strip().lower() == "rejected":
             answer, reason = "", REJECTED
         yield PlatformAnswer(where, record["Input.task"].strip(), record["WorkerId"].strip(), answer, reason)
 
 
-def _plain(markup: str) -> str:
-    """HTML in ASCII, in one line, without `$`: the site refuses four-byte characters and fills in `${…}`."""
-    fixed = markup.replace("$", "&#36;").replace("\r", "&#13;").replace("\n", "&#10;")
-    return fixed.encode("ascii", "xmlcharrefreplace").decode("ascii")
+def _escape_for_site(markup: str) -> str:
+    """Return HTML in ASCII on one line without `$`: the site refuses four-byte characters and replaces `${…}`."""
+    escaped = markup.replace("$", "&#36;").replace("\r", "&#13;").replace("\n", "&#10;")
+    return escaped.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
-def _answer(record: Mapping[str, str], where: str) -> str:
-    """The option chosen, empty where none is."""
+def _read_answer(record: Mapping[str, str], where: str) -> str:
+    """Return the selected option, empty where there is none."""
     if "Answer.taskAnswers" in record:
-        return _chosen(_task_answers(record["Answer.taskAnswers"], where), where)
+        return _select_option(_parse_task_answers(record["Answer.taskAnswers"], where), where)
     if "Answer.answer" in record:
         return record["Answer.answer"].strip()
     options = {option: record[name] for option in ANSWERS if (name := f"Answer.answer.{option}") in record}
     if not options:
-        raise UserError(f"{where}: no column Answer.taskAnswers or Answer.answer; was this layout's batch downloaded?")
-    return _chosen({option: cell.strip().lower() == "true" for option, cell in options.items()}, where)
+        raise UserError(f"{where}: no column Answer.taskAnswers or Answer.answer; download the batch of this layout")
+    return _select_option({option: cell.strip().lower() == "true" for option, cell in options.items()}, where)
 
 
-def _task_answers(cell: str, where: str) -> Any:
+def _parse_task_answers(cell: str, where: str) -> Any:
     try:
         forms = json.loads(cell)
         return forms[0].get("answer", "")
@@ -82,13 +84,13 @@ def _task_answers(cell: str, where: str) -> Any:
         ) from None
 
 
-def _chosen(given: Any, where: str) -> str:
-    """The option of a native group of radio buttons, `{option: chosen}`, or of an element that gives it as text."""
-    if isinstance(given, str):
-        return given
-    if not isinstance(given, dict):
-        raise UserError(f"{where}: answer {given!r} is neither a text nor an object of options")
-    chosen = [option for option, is_chosen in given.items() if is_chosen]
-    if len(chosen) > 1:
-        raise UserError(f"{where}: more than one answer: {', '.join(chosen)}")
-    return str(chosen[0]) if chosen else ""
+def _select_option(value: Any, where: str) -> str:
+    """Return the option of a native group of radio buttons, `{option: selected}`, or of an element that stores text."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        raise UserError(f"{where}: answer {value!r} is neither a text nor an object of options")
+    options = [option for option, is_selected in value.items() if is_selected]
+    if len(options) > 1:
+        raise UserError(f"{where}: more than one answer (got {', '.join(options)}, expected 1); download it again")
+    return str(options[0]) if options else ""
