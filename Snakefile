@@ -17,14 +17,12 @@ os.environ.update(
 
 
 include: "rules/common.smk"
-include: "rules/data.smk"
-include: "rules/runs.smk"
+include: "rules/legacy.smk"
 include: "rules/scenes.smk"
 include: "rules/sources.smk"
 include: "rules/foils.smk"
 include: "rules/filters.smk"
 include: "rules/benchmark.smk"
-include: "rules/cv_probes.smk"
 include: "rules/evaluation.smk"
 include: "rules/decoding.smk"
 include: "rules/attribution.smk"
@@ -32,18 +30,16 @@ include: "rules/attribution_questions.smk"
 include: "rules/consistency.smk"
 include: "rules/cc_shap.smk"
 include: "rules/reporting.smk"
-include: "rules/figures.smk"
-include: "rules/report.smk"
 include: "rules/export.smk"
 
 
 if workflow.is_main_process:
-    for LINE in run_lock.describe_other_run(config["study"]):
+    for LINE in run_lock.describe_other_run(STUDY.study):
         print(f"waltz: {LINE}", file=sys.stderr)
 
 
 onstart:
-    run_lock.hold_study(config["study"])
+    run_lock.hold_study(STUDY.study)
     # To keep its bound on jobs a second, Snakemake looks at all ready jobs once more a second for every job that has ended.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
@@ -65,14 +61,12 @@ rule all:
 
 rule tables:
     input:
-        TABLES,
+        expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
         "<results>/reporting/tables/reproduction.csv",
 
 
 rule figures:
     input:
-        FIGURES["svg"],
-        FIGURES["png"],
-        CHART_FILES["svg"],
-        CHART_FILES["png"],
-        SAMPLE_FOLDERS,
+        [REPORT.frequency_files(form) for form in ("svg", "png")],
+        [REPORT.chart_files(form) for form in ("svg", "png")],
+        list(REPORT.sample_folders),

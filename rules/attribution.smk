@@ -27,20 +27,6 @@ ATTRIBUTED_ANSWERS = {
     if pairs_among(names)
 }
 COMPANIONS = study("attribution.companions")
-ATTRIBUTIONS = [
-    (model, dataset)
-    for models, groups in (
-        (ATTRIBUTING, ATTRIBUTED),
-        (ATTRIBUTING_ANSWERS, ATTRIBUTED_ANSWERS),
-    )
-    for names in groups.values()
-    for model in models
-    for dataset in names
-] + [
-    (model, dataset)
-    for model in ATTRIBUTING_QUESTIONS
-    for dataset in ATTRIBUTED_QUESTIONS
-]
 SETTINGS = {
     "published": {},
     "equations": {
@@ -49,7 +35,7 @@ SETTINGS = {
         "standard_error": study("attribution.standard_error") or None,
     },
 }
-ATTRIBUTIONS = taken(ATTRIBUTIONS)
+ATTRIBUTIONS = PLAN.attributed
 
 for GROUP, NAMES in ATTRIBUTED.items():
 
@@ -270,6 +256,6 @@ rule shares:
         "../envs/report.yaml"
     params:
         layouts={"shares": "SHARES", "metrics": "METRICS"},
-        code=code("together.py"),
+        code=code("concatenate_parts.py"),
     script:
-        "../workflow/scripts/together.py"
+        "../workflow/scripts/concatenate_parts.py"

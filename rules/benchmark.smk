@@ -1,17 +1,10 @@
-"""Stage benchmark: items with votes, and what validation says about them."""
-
-SETS = list(dict.fromkeys([*DATASETS, *INSTRUMENTS]))
-AUDITING = (
-    {key: study("filters")[key] for key in sorted(FILTER_KEYS)}
-    if study("benchmark.audit")
-    else {}
-)
+"""Stage benchmark: items with votes, CV-Probes' conditions, and validation statistics."""
 
 
 rule items:
     """One raw file that holds finished items, as a benchmark."""
     input:
-        unpack(item_files),
+        unpack(lambda w: PLAN.item_files(w.dataset)),
     output:
         pairs="<results>/benchmark/{dataset}.parquet",
         annotations="<results>/benchmark/annotations/{dataset}.parquet",
@@ -20,80 +13,73 @@ rule items:
     conda:
         "../envs/data.yaml"
     params:
-        format=lambda wildcards: DATASETS[wildcards.dataset]["format"],
-        source=lambda wildcards: DATASETS[wildcards.dataset]["source"],
-        valid_votes=study("benchmark.valid_votes"),
+        format=lambda w: STUDY.sources[PLAN.item_sets[w.dataset]].format,
+        source=lambda w: PLAN.item_sets[w.dataset],
+        valid_votes=STUDY.benchmark.valid_votes,
         code=code("items.py"),
     script:
         "../workflow/scripts/items.py"
 
 
-rule choose:
+rule balance:
     """The items of one instrument among its candidates, so that the words exchanged betray no foil."""
     input:
         filtered="<results>/filters/{instrument}.parquet",
     output:
         chosen="<results>/benchmark/chosen/{instrument}.parquet",
     log:
-        "<logs>/choose/{instrument}.log",
+        "<logs>/balance/{instrument}.log",
     conda:
         "../envs/data.yaml"
     params:
-        settings=lambda wildcards: {
-            key: INSTRUMENTS[wildcards.instrument][key]
-            for key in ("size", "js", "cap", "foil_cap", "halves")
-            if key in INSTRUMENTS[wildcards.instrument]
-        },
-        seed=study("seed"),
-        code=code("choose.py"),
+        settings=lambda w: PLAN.instrument_settings(
+            w.instrument, "size", "js", "cap", "foil_cap", "halves"
+        ),
+        seed=STUDY.seed,
+        code=code("balance.py"),
     script:
-        "../workflow/scripts/choose.py"
+        "../workflow/scripts/balance.py"
 
 
 rule vote:
     """The chosen items of one instrument with the votes of people, of the scenes' oracle, or without any."""
     input:
         chosen="<results>/benchmark/chosen/{instrument}.parquet",
-        annotations=lambda wildcards: study("benchmark.annotations").get(
-            wildcards.instrument, []
-        ),
-        world=WORLD if study("benchmark.oracle") else [],
+        annotations=lambda w: STUDY.benchmark.annotations.get(w.instrument, []),
+        world=WORLD if STUDY.benchmark.oracle else [],
     output:
         pairs="<results>/benchmark/{instrument}.parquet",
         annotations="<results>/benchmark/annotations/{instrument}.parquet",
     log:
         "<logs>/vote/{instrument}.log",
     wildcard_constraints:
-        instrument="|".join(
-            re.escape(name) for name in INSTRUMENTS if name not in DATASETS
-        )
-        or "none",
+        instrument=PLAN.pattern(set(STUDY.instruments) - set(PLAN.item_sets)),
     conda:
         "../envs/data.yaml"
     params:
-        valid_votes=study("benchmark.valid_votes"),
-        scenes=study("scenes") if study("benchmark.oracle") else None,
+        valid_votes=STUDY.benchmark.valid_votes,
+        scenes=PLAN.scenes if STUDY.benchmark.oracle else None,
         code=code("vote.py"),
     script:
         "../workflow/scripts/vote.py"
 
 
-use rule vote as vote_beside_released with:
+use rule vote as vote_next_to_released with:
     output:
         pairs="<results>/benchmark/built/{instrument}.parquet",
         annotations="<results>/benchmark/built/annotations/{instrument}.parquet",
     wildcard_constraints:
-        instrument="|".join(map(re.escape, sorted(set(INSTRUMENTS) & set(DATASETS))))
-        or "none",
+        instrument=PLAN.pattern(set(STUDY.instruments) & set(PLAN.item_sets)),
 
 
 rule funnel:
     """How many candidates of each instrument each step leaves, and why the others go."""
     input:
         chosen=expand(
-            "<results>/benchmark/chosen/{instrument}.parquet", instrument=INSTRUMENTS
+            "<results>/benchmark/chosen/{instrument}.parquet",
+            instrument=STUDY.instruments,
         ),
-        pairs=[built_file(instrument) for instrument in INSTRUMENTS],
+        pairs=[PLAN.built_file(instrument) for instrument in STUDY.instruments],
     output:
         funnel="<results>/benchmark/funnel.parquet",
     log:
@@ -101,7 +87,7 @@ rule funnel:
     conda:
         "../envs/data.yaml"
     params:
-        instruments=list(INSTRUMENTS),
+        instruments=list(STUDY.instruments),
         code=code("funnel.py"),
     script:
         "../workflow/scripts/funnel.py"
@@ -111,7 +97,8 @@ rule oracle:
     """What the scenes' oracle says of candidates before and after each filter, and of the items."""
     input:
         chosen=expand(
-            "<results>/benchmark/chosen/{instrument}.parquet", instrument=INSTRUMENTS
+            "<results>/benchmark/chosen/{instrument}.parquet",
+            instrument=STUDY.instruments,
         ),
         world=WORLD,
     output:
@@ -121,22 +108,67 @@ rule oracle:
     conda:
         "../envs/data.yaml"
     params:
-        instruments=list(INSTRUMENTS),
-        scenes=study("scenes"),
-        grammaticality=study("filters").get("grammaticality"),
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
+        **PLAN.resampling,
+        instruments=list(STUDY.instruments),
+        scenes=PLAN.scenes,
+        grammaticality=STUDY.filters.grammaticality if STUDY.filters else None,
         code=code("oracle.py"),
     script:
         "../workflow/scripts/oracle.py"
 
 
+rule cv_probes:
+    """The best contextual captions and the reviewed plain ones as the four conditions."""
+    input:
+        **PLAN.plain_captions,
+        contextual="<results>/foils/cv-probes.parquet",
+        weights=MODELS.weight_files(*PLAN.probe_judges.values()),
+        tables=SWIG_TABLES,
+        world=WORLD if STUDY.benchmark.oracle else [],
+    output:
+        probes="<results>/benchmark/cv-probes.parquet",
+        captions="<results>/benchmark/cv-probes/captions.parquet",
+        run="<results>/benchmark/cv-probes.run.json",
+    log:
+        "<logs>/cv_probes.log",
+    conda:
+        "../envs/foils.yaml"
+    resources:
+        gpu=1,
+        mem_mb=6000,
+        runtime=SCORING_MINUTES,
+    params:
+        models={key: MODELS.settings(name) for key, name in PLAN.probe_judges.items()},
+        scenes=PLAN.scenes if STUDY.benchmark.oracle else None,
+        code=code("cv_probes.py"),
+    script:
+        "../workflow/scripts/cv_probes.py"
+
+
+rule cv_oracle:
+    """Truth of each condition of CV-Probes by the scenes' oracle."""
+    input:
+        probes="<results>/benchmark/cv-probes.parquet",
+        world=WORLD,
+    output:
+        shares="<results>/benchmark/cv-probes/oracle.parquet",
+    log:
+        "<logs>/cv_oracle.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        **PLAN.resampling,
+        scenes=PLAN.scenes,
+        code=code("cv_oracle.py"),
+    script:
+        "../workflow/scripts/cv_oracle.py"
+
+
 rule audit:
     """How well judges that see no image tell captions from foils."""
     input:
-        pairs=[built_file(instrument) for instrument in INSTRUMENTS],
-        weights=weight_files_of(AUDITING.values()),
+        pairs=[PLAN.built_file(instrument) for instrument in STUDY.instruments],
+        weights=MODELS.weight_files(*PLAN.audit_models.values()),
     output:
         audit="<results>/benchmark/audit.parquet",
     log:
@@ -148,14 +180,10 @@ rule audit:
         mem_mb=6000,
         runtime=SCORING_MINUTES,
     params:
-        instruments=list(INSTRUMENTS),
-        models={
-            key: select_decisive_fields(MODELS[name]) for key, name in AUDITING.items()
-        },
-        threshold=study("benchmark.audit"),
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
+        **PLAN.resampling,
+        instruments=list(STUDY.instruments),
+        models={key: MODELS.settings(name) for key, name in PLAN.audit_models.items()},
+        threshold=STUDY.benchmark.audit,
         code=code("audit.py"),
     script:
         "../workflow/scripts/audit.py"
@@ -164,9 +192,12 @@ rule audit:
 rule validation_statistics:
     """Votes, lexical items, divergence and agreement of every data set (thesis A.2)."""
     input:
-        pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=SETS),
+        pairs=expand(
+            "<results>/benchmark/{dataset}.parquet", dataset=PLAN.built_or_finished
+        ),
         annotations=expand(
-            "<results>/benchmark/annotations/{dataset}.parquet", dataset=SETS
+            "<results>/benchmark/annotations/{dataset}.parquet",
+            dataset=PLAN.built_or_finished,
         ),
     output:
         statistics="<results>/benchmark/validation/statistics.parquet",
@@ -176,10 +207,8 @@ rule validation_statistics:
     conda:
         "../envs/data.yaml"
     params:
-        datasets=SETS,
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
+        **PLAN.resampling,
+        datasets=PLAN.built_or_finished,
         code=code("validation_statistics.py"),
     script:
         "../workflow/scripts/validation_statistics.py"

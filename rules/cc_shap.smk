@@ -162,8 +162,4 @@ for (GROUP, KIND), (NAMED, NAMES) in CC_POSED.items():
 rule cc_shap:
     """CC-SHAP, contributions and edits of all decoders that the study names."""
     input:
-        [
-            f"<results>/consistency/{model}/{part}/{dataset}.parquet"
-            for model, dataset in CC_SHAPS
-            for part in cc_parts(model)
-        ],
+        [PLAN.consistency_file(part, run) for part, run in PLAN.explained_parts],

@@ -3,8 +3,6 @@
 Language models are asked the text tasks of a group, decoders that see its data sets with images.
 """
 
-from waltz.evaluation.prompting.prompt_families import check
-
 EXPLANATION_SHARDS = study("consistency.shards") or 1
 HELPER = [study("consistency.helper")] if study("consistency.helper") else []
 JUDGE = [study("filters.nli")] if study("consistency.meaning") == "nli" else []
@@ -15,22 +13,7 @@ TESTED_SETS = {
     for group, names in EXPLAINED.items()
     for sees in dict.fromkeys(model in SEEING for model in EXPLAINING)
 }
-TESTED = [
-    (model, dataset)
-    for names in EXPLAINED.values()
-    for model in EXPLAINING
-    for dataset in posed_among(model, names)
-]
-TESTED = taken(TESTED)
-for MODEL in EXPLAINING:
-    if MODEL not in SPEAKING:
-        raise WorkflowError(
-            f"study file: consistency.models: {MODEL!r} is no decoder; its kind is {MODELS[MODEL].kind}"
-        )
-    try:
-        check(MODELS[MODEL], study("profiles"))
-    except UserError as error:
-        raise WorkflowError(f"study file: {error}") from None
+TESTED = PLAN.tested
 
 for (GROUP, SEES), NAMES in TESTED_SETS.items():
     if not NAMES:
@@ -205,6 +188,6 @@ rule consistency_metrics:
         "../envs/report.yaml"
     params:
         layouts={"metrics": "METRICS", "correlations": "METRICS"},
-        code=code("together.py"),
+        code=code("concatenate_parts.py"),
     script:
-        "../workflow/scripts/together.py"
+        "../workflow/scripts/concatenate_parts.py"

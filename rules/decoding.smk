@@ -1,19 +1,11 @@
 """Stage evaluation: what decoders answer, a job for one model and one group of data sets."""
 
-from waltz.core.errors import UserError
-from waltz.evaluation.prompting.prompt_families import check
-
 POSED = {
     (group, kind): posed_among(DECODERS[kind][0], names)
     for group, names in SCORED.items()
     for kind in DECODERS
     if posed_among(DECODERS[kind][0], names)
 }
-for MODEL in dict.fromkeys(model for model, _ in DECODED):
-    try:
-        check(MODELS[MODEL], study("profiles"))
-    except UserError as error:
-        raise WorkflowError(f"study file: {error}") from None
 
 for (GROUP, KIND), NAMES in POSED.items():
 

@@ -7,28 +7,11 @@ SCORABLE = {
 }
 
 
-WITH_SCORES = [
-    (model, dataset)
-    for group, names in SCORABLE.items()
-    for model in [*READERS, *ENCODERS]
-    if takes(model, group)
-    for dataset in (pairs_among(names) if model in READERS else names)
-]
-
-ANSWERED = taken((model, name) for model in ANSWERERS for name in ASKED)
 DECODERS = {
     kind: models
     for kind in ("vision", "text")
     if (models := [name for name in SCORING_MODELS if MODELS[name].kind == kind])
 }
-DECODED = [
-    (model, dataset)
-    for group, names in SCORED.items()
-    for models in DECODERS.values()
-    for model in models
-    if takes(model, group)
-    for dataset in posed_among(model, names)
-]
 
 
 rule mismatched:

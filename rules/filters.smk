@@ -1,12 +1,12 @@
-"""Stage filters: what models say about candidates, and which they keep."""
+"""Stage filters: judgements of models on candidates, and which candidates they keep."""
 
 
 rule filter_candidates:
     """Grammaticality, entailment and ranking of one instrument's candidates; nothing is dropped."""
     input:
         candidates="<results>/foils/{instrument}.parquet",
-        weights=lambda wildcards: weight_files_of(
-            needed_models(config, wildcards.instrument).values()
+        weights=lambda w: MODELS.weight_files(
+            *PLAN.filter_models(w.instrument).values()
         ),
     output:
         filtered="<results>/filters/{instrument}.parquet",
@@ -16,19 +16,15 @@ rule filter_candidates:
     conda:
         "../envs/foils.yaml"
     resources:
-        gpu=lambda wildcards: int(bool(INSTRUMENTS[wildcards.instrument]["filters"])),
+        gpu=lambda w: int(bool(PLAN.instrument(w.instrument).filters)),
         mem_mb=6000,
     params:
-        filters=lambda wildcards: INSTRUMENTS[wildcards.instrument]["filters"],
-        models=lambda wildcards: {
-            key: select_decisive_fields(MODELS[name])
-            for key, name in needed_models(config, wildcards.instrument).items()
+        filters=lambda w: PLAN.instrument(w.instrument).filters,
+        models=lambda w: {
+            key: MODELS.settings(name)
+            for key, name in PLAN.filter_models(w.instrument).items()
         },
-        grammaticality=lambda wildcards: (
-            study("filters.grammaticality")
-            if "grammaticality" in INSTRUMENTS[wildcards.instrument]["filters"]
-            else None
-        ),
+        grammaticality=lambda w: PLAN.grammaticality(w.instrument),
         code=code("filter_candidates.py"),
     script:
         "../workflow/scripts/filter_candidates.py"

@@ -1,18 +1,14 @@
-"""Stage foils: every candidate of every instrument, before any filter."""
+"""Stage foils: every candidate of every instrument and the captions of CV-Probes, before any filter."""
 
-from waltz.instruments import SWIG_TABLES
-
-RELEASED = [
-    name for name, entry in DATASETS.items() if entry["format"] == "valse-release"
-]
+from waltz.instruments import INSTRUMENTS, SWIG_TABLES
 
 
 rule candidates:
     """All candidates of one instrument from the rows of its source."""
     input:
-        rows=lambda wildcards: f"<results>/sources/{INSTRUMENTS[wildcards.instrument]['source']}.parquet",
-        weights=lambda wildcards: weight_files_of(proposing_model(wildcards.instrument)),
-        tables=lambda wildcards: REGISTRY[wildcards.instrument].tables,
+        rows=lambda w: f"<results>/sources/{PLAN.instrument(w.instrument).source}.parquet",
+        weights=lambda w: MODELS.weight_files(*PLAN.proposing_models(w.instrument)),
+        tables=lambda w: INSTRUMENTS[w.instrument].tables,
     output:
         candidates="<results>/foils/{instrument}.parquet",
         run="<results>/foils/{instrument}.run.json",
@@ -21,34 +17,49 @@ rule candidates:
     conda:
         "../envs/foils.yaml"
     resources:
-        gpu=lambda wildcards: int(bool(proposing_model(wildcards.instrument))),
+        gpu=lambda w: len(PLAN.proposing_models(w.instrument)),
         mem_mb=6000,
     params:
-        settings=lambda wildcards: {
-            key: INSTRUMENTS[wildcards.instrument][key]
-            for key in ("splits", "most_tokens")
-            if key in INSTRUMENTS[wildcards.instrument]
-        },
-        model=lambda wildcards: [
-            select_decisive_fields(MODELS[name])
-            for name in proposing_model(wildcards.instrument)
-        ],
-        proposals=lambda wildcards: (
-            {key: study(f"proposals.{key}") for key in ("longest", "best")}
-            if proposing_model(wildcards.instrument)
-            else {}
+        settings=lambda w: PLAN.instrument_settings(
+            w.instrument, "splits", "most_tokens"
         ),
-        code=lambda wildcards: code(
-            "candidates.py", REGISTRY[wildcards.instrument].maker
-        ),
+        model=lambda w: list(map(MODELS.settings, PLAN.proposing_models(w.instrument))),
+        proposals=lambda w: PLAN.proposal_settings(w.instrument),
+        code=lambda w: code("candidates.py", INSTRUMENTS[w.instrument].maker),
     script:
         "../workflow/scripts/candidates.py"
 
 
-rule reproduce:
-    """Released items made again by the foiling functions from their inputs, and why others are not."""
+rule contextual_captions:
+    """CV-Probes: abstracts of contextual verbs filled with every annotation of the selected images."""
     input:
-        unpack(released_files),
+        rows=PLAN.probe_rows,
+        weights=MODELS.weight_files(*PLAN.repairing_models),
+        tables=SWIG_TABLES,
+    output:
+        captions="<results>/foils/cv-probes.parquet",
+        run="<results>/foils/cv-probes.run.json",
+    log:
+        "<logs>/contextual_captions.log",
+    conda:
+        "../envs/foils.yaml"
+    resources:
+        gpu=len(PLAN.repairing_models),
+        mem_mb=6000,
+    params:
+        settings=PLAN.probe_settings,
+        model=list(map(MODELS.settings, PLAN.repairing_models)),
+        seed=STUDY.seed,
+        code=code("contextual_captions.py"),
+    script:
+        "../workflow/scripts/contextual_captions.py"
+
+
+rule reproduce:
+    """Released items rebuilt by the foiling functions from their inputs, and why others are not."""
+    input:
+        **PLAN.released_files,
+        captions=PLAN.caption_rows,
         tables=SWIG_TABLES,
     output:
         shares="<results>/foils/fidelity/shares.parquet",
@@ -67,7 +78,7 @@ rule reproduce:
     conda:
         "../envs/foils.yaml"
     params:
-        released=RELEASED,
+        released=PLAN.released,
         code=code("reproduce.py"),
     script:
         "../workflow/scripts/reproduce.py"

@@ -1,209 +1,76 @@
-"""Stage reporting: tables and figures, ours beside the published ones."""
-
-from waltz.reporting.tables.declarations import TABLES as DECLARED
-
-ASKED_TABLES = study("reporting.tables")
-ASKED_TABLES = list(DECLARED) if ASKED_TABLES == "all" else list(ASKED_TABLES)
-TABLES = expand("<results>/reporting/tables/{table}.csv", table=ASKED_TABLES)
-DRAWN = [(dataset, "lexical", "words exchanged") for dataset in SETS]
-DRAWN += [(dataset, "pronoun", "pronouns") for dataset in study("reporting.pronouns")]
-FREQUENCIES = "thesis 3.1, A.1, A.3, A.4"
-"""Printed figures of word frequencies; no text says which of them shows which instrument."""
-FIGURES = {
-    form: [
-        f"<results>/reporting/figures/{kind}-{dataset}.{form}"
-        for dataset, kind, _ in DRAWN
-    ]
-    for form in ("svg", "png")
-}
-SHEET = ["<results>/reporting/figures/scenes.png"] if "scenes" in config else []
-BUILT = (
-    {
-        "funnel": "<results>/benchmark/funnel.parquet",
-        "statistics": "<results>/benchmark/validation/statistics.parquet",
-        "printed": "resources/published/thesis-A.2.csv",
-    }
-    if INSTRUMENTS
-    else {}
-)
-if INSTRUMENTS and study("benchmark.oracle"):
-    BUILT["oracle"] = "<results>/benchmark/oracle.parquet"
-if INSTRUMENTS and study("benchmark.audit"):
-    BUILT["audit"] = "<results>/benchmark/audit.parquet"
-if PROBES:
-    BUILT["probes"] = "<results>/benchmark/cv-probes.parquet"
-    BUILT["probe_captions"] = "<results>/benchmark/cv-probes/captions.parquet"
-if PROBES and study("benchmark.oracle"):
-    BUILT["probe_oracle"] = "<results>/benchmark/cv-probes/oracle.parquet"
-if ENCODERS or ANSWERERS or DECODED:
-    BUILT["metrics"] = "<results>/evaluation/metrics.parquet"
-    BUILT["comparisons"] = "<results>/evaluation/comparisons.parquet"
-if ATTRIBUTIONS:
-    BUILT["shares"] = "<results>/attribution/shares.parquet"
-    BUILT["attributed"] = "<results>/attribution/metrics.parquet"
-if TESTED and CC_EDITED:
-    BUILT["edits"] = "<results>/consistency/metrics.parquet"
-SCORED_RUNS = [*WITH_SCORES, *ANSWERED, *DECODED]
+"""Stage reporting: tables and figures with our values next to those of the papers, and the page that shows all."""
 
 
-PARTS = {
-    "evaluation": ("<results>/evaluation/metrics", SCORED_PARTS),
-    "attribution": ("<results>/attribution/metrics", ATTRIBUTED_PARTS),
-    "shares": ("<results>/attribution/shares", ATTRIBUTED_PARTS),
-    "consistency": ("<results>/consistency/metrics", TESTED_PARTS),
-    "correlations": ("<results>/consistency/correlations", TESTED_PARTS),
-}
-"""Kinds of files of numbers that come in parts: their folder, and the runs of each part."""
-MEASURES = {
-    "validation": (
-        ["<results>/benchmark/validation/statistics.parquet"] if SETS else []
-    ),
-    "probes": ["<results>/benchmark/cv-probes.parquet"] if PROBES else [],
-    "captions": ["<results>/benchmark/cv-probes/captions.parquet"] if PROBES else [],
-}
-"""Other files of numbers by kind; those that the study has."""
-RUNS_OF = {"attribution": "shares", "correlations": "consistency"}
-"""Kinds that the same runs are behind."""
-
-
-TABLE_PARTS = {
-    table: {
-        kind: shown_in(declaration, kind) for kind in declaration.files if kind in PARTS
-    }
-    for table, declaration in DECLARED.items()
-}
-TABLE_FILES = {
-    table: {
-        kind: files
-        for kind in declaration.files
-        if (
-            files := (
-                [
-                    f"<results>/benchmark/{name}.parquet"
-                    for name in declaration.samples
-                    if name in SETS
-                ]
-                if kind == "samples"
-                else (
-                    [
-                        f"{PARTS[kind][0]}/{part}.parquet"
-                        for part in TABLE_PARTS[table][kind]
-                    ]
-                    if kind in PARTS
-                    else MEASURES[kind]
-                )
-            )
-        )
-    }
-    for table, declaration in DECLARED.items()
-}
-"""The files behind each table, by kind."""
-BEHIND = {
-    table: sorted(
-        {
-            f"<results>/reporting/runs/{RUNS_OF.get(kind, kind)}/{part}.json"
-            for kind, parts in kinds.items()
-            for part in parts
-        }
-    )
-    for table, kinds in TABLE_PARTS.items()
-}
-"""What was found out about the runs behind each table."""
-
-
-RECORDS = {
-    "evaluation": records_of("evaluation", SCORED_RUNS),
-    "shares": records_of("shares", ATTRIBUTIONS),
-    "consistency": records_of("consistency", TESTED),
-}
-"""Run records of all models behind some kinds."""
-MODEL_KINDS = {
-    name: {"text": "language", "vision": "vision"}.get(MODELS[name].kind, "encoder")
-    for name in dict.fromkeys([*SCORING_MODELS, *EXPLAINING])
-}
-"""What each model of the study is to the tables."""
-
-
-rule runs:
+rule check_runs:
     """Whether the runs behind numbers belong together: profiles, dtypes, data."""
     input:
-        records=lambda wildcards: records_of(
-            wildcards.behind, PARTS[wildcards.behind][1][wildcards.part]
-        ),
+        records=lambda w: REPORT.records_of_part(w.kind, w.part),
     output:
-        runs="<results>/reporting/runs/{behind}/{part}.json",
+        runs="<results>/reporting/runs/{kind}/{part}.json",
     log:
-        "<logs>/runs/{behind}/{part}.log",
+        "<logs>/check_runs/{kind}/{part}.log",
     wildcard_constraints:
-        behind="|".join(RECORDS),
+        kind="evaluation|shares|consistency",
         part="[^/]+",
     conda:
         "../envs/report.yaml"
     params:
-        profiles=study("profiles"),
-        code=code("runs.py"),
+        profiles=STUDY.profiles,
+        code=code("check_runs.py"),
     script:
-        "../workflow/scripts/runs.py"
+        "../workflow/scripts/check_runs.py"
 
 
-for TABLE, DECLARATION in DECLARED.items():
+rule table:
+    """One table as CSV, Markdown, LaTeX and HTML."""
+    input:
+        unpack(lambda w: REPORT.table_inputs(w.table)),
+    output:
+        csv=report(
+            "<results>/reporting/tables/{table}.csv",
+            caption="../workflow/report/table.rst",
+            category="Tables",
+            labels=lambda w: REPORT.table_labels(w.table),
+        ),
+        md="<results>/reporting/tables/{table}.md",
+        tex="<results>/reporting/tables/{table}.tex",
+        html="<results>/reporting/tables/{table}.html",
+    log:
+        "<logs>/table/{table}.log",
+    wildcard_constraints:
+        table=PLAN.pattern(REPORT.declarations),
+    conda:
+        "../envs/report.yaml"
+    params:
+        kinds=lambda w: list(REPORT.number_files(w.table)),
+        study=REPORT.study_facts,
+        profiles=STUDY.profiles,
+        code=code("table.py"),
+    script:
+        "../workflow/scripts/table.py"
+
+
+# So that `snakemake table_3_4` makes one table.
+for TABLE in REPORT.declarations.values():
 
     rule:
         name:
-            DECLARATION.target
+            TABLE.target
         input:
-            **TABLE_FILES[TABLE],
-            runs=BEHIND[TABLE],
-            printed=[
-                f"resources/published/{number}.csv" for number in DECLARATION.published
-            ],
-        output:
-            csv=report(
-                f"<results>/reporting/tables/{TABLE}.csv",
-                caption="../workflow/report/table.rst",
-                category="Tables",
-                labels={"table": TABLE.replace("-", " "), "what": DECLARATION.title},
-            ),
-            md=f"<results>/reporting/tables/{TABLE}.md",
-            tex=f"<results>/reporting/tables/{TABLE}.tex",
-            html=f"<results>/reporting/tables/{TABLE}.html",
-        log:
-            f"<logs>/{DECLARATION.target}.log",
-        conda:
-            "../envs/report.yaml"
-        params:
-            table=TABLE,
-            title=DECLARATION.title,
-            kinds=list(TABLE_FILES[TABLE]),
-            models=MODEL_KINDS,
-            compared=not any("drawn" in entry for entry in FILES.values()),
-            built={
-                name: {
-                    "format": RAW_SOURCES[entry["source"]]["format"],
-                    "filters": entry["filters"],
-                }
-                for name, entry in INSTRUMENTS.items()
-            },
-            datasets=SETS,
-            left_out=LEFT_OUT,
-            profiles=study("profiles"),
-            confidence=study("reporting.confidence"),
-            code=code("table.py"),
-        script:
-            "../workflow/scripts/table.py"
+            f"<results>/reporting/tables/{TABLE.id}.csv",
 
 
 rule reproduction:
-    """All cells of all tables, and how many of the printed ones are reproduced."""
+    """All cells of all tables, and how many of the paper values are reproduced."""
     input:
-        tables=TABLES,
+        tables=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
     output:
         cells="<results>/reporting/tables/reproduction.csv",
         counts=report(
             "<results>/reporting/tables/reproduction_summary.csv",
             caption="../workflow/report/reproduction.rst",
             category="Tables",
-            labels={"table": "all", "what": "how much of print is reproduced"},
+            labels={"table": "all", "what": "how many paper values are reproduced"},
         ),
         md="<results>/reporting/tables/reproduction_summary.md",
     log:
@@ -227,17 +94,228 @@ rule frequency_figures:
                 file,
                 caption="../workflow/report/frequencies.rst",
                 category="Figures",
-                labels={"figure": FREQUENCIES, "data set": dataset, "what": title},
+                labels=labels,
             )
-            for file, (dataset, _, title) in zip(FIGURES["svg"], DRAWN)
+            for file, labels in zip(
+                REPORT.frequency_files("svg"), REPORT.frequency_labels()
+            )
         ],
-        png=FIGURES["png"],
+        png=REPORT.frequency_files("png"),
     log:
         "<logs>/frequency_figures.log",
     conda:
         "../envs/report.yaml"
     params:
-        figures=DRAWN,
-        code=code("figures.py"),
+        figures=REPORT.frequency_figures,
+        code=code("frequency_figures.py"),
     script:
-        "../workflow/scripts/figures.py"
+        "../workflow/scripts/frequency_figures.py"
+
+
+rule charts:
+    """The charts of the study's tables, in each profile."""
+    input:
+        tables=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
+        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+    output:
+        svg=[
+            report(
+                file,
+                caption="../workflow/report/chart.rst",
+                category="Figures",
+                labels=labels,
+            )
+            for file, labels in zip(REPORT.chart_files("svg"), REPORT.chart_labels())
+        ],
+        png=REPORT.chart_files("png"),
+    log:
+        "<logs>/charts.log",
+    conda:
+        "../envs/report.yaml"
+    params:
+        charts=[(chart.id, profile) for chart, profile in REPORT.charts],
+        code=code("charts.py"),
+    script:
+        "../workflow/scripts/charts.py"
+
+
+rule sample_figures:
+    """A few attributed items of one encoder, captions next to foils."""
+    input:
+        rows=lambda w: PLAN.attribution_files(REPORT.attributed_runs(w.encoder)),
+        images=lambda w: PLAN.image_files(
+            run.dataset for run in REPORT.attributed_runs(w.encoder)
+        ),
+        weights=lambda w: MODELS.local_files(w.encoder),
+        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+    output:
+        figures=report(
+            directory("<results>/reporting/figures/samples/{encoder}"),
+            patterns=["{name}.svg"],
+            caption="../workflow/report/sample.rst",
+            category="Samples",
+            subcategory="{encoder}",
+            labels=lambda w: REPORT.sample_labels("samples", w.encoder),
+        ),
+    log:
+        "<logs>/sample_figures/{encoder}.log",
+    conda:
+        "../envs/models.yaml"
+    params:
+        model=lambda w: MODELS.settings(w.encoder),
+        datasets=lambda w: [run.dataset for run in REPORT.attributed_runs(w.encoder)],
+        profiles=STUDY.profiles,
+        most=STUDY.reporting.samples,
+        seed=STUDY.seed,
+        code=lambda w: code("samples.py", MODELS.module(w.encoder)),
+    script:
+        "../workflow/scripts/samples.py"
+
+
+rule explanation_figures:
+    """A few answers of one decoder with their explanations."""
+    input:
+        contributions=lambda w: PLAN.consistency_files(
+            "contributions", REPORT.drawn_runs(w.decoder)
+        ),
+        cc_shap=lambda w: PLAN.consistency_files(
+            "cc-shap", REPORT.drawn_runs(w.decoder)
+        ),
+        images=lambda w: PLAN.images_for(w.decoder, REPORT.drawn_datasets(w.decoder)),
+        weights=lambda w: MODELS.weight_files(w.decoder),
+        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+    output:
+        figures=report(
+            directory("<results>/reporting/figures/explanations/{decoder}"),
+            patterns=["{name}.svg"],
+            caption="../workflow/report/sample.rst",
+            category="Samples",
+            subcategory="{decoder}",
+            labels=lambda w: REPORT.sample_labels("explanations", w.decoder),
+        ),
+    log:
+        "<logs>/explanation_figures/{decoder}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=lambda w: int(w.decoder in PLAN.vl_decoders),
+        mem_mb=8000,
+    params:
+        model=lambda w: MODELS.settings(w.decoder),
+        datasets=lambda w: REPORT.drawn_datasets(w.decoder),
+        profiles=STUDY.profiles,
+        most=STUDY.reporting.explained,
+        seed=STUDY.seed,
+        code=code("explanation_figures.py"),
+    script:
+        "../workflow/scripts/explanation_figures.py"
+
+
+use rule explanation_figures as edit_figures with:
+    input:
+        contributions=lambda w: PLAN.consistency_files(
+            "contributions", REPORT.drawn_runs(w.decoder)
+        ),
+        cc_shap=lambda w: PLAN.consistency_files(
+            "cc-shap", REPORT.drawn_runs(w.decoder)
+        ),
+        edited=lambda w: PLAN.consistency_files("edited", REPORT.drawn_runs(w.decoder)),
+        edited_contributions=lambda w: PLAN.consistency_files(
+            "edited-contributions", REPORT.drawn_runs(w.decoder)
+        ),
+        images=lambda w: PLAN.images_for(w.decoder, REPORT.drawn_datasets(w.decoder)),
+        weights=lambda w: MODELS.weight_files(w.decoder),
+        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+    output:
+        figures=report(
+            directory("<results>/reporting/figures/edits/{decoder}"),
+            patterns=["{name}.svg"],
+            caption="../workflow/report/sample.rst",
+            category="Samples",
+            subcategory="{decoder}",
+            labels=lambda w: REPORT.sample_labels("edits", w.decoder),
+        ),
+    log:
+        "<logs>/edit_figures/{decoder}.log",
+
+
+rule trace_figures:
+    """Traces of the self-consistency tests of a few items of one decoder."""
+    input:
+        tests=lambda w: PLAN.consistency_files("tests", REPORT.drawn_runs(w.decoder)),
+        images=lambda w: PLAN.images_for(w.decoder, REPORT.drawn_datasets(w.decoder)),
+        style="workflow/waltz/reporting/figures/waltz.mplstyle",
+    output:
+        traces=report(
+            directory("<results>/reporting/figures/traces/{decoder}"),
+            patterns=["{name}.svg"],
+            caption="../workflow/report/sample.rst",
+            category="Samples",
+            subcategory="{decoder}",
+            labels=lambda w: REPORT.sample_labels("traces", w.decoder),
+        ),
+    log:
+        "<logs>/trace_figures/{decoder}.log",
+    conda:
+        "../envs/report.yaml"
+    params:
+        model="{decoder}",
+        datasets=lambda w: REPORT.drawn_datasets(w.decoder),
+        profiles=STUDY.profiles,
+        most=STUDY.reporting.explained,
+        seed=STUDY.seed,
+        code=code("trace_figures.py"),
+    script:
+        "../workflow/scripts/trace_figures.py"
+
+
+rule report:
+    """What was run, how many paper values it reproduces, and all tables, figures and samples."""
+    input:
+        **REPORT.summaries,
+        templates=expand(
+            "workflow/waltz/reporting/page/templates/{file}",
+            file=["report.html", "parts.html", "report.css", "report.js"],
+        ),
+        cells=expand("<results>/reporting/tables/{table}.csv", table=REPORT.tables),
+        figures=REPORT.figure_files,
+        pngs=[*REPORT.frequency_files("png"), *REPORT.chart_files("png")],
+        samples=list(REPORT.sample_folders),
+        records=REPORT.all_records,
+        faults=expand(
+            "<results>/sources/images/{source}.parquet", source=RAW.with_images()
+        ),
+        scores=["<results>/scene_models/scores.parquet"] if MEASURED else [],
+        pairs=PLAN.rows_files(REPORT.browsed_items),
+        questions=PLAN.rows_files(REPORT.browsed_questions),
+        images=PLAN.image_files(REPORT.browsed_images),
+        evaluation=PLAN.scores_files(REPORT.browsed_runs["evaluation"]),
+        attribution=PLAN.attribution_files(REPORT.browsed_runs["attribution"]),
+        consistency=PLAN.consistency_files("tests", REPORT.browsed_runs["consistency"]),
+        cc_shap=PLAN.consistency_files("cc-shap", REPORT.browsed_runs["cc_shap"]),
+    output:
+        page="<results>/reporting/report.html",
+    log:
+        "<logs>/report.log",
+    conda:
+        "../envs/report.yaml"
+    params:
+        study=STUDY.study,
+        sources=STUDY.given()["sources"],
+        locked=MODELS.locked,
+        lock=STUDY.lock_file,
+        figures=REPORT.figure_titles,
+        sample_figures=REPORT.sample_sections,
+        datasets=REPORT.browsed_items,
+        asked=REPORT.browsed_questions,
+        pictured=REPORT.browsed_images,
+        samples=STUDY.reporting.browsed,
+        seed=STUDY.seed,
+        evaluation_runs=REPORT.browsed_runs["evaluation"],
+        attribution_runs=REPORT.browsed_runs["attribution"],
+        consistency_runs=REPORT.browsed_runs["consistency"],
+        cc_shap_runs=REPORT.browsed_runs["cc_shap"],
+        code=code("report.py"),
+    script:
+        "../workflow/scripts/report.py"

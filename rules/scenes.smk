@@ -3,7 +3,7 @@
 from waltz.scenes.training import MODELS as SCENE_MODELS
 from waltz.scenes.training import STARTS
 
-MEASURED = study("scenes.models")
+MEASURED = STUDY.scenes.models if STUDY.scenes else []
 WORLD = expand("workflow/waltz/scenes/{table}.yaml", table=["kinds", "verbs"])
 
 
@@ -16,8 +16,8 @@ rule draw_scenes:
     input:
         world=WORLD,
     output:
-        files=DRAWN_FILES,
-        images=[directory(path) for path in DRAWN_IMAGES],
+        files=RAW.drawn_files,
+        images=[directory(path) for path in RAW.drawn_images],
         sheet=report(
             "<results>/reporting/figures/scenes.png",
             caption="../workflow/report/scenes.rst",
@@ -32,7 +32,7 @@ rule draw_scenes:
     conda:
         "../envs/scenes.yaml"
     params:
-        scenes=study("scenes"),
+        scenes=PLAN.scenes,
         code=code("draw_scenes.py"),
     script:
         "../workflow/scripts/draw_scenes.py"
@@ -42,10 +42,10 @@ rule train_scene_model:
     """One small model from scratch, with its card."""
     input:
         world=WORLD,
-        start=lambda wildcards: [
+        start=lambda w: [
             f"<results>/scene_models/{start}"
             for model, start in STARTS.items()
-            if model == wildcards.scene_model
+            if model == w.scene_model
         ],
     output:
         model=directory("<results>/scene_models/{scene_model}"),
@@ -57,8 +57,8 @@ rule train_scene_model:
     resources:
         mem_mb=6000,
     params:
-        seed=study("scenes.seed"),
-        held_out=study("scenes.held_out"),
+        seed=PLAN.scenes.get("seed"),
+        held_out=PLAN.scenes.get("held_out"),
         code=code("train_scene_model.py"),
     script:
         "../workflow/scripts/train_scene_model.py"
@@ -93,11 +93,11 @@ rule scene_model_scores:
         "<logs>/scene_model_scores.log",
     conda:
         "../envs/scenes.yaml"
-    threads: THREADS
+    threads: STUDY.threads
     params:
-        models=list(MEASURED),
-        seed=study("scenes.seed"),
-        held_out=study("scenes.held_out"),
+        models=MEASURED,
+        seed=PLAN.scenes.get("seed"),
+        held_out=PLAN.scenes.get("held_out"),
         code=code("scene_model_scores.py"),
     script:
         "../workflow/scripts/scene_model_scores.py"

@@ -1,4 +1,4 @@
-"""Stage sources: raw files, fetched, checked and read."""
+"""Stage sources: raw files and weights, fetched, checked and read."""
 
 
 localrules:
@@ -11,8 +11,8 @@ localrules:
 rule fetch:
     """One raw file: the user's own path, a local copy below WALTZ_DATA, a file of an archive, or the network."""
     input:
-        own=lambda wildcards: FILES[wildcards.source, wildcards.part].get("path", []),
-        archive=lambda wildcards: archive_file(wildcards.source, wildcards.part),
+        own=lambda w: RAW.own_path(w.source, w.part),
+        archive=lambda w: RAW.archive(w.source, w.part),
     output:
         raw="<results>/sources/raw/{source}/{part}/{file}",
     log:
@@ -20,8 +20,8 @@ rule fetch:
     conda:
         "../envs/data.yaml"
     params:
-        file=lambda wildcards: FILES[wildcards.source, wildcards.part],
-        lock=LOCK_FILE,
+        file=lambda w: RAW.entry(w.source, w.part),
+        lock=STUDY.lock_file,
         code=code("fetch.py"),
     script:
         "../workflow/scripts/fetch.py"
@@ -36,36 +36,33 @@ rule fetch_archive:
     conda:
         "../envs/data.yaml"
     params:
-        file=lambda wildcards: FILES[wildcards.source, wildcards.part],
-        lock=LOCK_FILE,
+        file=lambda w: RAW.entry(w.source, w.part),
+        lock=STUDY.lock_file,
         code=code("fetch.py"),
     script:
         "../workflow/scripts/fetch.py"
 
 
-rule images_together:
-    """The list of the places where a source's images lie, read as if they were one."""
+rule list_images:
+    """The places where a source's images lie, as one list."""
     input:
-        parts=lambda wildcards: [
-            raw_file(wildcards.source, name)
-            for name in image_parts(config, wildcards.source)
-        ],
+        parts=lambda w: [RAW.path(w.source, name) for name in RAW.image_parts(w.source)],
     output:
         listed="<results>/sources/raw/{source}/images.txt",
     log:
-        "<logs>/images_together/{source}.log",
+        "<logs>/list_images/{source}.log",
     conda:
         "../envs/data.yaml"
     params:
-        code=code("images_together.py"),
+        code=code("list_images.py"),
     script:
-        "../workflow/scripts/images_together.py"
+        "../workflow/scripts/list_images.py"
 
 
 rule fetch_weights:
     """One file of weights, shared by all studies."""
     output:
-        file=f"{WEIGHTS}/web/{{place}}",
+        file=f"{STUDY.weights}/web/{{place}}",
     log:
         "<logs>/fetch_weights/{place}.log",
     wildcard_constraints:
@@ -73,8 +70,8 @@ rule fetch_weights:
     conda:
         "../envs/data.yaml"
     params:
-        origin=lambda wildcards: WEB[f"{WEIGHTS}/web/{wildcards.place}"],
-        lock=LOCK_FILE,
+        origin=lambda w: MODELS.web_files[f"{STUDY.weights}/web/{w.place}"],
+        lock=STUDY.lock_file,
         code=code("fetch_weights.py"),
     script:
         "../workflow/scripts/fetch_weights.py"
@@ -83,7 +80,7 @@ rule fetch_weights:
 rule fetch_snapshot:
     """One model of the hub at the commit of the lock file, which the first download records."""
     output:
-        folder=directory(f"{WEIGHTS}/hub/{{repository}}"),
+        folder=directory(f"{STUDY.weights}/hub/{{repository}}"),
     log:
         "<logs>/fetch_snapshot/{repository}.log",
     wildcard_constraints:
@@ -91,8 +88,8 @@ rule fetch_snapshot:
     conda:
         "../envs/models.yaml"
     params:
-        repository=lambda wildcards: SNAPSHOTS[f"{WEIGHTS}/hub/{wildcards.repository}"],
-        lock=LOCK_FILE,
+        repository=lambda w: MODELS.snapshots[f"{STUDY.weights}/hub/{w.repository}"],
+        lock=STUDY.lock_file,
         code=code("fetch_snapshot.py"),
     script:
         "../workflow/scripts/fetch_snapshot.py"
@@ -101,22 +98,15 @@ rule fetch_snapshot:
 rule unpack_weights:
     """One model that comes in archives, in transformers format."""
     input:
-        weights=lambda wildcards: [
-            place
-            for url, place in list_downloads(
-                RESOLVED[wildcards.model], WEIGHTS
-            ).items()
-            if url
-            in (RESOLVED[wildcards.model].weights, RESOLVED[wildcards.model].config)
-        ],
+        weights=lambda w: MODELS.archives(w.model),
     output:
-        folder=directory(f"{WEIGHTS}/unpacked/{{model}}"),
+        folder=directory(f"{STUDY.weights}/unpacked/{{model}}"),
     log:
         "<logs>/unpack_weights/{model}.log",
     conda:
         "../envs/models.yaml"
     params:
-        unpack=lambda wildcards: RESOLVED[wildcards.model].unpack,
+        unpack=lambda w: MODELS[w.model].unpack,
         code=code("unpack_weights.py"),
     script:
         "../workflow/scripts/unpack_weights.py"
@@ -125,11 +115,9 @@ rule unpack_weights:
 rule take_answers:
     """The answers that an encoder chooses from, out of an archive."""
     input:
-        archive=lambda wildcards: list_downloads(RESOLVED[wildcards.model], WEIGHTS)[
-            RESOLVED[wildcards.model].answers.partition("#")[0]
-        ],
+        archive=lambda w: MODELS.answer_archive(w.model),
     output:
-        file=f"{WEIGHTS}/members/{{model}}/{{file}}",
+        file=f"{STUDY.weights}/members/{{model}}/{{file}}",
     log:
         "<logs>/take_answers/{model}/{file}.log",
     wildcard_constraints:
@@ -137,7 +125,7 @@ rule take_answers:
     conda:
         "../envs/data.yaml"
     params:
-        member=lambda wildcards: get_archive_member(RESOLVED[wildcards.model].answers),
+        member=lambda w: MODELS.answer_member(w.model),
         code=code("take_answers.py"),
     script:
         "../workflow/scripts/take_answers.py"
@@ -146,13 +134,13 @@ rule take_answers:
 rule weights:
     """All weights that are fetched by url or at the lock file's commit; hub ids with a commit are fetched by their jobs."""
     input:
-        sorted(FETCHED),
+        sorted(MODELS.fetched),
 
 
 rule source:
     """One source in its upstream format as typed rows; what cannot be used keeps its reason."""
     input:
-        raw=source_files,
+        raw=lambda w: RAW.of_source(w.source),
     output:
         rows="<results>/sources/{source}.parquet",
         run="<results>/sources/{source}.run.json",
@@ -161,8 +149,8 @@ rule source:
     conda:
         "../envs/data.yaml"
     params:
-        format=lambda wildcards: RAW_SOURCES[wildcards.source]["format"],
-        names=lambda wildcards: list(RAW_SOURCES[wildcards.source]["files"]),
+        format=lambda w: STUDY.sources[w.source].format,
+        names=lambda w: list(STUDY.sources[w.source].files),
         code=code("source.py"),
     script:
         "../workflow/scripts/source.py"
@@ -171,16 +159,8 @@ rule source:
 rule check_images:
     """Open every image that a source needs: a manifest of all of them, and those missing or broken with the fault."""
     input:
-        rows=lambda wildcards: (
-            f"<results>/sources/{wildcards.source}.parquet"
-            if wildcards.source in RAW_SOURCES
-            else [
-                f"<results>/benchmark/{name}.parquet"
-                for name, entry in DATASETS.items()
-                if entry["source"] == wildcards.source
-            ]
-        ),
-        images=lambda wildcards: raw_file(wildcards.source, IMAGES),
+        rows=lambda w: PLAN.rows_of_source(w.source),
+        images=lambda w: RAW.path(w.source, IMAGES),
     output:
         faults="<results>/sources/images/{source}.parquet",
         manifest="<results>/sources/images/{source}.csv",

@@ -1,6 +1,7 @@
 """The real workflow, copied, on a tiny study."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -59,13 +60,14 @@ class Checkout:
         return {**kept, "HF_HUB_OFFLINE": "1", **changes}
 
     def planned(self, *arguments: str, study: str = "tiny.yaml") -> set[str]:
-        """Rules that a dry run would run."""
-        lines = self.snakemake("--dry-run", "--quiet", "reason", *arguments, study=study).splitlines()
-        if any("Nothing to be done" in line for line in lines):
-            return set()
-        start = next(place for place, line in enumerate(lines) if line.startswith("job ")) + 2
-        names = [line.split()[0] for line in lines[start:] if line.strip()]
-        return set(names[: names.index("total")]) - {"all"}
+        """Rules that a dry run would run, and `table ID` for each table."""
+        planned = set()
+        for block in re.split(r"^(?:local)?rule ", self.snakemake("--dry-run", *arguments, study=study), flags=re.M)[
+            1:
+        ]:
+            name, table = block.partition(":")[0], re.search(r"^    wildcards: table=(\S+)", block, flags=re.M)
+            planned.add(f"table {table[1]}" if table else name)
+        return planned - {"all"}
 
     def jobs(self) -> dict[str, set[str]]:
         """Rules that a dry run would run, each with the instruments, or other wildcards, that it would run for."""

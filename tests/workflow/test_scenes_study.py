@@ -131,11 +131,11 @@ def test_what_follows_an_edited_instrument_runs_again(drawn):
     path = drawn.folder / "workflow/waltz/foils/plurality.py"
     text = path.read_text()
     path.write_text(text.replace('"baggage"', '"baggages"'))
-    follow = {"filter_candidates", "choose", "vote", "funnel", "oracle", "audit", "validation_statistics", "report"}
+    follow = {"filter_candidates", "balance", "vote", "funnel", "oracle", "audit", "validation_statistics", "report"}
     try:
         jobs = drawn.jobs()
         assert set(jobs) == {"candidates", "frequency_figures", *follow}
-        for rule in ("candidates", "filter_candidates", "choose", "vote"):
+        for rule in ("candidates", "filter_candidates", "balance", "vote"):
             assert jobs[rule] == {"plurality"}
     finally:
         path.write_text(text)
@@ -154,7 +154,7 @@ def changed(drawn, key, value):
 
 def test_another_threshold_filters_again_and_makes_no_candidate(drawn):
     planned = changed(drawn, "filters.grammaticality", 0.6)
-    assert planned["filter_candidates"] == planned["choose"] == {"plurality", "relations"}
+    assert planned["filter_candidates"] == planned["balance"] == {"plurality", "relations"}
     assert "candidates" not in planned
 
 

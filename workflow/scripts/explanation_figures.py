@@ -19,7 +19,6 @@ PARTS = {
     "edited": EDITED,
     "edited_contributions": ATTRIBUTION,
 }
-FIGURES = {"explanations": explanation_figures, "edits": edit_figures}
 
 with (
     log_job(snakemake.log[0]),
@@ -38,14 +37,12 @@ with (
         for dataset, file in zip(params.datasets, given.get("images") or [], strict=False)
     }
     see = looking(decoder, lambda dataset, name: load_image(sources[dataset], name))
-    for shows, figures in FIGURES.items():
-        if not snakemake.output.get(shows):
-            continue
-        save_samples(
-            snakemake.output[shows],
-            (
-                drawn
-                for profile in params.profiles
-                for drawn in figures(found, params.model["name"], profile, params.most, params.seed, see)
-            ),
-        )
+    figures = edit_figures if given.get("edited") else explanation_figures
+    save_samples(
+        snakemake.output.figures,
+        (
+            drawn
+            for profile in params.profiles
+            for drawn in figures(found, params.model["name"], profile, params.most, params.seed, see)
+        ),
+    )

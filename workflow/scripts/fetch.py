@@ -4,10 +4,9 @@ from pathlib import Path
 
 from waltz.core.files.archives import extract_member
 from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
-from waltz.core.files.fetch import check_against_lock, copy_checked, fetch
+from waltz.core.files.fetch import check_against_lock, copy_checked, fetch, find_local_copy
 from waltz.core.files.urls import get_archive_member
 from waltz.core.job_log import log_job
-from waltz.core.raw_files import local_copy
 
 params = snakemake.params
 file, target = params.file, Path(snakemake.output.raw)
@@ -15,7 +14,7 @@ file, target = params.file, Path(snakemake.output.raw)
 with log_job(snakemake.log[0]):
     if snakemake.input.get("archive"):
         extract_member(Path(snakemake.input.archive), get_archive_member(file["url"]), target)
-    elif own := Path(file["path"]) if "path" in file else local_copy(file):
+    elif own := Path(file["path"]) if "path" in file else find_local_copy(file):
         said = file.get("sha256")
         if said == LOCK_ON_DOWNLOAD:
             check_against_lock(own, file["url"].partition("#")[0], Path(params.lock))

@@ -1,7 +1,5 @@
 """Draw a few attributed items of one encoder, for every data set of a group."""
 
-from pathlib import Path
-
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job
@@ -17,8 +15,8 @@ params = snakemake.params
 
 def figures(encoder):
     """Name, title and figure of each sample."""
-    for file, images in zip(snakemake.input.rows, snakemake.input.images, strict=True):
-        dataset, rows = Path(file).stem, parquet.read(file, ATTRIBUTION).to_pylist()
+    for dataset, file, images in zip(params.datasets, snakemake.input.rows, snakemake.input.images, strict=True):
+        rows = parquet.read(file, ATTRIBUTION).to_pylist()
         with open_images(images) as source:
             for profile in params.profiles:
                 of = [row for row in rows if row["profile"] == profile]

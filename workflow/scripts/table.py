@@ -10,11 +10,8 @@ from waltz.reporting.tables.output import write_table
 given, params = snakemake.input, snakemake.params
 
 with log_job(snakemake.log[0]):
-    declaration = TABLES[params.table]
+    declaration = TABLES[snakemake.wildcards.table]
     check_alike([run for file in given.runs for run in read_made(file)], params.profiles)
     files = {kind: given[kind] if isinstance(given[kind], list) else [given[kind]] for kind in params.kinds}
-    study = Study(
-        params.models, params.compared, params.confidence, params.built, tuple(params.datasets), params.left_out
-    )
-    cells = make_table(declaration, files, given.printed, params.profiles, study)
+    cells = make_table(declaration, files, given.printed, params.profiles, Study(**params.study))
     write_table(declaration, cells, snakemake.output)

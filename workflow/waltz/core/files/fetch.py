@@ -2,10 +2,12 @@
 
 import hashlib
 import logging
+import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import requests
@@ -24,6 +26,19 @@ CHUNK_BYTES = 1 << 16
 """Most bytes that are lost if the connection breaks."""
 PERMANENT_STATUSES = {400, 401, 403, 404, 410, 451}
 """HTTP statuses that do not change on a retry."""
+
+
+def find_local_copy(file: Mapping[str, Any]) -> Path | None:
+    """Return the copy of a raw file below `$WALTZ_DATA`, None where there is none.
+
+    Args:
+        file: Entry of the file in the study, with the path of its copy as `local`.
+    """
+    folder = os.environ.get("WALTZ_DATA")
+    if not folder or "local" not in file:
+        return None
+    path = Path(folder) / str(file["local"])
+    return path if path.is_file() else None
 
 
 def copy_checked(source: Path, target: Path, expected: str | None) -> None:

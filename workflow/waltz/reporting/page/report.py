@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 
 from waltz.core.files.atomic import write_text
-from waltz.core.raw_files import files
+from waltz.plan.raw_files import name_files
 from waltz.reporting.figures.example_folders import sample_files
 from waltz.reporting.page.construction_tables import PlainTable, Row
 from waltz.reporting.page.inlined import figure_size, figure_uris, script_hash, script_json
@@ -158,7 +158,7 @@ def numeric_columns(table: PlainTable) -> list[bool]:
 def _source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
     """A source, what was read of it, and its files, each with where it comes from and its checksum."""
     read = next((record.facts for record in records if record.name == f"sources/{name}"), {})
-    entries = {part: file for (_, part), file in files({"sources": {name: source}}).items()}
+    entries = name_files(source["files"], source.get("images"))
     unnamed = DRAWN if all("drawn" in file for file in entries.values()) else "not stated"
     return {
         "name": name,

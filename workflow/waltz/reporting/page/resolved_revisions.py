@@ -7,7 +7,7 @@ from typing import Any
 
 from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD, read_recorded
 from waltz.core.files.urls import is_url
-from waltz.core.raw_files import IMAGES
+from waltz.plan.raw_files import IMAGES
 from waltz.reporting.page.run_facts import Record
 
 

@@ -6,9 +6,11 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.core.left_out import absent, runnable
-from waltz.core.raw_files import file_name, image_parts, local_copy, owners
-from waltz.core.study import datasets, keys, study_file, validate
+from waltz.core.files.fetch import find_local_copy
+from waltz.plan.raw_files import RawFiles, file_name, find_owners
+from waltz.plan.read_study import build_schema, find_study_file, read_study
+from waltz.plan.skipped import find_skipped, remove_skipped
+from waltz.plan.study import File
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow" / "schemas" / "study.schema.yaml"
@@ -23,8 +25,9 @@ def study():
 @pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
 def test_every_study_is_valid_and_bears_its_files_name(file):
     config = yaml.safe_load(file.read_text())
-    validate(config, SCHEMA)
-    assert config["study"] == file.stem
+    study = read_study(config)
+    assert study.study == file.stem
+    assert study.given() == config
 
 
 def _set(config, path, value):
@@ -44,8 +47,9 @@ def _set(config, path, value):
         ("modells", {}, r"top level: unknown key 'modells' \(did you mean 'models'\?\)"),
         ("sources.valse.files.existence.sha265", "0", r"unknown key 'sha265' \(did you mean 'sha256'\?\)"),
         ("sources.valse.format", "valse", "sources.valse.format: 'valse' is not one of"),
-        ("seed", "7", "seed: '7' is not of type 'integer'"),
-        ("evaluation.sample", 0, "evaluation.sample: 0 is less than the minimum"),
+        ("seed", "7", r"seed: a valid integer expected \(got '7'\)"),
+        ("seed", 2**32, r"seed: less than or equal to 4294967295 expected \(got 4294967296\)"),
+        ("evaluation.sample", 0, r"evaluation.sample: greater than or equal to 1 expected \(got 0\)"),
         (
             "groups.valse",
             ["existense"],
@@ -69,27 +73,27 @@ def _set(config, path, value):
 )
 def test_a_fault_names_its_key_and_the_nearest(study, path, value, fault):
     with pytest.raises(UserError, match=fault):
-        validate(_set(study, path, value), SCHEMA)
+        read_study(_set(study, path, value))
 
 
 def test_a_missing_key_is_named(study):
     del study["evaluation"]["items"]
-    with pytest.raises(UserError, match="evaluation: 'items' is a required property"):
-        validate(study, SCHEMA)
+    with pytest.raises(UserError, match="evaluation: required key 'items' is missing"):
+        read_study(study)
 
 
 def test_a_url_needs_a_checksum_and_a_path_does_not(study):
     file = study["sources"]["valse"]["files"]["existence"]
-    validate(_set(study, "sources.valse.files.existence", {"path": "a.json"}), SCHEMA)
+    read_study(_set(study, "sources.valse.files.existence", {"path": "a.json"}))
     del file["sha256"]
-    with pytest.raises(UserError, match="existence"):
-        validate(study, SCHEMA)
+    with pytest.raises(UserError, match=r"sources\.valse\.files\.existence: sha256 is missing"):
+        read_study(study)
 
 
 def test_two_sources_cannot_build_one_data_set(study):
     study["sources"]["mine"] = {"format": "pairs", "files": {"existence": {"path": "a.csv"}}}
     with pytest.raises(UserError, match=r"sources\.mine\.files: 'existence' is built by valse as well"):
-        datasets(study)
+        read_study(study)
 
 
 @pytest.mark.parametrize(
@@ -97,13 +101,13 @@ def test_two_sources_cannot_build_one_data_set(study):
     [({}, [], "scenes"), ({"study": "valse"}, [], "valse"), ({"study": "mine"}, ["mine.yaml"], None)],
 )
 def test_which_file_is_loaded(config, given, name):
-    found = study_file(config, given, ROOT / "config")
+    found = find_study_file(config, given, ROOT / "config")
     assert (found and found.stem) == name
 
 
 def test_a_misspelt_study_is_named_with_the_nearest():
     with pytest.raises(UserError, match=r"study 'vals' .*did you mean 'valse'"):
-        study_file({"study": "vals"}, [], ROOT / "config")
+        find_study_file({"study": "vals"}, [], ROOT / "config")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,7 @@ def test_a_misspelt_study_is_named_with_the_nearest():
 def test_a_fault_of_an_instrument_is_named(path, value, fault):
     study = yaml.safe_load((ROOT / "config" / "scenes.yaml").read_text())
     with pytest.raises(UserError, match=fault):
-        validate(_set(study, path, value), SCHEMA)
+        read_study(_set(study, path, value))
 
 
 @pytest.mark.parametrize(
@@ -167,23 +171,23 @@ def test_instruments_need_their_models(key, fault):
     study = yaml.safe_load((ROOT / "config" / "scenes.yaml").read_text())
     del study[key]
     with pytest.raises(UserError, match=fault):
-        validate(study, SCHEMA)
+        read_study(study)
 
 
 def test_an_oracle_needs_scenes(study):
     study["benchmark"]["oracle"] = True
     with pytest.raises(UserError, match="only drawn scenes have an oracle"):
-        validate(study, SCHEMA)
+        read_study(study)
 
 
 def test_a_local_copy_is_found_below_the_named_folder(tmp_path, monkeypatch):
     (tmp_path / "valse").mkdir()
     (tmp_path / "valse" / "a.json").write_text("{}")
     monkeypatch.setenv("WALTZ_DATA", str(tmp_path))
-    assert local_copy({"url": "https://x/a.json", "local": "valse/a.json"}) == tmp_path / "valse" / "a.json"
-    assert local_copy({"url": "https://x/b.json", "local": "valse/b.json"}) is None
+    assert find_local_copy({"url": "https://x/a.json", "local": "valse/a.json"}) == tmp_path / "valse" / "a.json"
+    assert find_local_copy({"url": "https://x/b.json", "local": "valse/b.json"}) is None
     monkeypatch.delenv("WALTZ_DATA")
-    assert local_copy({"url": "https://x/a.json", "local": "valse/a.json"}) is None
+    assert find_local_copy({"url": "https://x/a.json", "local": "valse/a.json"}) is None
 
 
 @pytest.mark.parametrize(
@@ -196,18 +200,20 @@ def test_a_local_copy_is_found_below_the_named_folder(tmp_path, monkeypatch):
     ],
 )
 def test_a_raw_file_keeps_its_name(file, name):
-    assert file_name(file) == name
+    assert file_name(File.model_construct(**file)) == name
 
 
-def _declared():
-    return dict(keys(yaml.safe_load(SCHEMA.read_text())))
+def test_the_schema_file_is_that_of_the_typed_study():
+    assert SCHEMA.read_text() == build_schema(), "run python -m waltz.plan.write_schema"
 
 
 def test_every_key_is_described_and_every_level_is_closed():
-    for name, schema in _declared().items():
-        assert schema.get("description"), name
-        if schema.get("type") == "object":
-            assert schema.get("additionalProperties") is not None, name
+    schema = yaml.safe_load(build_schema())
+    for name, section in [("Study", schema), *schema["$defs"].items()]:
+        assert section["additionalProperties"] is False, name
+        for key, entry in section["properties"].items():
+            described = schema["$defs"][entry["$ref"].rpartition("/")[2]] if "$ref" in entry else entry
+            assert described.get("description"), f"{name}.{key}"
 
 
 def test_every_key_is_read_somewhere():
@@ -215,12 +221,13 @@ def test_every_key_is_read_somewhere():
         path.read_text()
         for folder in ("rules", "workflow/waltz", "workflow/scripts")
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".smk", ".html")
+        if path.suffix in (".py", ".smk", ".html") and path.name != "study.py"
     )
-    for name in _declared():
-        last = re.escape(name.rpartition(".")[2])
-        read = re.search(rf"""["'.]{last}["'\s),\]}}|]|\b{last}: str\b|\bmost_{last}\b""", code)
-        assert read, f"nothing reads {name}"
+    schema = yaml.safe_load(build_schema())
+    for section in [schema, *schema["$defs"].values()]:
+        for name in section["properties"]:
+            read = re.search(rf"""["'.]{name}["'\s),:\]}}|.]|\b{name}: str\b|\bmost_{name}\b""", code)
+            assert read, f"nothing reads {name}"
 
 
 def test_the_environments_repeat_the_constraints():
@@ -246,42 +253,68 @@ def thesis():
     return yaml.safe_load((ROOT / "config" / "thesis.yaml").read_text())
 
 
-def test_what_cannot_run_here_is_left_out_everywhere_with_its_reason(thesis, tmp_path, monkeypatch):
+def test_what_cannot_run_here_is_skipped_everywhere_with_its_reason(thesis, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    reasons = absent(thesis)
+    study = read_study(thesis)
+    reasons = find_skipped(study)
     assert list(reasons) == ["mplug-owl3", "vilbert", "vilbert-12in1", "vilbert-12in1-itm", "cv-probes"]
     assert "models.vilbert.regions: resources/regions/vilbert" in reasons["vilbert"]
-    left = runnable(thesis, reasons)
-    assert "cv_probes" not in left
-    assert "probes" not in {*left["groups"], *left["attribution"]["groups"], *left["evaluation"]["only"]["lxmert"]}
+    rest = remove_skipped(study, reasons)
+    assert rest.cv_probes is None
+    assert "probes" not in {*rest.groups, *rest.attribution.groups, *rest.evaluation.only["lxmert"]}
     for stage in ("evaluation", "attribution", "consistency"):
-        assert not set(left[stage]["models"]) & set(reasons)
-        assert set(thesis[stage]["models"]) - set(left[stage]["models"]) <= set(reasons)
-    assert "vilbert" in left["models"]
+        before, after = set(getattr(study, stage).models), set(getattr(rest, stage).models)
+        assert not after & set(reasons)
+        assert before - after <= set(reasons)
+    assert "vilbert" in rest.models
 
 
-def test_nothing_is_left_out_of_what_is_there(thesis, tmp_path, monkeypatch):
+def test_nothing_is_skipped_of_what_is_there(thesis, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "resources/regions/vilbert").mkdir(parents=True)
     (tmp_path / "resources/cv-probes").mkdir()
     (tmp_path / "resources/cv-probes/written.csv").write_text("")
-    assert list(absent(thesis)) == ["mplug-owl3"]
+    assert list(find_skipped(read_study(thesis))) == ["mplug-owl3"]
     del thesis["left_out"]
-    assert runnable(thesis, absent(thesis)) == thesis
+    study = read_study(thesis)
+    assert remove_skipped(study, find_skipped(study)) == study
 
 
 def test_a_url_is_fetched_by_the_first_that_names_it(thesis):
-    found = owners(thesis)
-    assert found["http://images.cocodataset.org/zips/val2014.zip", "file"] == ("valse-visdial-train", "images-2")
+    study = read_study(thesis)
+    owners = find_owners(study)
+    assert owners["http://images.cocodataset.org/zips/val2014.zip", "file"] == ("valse-visdial-train", "images-2")
     url = "http://images.cocodataset.org/annotations/annotations_trainval2014.zip"
-    assert found[url, "archive"] == ("visdial", "coco-train2014")
-    assert image_parts(thesis, "visdial") == ["images-1", "images-2", "images-3"]
+    assert owners[url, "archive"] == ("visdial", "coco-train2014")
+    assert RawFiles(study, "results").image_parts("visdial") == ["images-1", "images-2", "images-3"]
     thesis["sources"]["vqa"]["images"]["sha256"] = "lock"
     with pytest.raises(UserError, match=r"sources\.vqa\.images\.sha256: .* gives the same url another"):
-        validate(thesis, SCHEMA)
+        read_study(thesis)
 
 
 def test_a_model_that_is_left_out_must_be_named(study):
     study["left_out"] = {"smollm2-135m-instrukt": "no time"}
     with pytest.raises(UserError, match=r"left_out: nothing is called 'smollm2-135m-instrukt' \(did you mean"):
-        validate(study, SCHEMA)
+        read_study(study)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fault"),
+    [
+        ("sources.valse.images", {"url": "https://x/a.zip"}, "sources.valse.images: sha256 is missing"),
+        ("sources.valse.images", [{"path": "a"}], "sources.valse.images: "),
+        ("sources.valse.images", [{"path": "a"}, {"pth": "b"}], r"images.1: unknown key 'pth' \(did you mean 'path'"),
+        (
+            "sources.valse.files.existence",
+            {"path": "a", "drawn": "b"},
+            r"expected one of url, path and drawn \(got path",
+        ),
+        ("evaluation.models", ["a", "a"], "evaluation: models names 'a' twice"),
+        ("threads", None, "threads is null; leave the key out"),
+        ("reporting.tables", ["thesis-3.44"], r"'thesis-3.44' is not one of .*did you mean 'thesis-3.4'"),
+        ("profiles", [], "profiles: "),
+    ],
+)
+def test_a_fault_inside_lists_and_choices_is_named(study, path, value, fault):
+    with pytest.raises(UserError, match=fault):
+        read_study(_set(study, path, value))

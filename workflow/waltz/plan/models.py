@@ -1,0 +1,170 @@
+"""The models of a study: what each is, where its files lie, and what is fetched for it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
+from waltz.core.files.urls import get_archive_member
+from waltz.models.registry import (
+    DECODER_KINDS,
+    DETECTOR_KIND,
+    ModelSpec,
+    get_encoder_module,
+    list_encoder_kinds,
+    load_registry,
+    resolve_model,
+    select_decisive_fields,
+)
+from waltz.models.weights import (
+    is_hub_snapshot,
+    list_detector_files,
+    list_downloads,
+    list_weight_files,
+    set_local_paths,
+)
+from waltz.plan.study import Study
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of a study.
+
+    Attributes:
+        resolved: By name, each as the registry and the study describe it.
+        profiles: Fidelity profiles of the study.
+        folder: Folder of fetched weights.
+    """
+
+    resolved: Mapping[str, ModelSpec]
+    profiles: tuple[str, ...]
+    folder: str
+
+    @classmethod
+    def of_study(cls, study: Study) -> "Models":
+        """Return the models that a study names, and the registered detectors that they need.
+
+        Raises:
+            UserError: An entry names no weights, or something else that cannot be resolved.
+        """
+        specs = {name: resolve_model(name, entry.given()) for name, entry in study.models.items()}
+        for name in {spec.detector for spec in specs.values()} & load_registry().keys():
+            specs.setdefault(name, resolve_model(name, {}))
+        return cls(specs, tuple(study.profiles), study.weights)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self.resolved)
+
+    def __getitem__(self, name: str) -> ModelSpec:
+        """Return a model with the paths of what is fetched for it."""
+        return self.specs[name]
+
+    @cached_property
+    def specs(self) -> dict[str, ModelSpec]:
+        """Models with the paths of what is fetched for them."""
+        detectors = {
+            name: set_local_paths(spec, self.folder, {}).weights
+            for name, spec in self.resolved.items()
+            if spec.kind == DETECTOR_KIND
+        }
+        return {name: set_local_paths(spec, self.folder, detectors) for name, spec in self.resolved.items()}
+
+    @cached_property
+    def web_files(self) -> dict[str, tuple[str, str]]:
+        """Url and checksum of each file of weights that is fetched, by its path."""
+        return {
+            path: (url, spec.sha256 if url == spec.weights else LOCK_ON_DOWNLOAD)
+            for spec in self.resolved.values()
+            for url, path in list_downloads(spec, self.folder).items()
+        }
+
+    @cached_property
+    def snapshots(self) -> dict[str, str]:
+        """Repositories of the hub that are fetched as a whole, by their path."""
+        return {self.specs[name].weights: spec.weights for name, spec in self.resolved.items() if is_hub_snapshot(spec)}
+
+    @cached_property
+    def locked(self) -> dict[str, str]:
+        """Origin of the weights of each model whose revision only the lock file knows."""
+        return {name: spec.weights for name, spec in self.resolved.items() if spec.revision == LOCK_ON_DOWNLOAD}
+
+    @cached_property
+    def fetched(self) -> set[str]:
+        """Paths of all that is fetched, unpacked or taken out of an archive."""
+        unpacked = {self.specs[name].weights for name, spec in self.resolved.items() if spec.unpack}
+        members = {self.specs[name].answers for name, spec in self.resolved.items() if get_archive_member(spec.answers)}
+        return {*self.web_files, *self.snapshots, *unpacked, *members}
+
+    def archives(self, name: str) -> list[str]:
+        """Return the fetched files that the weights of a model are unpacked from."""
+        spec = self.resolved[name]
+        return [path for url, path in list_downloads(spec, self.folder).items() if url in (spec.weights, spec.config)]
+
+    def answer_archive(self, name: str) -> str:
+        """Return the fetched archive that the answers of an encoder are taken from."""
+        spec = self.resolved[name]
+        return list_downloads(spec, self.folder)[spec.answers.partition("#")[0]]
+
+    def answer_member(self, name: str) -> str:
+        """Return the path of an encoder's answers in their archive."""
+        return get_archive_member(self.resolved[name].answers)
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """Return the part of a model's entry that its numbers depend on."""
+        return select_decisive_fields(self.specs[name])
+
+    def module(self, name: str) -> str:
+        """Return the full name of the module of an encoder's kind."""
+        return get_encoder_module(self.specs[name].kind)
+
+    def weight_files(self, *names: str) -> list[str]:
+        """Return the files of some models' weights that lie here, or the path of those that are fetched."""
+        files = []
+        for name in dict.fromkeys(names):
+            spec = self.specs[name]
+            files += [spec.weights] if spec.weights in self.fetched else list_weight_files(spec)
+        return files
+
+    def local_files(self, *names: str) -> list[str]:
+        """Return the files of models that lie here or are fetched: weights, detector, regions and answers."""
+        files = []
+        for name in dict.fromkeys(names):
+            spec = self.specs[name]
+            own = [path for path in (spec.regions, spec.answers, spec.config) if path and self._exists(path)]
+            detector = [spec.detector] if spec.detector in self.fetched else list_detector_files(spec)
+            files += [*self.weight_files(name), *detector, *own]
+        return files
+
+    def prompt_files(self, *names: str) -> list[str]:
+        """Return the prompt files of some decoders."""
+        shared = [f"resources/prompts/{profile}.yaml" for profile in self.profiles]
+        own = [file for name in names for file in (self.specs[name].prompts, self.specs[name].chat_template) if file]
+        return list(dict.fromkeys([*shared, *own]))
+
+    def memory_mb(self, name: str) -> int:
+        """Return the main memory that a job with a model asks of a scheduler: its weights, and what works on them."""
+        spec = self.specs[name]
+        size = 4 if spec.dtype == "float32" else 2
+        return 8000 + round(1.2 * size * spec.parameters / 1e6)
+
+    def kind(self, name: str) -> str:
+        """Return what a model is.
+
+        Returns:
+            `language`, `vision` (a VL decoder), `encoder`, `answering` (an encoder with an answering head), or the kind
+            of a model that is run for others.
+        """
+        kind = self.specs[name].kind
+        if kind in list_encoder_kinds():
+            return "answering" if kind.endswith("-answering") else "encoder"
+        return {"text": "language", "vision": "vision"}.get(kind, kind)
+
+    def is_decoder(self, name: str) -> bool:
+        """Return whether a model generates text."""
+        return self.specs[name].kind in DECODER_KINDS
+
+    def _exists(self, path: str) -> bool:
+        return path in self.fetched or Path(path).exists()

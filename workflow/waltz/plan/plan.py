@@ -1,0 +1,615 @@
+"""The plan of a study: data sets and groups, the model runs of each stage, their files, what is skipped and why."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from waltz.core.errors import UserError
+from waltz.instruments import FILTER_MODELS, INSTRUMENTS
+from waltz.plan.models import Models
+from waltz.plan.raw_files import RawFiles
+from waltz.plan.read_study import list_datasets
+from waltz.plan.skipped import find_skipped, remove_skipped
+from waltz.plan.study import CV_PROBES, ITEM_FORMATS, InstrumentEntry, Section, Study
+
+SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
+"""Minutes that a scheduler is asked for jobs with a model: for scores and answers; for attributions and tests."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set that models can be run on.
+
+    Attributes:
+        name: Its name in the study and in the results.
+        form: `pairs` of caption and foil, `probes` (CV-Probes), `open` questions, or a `choice` among labels.
+        source: The source that it is built from.
+        entry: What the study says of a set of questions or of a text task.
+    """
+
+    name: str
+    form: str
+    source: str
+    entry: Mapping[str, Any]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The form with the entry, as jobs read it."""
+        return {"form": self.form, **self.entry}
+
+
+class Run(NamedTuple):
+    """A model on a data set."""
+
+    model: str
+    dataset: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the rules of a study ask.
+
+    Attributes:
+        study: The study without what is skipped.
+        models: Its models.
+        skipped: Why each model, or CV-Probes, is skipped.
+    """
+
+    study: Study
+    models: Models
+    skipped: Mapping[str, str]
+
+    @classmethod
+    def of_study(cls, study: Study) -> "Plan":
+        """Return the plan of a checked study.
+
+        Raises:
+            UserError: A model cannot be resolved, or is of a kind that its stage cannot run.
+        """
+        models = Models.of_study(study)
+        skipped = find_skipped(study)
+        plan = cls(remove_skipped(study, skipped), models, skipped)
+        plan._check_decoders()
+        return plan
+
+    # Data
+
+    @property
+    def results(self) -> str:
+        """Folder of the results."""
+        return f"results/{self.study.study}"
+
+    @cached_property
+    def raw(self) -> RawFiles:
+        """Raw files."""
+        return RawFiles(self.study, self.results)
+
+    @cached_property
+    def item_sets(self) -> dict[str, str]:
+        """Source of each data set of finished items."""
+        return list_datasets(self.study)
+
+    @cached_property
+    def built_or_finished(self) -> list[str]:
+        """Data sets of finished items and instruments that are built."""
+        return list(dict.fromkeys([*self.item_sets, *self.study.instruments]))
+
+    @cached_property
+    def datasets(self) -> dict[str, Dataset]:
+        """All data sets that models can be run on, by name."""
+        study = self.study
+        pairs = {**self.item_sets, **_sources(study.instruments), **_sources(study.alignment)}
+        datasets = {name: Dataset(name, "pairs", source, {}) for name, source in pairs.items()}
+        for form, entries in (("open", study.answering), ("choice", study.texts)):
+            datasets.update({name: Dataset(name, form, entry.source, entry.given()) for name, entry in entries.items()})
+        if study.cv_probes:
+            datasets[CV_PROBES] = Dataset(CV_PROBES, "probes", study.cv_probes.source, {})
+        return datasets
+
+    @cached_property
+    def scenes(self) -> dict[str, Any]:
+        """What the study says of the embedded world."""
+        return self.study.scenes.given() if self.study.scenes else {}
+
+    def item_files(self, dataset: str) -> dict[str, str]:
+        """Return the raw file of a data set of finished items, and its single annotations where there are any."""
+        source = self.item_sets[dataset]
+        files = {"raw": self.raw.path(source, dataset)}
+        annotations = self.raw.files[source, dataset].annotations
+        return {**files, "annotations": annotations} if annotations else files
+
+    def rows_of_source(self, source: str) -> list[str]:
+        """Return the files with the rows of a source, or with the items that it holds."""
+        if source in self.raw_sources:
+            return [f"{self.results}/sources/{source}.parquet"]
+        return [f"{self.results}/benchmark/{name}.parquet" for name, owner in self.item_sets.items() if owner == source]
+
+    @cached_property
+    def released(self) -> list[str]:
+        """Data sets of the released benchmark."""
+        sources = self.study.sources
+        return [name for name, source in self.item_sets.items() if sources[source].format == "valse-release"]
+
+    @property
+    def released_files(self) -> dict[str, str]:
+        """Raw files of the released benchmark by data set."""
+        return {name: self.raw.path(self.item_sets[name], name) for name in self.released}
+
+    @property
+    def caption_rows(self) -> list[str]:
+        """Rows of the captions that plurality and relations were made from."""
+        sources = self.study.sources
+        named = [name for name in self.raw_sources if sources[name].format == "coco-captions"]
+        return [f"{self.results}/sources/{name}.parquet" for name in named]
+
+    def select(self, names: Iterable[str], *forms: str) -> list[str]:
+        """Return the data sets of some forms among names, in order."""
+        return [name for name in names if self.datasets[name].form in forms]
+
+    @cached_property
+    def questions(self) -> list[str]:
+        """All data sets of open questions."""
+        return list(self.study.answering)
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """All text tasks."""
+        return list(self.study.texts)
+
+    @cached_property
+    def raw_sources(self) -> list[str]:
+        """Sources that are no finished items."""
+        return [name for name, entry in self.study.sources.items() if entry.format not in ITEM_FORMATS]
+
+    def rows_file(self, dataset: str) -> str:
+        """Return the rows that the items of a data set are read from."""
+        if self.datasets[dataset].form in ("open", "choice"):
+            return f"{self.results}/sources/{self.datasets[dataset].source}.parquet"
+        return f"{self.results}/benchmark/{dataset}.parquet"
+
+    def rows_files(self, names: Iterable[str]) -> list[str]:
+        """Return the rows that the items of some data sets are read from."""
+        return [self.rows_file(name) for name in names]
+
+    def has_images(self, dataset: str) -> bool:
+        """Return whether the study has the images of a data set."""
+        return bool(self.raw.image_parts(self.datasets[dataset].source))
+
+    def image_files(self, names: Iterable[str]) -> list[str]:
+        """Return the folder, archive or list of the images of each data set.
+
+        Raises:
+            UserError: The study does not name them.
+        """
+        for name in names:
+            if not self.has_images(name):
+                source = self.datasets[name].source
+                raise UserError(f"study file: sources.{source}.images is missing: models look at the images of {name}")
+        return [self.raw.images(self.datasets[name].source) for name in names]
+
+    def images_for(self, model: str, names: Iterable[str]) -> list[str]:
+        """Return the images of some data sets, none for a language model."""
+        return [] if self.models.kind(model) == "language" else self.image_files(names)
+
+    def settings(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return the form of each data set, with the entry of questions and tasks."""
+        return {name: self.datasets[name].settings for name in names}
+
+    # Instruments
+
+    def instrument(self, name: str) -> InstrumentEntry:
+        """Return the entry of an instrument."""
+        return self.study.instruments[name]
+
+    @cached_property
+    def instruments(self) -> dict[str, dict[str, Any]]:
+        """Entries of all instruments as plain values."""
+        return {name: entry.given() for name, entry in self.study.instruments.items()}
+
+    def instrument_settings(self, name: str, *keys: str) -> dict[str, Any]:
+        """Return those keys of an instrument that the study gives."""
+        return choose(self.instrument(name), *keys)
+
+    def proposing_models(self, instrument: str) -> list[str]:
+        """Return the model that proposes an instrument's foils or counts its tokens, as a list of one or none."""
+        proposals = self.study.proposals
+        key = INSTRUMENTS[instrument].proposal_key
+        if proposals and key:
+            return [getattr(proposals, key)]
+        return [proposals.spans] if proposals and self.instrument(instrument).most_tokens else []
+
+    def proposal_settings(self, instrument: str) -> dict[str, Any]:
+        """Return how a model proposes an instrument's foils; empty where none does."""
+        proposals = self.study.proposals
+        return choose(proposals, "longest", "best") if proposals and self.proposing_models(instrument) else {}
+
+    def grammaticality(self, instrument: str) -> float | None:
+        """Return the least grammaticality of an instrument's foils, None where it is not filtered by it."""
+        filters = self.study.filters
+        return filters.grammaticality if filters and "grammaticality" in self.instrument(instrument).filters else None
+
+    def filter_models(self, instrument: str) -> dict[str, str]:
+        """Return the models that the filters of an instrument use, by their keys under `filters`."""
+        keys = {key for name in self.instrument(instrument).filters for key in FILTER_MODELS[name]}
+        return {key: self.study.filters.models[key] for key in sorted(keys)} if self.study.filters else {}
+
+    def built_file(self, instrument: str) -> str:
+        """Return the items of an instrument that is built, apart from released ones of the same name."""
+        folder = "benchmark/built" if instrument in self.item_sets else "benchmark"
+        return f"{self.results}/{folder}/{instrument}.parquet"
+
+    @cached_property
+    def audit_models(self) -> dict[str, str]:
+        """Models of the audit, by their keys under `filters`."""
+        return self.study.filters.models if self.study.filters and self.study.benchmark.audit else {}
+
+    # CV-Probes
+
+    @property
+    def probe_rows(self) -> list[str]:
+        """Rows of the source of CV-Probes, as a list of one or none."""
+        probes = self.study.cv_probes
+        return [f"{self.results}/sources/{probes.source}.parquet"] if probes else []
+
+    @property
+    def probe_settings(self) -> dict[str, Any]:
+        """Verbs and images of CV-Probes, where the study names them."""
+        return choose(self.study.cv_probes, "verbs", "images") if self.study.cv_probes else {}
+
+    @property
+    def repairing_models(self) -> list[str]:
+        """Name of the model that repairs captions of CV-Probes, as a list of one or none."""
+        probes = self.study.cv_probes
+        return [probes.repair] if probes and probes.repair else []
+
+    @property
+    def plain_captions(self) -> dict[str, str]:
+        """Files of plain captions, written or drawn, and of checks by people."""
+        probes = self.study.cv_probes
+        files = choose(probes, "written", "checks") if probes else {}
+        if probes and probes.descriptions:
+            files["descriptions"] = self.raw.drawn(probes.descriptions.drawn)
+        return files
+
+    @property
+    def probe_judges(self) -> dict[str, str]:
+        """Models that judge the grammaticality of CV-Probes, by their keys under `filters`."""
+        models = self.study.filters.models if self.study.cv_probes and self.study.filters else {}
+        return {key: models[key] for key in ("acceptability", "likelihood") if key in models}
+
+    # Groups
+
+    @cached_property
+    def group_of(self) -> dict[str, str]:
+        """Group of each data set; questions that are in none make up one of their own name."""
+        grouped = {name: group for group, names in self.study.groups.items() for name in names}
+        return {**{name: name for name in self.questions}, **grouped}
+
+    @cached_property
+    def groups(self) -> dict[str, list[str]]:
+        """Data sets of each group."""
+        alone = [name for name in self.questions if self.group_of[name] == name]
+        return {**{name: [name] for name in alone}, **self.study.groups}
+
+    def runs_on(self, model: str, group: str) -> bool:
+        """Return whether a model is run on a group, in any stage: on all, unless the study names its own."""
+        return group in self.study.evaluation.only.get(model, [group])
+
+    def pairs(self, group: str) -> list[str]:
+        """Return the data sets of captions and foils in a group."""
+        return self.select(self.groups[group], "pairs")
+
+    def scorable(self, group: str) -> list[str]:
+        """Return the data sets that encoders score: captions and foils, and CV-Probes."""
+        return self.select(self.groups[group], "pairs", "probes")
+
+    def open_questions(self, group: str) -> list[str]:
+        """Return the data sets of open questions in a group."""
+        return self.select(self.groups[group], "open")
+
+    def prompted(self, decoder: str, group: str) -> list[str]:
+        """Return the data sets that a decoder is prompted with: those with images for a VL decoder, else text tasks."""
+        forms = ("pairs", "open") if self.models.kind(decoder) == "vision" else ("choice",)
+        return self.select(self.groups[group], *forms)
+
+    # Models of each stage
+
+    def _of_kinds(self, names: Iterable[str], *kinds: str) -> list[str]:
+        return [name for name in names if self.models.kind(name) in kinds]
+
+    @cached_property
+    def language_models(self) -> list[str]:
+        """Language models that are scored."""
+        return self._of_kinds(self.study.evaluation.models, "language")
+
+    @cached_property
+    def encoders(self) -> list[str]:
+        """Encoders that are scored."""
+        return self._of_kinds(self.study.evaluation.models, "encoder")
+
+    @cached_property
+    def answerers(self) -> list[str]:
+        """Encoders with an answering head that are scored."""
+        return self._of_kinds(self.study.evaluation.models, "answering")
+
+    @cached_property
+    def vl_decoders(self) -> list[str]:
+        """VL decoders of the study."""
+        return self._of_kinds(self.models, "vision")
+
+    @cached_property
+    def decoders(self) -> list[str]:
+        """Decoders of the study."""
+        return self._of_kinds(self.models, "language", "vision")
+
+    def attributed_models(self, kind: str) -> list[str]:
+        """Return the models of a kind (`encoder`, `answering`, `vision`) whose scores or answers are attributed."""
+        scored = self._of_kinds(self.study.evaluation.models, kind)
+        return [name for name in self.study.attribution.models if name in scored]
+
+    @cached_property
+    def edited_models(self) -> list[str]:
+        """Decoders whose attributions are computed before and after edits as well."""
+        cc_shap = self.study.consistency.cc_shap
+        if cc_shap is None or not cc_shap.edits:
+            return []
+        models = self.study.consistency.models
+        return [name for name in models if cc_shap.edits is True or name in cc_shap.edits]
+
+    def helper_settings(self, decoder: str) -> dict[str, Any] | None:
+        """Return the model that helps a decoder's tests, None where it is the decoder itself."""
+        helper = self.study.consistency.helper
+        return self.models.settings(helper) if helper and helper != decoder else None
+
+    @cached_property
+    def helpers(self) -> list[str]:
+        """Names of the helper of the tests, where there is one."""
+        return [self.study.consistency.helper] if self.study.consistency.helper else []
+
+    @cached_property
+    def judges(self) -> list[str]:
+        """Names of the model that compares meanings, where there is one."""
+        return [self.study.filters.nli] if self.study.filters and self.study.consistency.meaning == "nli" else []
+
+    # Runs of each stage
+
+    def _runs(self, models: Iterable[str], groups: Iterable[str], choose: Callable[[str, str], list[str]]) -> list[Run]:
+        """Return the runs of models on groups, group by group, where the study runs them."""
+        models = list(models)
+        return [
+            Run(model, dataset)
+            for group in groups
+            for model in models
+            if self.runs_on(model, group)
+            for dataset in choose(model, group)
+        ]
+
+    @cached_property
+    def scored(self) -> list[Run]:
+        """All runs of stage evaluation."""
+        groups = self.study.evaluation.groups
+        language = set(self.language_models)
+        scores = self._runs(
+            [*self.language_models, *self.encoders],
+            groups,
+            lambda model, group: self.pairs(group) if model in language else self.scorable(group),
+        )
+        answers = [
+            Run(model, dataset)
+            for model in self.answerers
+            for dataset in self.questions
+            if self.runs_on(model, self.group_of[dataset])
+        ]
+        return [*scores, *answers, *self.decoded]
+
+    @cached_property
+    def decoded(self) -> list[Run]:
+        """Runs of decoders in stage evaluation."""
+        decoders = [*self._of_kinds(self.study.evaluation.models, "vision"), *self.language_models]
+        return self._runs(decoders, self.study.evaluation.groups, self.prompted)
+
+    @cached_property
+    def attributed(self) -> list[Run]:
+        """All runs of stage attribution."""
+        groups = self.study.attribution.groups
+        return [
+            *self._runs(self.attributed_models("encoder"), groups, lambda _, group: self.scorable(group)),
+            *self._runs(self.attributed_models("vision"), groups, lambda _, group: self.pairs(group)),
+            *(
+                run
+                for model in self.attributed_models("answering")
+                for run in self._runs([model], groups, lambda _, group: self.open_questions(group))
+            ),
+        ]
+
+    @cached_property
+    def tested(self) -> list[Run]:
+        """All runs of stage consistency."""
+        return self._runs(self.study.consistency.models, self.study.consistency.groups, self.prompted)
+
+    @cached_property
+    def explained(self) -> list[Run]:
+        """Runs of stage consistency whose answers and explanations are attributed (CC-SHAP)."""
+        return self.tested if self.study.consistency.cc_shap else []
+
+    def edited(self, runs: Iterable[Run]) -> list[Run]:
+        """Return the runs that are explained before and after edits as well."""
+        return [run for run in runs if run.model in self.edited_models]
+
+    # Files of runs
+
+    def scores_file(self, run: Run) -> str:
+        """Return the scores of a run."""
+        return f"{self.results}/evaluation/{run.model}/{run.dataset}.parquet"
+
+    def attribution_file(self, run: Run) -> str:
+        """Return the attributions of a run."""
+        return f"{self.results}/attribution/{run.model}/{run.dataset}.parquet"
+
+    def consistency_file(self, part: str, run: Run) -> str:
+        """Return what stage consistency leaves of a run: `tests`, `cc-shap`, `contributions`, `edited` or
+        `edited-contributions`."""
+        return f"{self.results}/consistency/{run.model}/{part}/{run.dataset}.parquet"
+
+    def scores_files(self, runs: Iterable[Run]) -> list[str]:
+        """Return the scores of some runs."""
+        return list(dict.fromkeys(map(self.scores_file, runs)))
+
+    def attribution_files(self, runs: Iterable[Run]) -> list[str]:
+        """Return the attributions of some runs."""
+        return list(dict.fromkeys(map(self.attribution_file, runs)))
+
+    def consistency_files(self, part: str, runs: Iterable[Run]) -> list[str]:
+        """Return what stage consistency leaves of some runs."""
+        return list(dict.fromkeys(self.consistency_file(part, run) for run in runs))
+
+    def companion_files(self, runs: Iterable[Run]) -> list[str]:
+        """Return the companion measures of the encoders among some runs of stage attribution."""
+        if self.study.attribution.companions is None:
+            return []
+        encoders = self.attributed_models("encoder")
+        groups = dict.fromkeys((run.model, self.group_of[run.dataset]) for run in runs if run.model in encoders)
+        return [f"{self.results}/attribution/{model}/companions/{group}.parquet" for model, group in groups]
+
+    @cached_property
+    def explained_parts(self) -> list[tuple[str, Run]]:
+        """What stage consistency leaves of every run with CC-SHAP."""
+        return [
+            (part, run)
+            for run in self.explained
+            for part in (
+                "cc-shap",
+                "contributions",
+                *(("edited", "edited-contributions") if run.model in self.edited_models else ()),
+            )
+        ]
+
+    # Parts of a stage's numbers
+
+    def part_of(self, run: Run) -> str:
+        """Return the part of a stage's numbers that those of a run are in, so that a table waits for few.
+
+        All groups with data sets of captions and foils are one part, and so are all text tasks: averages are over them.
+        """
+        kind = self.table_kind(run.model)
+        if run.dataset in self.study.texts:
+            return f"{kind}.tasks"
+        group = self.group_of[run.dataset]
+        averaged = set(self.built_or_finished).intersection(self.groups[group])
+        return f"{kind}.{'benchmark' if averaged else group}"
+
+    def parts(self, runs: Iterable[Run]) -> dict[str, list[Run]]:
+        """Return runs by their parts, in order."""
+        parts: dict[str, list[Run]] = {}
+        for run in runs:
+            parts.setdefault(self.part_of(run), []).append(run)
+        return parts
+
+    @cached_property
+    def scored_parts(self) -> dict[str, list[Run]]:
+        """Runs of stage evaluation by part."""
+        return self.parts(self.scored)
+
+    @cached_property
+    def attributed_parts(self) -> dict[str, list[Run]]:
+        """Runs of stage attribution by part."""
+        return self.parts(self.attributed)
+
+    @cached_property
+    def tested_parts(self) -> dict[str, list[Run]]:
+        """Runs of stage consistency by part."""
+        return self.parts(self.tested)
+
+    def table_kind(self, model: str) -> str:
+        """Return what a model is to the tables: `language`, `vision` or `encoder`."""
+        kind = self.models.kind(model)
+        return kind if kind in ("language", "vision") else "encoder"
+
+    def questions_among(self, runs: Iterable[Run]) -> dict[str, dict[str, Any]]:
+        """Return the entries of the open questions among the data sets of some runs."""
+        answering = self.study.answering
+        return {run.dataset: answering[run.dataset].given() for run in runs if run.dataset in answering}
+
+    def probes_among(self, runs: Iterable[Run]) -> list[str]:
+        """Return CV-Probes, where it is among the data sets of some runs, as a list of one or none."""
+        return [CV_PROBES] if any(run.dataset == CV_PROBES for run in runs) else []
+
+    def averaged(self, part: str) -> list[str]:
+        """Return the data sets whose metrics are averaged in a part."""
+        if not part.endswith(".benchmark"):
+            return []
+        named = [name for group in self.study.evaluation.groups for name in self.groups[group]]
+        return [name for name in named if name in self.built_or_finished]
+
+    # Settings of jobs
+
+    @cached_property
+    def estimation(self) -> dict[str, dict[str, Any]]:
+        """How attributions are estimated, by profile."""
+        attribution = self.study.attribution
+        equations = {
+            "estimator": attribution.estimator,
+            "evaluations": attribution.evaluations,
+            "standard_error": attribution.standard_error,
+        }
+        return {profile: equations if profile == "equations" else {} for profile in self.study.profiles}
+
+    @cached_property
+    def resampling(self) -> dict[str, Any]:
+        """How intervals are computed."""
+        reporting = self.study.reporting
+        return {"resamples": reporting.resamples, "confidence": reporting.confidence, "seed": self.study.seed}
+
+    @cached_property
+    def consistency_seeds(self) -> list[int]:
+        """Seeds of stage consistency."""
+        return self.study.consistency.seeds or [self.study.seed]
+
+    @cached_property
+    def cc_shap_settings(self) -> dict[str, Any]:
+        """How CC-SHAP is computed."""
+        cc_shap = self.study.consistency.cc_shap
+        return {key: value for key, value in cc_shap.given().items() if key != "edits"} if cc_shap else {}
+
+    # Wildcards
+
+    @cached_property
+    def wildcards(self) -> dict[str, Sequence[str]]:
+        """Values of each wildcard, so that every path has one producer."""
+        return {
+            **self.raw.names(),
+            "dataset": list(self.item_sets),
+            "instrument": list(self.study.instruments),
+            "model": list(self.models),
+            "group": list(self.groups),
+            "language_model": self.language_models,
+            "encoder": self.encoders,
+            "answerer": self.answerers,
+            "vl_decoder": self.vl_decoders,
+            "decoder": self.decoders,
+            "aligned": list(self.study.alignment),
+        }
+
+    @staticmethod
+    def pattern(names: Iterable[str]) -> str:
+        """Return a regular expression that matches some names, or nothing that is a name."""
+        return "|".join(map(re.escape, sorted(names))) or "none"
+
+    def _check_decoders(self) -> None:
+        """Refuse models of stage consistency that generate no text."""
+        for name in self.study.consistency.models:
+            if not self.models.is_decoder(name):
+                raise UserError(
+                    f"study file: consistency.models: {name!r} is no decoder; its kind is {self.models[name].kind}"
+                )
+
+
+def choose(section: Section, *keys: str) -> dict[str, Any]:
+    """Return those keys of a section that the study gives."""
+    return {key: value for key, value in section.given().items() if key in keys}
+
+
+def _sources(entries: Mapping[Any, Any]) -> dict[str, str]:
+    return {name: entry.source for name, entry in entries.items()}

@@ -1,0 +1,278 @@
+"""Study files: found by name, read and checked; a fault names its key and the nearest key that there is."""
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from waltz.core.errors import UserError
+from waltz.instruments import INSTRUMENTS
+from waltz.plan.raw_files import find_owners, list_files
+from waltz.plan.study import (
+    ALIGNMENT_FORMATS,
+    CV_PROBES,
+    ITEM_FORMATS,
+    QUESTION_FORMATS,
+    TASK_FORMATS,
+    Study,
+)
+
+DEFAULT = "scenes"
+SCHEMA_HEADER = """\
+# Generated from waltz.plan.study by `python -m waltz.plan.write_schema`; edit that module.
+"""
+
+
+def find_study_file(config: Mapping[str, Any], configfiles: Sequence[object], folder: Path) -> Path | None:
+    """Return the study file to load, or None where `--configfile` gave one.
+
+    A study replaces the default and is never merged with it.
+
+    Args:
+        config: What `--config` and `--configfile` gave.
+        configfiles: The files named with `--configfile`.
+        folder: Folder of the studies.
+    Raises:
+        UserError: `--config study=NAME` names no study; the message names the nearest.
+    """
+    if configfiles:
+        return None
+    name = str(config.get("study", DEFAULT))
+    studies = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in studies:
+        raise UserError(f"study {name!r} is not in {folder}/{_suggest(name, studies)}; there are {', '.join(studies)}")
+    return folder / f"{name}.yaml"
+
+
+def read_study(config: Mapping[str, Any]) -> Study:
+    """Return the content of a study file as a checked study.
+
+    Raises:
+        UserError: The first fault, with the path of its key and, for a misspelt one, its nearest neighbour.
+    """
+    try:
+        study = Study.model_validate(dict(config))
+    except ValidationError as error:
+        raise UserError(f"study file: {_explain(error, config)}") from None
+    check_references(study)
+    return study
+
+
+def read_study_file(file: str | Path) -> Study:
+    """Return the study of one YAML file."""
+    return read_study(yaml.safe_load(Path(file).read_text(encoding="utf-8")))
+
+
+def build_schema() -> str:
+    """Return the JSON schema of study files as YAML, for editors and readers."""
+    schema = _simplify(Study.model_json_schema())
+    return SCHEMA_HEADER + yaml.safe_dump(schema, sort_keys=False, width=120, allow_unicode=True)
+
+
+def list_datasets(study: Study) -> dict[str, str]:
+    """Return the source of each data set of finished items.
+
+    Raises:
+        UserError: Two sources build a data set of one name.
+    """
+    sources: dict[str, str] = {}
+    for source, entry in study.sources.items():
+        for name in entry.files if entry.format in ITEM_FORMATS else ():
+            if name in sources:
+                raise UserError(
+                    f"study file: sources.{source}.files: {name!r} is built by {sources[name]} as well;"
+                    " rename one of them"
+                )
+            sources[name] = source
+    return sources
+
+
+def check_references(study: Study) -> None:
+    """Refuse a study in which a key names what is not there, or in which two keys do not fit together.
+
+    Raises:
+        UserError: The first fault.
+    """
+    datasets = {*list_datasets(study), *study.instruments}
+    _check_names(study, datasets)
+    drawn = [f"sources.{source}.{name}" for (source, name), file in list_files(study).items() if file.drawn]
+    drawn += ["cv_probes.descriptions"] if study.cv_probes and study.cv_probes.descriptions else []
+    if drawn and study.scenes is None:
+        raise UserError(f"study file: scenes is missing: {drawn[0]} is drawn, which needs scenes.count and scenes.seed")
+    if datasets and "benchmark" not in study.model_fields_set:
+        raise UserError("study file: benchmark is missing: data sets need benchmark.valid_votes")
+    find_owners(study)
+    _check_instruments(study)
+    _check_groups(study)
+    if study.cv_probes:
+        _check_probes(study)
+
+
+def _check_names(study: Study, datasets: Collection[str]) -> None:
+    """Refuse a name that its key looks up in vain."""
+    groupable = {*datasets, *study.alignment, *study.answering, *study.texts, *([CV_PROBES] if study.cv_probes else [])}
+    models, consistency, only = study.models, study.consistency, study.evaluation.only
+    cc_shap = consistency.cc_shap
+    edited = cc_shap.edits if cc_shap and isinstance(cc_shap.edits, list) else []
+    references: list[tuple[str, Collection[str], Collection[str]]] = [
+        *((f"groups.{group}", names, groupable) for group, names in study.groups.items()),
+        *(
+            (f"{stage}.{key}", getattr(getattr(study, stage), key), known)
+            for stage in ("evaluation", "attribution", "consistency")
+            for key, known in (("models", models), ("groups", study.groups))
+        ),
+        ("evaluation.only", only, study.evaluation.models),
+        *((f"evaluation.only.{name}", groups, study.evaluation.groups) for name, groups in only.items()),
+        ("consistency.cc_shap.edits", edited, consistency.models),
+        ("consistency.helper", [consistency.helper] if consistency.helper else [], models),
+        ("left_out", study.left_out, models),
+        ("reporting.pronouns", study.reporting.pronouns, datasets),
+        ("benchmark.annotations", study.benchmark.annotations, study.instruments),
+        *((f"filters.{key}", [name], models) for key, name in (study.filters.models if study.filters else {}).items()),
+        *(
+            (f"proposals.{key}", [getattr(study.proposals, key)], models)
+            for key in ("spans", "verbs")
+            if study.proposals
+        ),
+    ]
+    for place, names, known in references:
+        for name in names:
+            if name not in known:
+                have = f"there are {', '.join(sorted(known))}" if known else "there are none"
+                raise UserError(f"study file: {place}: nothing is called {name!r}{_suggest(name, known)}; {have}")
+
+
+def _check_instruments(study: Study) -> None:
+    """Refuse instruments whose source, models or name do not fit the rest of the study."""
+    datasets = list_datasets(study)
+    for name, entry in study.instruments.items():
+        place = f"study file: instruments.{name}"
+        _check_source(study, place, entry.source, INSTRUMENTS[name].source_format)
+        if name in datasets and study.sources[datasets[name]].format != "valse-release":
+            raise UserError(f"{place}: sources.{datasets[name]} holds a data set of that name; leave one out")
+        if (INSTRUMENTS[name].proposal_key or entry.most_tokens) and study.proposals is None:
+            raise UserError(f"study file: proposals is missing: instruments.{name} needs its models")
+        if entry.filters and study.filters is None:
+            raise UserError(f"study file: filters is missing: instruments.{name}.filters needs its models")
+    if study.benchmark.audit is not None and study.filters is None:
+        raise UserError("study file: filters is missing: benchmark.audit asks its models")
+    if study.benchmark.oracle and study.scenes is None:
+        raise UserError("study file: benchmark.oracle: only drawn scenes have an oracle, and scenes is missing")
+
+
+def _check_groups(study: Study) -> None:
+    """Refuse a data set in two groups, and one whose source or name does not fit the rest of the study."""
+    group_of: dict[str, str] = {}
+    for group, names in study.groups.items():
+        for name in names:
+            if name in group_of:
+                raise UserError(f"study file: groups.{group}: {name!r} stands in groups.{group_of[name]} as well")
+            group_of[name] = group
+    taken = {*list_datasets(study), *study.instruments, CV_PROBES}
+    for key, formats in (("alignment", ALIGNMENT_FORMATS), ("answering", QUESTION_FORMATS), ("texts", TASK_FORMATS)):
+        for name, entry in getattr(study, key).items():
+            place = f"study file: {key}.{name}"
+            _check_source(study, place, entry.source, *formats)
+            if name in taken:
+                raise UserError(f"{place}: another data set is called so; rename it")
+            taken.add(name)
+    if "attribution" in study.model_fields_set and "evaluation" not in study.model_fields_set:
+        raise UserError("study file: evaluation is missing: attribution takes its items from those that are scored")
+
+
+def _check_source(study: Study, place: str, source: str, *formats: str) -> None:
+    """Refuse a source that does not exist or has another format than what is built from it needs."""
+    if source not in study.sources:
+        raise UserError(f"{place}.source: no source is called {source!r}{_suggest(source, study.sources)}")
+    form = study.sources[source].format
+    if form not in formats:
+        raise UserError(f"{place}.source: {source} is in format {form}, this is made from {' or '.join(formats)}")
+
+
+def _check_probes(study: Study) -> None:
+    """Refuse CV-Probes whose source, captions, models or name do not fit the rest of the study."""
+    entry, datasets, place = study.cv_probes, list_datasets(study), "study file: cv_probes"
+    assert entry is not None
+    _check_source(study, place, entry.source, "imsitu")
+    if CV_PROBES in datasets:
+        raise UserError(f"{place}: sources.{datasets[CV_PROBES]} holds a data set called {CV_PROBES}; rename it")
+    if entry.descriptions and entry.written:
+        raise UserError(f"{place}: written and descriptions both give plain captions; leave one out")
+    if entry.checks and not entry.written:
+        raise UserError(f"{place}.checks: what people checked are the captions of cv_probes.written, which is missing")
+    if study.filters is None:
+        raise UserError("study file: filters is missing: cv_probes chooses the most grammatical captions")
+    if entry.repair is not None and entry.repair not in study.models:
+        near = _suggest(entry.repair, study.models)
+        raise UserError(f"{place}.repair: no model is called {entry.repair!r}{near}; name it under models")
+
+
+def _explain(error: ValidationError, config: Mapping[str, Any]) -> str:
+    """Return the most telling of pydantic's faults in one line."""
+    fault = max(error.errors(), key=lambda each: (each["type"] == "extra_forbidden", len(each["loc"])))
+    path, section = _locate(fault, config)
+    place = ".".join(map(str, path)) or "top level"
+    if fault["type"] == "extra_forbidden":
+        *parents, unknown = path
+        place, known = ".".join(map(str, parents)) or "top level", list(section.model_fields)
+        return f"{place}: unknown key {unknown!r}{_suggest(str(unknown), known)}; known keys: {', '.join(known)}"
+    if fault["type"] == "missing":
+        return f"{place}: required key {str(fault['loc'][-1])!r} is missing"
+    if fault["type"] == "literal_error":
+        allowed = re.findall(r"'([^']*)'", str(fault.get("ctx", {}).get("expected", "")))
+        near = _suggest(str(fault["input"]), allowed)
+        return f"{place}: {fault['input']!r} is not one of {', '.join(allowed)}{near}"
+    if fault["type"] == "value_error":
+        return f"{place}: {fault['msg'].removeprefix('Value error, ')}"
+    expected = fault["msg"].removeprefix("Input should be ").removeprefix("Input should ")
+    return f"{place}: {expected} expected (got {fault['input']!r})"
+
+
+def _locate(fault: ErrorDetails, config: Mapping[str, Any]) -> tuple[list[str | int], type[BaseModel]]:
+    """Return the path of a fault in the study, without the names of a union's branches, and the section it is in."""
+    path: list[str | int] = []
+    value: Any = config
+    section: type[BaseModel] = Study
+    for part in fault["loc"]:
+        inside = (isinstance(value, Mapping) and part in value) or (isinstance(value, list) and isinstance(part, int))
+        if not inside:
+            continue
+        path.append(part)
+        value = value[part]
+        if isinstance(part, str) and part in section.model_fields:
+            section = _section_of(section.model_fields[part].annotation) or section
+    return path, section
+
+
+def _section_of(annotation: Any) -> type[BaseModel] | None:
+    """Return the section that a field holds, in a list, a map or alone."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for each in get_args(annotation) if (found := _section_of(each))), None)
+
+
+def _simplify(schema: Any) -> Any:
+    """Return a schema without titles, and without null where a study leaves the key out instead."""
+    if isinstance(schema, list):
+        return [_simplify(each) for each in schema]
+    if not isinstance(schema, dict):
+        return " ".join(schema.split()) if isinstance(schema, str) else schema
+    simple = {key: _simplify(value) for key, value in schema.items() if key not in ("title", "nullable")}
+    if "anyOf" in simple and simple.get("default", "") is None and not schema.get("nullable"):
+        del simple["default"]
+        options = [each for each in simple["anyOf"] if each != {"type": "null"}]
+        if len(options) > 1:
+            return {**simple, "anyOf": options}
+        del simple["anyOf"]
+        return {**options[0], **simple}
+    return simple
+
+
+def _suggest(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""

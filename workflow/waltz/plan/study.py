@@ -1,0 +1,633 @@
+"""The study file: every key with its type, default and description, and the schema file that is generated from them."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from waltz.instruments import INSTRUMENTS
+
+ITEM_FORMATS = ("valse-release", "pairs")
+"""Formats of finished items, whose files are data sets."""
+ALIGNMENT_FORMATS = ("coco-captions", "vqa", "gqa")
+"""Formats of sources whose texts can be shown with other images (`alignment`)."""
+QUESTION_FORMATS = ("vqa", "gqa")
+"""Formats of sources whose questions can be answered (`answering`)."""
+TASK_FORMATS = ("e-snli", "e-snli-lines", "comve", "bbh", "bbh-examples")
+"""Formats of sources whose items are text tasks with labels (`texts`)."""
+CV_PROBES = "cv-probes"
+"""Name of the data set that the key `cv_probes` builds."""
+LARGEST_SEED = 2**32 - 1
+"""Largest seed of numpy's generators."""
+
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
+Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]*$")]
+ModelName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9.-]*$")]
+Names = Annotated[list[str], Field(min_length=1)]
+Cap = Annotated[int, Field(ge=1)] | Literal["even"]
+Value = Literal["log-probability", "probability", "logit", "log-odds"]
+Table = Literal[
+    "thesis-3.1",
+    "thesis-3.4",
+    "thesis-3.5",
+    "thesis-4.1",
+    "thesis-4.2",
+    "thesis-4.3",
+    "thesis-5.1",
+    "thesis-5.2",
+    "thesis-5.5",
+    "thesis-A.1",
+    "thesis-A.2",
+    "thesis-A.3",
+    "thesis-A.4",
+    "thesis-A.5",
+    "thesis-A.6",
+    "thesis-A.7",
+    "thesis-A.8",
+    "thesis-B.1",
+    "thesis-C.1",
+    "thesis-C.2",
+    "thesis-C.3",
+    "thesis-C.25",
+    "valse-paper-1",
+    "decoders-paper-1",
+    "decoders-paper-2",
+    "decoders-paper-3",
+    "cv-probes-1",
+    "cv-probes-2",
+    "cv-probes-3",
+    "cv-probes-4",
+    "cv-probes-5",
+    "cv-probes-6",
+    "cv-probes-7",
+    "cv-probes-10",
+    "cv-probes-11",
+    "running-text",
+    "seeds-texts",
+    "seeds-images",
+]
+
+
+if TYPE_CHECKING:
+    InstrumentName = str
+else:
+    InstrumentName = Literal[tuple(INSTRUMENTS)]
+
+
+class Section(BaseModel):
+    """One level of a study file; a key that it does not declare is an error."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def refuse_null(cls, entry: Any) -> Any:
+        """Refuse null where leaving the key out is meant, and lists that name something twice."""
+        if isinstance(entry, Mapping):
+            for key, value in entry.items():
+                field = cls.model_fields.get(key)
+                if value is None and field and not field.is_required() and not _allows_null(field.json_schema_extra):
+                    raise ValueError(f"{key} is null; leave the key out")
+                if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
+                    repeated = next((each for place, each in enumerate(value) if each in value[:place]), None)
+                    if repeated is not None:
+                        raise ValueError(f"{key} names {repeated!r} twice")
+        return entry
+
+    def given(self) -> dict[str, Any]:
+        """Return the keys that the study gives, as plain values."""
+        return self.model_dump(exclude_unset=True)
+
+
+def _allows_null(extra: object) -> bool:
+    return isinstance(extra, Mapping) and bool(extra.get("nullable"))
+
+
+class File(Section):
+    """Where one file comes from: a url with its checksum, a path of your own, or a drawing of the embedded world."""
+
+    url: Annotated[str, Field(pattern="^https?://")] | None = None
+    """Where the file is fetched from; `#` and a path behind the url of a zip or tar mean a file of the archive."""
+    sha256: Annotated[str, Field(pattern="^([0-9a-f]{64}|lock)$")] | None = None
+    """SHA-256 of what the url gives, 64 hexadecimal digits, checked wherever given; `lock` where none is documented,
+    which records that of the first download in the study's lock file."""
+    size: Count | None = Field(default=None, json_schema_extra={"nullable": True})
+    """Bytes of what the url gives; for the disk that a study needs, and checked with `lock`."""
+    local: Annotated[str, Field(pattern="^[^/]")] | None = None
+    """Path of a copy of what the url gives, below the folder that the environment variable WALTZ_DATA names."""
+    path: Text | None = None
+    """A file of your own, instead of a url; relative to where snakemake runs."""
+    drawn: Text | None = None
+    """A file of the embedded world, by its path below the folder of what `scenes` draws."""
+    licence: str | None = None
+    """Licence of the images, where it is not what the export takes it for (docs/how-to/export.md); of `images` only."""
+    annotations: Text | None = None
+    """CSV of single annotations (item_id, annotator, answer, caption_position); relative to where snakemake runs. Votes
+    and Krippendorff's alpha come from it."""
+
+    @model_validator(mode="after")
+    def check_origin(self) -> "File":
+        """Refuse a file with no origin or several, and a url without a checksum."""
+        origins = [key for key in ("url", "path", "drawn") if getattr(self, key) is not None]
+        if len(origins) != 1:
+            raise ValueError(f"expected one of url, path and drawn (got {', '.join(origins) or 'none'})")
+        if self.url is not None and self.sha256 is None:
+            raise ValueError("sha256 is missing: a url needs the checksum of what it gives, or `lock`")
+        return self
+
+
+class Source(Section):
+    """Files of one origin in one format."""
+
+    format: Literal[
+        "valse-release",
+        "pairs",
+        "coco-captions",
+        "visual7w",
+        "swig",
+        "imsitu",
+        "visdial",
+        "foil-it",
+        "vqa",
+        "gqa",
+        "e-snli",
+        "e-snli-lines",
+        "comve",
+        "bbh",
+        "bbh-examples",
+    ]
+    """How the files are read. `valse-release` (the JSON of the released benchmark) and `pairs` (JSON, CSV or Parquet
+    with image, caption, foil and, if you like, phenomenon) hold finished items, and each of their files is a data set;
+    all others are raw, see docs/reference/sources.md."""
+    files: Annotated[dict[Name, File], Field(min_length=1)]
+    """Files by name: of finished items the name of the data set, of raw formats the name of the split, or what the
+    format calls it."""
+    images: File | Annotated[list[File], Field(min_length=2)] | None = None
+    """Images of the source as a zip or tar file, or a folder of your own; a list where they lie in several places."""
+    licence: str | None = None
+    """Licence of the data, as its origin states it."""
+    citation: str | None = None
+    """What to cite, in one line."""
+
+
+class Export(Section):
+    """What the exported data set says of itself; left out where it is not known."""
+
+    url: str | None = None
+    """Where it is published."""
+    creators: list[str] | None = None
+    """Who publishes it."""
+    published: Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] | None = None
+    """When, as a date."""
+    version: Annotated[str, Field(pattern="^[0-9]+[.][0-9]+[.][0-9]+")] | None = None
+    """Its version; waltz's own and a digest of the data where absent."""
+
+
+class Scenes(Section):
+    """The embedded world; files with `drawn` come from it."""
+
+    count: Annotated[int, Field(ge=30)]
+    """Number of scenes that are drawn."""
+    seed: Seed
+    """Seed of the scenes (a whole number); none of them is among those that the scene models learnt from."""
+    models: list[Literal["masked-lm", "acceptability", "nli", "causal-lm", "clip", "matcher", "llava"]] = []
+    """Scene models that are measured on held-out scenes."""
+    held_out: Annotated[int, Field(ge=20)] | None = None
+    """Number of held-out scenes that the scene models are measured on."""
+
+
+class InstrumentEntry(Section):
+    """How one instrument is built; its source has the format that the instrument is made from."""
+
+    source: str
+    """Name among `sources`."""
+    filters: list[Literal["grammaticality", "contradiction", "ranking"]]
+    """Filters that a candidate must pass: a grammatical foil, a foil that contradicts its caption; `ranking` keeps the
+    best of an image's alternative captions and of a foil's wordings."""
+    splits: Names | None = None
+    """Splits of the source to take; all of them where absent."""
+    most_tokens: Count | None = None
+    """Longest caption, in word pieces of the model `proposals.spans` (80 in the thesis)."""
+    size: Count | None = None
+    """Most items; as many as there are where absent."""
+    js: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Highest Jensen-Shannon distance between the words exchanged in captions and in foils (0 to 1); the frequencies
+    are not balanced where absent."""
+    cap: Cap | None = None
+    """Most items of a word on the caption side; `even` takes the lowest that still gives `size` items."""
+    foil_cap: Cap | None = None
+    """The same on the foil side."""
+    halves: bool | None = None
+    """Whether every direction of exchange gets the same number of items."""
+
+
+class Descriptions(Section):
+    """Plain captions of the embedded world instead of people's."""
+
+    drawn: Text
+    """Their file, by its path below the folder of what `scenes` draws."""
+
+
+class CvProbes(Section):
+    """CV-Probes, images with and without an action, each with captions with and without it; see
+    docs/explanation/foils-actions.md."""
+
+    source: str
+    """Name among `sources`, of format imsitu."""
+    verbs: Literal["all"] | Names | None = None
+    """Contextual verbs, -ing forms; the 27 of the paper where absent, `all` takes every verb of the source."""
+    images: Count | None = None
+    """Most images of a verb; 5, as in the paper, where absent."""
+    written: Text | None = None
+    """CSV of plain captions by people (image, annotator, caption, plain_image), as `waltz people import-captions`
+    writes it; relative to where snakemake runs."""
+    checks: Text | None = None
+    """CSV of answers whether captions describe plain images (image, caption, annotator, answer), as `waltz people
+    import-checks` writes it; where absent no image was checked."""
+    descriptions: Descriptions | None = None
+    """Plain captions of the embedded world instead of people's."""
+    repair: str | None = None
+    """Instruct model that repairs the filled abstracts, a name among `models`; by rule where absent."""
+
+
+class Proposals(Section):
+    """Masked language models that propose foils."""
+
+    spans: str
+    """Model of relations' spans, a name among `models` (the thesis takes SpanBERT)."""
+    verbs: str
+    """Model of the actions' verbs, a name among `models` (the thesis takes BERT)."""
+    longest: Annotated[int, Field(ge=1, le=5)]
+    """Most masks that replace a span (3 in the thesis)."""
+    best: Count
+    """How many proposals a span has (10 in the thesis)."""
+
+
+class Filters(Section):
+    """Models that judge candidates, and what they must reach."""
+
+    likelihood: str
+    """Masked language model of GRUEN's likelihood, a name among `models`."""
+    acceptability: str
+    """Acceptability classifier of GRUEN, a name among `models`."""
+    nli: str
+    """Entailment classifier, a name among `models`."""
+    ranking: str
+    """Causal language model whose perplexity ranks the alternatives of a caption, a name among `models`."""
+    grammaticality: Annotated[float, Field(ge=0)]
+    """Least grammaticality of a foil (GRUEN's scale, about 0 to 1; 0.8 in the thesis)."""
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Names of the models by their keys."""
+        return {key: getattr(self, key) for key in ("acceptability", "likelihood", "nli", "ranking")}
+
+
+class Benchmark(Section):
+    """What makes an item valid."""
+
+    valid_votes: Count
+    """Least number of votes for the caption (annotators, of 3 in the release) that make an item valid."""
+    oracle: bool = False
+    """Whether the scenes' oracle votes instead of people on the instruments that are built."""
+    annotations: dict[str, Text] = {}
+    """CSV of people's single annotations for each instrument that is built, relative to where snakemake runs."""
+    audit: Annotated[float, Field(ge=50, le=100)] | None = None
+    """Percent of pairs in which a judge that sees no image may prefer one side before the report warns (50 is chance);
+    no audit where absent."""
+
+
+class ModelEntry(Section):
+    """A model, or what to change of a registered one."""
+
+    kind: str | None = None
+    """Family of the adapter: `text` is a causal language model, `vision` a decoder that sees, `masked` a masked one,
+    `classifier` tells texts or pairs of texts apart; encoders have the kinds of docs/how-to/adding-a-model.md."""
+    family: str | None = None
+    """A decoder's family in the `published` prompts (docs/reference/prompts.md), which decides their turn markers."""
+    prompts: str | None = None
+    """Prompt file read over the `equations` prompts; see docs/reference/prompts.md."""
+    chat_template: str | None = None
+    """Jinja file of the turn markers of a decoder whose checkpoint has no chat template; see
+    docs/reference/prompts.md."""
+    four_bit: bool | None = None
+    """Load a decoder's linear layers in 4 bits (bitsandbytes), which needs a GPU."""
+    device_map: str | None = None
+    """Spread a decoder over devices, `auto` and the like of accelerate; one device of the job unless said."""
+    trust_remote_code: bool | None = None
+    """Run the repository's own code; only with a full commit hash as revision."""
+    labels: str | None = None
+    """Classes of a classifier in the order of its outputs, with commas between; its config's own unless said."""
+    masked_token: str | None = None
+    """An encoder's token that stands for a masked one in profile `equations`; its tokenizer's own unless said."""
+    regions: str | None = None
+    """An .npz file, or a folder of them, of precomputed regions that LXMERT or VisualBERT sees; for scores."""
+    detector: Text | None = None
+    """Instead of `regions`, the Faster R-CNN that looks at images, and at what a coalition leaves of them: its weights
+    in the released layout, a folder with them, or a hub id."""
+    detector_revision: Text | None = None
+    """Full commit hash of the detector's repository on the hub."""
+    masks: Literal["regions"] | None = None
+    """Let precomputed regions play instead of patches, a measure of its own that no paper has."""
+    answers: str | None = None
+    """JSON list of the answers of an answering head, a file or its name next to the weights."""
+    config: str | None = None
+    """What gives the dimensions of a checkpoint that does not hold them, a JSON file or its url."""
+    weights: Text | None = None
+    """A hub id, a folder in transformers format, a checkpoint file, the url of one, or `package:NAME` for a GGUF file
+    in an installed package."""
+    revision: Text | None = None
+    """Full commit hash of the hub repository, or the exact version of the package; `lock` takes the commit of the
+    study's lock file, which the first download records."""
+    sha256: Annotated[str, Field(pattern="^([0-9a-f]{64}|lock)$")] | None = None
+    """SHA-256 of what the url of `weights` gives, or `lock`; needed with a url."""
+    unpack: Literal["folder", "spanbert"] | None = None
+    """What an archive of weights is made into, its folder with a config.json, or a fairseq checkpoint of SpanBERT in
+    transformers format."""
+    gpu_gb: Count | None = None
+    """GPU memory that a job with the model needs (GB), where the estimate of docs/reference/models.md does not do."""
+    gated: bool | None = None
+    """Whether the hub asks for a licence to be accepted, and a token."""
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    """Precision of weights and activations."""
+    allow_missing: dict[str, Text] | None = None
+    """Keys that the checkpoint may lack, or have left over, by pattern (`*` matches anything), each with the reason why
+    that harms nothing; others are an error."""
+
+
+class AlignmentSet(Section):
+    """A data set of high discrepancy: a text of an image, and that of another image."""
+
+    source: str
+    """A source in format coco-captions, vqa or gqa."""
+    size: Count | None
+    """Number of items; null takes one of each image."""
+    choice: Literal["vqa-encoders", "gqa-encoders"] | None = None
+    """Take the rows that the published runs drew; see docs/reference/sources.md."""
+
+
+class QuestionSet(Section):
+    """A data set of open questions."""
+
+    source: str
+    """A source in format vqa or gqa."""
+    size: Count | None
+    """Number of questions; null takes all."""
+    choice: Literal["vqa-encoders", "gqa-encoders", "vqa-decoders", "gqa-decoders"] | None = None
+    """Take the rows that the published runs drew; see docs/reference/sources.md."""
+
+
+class TextTask(Section):
+    """A text task with labels."""
+
+    source: str
+    """A source in format e-snli, e-snli-lines, comve, bbh or bbh-examples."""
+    size: Count | None
+    """Number of items; null takes all, in profile `published` as many as were published (100)."""
+
+
+class Evaluation(Section):
+    """Which models are scored on which data sets."""
+
+    models: list[str]
+    """Names among `models`; language models score texts alone, encoders texts with images."""
+    groups: Names
+    """Names among `groups`."""
+    items: Literal["valid", "all"]
+    """Score the items that people found valid (and those nobody voted on), or all of them."""
+    sample: Count | None
+    """Number of items a data set, chosen by a seeded hash of their ids; null takes all."""
+    tokens_per_batch: Annotated[int, Field(ge=16)]
+    """Most tokens in one forward pass; memory grows with it (512 tokens of a 49,152-word vocabulary are 0.1 GB)."""
+    asked: Count | None = None
+    """Number of pairs a data set that decoders are asked about; `sample` where absent."""
+    only: dict[str, Names] = {}
+    """Groups by model, in all stages, for models that are not run on all groups."""
+    thought: Annotated[int, Field(ge=0)] = 0
+    """Most tokens of a decoder's chain of thought (100 as published); 0, or absent, asks for answers at once alone."""
+
+
+class Companions(Section):
+    """EMAP and perceptual score, from the scores of every image with every text; none where absent."""
+
+    sample: Annotated[int, Field(ge=2)]
+    """Number of items a data set; an encoder that fuses early needs 2 x sample x sample passes."""
+    repeats: Count
+    """Deals of one modality over the items."""
+
+
+class Attribution(Section):
+    """Which encoders' scores and decoders' answers are attributed to text tokens and image patches (MM-SHAP)."""
+
+    models: list[str]
+    """Encoders, and decoders that see, among `models`."""
+    groups: Names
+    """Names among `groups`."""
+    sample: Count | None
+    """Number of items a data set, out of those that are scored; null takes all."""
+    estimator: Literal[
+        "auto",
+        "permutation",
+        "exact",
+        "KernelSHAP",
+        "UnbiasedKernelSHAP",
+        "SVARM",
+        "PermutationSamplingSV",
+        "StratifiedSamplingSV",
+        "OwenSamplingSV",
+        "exact-factorised",
+        "factorised-permutation",
+    ]
+    """`auto` chooses by cost; others are listed in docs/reference/estimators.md. Profile `published` always takes
+    permutations."""
+    evaluations: Annotated[int, Field(ge=2)]
+    """Most coalitions a text in profile `equations`, or passes of the encoder where the estimator counts those."""
+    asked: Count | None = None
+    """Number of items a data set of decoders, whose passes cost most (100 in the thesis); `sample` where absent."""
+    value: Value = "log-probability"
+    """What of a decoder's output token is explained in profile `equations`; log-probability unless said."""
+    standard_error: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, json_schema_extra={"nullable": True}
+    )
+    """Standard error of T-SHAP (a share) at which sampling stops; null uses all evaluations."""
+    shards: Count = 1
+    """Jobs that a model and a group are cut into; 1 unless said."""
+    companions: Companions | None = None
+    """EMAP and perceptual score, from the scores of every image with every text; none where absent."""
+
+
+class Tokens(Section):
+    """Most new tokens; the published numbers where absent."""
+
+    explanation: Count | None = None
+    """Of an explanation or chain of thought; 100."""
+    answer: Count | None = None
+    """Of an open answer; 10."""
+    mistake: Count | None = None
+    """Of the helper's text with a mistake; 60."""
+    paraphrase: Count | None = None
+    """Of the helper's paraphrase; 30."""
+
+
+class Edits(Section):
+    """Counterfactual edits of an item."""
+
+    positions: Count | None = None
+    """Most positions where a word is inserted; 8."""
+    words: Count | None = None
+    """Words tried at each position; 8."""
+
+
+class CcShap(Section):
+    """CC-SHAP of answers and explanations; none where absent."""
+
+    permutations: Count
+    """Permutations of a prompt's players, each with its reverse, in profile `equations`: 2 x players + 1 coalitions
+    each; two or more give a standard error. `published` has its own numbers."""
+    kinds: Annotated[list[Literal["post-hoc", "cot"]], Field(min_length=1)] | None = None
+    """Kinds of explanation; both where absent."""
+    value: Value | None = None
+    """What of a decoder's output token is explained in profile `equations`; log-probability unless said."""
+    edits: bool | Names = False
+    """Whether contributions are compared before and after counterfactual edits as well; a list names the models of
+    `consistency.models` for which they are."""
+
+
+class Consistency(Section):
+    """Which decoders' explanations are compared with their answers (CC-SHAP and seven tests)."""
+
+    models: list[str]
+    """Decoders among `models`, of kind text or vision."""
+    groups: Names
+    """Names among `groups`."""
+    sample: Count | None
+    """Number of items a data set; null takes all."""
+    seeds: Annotated[list[Seed], Field(min_length=1)] | None = None
+    """Seeds of edits, draws and permutations, each a whole run (the thesis has three); the study's own seed unless
+    said."""
+    shards: Count = 1
+    """Jobs that a model and a group are cut into; 1 unless said."""
+    tests: (
+        list[
+            Literal[
+                "counterfactual_edits",
+                "input_from_explanation",
+                "biasing_features",
+                "early_answering",
+                "filler_tokens",
+                "adding_mistakes",
+                "paraphrasing",
+            ]
+        ]
+        | None
+    ) = None
+    """Self-consistency tests; all that fit the data where absent (input_from_explanation fits ComVE alone)."""
+    helper: str | None = None
+    """Model that adds mistakes, paraphrases and compares meanings, a name among `models`; the model itself where
+    absent."""
+    meaning: Literal["helper", "nli"] | None = None
+    """Who says whether two open answers mean the same, in profile `equations`; nobody where absent. `nli` is the model
+    `filters.nli`."""
+    tokens: Tokens = Tokens()
+    """Most new tokens; the published numbers where absent."""
+    edits: Edits = Edits()
+    """Counterfactual edits of an item."""
+    cc_shap: CcShap | None = None
+    """CC-SHAP of answers and explanations; none where absent."""
+
+
+class Reporting(Section):
+    """What is reported."""
+
+    tables: Literal["all"] | list[Table]
+    """Tables to build, by the id of the published one; `all` builds each."""
+    resamples: Annotated[int, Field(ge=100)]
+    """Bootstrap resamples for an interval."""
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    """Coverage of the intervals, a share (0.95)."""
+    pronouns: list[str] = []
+    """Data sets whose pronouns are counted in a figure of their own."""
+    samples: Annotated[int, Field(ge=0)] = 0
+    """Attributed items a data set and profile whose heat maps are drawn for each encoder; none where absent."""
+    explained: Annotated[int, Field(ge=0)] = 0
+    """Items a profile whose answers and explanations, edits and traces of tests are drawn for each decoder, out of all
+    data sets; none where absent."""
+    browsed: Count = 12
+    """Most items of a data set in the report's sample browser; 12 where absent."""
+
+
+class Study(Section):
+    """Which data, which models, how many items, which seeds. One file describes one study."""
+
+    study: Name
+    """Name of the study; its results lie in results/<study>."""
+    seed: Seed
+    """Seed of every sampling and resampling step (a whole number)."""
+    profiles: Annotated[list[Literal["equations", "published"]], Field(min_length=1)]
+    """Fidelity profiles to compute: `equations` follows the definitions, `published` the released code. Tables of
+    `published` are the ones compared with paper values."""
+    sources: Annotated[dict[Name, Source], Field(min_length=1)]
+    """Raw data by a name of your choice."""
+    reporting: Reporting
+    """What is reported."""
+    threads: Count = 8
+    """Most CPU threads of a job that runs a model; 8 where absent. Small models are faster on one each."""
+    lock: Text | None = None
+    """Lock file of what is fetched without a documented checksum; config/locks/<study>.yaml unless said, relative to
+    where snakemake runs."""
+    weights: Text = "resources/weights"
+    """Folder of weights that are fetched by url or at the lock file's commit; resources/weights unless said."""
+    left_out: dict[str, Text] = {}
+    """Models that this study does not run, by name, each with the reason that their cells give."""
+    export: Export = Export()
+    """What the exported data set says of itself; left out where it is not known."""
+    scenes: Scenes | None = None
+    """The embedded world; files with `drawn` come from it."""
+    instruments: dict[InstrumentName, InstrumentEntry] = {}
+    """Instruments to build from raw sources, by name."""
+    cv_probes: CvProbes | None = None
+    """CV-Probes, images with and without an action, each with captions with and without it; see
+    docs/explanation/foils-actions.md."""
+    proposals: Proposals | None = None
+    """Masked language models that propose foils."""
+    filters: Filters | None = None
+    """Models that judge candidates, and what they must reach."""
+    benchmark: Benchmark = Field(default_factory=lambda: Benchmark(valid_votes=1))
+    """What makes an item valid."""
+    models: dict[ModelName, ModelEntry] = {}
+    """Models by name. An empty entry takes all from the registry (`waltz models` lists it)."""
+    groups: dict[Name, Names] = {}
+    """Data sets by group; one job takes one model over one group, since loading a model costs time. Names among the
+    instruments, the files of `sources`, `alignment`, `answering`, `texts` and cv-probes. A model is run on those that
+    it can do: language models choose among labels on `texts`, decoders that see also answer `answering`, encoders score
+    pairs."""
+    alignment: dict[Name, AlignmentSet] = {}
+    """Data sets of high discrepancy, a text of an image and that of another image, by a name of your choice."""
+    answering: dict[Name, QuestionSet] = {}
+    """Data sets of open questions for encoders with an answering head and decoders that see, by a name of your
+    choice."""
+    texts: dict[Name, TextTask] = {}
+    """Text tasks with labels for language models, by a name of your choice."""
+    evaluation: Evaluation = Field(
+        default_factory=lambda: Evaluation.model_construct(
+            models=[], groups=[], items="valid", sample=None, tokens_per_batch=512
+        )
+    )
+    """Which models are scored on which data sets."""
+    attribution: Attribution = Field(
+        default_factory=lambda: Attribution.model_construct(
+            models=[], groups=[], sample=None, estimator="auto", evaluations=2
+        )
+    )
+    """Which encoders' scores and decoders' answers are attributed to text tokens and image patches (MM-SHAP)."""
+    consistency: Consistency = Field(
+        default_factory=lambda: Consistency.model_construct(models=[], groups=[], sample=None)
+    )
+    """Which decoders' explanations are compared with their answers (CC-SHAP and seven tests)."""
+
+    @property
+    def lock_file(self) -> str:
+        """Path of the lock file."""
+        return self.lock or f"config/locks/{self.study}.yaml"

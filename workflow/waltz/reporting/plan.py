@@ -1,0 +1,354 @@
+"""What the report of a study shows: its tables and figures, and the files that each is made from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from waltz.plan.plan import Plan, Run
+from waltz.reporting.figures.chart_declarations import CHARTS, Chart
+from waltz.reporting.tables.declaration import Declaration
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.paper_values import read_published
+
+FREQUENCIES = "thesis 3.1, A.1, A.3, A.4"
+"""Published figures of word frequencies; no text says which of them shows which instrument."""
+FRONT_KINDS = {"attribution": "shares", "correlations": "consistency"}
+"""Kinds of numbers by the kind that the same runs are checked under."""
+SAMPLE_TITLES = {
+    "samples": "contributions to scores of captions and foils",
+    "explanations": "contributions to answers and explanations",
+    "edits": "contributions before and after an edit",
+    "traces": "traces of self-consistency tests",
+}
+"""What the folders of sample figures show."""
+SAMPLE_FIGURES = {
+    ("samples", "encoder"): "thesis 4.1, B.1 to B.10",
+    ("explanations", "language"): "thesis C.5, C.6, C.9, C.10",
+    ("explanations", "vision"): "thesis 5.6, C.26, C.28, C.30, C.32",
+    ("edits", "language"): "thesis 5.3, 5.4, C.13 to C.22",
+    ("edits", "vision"): "as thesis 5.3 and 5.4",
+    ("traces", "language"): "thesis C.7, C.8, C.11, C.12, C.23, C.24",
+    ("traces", "vision"): "thesis C.27, C.29, C.31, C.33",
+}
+"""Published figures and tables of single samples, by folder and kind of model."""
+
+
+@dataclass(frozen=True)
+class ReportingPlan:
+    """Tables and figures of a study.
+
+    Attributes:
+        plan: Plan of the study.
+        published: Folder of the paper values, for reading while planning.
+    """
+
+    plan: Plan
+    published: Path
+
+    # Tables
+
+    @property
+    def tables(self) -> list[str]:
+        """Ids of the tables that the study asks for."""
+        named = self.plan.study.reporting.tables
+        return list(TABLES) if named == "all" else list(named)
+
+    @property
+    def declarations(self) -> Mapping[str, Declaration]:
+        """All tables that there are."""
+        return TABLES
+
+    @cached_property
+    def number_parts(self) -> dict[str, tuple[str, Mapping[str, list[Run]]]]:
+        """Kinds of numbers that come in parts: their folder, and the runs of each part."""
+        plan, results = self.plan, self.plan.results
+        return {
+            "evaluation": (f"{results}/evaluation/metrics", plan.scored_parts),
+            "attribution": (f"{results}/attribution/metrics", plan.attributed_parts),
+            "shares": (f"{results}/attribution/shares", plan.attributed_parts),
+            "consistency": (f"{results}/consistency/metrics", plan.tested_parts),
+            "correlations": (f"{results}/consistency/correlations", plan.tested_parts),
+        }
+
+    @cached_property
+    def other_numbers(self) -> dict[str, list[str]]:
+        """Other files of numbers by kind; those that the study has."""
+        results, probes = self.plan.results, self.plan.study.cv_probes
+        statistics = f"{results}/benchmark/validation/statistics.parquet"
+        return {
+            "validation": [statistics] if self.plan.built_or_finished else [],
+            "probes": [f"{results}/benchmark/cv-probes.parquet"] if probes else [],
+            "captions": [f"{results}/benchmark/cv-probes/captions.parquet"] if probes else [],
+        }
+
+    def parts_shown(self, table: str, kind: str) -> list[str]:
+        """Return the parts whose numbers a table shows: of its kinds of models, on data sets that it has.
+
+        A table without paper values shows all of its kinds.
+        """
+        declaration = TABLES[table]
+        shown: set[str] = set()
+        for number in declaration.published:
+            for _, _, dataset, setting in read_published(self.published / f"{number}.csv"):
+                own = declaration.datasets.get((dataset, setting), declaration.datasets.get(dataset, ()))
+                shown |= {dataset.partition(":")[0], *own}
+        kinds = declaration.kinds or ("encoder", "language", "vision")
+        return [
+            part
+            for part, runs in self.number_parts[kind][1].items()
+            if part.partition(".")[0] in kinds
+            and (
+                (declaration.own and part.endswith(".benchmark"))
+                or shown & {run.dataset for run in runs}
+                or "" in shown
+                or not declaration.published
+            )
+        ]
+
+    def number_files(self, table: str) -> dict[str, list[str]]:
+        """Return the files of numbers behind a table, by kind; kinds that the study has none of are missing."""
+        declaration = TABLES[table]
+        files = {}
+        for kind in declaration.files:
+            if kind == "samples":
+                names = [name for name in declaration.samples if name in self.plan.built_or_finished]
+                files[kind] = [f"{self.plan.results}/benchmark/{name}.parquet" for name in names]
+            elif kind in self.number_parts:
+                files[kind] = [f"{self.number_parts[kind][0]}/{part}.parquet" for part in self.parts_shown(table, kind)]
+            else:
+                files[kind] = self.other_numbers[kind]
+        return {kind: found for kind, found in files.items() if found}
+
+    def run_checks(self, table: str) -> list[str]:
+        """Return what was found out about the runs behind a table."""
+        checks = {
+            f"{self.plan.results}/reporting/runs/{FRONT_KINDS.get(kind, kind)}/{part}.json"
+            for kind in TABLES[table].files
+            if kind in self.number_parts
+            for part in self.parts_shown(table, kind)
+        }
+        return sorted(checks)
+
+    def table_inputs(self, table: str) -> dict[str, list[str]]:
+        """Return all files that a table is made from."""
+        paper_values = [f"resources/published/{number}.csv" for number in TABLES[table].published]
+        return {**self.number_files(table), "runs": self.run_checks(table), "printed": paper_values}
+
+    def table_labels(self, table: str) -> dict[str, str]:
+        """Return the labels of a table in Snakemake's report."""
+        return {"table": table.replace("-", " "), "what": TABLES[table].title}
+
+    @cached_property
+    def study_facts(self) -> dict[str, Any]:
+        """What all tables know of the study."""
+        plan = self.plan
+        models = dict.fromkeys([*plan.study.evaluation.models, *plan.study.consistency.models])
+        return {
+            "models": {name: plan.table_kind(name) for name in models},
+            "compared": not plan.raw.drawn_originals,
+            "confidence": plan.study.reporting.confidence,
+            "built": {
+                name: {"format": plan.study.sources[entry.source].format, "filters": list(entry.filters)}
+                for name, entry in plan.study.instruments.items()
+            },
+            "datasets": plan.built_or_finished,
+            "left_out": dict(plan.skipped),
+        }
+
+    # Run records
+
+    def records(self, kind: str, runs: Sequence[Run]) -> list[str]:
+        """Return the run records of the models behind one kind of numbers: `evaluation`, `shares` or `consistency`."""
+        plan = self.plan
+        if kind == "consistency":
+            explained = [run for run in runs if run in plan.explained]
+            files = [*plan.consistency_files("tests", runs), *plan.consistency_files("cc-shap", explained)]
+        else:
+            files = plan.scores_files(runs) if kind == "evaluation" else plan.attribution_files(runs)
+        return [file.removesuffix(".parquet") + ".run.json" for file in files]
+
+    def records_of_part(self, kind: str, part: str) -> list[str]:
+        """Return the run records behind a part of one kind of numbers."""
+        return self.records(kind, self.number_parts[kind][1][part])
+
+    @cached_property
+    def all_records(self) -> list[str]:
+        """Run records of all sources and models."""
+        plan = self.plan
+        return [
+            *(f"{plan.results}/sources/{source}.run.json" for source in plan.raw_sources),
+            *self.records("evaluation", plan.scored),
+            *self.records("shares", plan.attributed),
+            *self.records("consistency", plan.tested),
+        ]
+
+    # Figures
+
+    @cached_property
+    def frequency_figures(self) -> list[tuple[str, str, str]]:
+        """Data set, kind and title of each figure of word frequencies."""
+        figures = [(dataset, "lexical", "words exchanged") for dataset in self.plan.built_or_finished]
+        return figures + [(dataset, "pronoun", "pronouns") for dataset in self.plan.study.reporting.pronouns]
+
+    @cached_property
+    def charts(self) -> list[tuple[Chart, str]]:
+        """Charts of the study's tables, in each profile."""
+        shown = [chart for chart in CHARTS if set(chart.tables) & set(self.tables)]
+        return [(chart, profile) for chart in shown for profile in self.plan.study.profiles]
+
+    def frequency_files(self, form: str) -> list[str]:
+        """Return the figures of word frequencies as `svg` or `png`."""
+        return [self._figure(f"{kind}-{dataset}", form) for dataset, kind, _ in self.frequency_figures]
+
+    def chart_files(self, form: str) -> list[str]:
+        """Return the charts as `svg` or `png`."""
+        return [self._figure(f"{chart.id}-{profile}", form) for chart, profile in self.charts]
+
+    @property
+    def figure_files(self) -> list[str]:
+        """Figures that the page shows: word frequencies, charts, and the scenes."""
+        scenes = [self._figure("scenes", "png")] if self.plan.study.scenes else []
+        return [*self.frequency_files("svg"), *self.chart_files("svg"), *scenes]
+
+    def frequency_labels(self) -> list[dict[str, str]]:
+        """Return the labels of the figures of word frequencies in Snakemake's report."""
+        return [
+            {"figure": FREQUENCIES, "data set": dataset, "what": title} for dataset, _, title in self.frequency_figures
+        ]
+
+    def chart_labels(self) -> list[dict[str, str]]:
+        """Return the labels of the charts in Snakemake's report."""
+        return [{"figure": chart.figures, "profile": profile, "what": chart.title} for chart, profile in self.charts]
+
+    @cached_property
+    def figure_titles(self) -> dict[str, tuple[str, ...]]:
+        """Title, section and published figures of each figure of the report, by its name."""
+        titles: dict[str, tuple[str, ...]] = {
+            f"{kind}-{dataset}": (
+                f"{dataset}: {title} in captions and in foils, before and after validation",
+                "Words exchanged in captions and foils",
+                FREQUENCIES,
+            )
+            for dataset, kind, title in self.frequency_figures
+        }
+        for chart, profile in self.charts:
+            title = f"{chart.title}, profile {profile}"
+            titles[f"{chart.id}-{profile}"] = (title, "Charts of tables", chart.figures)
+        titles["scenes"] = (
+            "24 drawn scenes, each with a caption, true statements in green and false ones in red",
+            "Scenes",
+        )
+        return titles
+
+    @cached_property
+    def drawn_decoders(self) -> list[str]:
+        """Decoders whose explanations and traces are drawn, language models first."""
+        names = self.plan.study.consistency.models if self.plan.study.reporting.explained else []
+        drawn = [name for name in names if self.drawn_runs(name)]
+        return sorted(drawn, key=lambda name: self.plan.models.kind(name) != "language")
+
+    def drawn_datasets(self, decoder: str) -> list[str]:
+        """Return the data sets whose items are drawn for a decoder."""
+        return list(dict.fromkeys(run.dataset for run in self.drawn_runs(decoder)))
+
+    def drawn_runs(self, decoder: str) -> list[Run]:
+        """Return the runs of stage consistency that are drawn for a decoder."""
+        return [run for run in self.plan.tested if run.model == decoder]
+
+    def attributed_runs(self, encoder: str) -> list[Run]:
+        """Return the runs of stage attribution that are drawn for an encoder."""
+        return [run for run in self.plan.attributed if run.model == encoder]
+
+    @cached_property
+    def sample_folders(self) -> dict[str, tuple[str, str]]:
+        """Folders of sample figures: what each shows of which kind of model."""
+        plan, folders = self.plan, {}
+        encoders = plan.attributed_models("encoder") if plan.study.reporting.samples else []
+        for name in encoders:
+            if plan.models[name].kind != "ruler":
+                folders[f"samples/{name}"] = ("samples", "encoder")
+        explained = {run.model for run in plan.explained}
+        for shows, names in (
+            ("traces", self.drawn_decoders),
+            ("explanations", [name for name in self.drawn_decoders if name in explained]),
+            ("edits", [name for name in self.drawn_decoders if name in plan.edited_models]),
+        ):
+            folders.update({f"{shows}/{name}": (shows, plan.models.kind(name)) for name in names})
+        return {f"{plan.results}/reporting/figures/{folder}": shown for folder, shown in folders.items()}
+
+    def sample_labels(self, shows: str, model: str) -> dict[str, str]:
+        """Return the labels of a folder of sample figures in Snakemake's report."""
+        figure = SAMPLE_FIGURES[shows, self.plan.models.kind(model)]
+        return {"figure": figure, "what": SAMPLE_TITLES[shows], "sample": "{name}"}
+
+    @property
+    def sample_sections(self) -> list[tuple[str, str]]:
+        """Heading and published figures of each folder of sample figures."""
+        return [
+            (f"Samples: {SAMPLE_TITLES[shows]}", SAMPLE_FIGURES[shows, kind])
+            for shows, kind in self.sample_folders.values()
+        ]
+
+    # The page
+
+    @cached_property
+    def summaries(self) -> dict[str, str]:
+        """Files of the page's own tables by name: of what is built, scored, attributed and edited."""
+        plan, results = self.plan, self.plan.results
+        benchmark, probes = plan.study.benchmark, plan.study.cv_probes
+        built = bool(plan.study.instruments)
+        scored = bool(plan.encoders or plan.answerers or plan.decoded)
+        files = {
+            "funnel": (built, f"{results}/benchmark/funnel.parquet"),
+            "statistics": (built, f"{results}/benchmark/validation/statistics.parquet"),
+            "printed": (built, "resources/published/thesis-A.2.csv"),
+            "oracle": (built and benchmark.oracle, f"{results}/benchmark/oracle.parquet"),
+            "audit": (built and benchmark.audit, f"{results}/benchmark/audit.parquet"),
+            "probes": (probes, f"{results}/benchmark/cv-probes.parquet"),
+            "probe_captions": (probes, f"{results}/benchmark/cv-probes/captions.parquet"),
+            "probe_oracle": (probes and benchmark.oracle, f"{results}/benchmark/cv-probes/oracle.parquet"),
+            "metrics": (scored, f"{results}/evaluation/metrics.parquet"),
+            "comparisons": (scored, f"{results}/evaluation/comparisons.parquet"),
+            "shares": (plan.attributed, f"{results}/attribution/shares.parquet"),
+            "attributed": (plan.attributed, f"{results}/attribution/metrics.parquet"),
+            "edits": (plan.tested and plan.edited_models, f"{results}/consistency/metrics.parquet"),
+        }
+        return {name: file for name, (there, file) in files.items() if there}
+
+    @cached_property
+    def browsed_runs(self) -> dict[str, list[Run]]:
+        """Runs of each stage whose items the sample browser shows: all but those of text tasks."""
+        plan = self.plan
+        runs = {
+            "evaluation": plan.scored,
+            "attribution": plan.attributed,
+            "consistency": plan.tested,
+            "cc_shap": plan.explained,
+        }
+        return {kind: [run for run in of if run.dataset not in plan.study.texts] for kind, of in runs.items()}
+
+    @cached_property
+    def browsed_datasets(self) -> list[str]:
+        """Data sets that the sample browser shows."""
+        return list(dict.fromkeys(run.dataset for runs in self.browsed_runs.values() for run in runs))
+
+    @cached_property
+    def browsed_items(self) -> list[str]:
+        """Data sets of the browser that are no open questions."""
+        return [name for name in self.browsed_datasets if name not in self.plan.study.answering]
+
+    @cached_property
+    def browsed_questions(self) -> dict[str, dict[str, Any]]:
+        """Data sets of open questions of the browser, with their entries."""
+        answering = self.plan.study.answering
+        return {name: answering[name].given() for name in self.browsed_datasets if name in answering}
+
+    @cached_property
+    def browsed_images(self) -> list[str]:
+        """Data sets of the browser that have images."""
+        return [name for name in self.browsed_datasets if self.plan.has_images(name)]
+
+    def _figure(self, name: str, form: str) -> str:
+        return f"{self.plan.results}/reporting/figures/{name}.{form}"
