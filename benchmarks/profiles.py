@@ -28,10 +28,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 import numpy as np
 import torch
 
-from waltz.consistency.explained import Explained, Side, explained
+from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
+from waltz.consistency.cc_shap.dialogue import POST_HOC, Dialogue, generate_pairs
+from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution, attribute_pairs
 from waltz.consistency.item_selection import to_ask
-from waltz.consistency.played import Part, Rules
-from waltz.consistency.saying import POST_HOC, Speaking, spoken
 from waltz.consistency.summary.fidelity_differences import Compared, Difference, Game, compare, mean_difference
 from waltz.core.devices import Device
 from waltz.core.files import parquet
@@ -84,9 +84,9 @@ def of_text(data: Path, items: int) -> Iterator[tuple[Question, Decoder, Voice, 
 
 def pair_of(
     question: Question, decoder: Decoder, voice: Voice, picture: PreparedImage | None, new: int
-) -> tuple[Part, Part]:
+) -> tuple[PromptGame, PromptGame]:
     """Answer and explanation; beside an image the explanation is the model's own description of it."""
-    found = spoken(Speaking(decoder, voice, SEED, new), question, picture, (POST_HOC,)).pairs[POST_HOC]
+    found = generate_pairs(Dialogue(decoder, voice, SEED, new), question, picture, (POST_HOC,)).pairs[POST_HOC]
     if isinstance(found, Exception):
         raise found
     if picture is None:
@@ -96,20 +96,20 @@ def pair_of(
     return found[0], replace(found[1], targets=said)
 
 
-def game(found: Explained) -> Game:
+def game(found: PairAttribution) -> Game:
     """A pair as profiles are compared."""
     one, other = found.answer, found.explanation
-    return Game(one.contributions, other.contributions, one.played.text, other.played.text)
+    return Game(one.shared_estimate, other.shared_estimate, one.attribution.text, other.attribution.text)
 
 
-def of_shared(side: Side) -> float:
+def of_shared(side: SideAttribution) -> float:
     """T-SHAP by published sums over the shared players alone."""
-    weight = np.abs(side.played.estimate.phi[side.contributions.shared]).sum(axis=1)
-    text = np.isin(side.contributions.shared, np.arange(len(side.played.estimate.phi))[side.played.text])
+    weight = np.abs(side.attribution.estimate.phi[side.shared]).sum(axis=1)
+    text = np.isin(side.shared, np.arange(len(side.attribution.estimate.phi))[side.attribution.text])
     return float(weight[text].sum() / weight.sum())
 
 
-def steps(found: Compared, valued: Compared, published: Explained) -> dict[str, dict[str, float]]:
+def steps(found: Compared, valued: Compared, published: PairAttribution) -> dict[str, dict[str, float]]:
     """What of each difference comes from which rule."""
     told = {}
     for name in NUMBERS:
@@ -127,11 +127,11 @@ def compute(question: Question, decoder: Decoder, voice: Voice, picture: Prepare
     """One item in both profiles."""
     begin = time.process_time()
     pair = pair_of(question, decoder, voice, picture, given.new)
-    rules = Rules("equations", SEED, estimator="permutation", permutations=given.permutations)
+    rules = PromptSettings("equations", SEED, estimator="permutation", permutations=given.permutations)
     value = "log-odds" if picture is None else "first-step-logit"
     ours, valued, theirs = (
-        explained(decoder, picture, [pair], one)[0]
-        for one in (rules, replace(rules, value=value), Rules("published", SEED, rows=given.rows))
+        attribute_pairs(decoder, picture, [pair], one)[0]
+        for one in (rules, replace(rules, value=value), PromptSettings("published", SEED, partition_rows=given.rows))
     )
     found, crossed = compare(game(theirs), game(ours)), compare(game(valued), game(ours))
     return {

@@ -49,6 +49,9 @@ class Scripted:
     window: int = 2000
     device: str = "cpu"
     sees: bool = True
+    tokenizer: object = None
+    placeholder: str = IMAGE
+    has_chat_template: bool = True
     masked_id: int = ord("_")
     ends: frozenset[int] = frozenset()
     positions_per_batch: int = 4096

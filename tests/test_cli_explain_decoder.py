@@ -203,7 +203,7 @@ def test_tokens_are_joined_by_blanks_where_the_released_code_did(
         asked.append(options)
         return compute_owen_values(*arguments, **{**options, "rows": 10})
 
-    monkeypatch.setattr("waltz.consistency.played.partition", spied)
+    monkeypatch.setattr("waltz.attribution.prompt_attribution.compute_owen_values", spied)
     record, _ = written(tmp_path / "x.json", "--model", folders / "lm", *asked_by, "--family", family)
     assert [(options["rows"], options["blanks"]) for options in asked] == [(500, blanks)] * 2
     assert record["answer"]["estimator"] == "partition"
@@ -253,7 +253,7 @@ ERRORS = {
     "no prompt file": (["--question", "a", "--prompts", "nowhere.yaml"], "nowhere.yaml: no such prompt file"),
     "an image in the prompt": (["--prompt-answer", "<image> a", *READY[2:]], "has an <image>, which a language model"),
     "unlike prompts": (["--prompt-answer", "a a a", *READY[2:]], "do not end prompts of 4 and 20"),
-    "a short tail": ([*READY[:2], "--tail-answer", "", *READY[4:]], "players stand before the tail"),
+    "a short tail": ([*READY[:2], "--tail-answer", "", *READY[4:]], "players stand before the query suffix"),
 }
 
 

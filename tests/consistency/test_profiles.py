@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from waltz.attribution.shapley.estimate import Estimate
-from waltz.consistency.cc_shap import Contributions, cc_shap
+from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
 from waltz.consistency.summary.fidelity_differences import Difference, Game, compare, mean_difference
 from waltz.core.intervals import Resampling
 
 
 def side(phi, shared, parts=None, exact=False):
     phi = np.asarray(phi, dtype=np.float64)
-    return Contributions(Estimate(phi, np.zeros(phi.shape[1]), phi.sum(axis=0), 1, parts, exact), np.arange(shared))
+    return SharedEstimate(Estimate(phi, np.zeros(phi.shape[1]), phi.sum(axis=0), 1, parts, exact), np.arange(shared))
 
 
 def exact_game(answer, explanation, text, shared=2):
@@ -57,7 +57,7 @@ def test_errors_of_both_add_up():
         games.append(Game(*sides, slice(0, 2), slice(0, 2)))
     found = compare(*games).cc_shap
     alone = [
-        cc_shap(game.answer, game.explanation, profile).standard_error
+        compute_cc_shap(game.answer, game.explanation, profile).standard_error
         for game, profile in zip(games, ("published", "equations"), strict=True)
     ]
     assert found.standard_error == pytest.approx(math.hypot(*alone))

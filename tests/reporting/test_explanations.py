@@ -7,10 +7,9 @@ import pytest
 from PIL import Image
 
 import tiny_decoders
-from waltz.attribution.ratios import contributed, ratios
-from waltz.consistency.cc_shap_rows import cc_shap_rows
-from waltz.consistency.contributions import explaining
-from waltz.consistency.edited_rows import edited_rows
+from waltz.attribution.contribution_ratios import compute_contribution_ratios, find_contributing_outputs
+from waltz.consistency.cc_shap.items import build_setup
+from waltz.consistency.cc_shap.rows import compute_cc_shap_rows, compute_edit_rows
 from waltz.core.files import parquet
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.evaluation.prompting.prompt_files import read_wording
@@ -44,11 +43,11 @@ def left(folder, decoder, question) -> Explanations:
         lambda turns: " ".join(("<image> " if turn.image else "") + turn.text for turn in turns),
         read_wording("equations", folder / "short.yaml"),
     )
-    how = explaining(decoder, voice, 3, {"permutations": 2}, {"explanation": 3}, folder / "store")
+    how = build_setup(decoder, voice, 3, {"permutations": 2}, {"explanation": 3}, folder / "store")
     edit = {"test": "counterfactual_edits", "item_id": question.item_id, "profile": "equations", "seed": 3}
     edit |= {"error": None, "edited_input": WORDS[question.form], "inserted": "red", "flipped": True, "reason": None}
-    rows, beside = cc_shap_rows(how, [question], photo, lambda _: None)
-    moved, after = edited_rows(how, [question], [edit], photo, lambda _: None)
+    rows, beside = compute_cc_shap_rows(how, [question], photo, lambda _: None)
+    moved, after = compute_edit_rows(how, [question], [edit], photo, lambda _: None)
     failed = {**beside[0], "item_id": "own:0", "phi": None, "error": "too long"}
     tables = (([*beside, failed], ATTRIBUTION), (rows, CC_SHAP), (moved, EDITED), (after, ATTRIBUTION))
     return Explanations(*(parquet.build_table(part, layout) for part, layout in tables))
@@ -72,7 +71,7 @@ def written(figure):
 def percents(row, words):
     """Mean ratios in percent of some players of a row."""
     phi = np.array(row["phi"])
-    return 100 * ratios(phi[:, contributed(phi)]).mean(axis=1)[words]
+    return 100 * compute_contribution_ratios(phi[:, find_contributing_outputs(phi)]).mean(axis=1)[words]
 
 
 def shown(figure):

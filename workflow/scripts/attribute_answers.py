@@ -4,7 +4,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from waltz.attribution.answer_rows import Answering, attributed_answers
+from waltz.attribution.decoder_rows import AnswerAttribution, compute_answer_rows
 from waltz.attribution.item_selection import answers_to_attribute
 from waltz.attribution.rows import tally
 from waltz.attribution.settings import Settings
@@ -33,7 +33,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     decoder = load_decoder(ModelSpec(**params.model), device)
     cropped = crops_to_middle_square(lambda image: decoder.image(image).pixels)
     answering = [
-        Answering(
+        AnswerAttribution(
             decoder,
             voice_of(decoder, profile),
             Settings(profile, seed=params.seed, **params.settings[profile]),
@@ -50,7 +50,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             rows = []
             with open_images(images) as source:
                 for how, (items, orders) in zip(answering, asked, strict=True):
-                    rows += attributed_answers(how, items, name, orders, partial(load_image, source), bar.update)
+                    rows += compute_answer_rows(how, items, name, orders, partial(load_image, source), bar.update)
             parquet.write(file, parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
             write_record(
                 record,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.consistency.cc_shap_rows import cc_shap_rows, tally
-from waltz.consistency.contributions import explaining
+from waltz.consistency.cc_shap.items import build_setup
+from waltz.consistency.cc_shap.rows import compute_cc_shap_rows, count_outcomes
 from waltz.consistency.item_selection import to_ask
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
@@ -44,8 +44,8 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             for profile, questions in mine.items():
                 voice = voice_of(decoder, profile)
                 for seed in params.seeds:
-                    how = explaining(decoder, voice, seed, params.cc_shap, params.tokens, stored)
-                    found, beside = cc_shap_rows(how, questions, partial(load_image, source), bar.update)
+                    setup = build_setup(decoder, voice, seed, params.cc_shap, params.tokens, stored)
+                    found, beside = compute_cc_shap_rows(setup, questions, partial(load_image, source), bar.update)
                     rows += found
                     contributions += beside if seed == params.seeds[0] else []
         parquet.write(rows_file, parquet.build_table(rows, CC_SHAP), CC_SHAP)
@@ -62,5 +62,5 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             seeds=params.seeds,
             shard=f"{shard + 1} of {params.shards}",
             left_out={profile: dict(asked.left_out) for profile, asked in chosen.items()},
-            **tally(rows),
+            **count_outcomes(rows),
         )

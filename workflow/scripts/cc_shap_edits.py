@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.consistency.contributions import explaining
-from waltz.consistency.edited_rows import edited_rows
+from waltz.consistency.cc_shap.items import build_setup
+from waltz.consistency.cc_shap.rows import compute_edit_rows
 from waltz.consistency.item_selection import to_ask
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
@@ -41,9 +41,9 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
                 voice = voice_of(decoder, profile)
                 for seed in params.seeds:
                     stored = Path(rows_file).parents[2] / ".store"
-                    how = explaining(decoder, voice, seed, params.cc_shap, params.tokens, stored)
+                    setup = build_setup(decoder, voice, seed, params.cc_shap, params.tokens, stored)
                     mine = asked[shard :: params.shards]
-                    found, beside = edited_rows(how, mine, tests, partial(load_image, source), bar.update)
+                    found, beside = compute_edit_rows(setup, mine, tests, partial(load_image, source), bar.update)
                     rows += found
                     contributions += beside if seed == params.seeds[0] else []
         parquet.write(rows_file, parquet.build_table(rows, EDITED), EDITED)

@@ -1,6 +1,5 @@
 """Items attributed one after the other, each kept as soon as it is done."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from waltz.attribution import mm_shap
 from waltz.attribution.mm_shap import Attribution, attribute, what_is_explained
 from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.estimate import to_null
 from waltz.attribution.stored_coalitions import StoredCoalitions
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
@@ -140,8 +140,8 @@ def _fields(attribution: Attribution) -> Row:
         "phi": attribution.phi.tolist(),
         "base_value": attribution.base_value.tolist(),
         "value": attribution.value.tolist(),
-        "t_shap": _or_null(attribution.t_shap),
-        "t_shap_se": _or_null(attribution.t_shap_se),
+        "t_shap": to_null(attribution.t_shap),
+        "t_shap_se": to_null(attribution.t_shap_se),
         "reason": attribution.reason,
         "estimator": attribution.estimator,
         "asked": attribution.asked,
@@ -151,10 +151,6 @@ def _fields(attribution: Attribution) -> Row:
         "without_image": attribution.without_image.tolist(),
         "seed": attribution.seed,
     }
-
-
-def _or_null(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def tally(rows: Sequence[Row]) -> dict[str, int]:

@@ -7,7 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from waltz.attribution.ratios import LEAST, Profile, contributed, ratios
+from waltz.attribution.contribution_ratios import (
+    MIN_CONTRIBUTION,
+    Profile,
+    compute_contribution_ratios,
+    find_contributing_outputs,
+)
 from waltz.attribution.shapley.estimate import Estimate
 
 BALANCED = 5.0
@@ -48,7 +53,9 @@ def t_shap(phi: np.ndarray, text_players: int) -> float:
     return float(_shares(phi, text_players))
 
 
-def t_shap_of_outputs(phi: np.ndarray, text: slice | np.ndarray, profile: Profile, least: float = LEAST) -> float:
+def t_shap_of_outputs(
+    phi: np.ndarray, text: slice | np.ndarray, profile: Profile, least: float = MIN_CONTRIBUTION
+) -> float:
     """T-SHAP of an output of several tokens; of a single one, both profiles give what `t_shap` gives.
 
     Args:
@@ -63,12 +70,14 @@ def t_shap_of_outputs(phi: np.ndarray, text: slice | np.ndarray, profile: Profil
     Source:
         Thesis 5.2 (`equations`); the scripts of CC-SHAP-VLM (`published`).
     """
-    return float(_shares_of_outputs(phi, text, profile, contributed(phi, least)))
+    return float(_shares_of_outputs(phi, text, profile, find_contributing_outputs(phi, least)))
 
 
-def measure_outputs(estimate: Estimate, text: slice | np.ndarray, profile: Profile, least: float = LEAST) -> TShap:
+def measure_outputs(
+    estimate: Estimate, text: slice | np.ndarray, profile: Profile, least: float = MIN_CONTRIBUTION
+) -> TShap:
     """`t_shap_of_outputs` with its standard error, for which the same tokens are left out as for T-SHAP itself."""
-    kept = contributed(estimate.phi, least)
+    kept = find_contributing_outputs(estimate.phi, least)
     return _measured(estimate, lambda phi: _shares_of_outputs(phi, text, profile, kept))
 
 
@@ -164,7 +173,7 @@ def _shares_of_outputs(phi: np.ndarray, text: slice | np.ndarray, profile: Profi
         return _share(np.abs(phi).sum(axis=-1), text)
     if not kept.any():
         return np.full(phi.shape[:-2], np.nan)
-    return _share(np.abs(ratios(phi[..., kept]).mean(axis=-1)), text)
+    return _share(np.abs(compute_contribution_ratios(phi[..., kept]).mean(axis=-1)), text)
 
 
 def _share(weight: np.ndarray, text: slice | np.ndarray) -> np.ndarray:

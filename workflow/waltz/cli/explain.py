@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from waltz.cli.explain_decoder import NEW_TOKENS, check_allowed, check_needed, explain_by_options
 from waltz.cli.people import refused
-from waltz.cli_explain_decoder import NEW_TOKENS, allowed, by_options, needed
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
 
 if TYPE_CHECKING:
-    from waltz.decoder_explanation import DecoderExplanation
+    from waltz.explainer.decoder_explanation import DecoderExplanation
     from waltz.explainer.encoder_explanation import Explanation
 
 FORMS = (".svg", ".png")
@@ -129,7 +129,7 @@ def explain_command(
         if decoder is None:
             found = _encoder(model, profile or "published", seed, options)
         else:
-            found = by_options(decoder, profile, seed, options)
+            found = explain_by_options(decoder, profile, seed, options)
         _write(found, as_json, figures)
     except UserError as error:
         raise refused(error) from None
@@ -140,8 +140,8 @@ def explain_command(
 
 
 def _encoder(model: str, profile: str, seed: int, options: Mapping[str, Any]) -> "Explanation":
-    allowed(options, ENCODER, "an encoder is asked about --image and --text")
-    needed(options, ("image", "text"), "an encoder scores a text beside an image")
+    check_allowed(options, ENCODER, "an encoder is asked about --image and --text")
+    check_needed(options, ("image", "text"), "an encoder scores a text beside an image")
     from waltz.explainer.explain import explain
 
     return explain(

@@ -64,3 +64,8 @@ def run_in_step(
                 except StopIteration as finished:
                     estimates[game], coalitions[game] = finished.value, None
     return [estimates[game] for game in range(len(estimations))]
+
+
+def to_null(value: float | None) -> float | None:
+    """Return a number as it is stored: None where it is not finite."""
+    return float(value) if value is not None and np.isfinite(value) else None

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from waltz.attribution.ratios import LEAST, Profile
+from waltz.attribution.contribution_ratios import MIN_CONTRIBUTION, Profile
 from waltz.attribution.t_shap import measure_outputs
-from waltz.consistency.cc_shap import Contributions, cc_shap
+from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
 from waltz.core.intervals import Measure, Resampling, compute_mean
 
 NORMAL = 1.96
@@ -26,8 +26,8 @@ class Game:
         text_of_explanation: Those of the explanation's.
     """
 
-    answer: Contributions
-    explanation: Contributions
+    answer: SharedEstimate
+    explanation: SharedEstimate
     text_of_answer: slice | np.ndarray
     text_of_explanation: slice | np.ndarray
 
@@ -77,7 +77,7 @@ class _Number:
     reason: str | None
 
 
-def compare(published: Game, equations: Game, least: float = LEAST) -> Compared:
+def compare(published: Game, equations: Game, least: float = MIN_CONTRIBUTION) -> Compared:
     """T-SHAP and CC-SHAP of one item in both profiles.
 
     Args:
@@ -87,14 +87,14 @@ def compare(published: Game, equations: Game, least: float = LEAST) -> Compared:
     """
 
     def share(game: Game, side: str, profile: Profile) -> _Number:
-        contributions: Contributions = getattr(game, side)
+        contributions: SharedEstimate = getattr(game, side)
         text = game.text_of_answer if side == "answer" else game.text_of_explanation
         found = measure_outputs(contributions.estimate, text, profile, least)
         reason = found.reason or found.standard_error_reason
         return _Number(_or_none(found.value), _or_none(found.standard_error), reason)
 
     def consistency(game: Game, profile: Profile) -> _Number:
-        found = cc_shap(game.answer, game.explanation, profile, least)
+        found = compute_cc_shap(game.answer, game.explanation, profile, least)
         return _Number(found.value, found.standard_error, found.reason or found.standard_error_reason)
 
     told: tuple[tuple[Game, Profile], ...] = (

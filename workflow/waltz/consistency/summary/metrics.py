@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from waltz.consistency.edited_contributions import claim_of
 from waltz.consistency.summary.aggregates import Sampled, correlations, mean_of, measured
+from waltz.consistency.summary.edit_claim import judge_claim_of_rows
 from waltz.consistency.summary.rescaling import CC_SHAPS, POST_HOC, SETTINGS, rescaled
 from waltz.core.errors import UserError
 from waltz.core.intervals import PERCENT, Bounds, Measure, Resampling
@@ -188,7 +188,7 @@ def _edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[s
 
 def _moved(rows: Sequence[Row], label: str, how: Resampling) -> Iterator[tuple[str, Measure]]:
     """What edits move, and what that says of the printed claim."""
-    found = claim_of(rows, label, how)
+    found = judge_claim_of_rows(rows, label, how)
     yield "answer", found.answer
     yield "explanation", found.explanation
     yield "difference", found.difference

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from PIL import Image
@@ -118,6 +118,18 @@ class Decoder(Protocol):
     @property
     def masked_id(self) -> int:
         """Token id that stands for a masked token in the `equations` profile."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """Its tokenizer, of transformers."""
+
+    @property
+    def placeholder(self) -> str:
+        """Text that stands for the image in a prompt; empty for a language model."""
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether `rendered` has a template to render by."""
 
     @property
     def network(self) -> Network:

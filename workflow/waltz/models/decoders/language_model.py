@@ -42,6 +42,12 @@ class LanguageModel:
     window: int
     positions_per_batch: int = 4096
     sees: bool = False
+    placeholder: str = ""
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the tokenizer has a chat template."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
 
     @property
     def masked_id(self) -> int:
@@ -54,8 +60,9 @@ class LanguageModel:
 
     def rendered(self, turns: Sequence[Turn]) -> str:
         """A conversation by the chat template; see `decoder.Decoder`."""
-        has_template = bool(getattr(self.tokenizer, "chat_template", None))
-        return prompts.render_chat(self.tokenizer.apply_chat_template, has_template, turns, self.spec, parts=False)
+        return prompts.render_chat(
+            self.tokenizer.apply_chat_template, self.has_chat_template, turns, self.spec, parts=False
+        )
 
     def prompt(self, text: str) -> Prompt:
         """Ids of a rendered prompt; see `decoder.Decoder`."""

@@ -120,6 +120,16 @@ class VisionLanguageModel:
     known: ImageCache = field(default_factory=ImageCache, repr=False)
 
     @property
+    def tokenizer(self) -> Any:
+        """The processor's tokenizer."""
+        return self.processor.tokenizer
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether processor or tokenizer has a chat template."""
+        return bool(self.processor.chat_template or self.processor.tokenizer.chat_template)
+
+    @property
     def masked_id(self) -> int:
         """Stands for a masked token; see `decoder.Decoder`.
 
@@ -130,8 +140,9 @@ class VisionLanguageModel:
 
     def rendered(self, turns: Sequence[Turn]) -> str:
         """A conversation by the chat template; see `decoder.Decoder`."""
-        has_template = bool(self.processor.chat_template or self.processor.tokenizer.chat_template)
-        return prompts.render_chat(self.processor.apply_chat_template, has_template, turns, self.spec, parts=True)
+        return prompts.render_chat(
+            self.processor.apply_chat_template, self.has_chat_template, turns, self.spec, parts=True
+        )
 
     def prompt(self, text: str) -> Prompt:
         """Ids of a rendered prompt, with one placeholder; see `decoder.Decoder`."""

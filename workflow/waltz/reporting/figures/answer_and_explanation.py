@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from waltz.attribution.ratios import contributed, ratios
+from waltz.attribution.contribution_ratios import compute_contribution_ratios, find_contributing_outputs
 from waltz.core.text_diff import Span
 from waltz.reporting.figures.frequencies import STYLE
 from waltz.reporting.figures.heatmap import (
@@ -135,7 +135,11 @@ def _said(side: Side, width: float) -> list[str]:
 
 def _sample(side: Side) -> Sample:
     """A side with its mean ratios in percent, NaN where nothing contributes."""
-    kept = contributed(side.phi)
-    means = 100 * ratios(side.phi[:, kept]).mean(axis=1) if kept.any() else np.full(len(side.phi), math.nan)
+    kept = find_contributing_outputs(side.phi)
+    means = (
+        100 * compute_contribution_ratios(side.phi[:, kept]).mean(axis=1)
+        if kept.any()
+        else np.full(len(side.phi), math.nan)
+    )
     cells = np.zeros((0, 0), dtype=np.int64) if side.cells is None else side.cells
     return Sample(side.name, side.prompt, side.tokens, side.spans, cells, means, math.nan, math.nan)

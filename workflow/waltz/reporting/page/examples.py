@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from waltz.attribution.ratios import contributed, ratios
+from waltz.attribution.contribution_ratios import compute_contribution_ratios, find_contributing_outputs
 from waltz.core.sampling import rank
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, FOILS, MISMATCHED, PAIRWISE, PERPLEXITY, SINGLE
 
@@ -247,8 +247,8 @@ def _contributions(row: Row, players: dict[str, int]) -> dict[str, Any]:
     kept["players"] = players.setdefault(json.dumps(known, ensure_ascii=False), len(players))
     if phi.shape[1] == 1:
         return kept | {"columns": [_column("", phi[:, 0], STEPS)]}
-    counts = contributed(phi)
-    mean = ratios(phi[:, counts]).mean(axis=1) if counts.any() else np.full(len(phi), np.nan)
+    counts = find_contributing_outputs(phi)
+    mean = compute_contribution_ratios(phi[:, counts]).mean(axis=1) if counts.any() else np.full(len(phi), np.nan)
     outputs = row.get("outputs") or [f"output {number}" for number in range(1, phi.shape[1] + 1)]
     details = [_column(name, phi[:, place], DETAIL_STEPS) for place, name in enumerate(outputs)]
     return kept | {"columns": [_column(MEAN, mean, STEPS), *details]}

@@ -10,11 +10,17 @@ import torch
 from PIL import Image
 
 import tiny_decoders
-from waltz.attribution import answer_rows
-from waltz.attribution.answer_rows import Answering, attributed_answers
-from waltz.attribution.answers import Said, contributed, fields
+from waltz.attribution import decoder_rows
+from waltz.attribution.decoder_rows import AnswerAttribution, compute_answer_rows
 from waltz.attribution.item_selection import answers_to_attribute
-from waltz.attribution.prompt_games import estimation_of, published_budget
+from waltz.attribution.prompt_attribution import (
+    PromptGame,
+    PromptSettings,
+    attribute_prompts,
+    begin_prompt_estimation,
+    build_columns,
+    choose_budget,
+)
 from waltz.attribution.settings import Settings
 from waltz.attribution.summary import shares
 from waltz.core.errors import UserError
@@ -79,12 +85,12 @@ def answering(decoder, short):
 
 def answering_of(decoder, wording, profile, folder, evaluations=None, seed=3):
     voice = equations(chat, wording) if profile == "equations" else published("bakllava")
-    return Answering(decoder, voice, Settings(profile, seed=seed, evaluations=evaluations), stored=folder)
+    return AnswerAttribution(decoder, voice, Settings(profile, seed=seed, evaluations=evaluations), stored=folder)
 
 
 def rows_of(how, items=ITEMS, load=photo):
     done: list[int] = []
-    rows = attributed_answers(how, items, "own", ORDERS, load, done.append)
+    rows = compute_answer_rows(how, items, "own", ORDERS, load, done.append)
     assert sum(done) == len(items)
     return rows
 
@@ -93,7 +99,9 @@ def rows_of(how, items=ITEMS, load=photo):
 def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder, profile):
     picture = decoder.image(photo())
     prompt = decoder.prompt("<image> what is this ? a cat or a dog ? answer : (")
-    (found,) = contributed(decoder, picture, [Said(prompt, (7,))], Settings(profile, evaluations=200))
+    (found,) = attribute_prompts(
+        decoder, picture, [PromptGame(prompt.text, "", (7,))], PromptSettings(profile, evaluations=200), ablate=True
+    )
     estimate, players = found.estimate, found.players
     assert estimate.residual < 1e-5
     value = "log-probability" if profile == "equations" else "first-step-logit"
@@ -118,11 +126,11 @@ def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder,
 
 def test_columns_put_text_first(decoder):
     prompt = decoder.prompt("<image> what is this ?")
-    (found,) = contributed(decoder, decoder.image(photo()), [Said(prompt, (7, 8))], Settings("published"))
-    players, phi = found.players, found.estimate.phi
-    columns = fields(
-        found.estimate, players.text, found.t_shap, tokens=[], spans=[], grid=3, outputs="ab", estimator="e", seed=1
+    (found,) = attribute_prompts(
+        decoder, decoder.image(photo()), [PromptGame(prompt.text, "", (7, 8))], PromptSettings("published")
     )
+    players, phi = found.players, found.estimate.phi
+    columns = build_columns(decoder, found, seed=1)
     again = np.array(columns["phi"])
     np.testing.assert_array_equal(again[: players.words], phi[players.patches :])
     np.testing.assert_array_equal(again[players.words :], phi[: players.patches])
@@ -130,17 +138,17 @@ def test_columns_put_text_first(decoder):
 
 
 def test_budgets_and_estimators(decoder):
-    assert [published_budget(count) for count in (299, 300, 350, 449)] == [600, 700, 800, 900]
+    assert [choose_budget(count) for count in (299, 300, 350, 449)] == [600, 700, 800, 900]
     with pytest.raises(UserError, match="450 players need 901 evaluations"):
-        published_budget(450)
+        choose_budget(450)
     picture = decoder.image(photo())
-    (found,) = contributed(
-        decoder, picture, [Said(decoder.prompt("<image> dog"), (7,))], Settings("equations", evaluations=8)
+    (found,) = attribute_prompts(
+        decoder, picture, [PromptGame("<image> dog", "", (7,))], PromptSettings("equations", evaluations=8)
     )
     assert (found.estimator, found.estimate.exact, found.evaluated) == ("exact", True, 4)
     for name, profile in (("KernelSHAP", "published"), ("exact-factorised", "equations")):
         with pytest.raises(UserError, match=name):
-            estimation_of(found.players, Settings(profile, name))
+            begin_prompt_estimation(found.players, PromptSettings(profile, estimator=name))
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
@@ -172,7 +180,7 @@ def test_finished_items_are_found_again_and_a_larger_budget_goes_on(answering, t
         raise AssertionError("computed again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(answer_rows, "contributed", refuse)
+        patch.setattr(decoder_rows, "attribute_prompts", refuse)
         assert rows_of(how, ITEMS[:1]) == rows
         with pytest.raises(AssertionError, match="computed again"):
             rows_of(answering("equations", tmp_path, 120, seed=4), ITEMS[:1])
@@ -181,14 +189,14 @@ def test_finished_items_are_found_again_and_a_larger_budget_goes_on(answering, t
         with pytest.raises(AssertionError, match="computed again"):
             rows_of(how, ITEMS[:1], lambda name: photo("5.png"))
     read: list[int] = []
-    whole = answer_rows.contributed
+    whole = decoder_rows.attribute_prompts
     larger = answering("equations", tmp_path, 240)
 
-    def counting(*given):
+    def counting(*given, ablate):
         read.append(len(given[-1][0]))
-        return whole(*given)
+        return whole(*given, ablate=ablate)
 
-    monkeypatch.setattr(answer_rows, "contributed", counting)
+    monkeypatch.setattr(decoder_rows, "attribute_prompts", counting)
     gone_on = rows_of(larger, ITEMS[:1])
     fresh = rows_of(dataclasses.replace(larger, stored=tmp_path / "fresh"), ITEMS[:1])
     assert gone_on == fresh

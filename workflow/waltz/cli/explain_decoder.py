@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from waltz.core.errors import UserError
 
 if TYPE_CHECKING:
-    from waltz.attribution.ratios import Profile
-    from waltz.consistency.played import Rules
-    from waltz.decoder_explanation import DecoderExplanation
-    from waltz.explained_decoder import Put, Ready
+    from waltz.attribution.prompt_attribution import PromptSettings
+    from waltz.explainer.decoder import DecoderQuestion, ReadyPrompts
+    from waltz.explainer.decoder_explanation import DecoderExplanation
+    from waltz.fidelity import Profile
     from waltz.models.registry import ModelSpec
 
 PROMPTS = ("prompt_answer", "tail_answer", "prompt_explanation", "tail_explanation")
@@ -26,7 +26,9 @@ NEW_TOKENS = 40
 """Most tokens of an explanation where nobody says how many."""
 
 
-def by_options(spec: "ModelSpec", profile: str | None, seed: int, options: Mapping[str, Any]) -> "DecoderExplanation":
+def explain_by_options(
+    spec: "ModelSpec", profile: str | None, seed: int, options: Mapping[str, Any]
+) -> "DecoderExplanation":
     """Explain a decoder's answer as the options say.
 
     Args:
@@ -41,23 +43,23 @@ def by_options(spec: "ModelSpec", profile: str | None, seed: int, options: Mappi
     if spec.kind == "text" and "image" in options:
         raise UserError(f"{spec.name}: a language model sees no images; leave out --image, or name a model that sees")
     if ready:
-        allowed(options, READY, "the prompts are ready")
-        needed(options, PROMPTS, "ready prompts come with the texts that end them")
+        check_allowed(options, READY, "the prompts are ready")
+        check_needed(options, PROMPTS, "ready prompts come with the texts that end them")
     else:
-        allowed(options, QUESTION, "it belongs to ready prompts, --prompt-answer and the like")
-    chosen = _profile(profile or ("equations" if not ready and "family" not in options else "published"))
+        check_allowed(options, QUESTION, "it belongs to ready prompts, --prompt-answer and the like")
+    chosen = _check_profile(profile or ("equations" if not ready and "family" not in options else "published"))
     other = PUBLISHED if chosen == "equations" else EQUATIONS
-    allowed(options, frozenset(options) - other, f"profile {chosen} has its own way")
-    from waltz.explained_decoder import explain_decoder
+    check_allowed(options, frozenset(options) - other, f"profile {chosen} has its own way")
+    from waltz.explainer.decoder import explain_decoder
 
     most = options.get("max_new_tokens", NEW_TOKENS)
     if most < 1:
         raise UserError(f"--max-new-tokens {most}: an explanation has at least 1")
-    asked = _ready(options) if ready else _put(spec, options)
-    return explain_decoder(spec, asked, _rules(chosen, seed, options), image=options.get("image"), most=most)
+    asked = _build_ready_prompts(options) if ready else _build_question(spec, options)
+    return explain_decoder(spec, asked, _build_settings(chosen, seed, options), image=options.get("image"), most=most)
 
 
-def _profile(name: str) -> "Profile":
+def _check_profile(name: str) -> "Profile":
     for known in ("published", "equations"):
         if name == known:
             return known
@@ -66,17 +68,18 @@ def _profile(name: str) -> "Profile":
     raise UserError(f"profile {name!r}{suggest_name(name, ('published', 'equations'))}; there are published, equations")
 
 
-def _ready(options: Mapping[str, Any]) -> "Ready":
-    from waltz.explained_decoder import Ready
+def _build_ready_prompts(options: Mapping[str, Any]) -> "ReadyPrompts":
+    from waltz.explainer.decoder import ReadyPrompts
 
-    answer, answer_tail, explanation, explanation_tail = (_text(options[name], name) for name in PROMPTS)
-    return Ready(
+    answer, answer_tail, explanation, explanation_tail = (_read_text(options[name], name) for name in PROMPTS)
+    return ReadyPrompts(
         answer, answer_tail, explanation, explanation_tail, bool(options.get("greedy_target")), options.get("family")
     )
 
 
-def _put(spec: "ModelSpec", options: Mapping[str, Any]) -> "Put":
-    from waltz.explained_decoder import KINDS, Put, image_question, own_question
+def _build_question(spec: "ModelSpec", options: Mapping[str, Any]) -> "DecoderQuestion":
+    from waltz.consistency.cc_shap.dialogue import EXPLANATION_KINDS
+    from waltz.explainer.decoder import DecoderQuestion, build_image_question, build_own_question
 
     if ("question" in options) == ("text" in options):
         ways = "a --question" if spec.kind == "text" else "a --question about the image, or its --text with a --foil"
@@ -84,21 +87,21 @@ def _put(spec: "ModelSpec", options: Mapping[str, Any]) -> "Put":
     if "text" in options:
         if spec.kind == "text":
             raise UserError(f"{spec.name}: a language model sees no images, so --text describes none; ask a --question")
-        allowed(options, frozenset(options) - {"labels"}, "the labels of --text are those of its prompt")
-        question = image_question(options["text"], options.get("foil"))
+        check_allowed(options, frozenset(options) - {"labels"}, "the labels of --text are those of its prompt")
+        question = build_image_question(options["text"], options.get("foil"))
     else:
-        allowed(options, frozenset(options) - {"foil"}, "a foil belongs to a --text")
+        check_allowed(options, frozenset(options) - {"foil"}, "a foil belongs to a --text")
         named = [label.strip() for label in options.get("labels", "").split(",")] if "labels" in options else []
-        question = own_question(_text(options["question"], "question"), named)
+        question = build_own_question(_read_text(options["question"], "question"), named)
     kind = options.get("explanation", "post-hoc")
-    if kind not in KINDS:
-        raise UserError(f"--explanation {kind}: there are {', '.join(KINDS)}")
-    return Put(question, kind, options.get("family"), options.get("prompts"))
+    if kind not in EXPLANATION_KINDS:
+        raise UserError(f"--explanation {kind}: there are {', '.join(EXPLANATION_KINDS)}")
+    return DecoderQuestion(question, kind, options.get("family"), options.get("prompts"))
 
 
-def _rules(profile: "Profile", seed: int, options: Mapping[str, Any]) -> "Rules":
+def _build_settings(profile: "Profile", seed: int, options: Mapping[str, Any]) -> "PromptSettings":
+    from waltz.attribution.prompt_attribution import PromptSettings
     from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS
-    from waltz.consistency.played import Rules
     from waltz.models.decoders.outcomes import VALUES
 
     if not 0 <= seed < 2**32:
@@ -114,22 +117,22 @@ def _rules(profile: "Profile", seed: int, options: Mapping[str, Any]) -> "Rules"
         name: options[name] for name in ("estimator", "evaluations", "permutations", "value") if name in options
     }
     if "max_evals" in options:
-        given["budgets"] = _numbers(options["max_evals"], "max-evals")
+        given["budgets"] = _parse_numbers(options["max_evals"], "max-evals")
     if "mask_id" in options:
         given["masked_id"] = options["mask_id"]
     if "keep_ids" in options:
-        given["kept_ids"] = _numbers(options["keep_ids"], "keep-ids")
-    return Rules(profile, seed, **given)
+        given["unmasked_ids"] = _parse_numbers(options["keep_ids"], "keep-ids")
+    return PromptSettings(profile, seed, **given)
 
 
-def _numbers(text: str, name: str) -> tuple[int, ...]:
+def _parse_numbers(text: str, name: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
         raise UserError(f"--{name} {text}: give whole numbers with commas between") from None
 
 
-def _text(given: str, name: str) -> str:
+def _read_text(given: str, name: str) -> str:
     """A text, or what a file holds but for its last line break, where the text is @FILE."""
     if not given.startswith("@"):
         return given
@@ -140,7 +143,7 @@ def _text(given: str, name: str) -> str:
         raise UserError(f"--{name.replace('_', '-')} {given}: cannot be read as text: {error}") from None
 
 
-def allowed(options: Mapping[str, Any], allowed: frozenset[str] | set[str], why: str) -> None:
+def check_allowed(options: Mapping[str, Any], allowed: frozenset[str] | set[str], why: str) -> None:
     """Refuse an option that is not among those allowed.
 
     Raises:
@@ -151,7 +154,7 @@ def allowed(options: Mapping[str, Any], allowed: frozenset[str] | set[str], why:
         raise UserError(f"--{odd.replace('_', '-')}: does not go with this: {why}; leave it out")
 
 
-def needed(options: Mapping[str, Any], names: Iterable[str], why: str) -> None:
+def check_needed(options: Mapping[str, Any], names: Iterable[str], why: str) -> None:
     """Refuse options among which one is missing.
 
     Raises:

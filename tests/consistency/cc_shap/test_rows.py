@@ -9,14 +9,13 @@ from PIL import Image
 
 import scripted_decoders
 import tiny_decoders
-from waltz.attribution.ratios import Profile
-from waltz.consistency import contributions
-from waltz.consistency.cc_shap import cc_shap
-from waltz.consistency.cc_shap_rows import cc_shap_rows
-from waltz.consistency.contributions import contributions_of, explaining, side_of
-from waltz.consistency.edited_contributions import claim_of
-from waltz.consistency.edited_rows import edited_rows
-from waltz.consistency.saying import spoken
+from waltz.attribution.contribution_ratios import Profile
+from waltz.consistency.cc_shap import items
+from waltz.consistency.cc_shap.dialogue import generate_pairs
+from waltz.consistency.cc_shap.items import build_setup, load_or_attribute_item, read_side
+from waltz.consistency.cc_shap.measure import compute_cc_shap
+from waltz.consistency.cc_shap.rows import compute_cc_shap_rows, compute_edit_rows
+from waltz.consistency.summary.edit_claim import judge_claim_of_rows
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -67,15 +66,15 @@ def how_of(wording, decoders, tmp_path):
         families = {"comve": "gpt2", "pairwise": "bakllava"}
         voice = equations(chat, wording) if profile == "equations" else published(families[question.form])
         study = {"permutations": permutations, **given}
-        found = explaining(decoders[question.form], voice, seed, study, {"explanation": 3}, folder)
-        return dataclasses.replace(found, rules=dataclasses.replace(found.rules, rows=40))
+        found = build_setup(decoders[question.form], voice, seed, study, {"explanation": 3}, folder)
+        return dataclasses.replace(found, settings=dataclasses.replace(found.settings, partition_rows=40))
 
     return how
 
 
 def rows_of(how, *questions, load=photo):
     done: list[int] = []
-    rows, beside = cc_shap_rows(how, questions, load, done.append)
+    rows, beside = compute_cc_shap_rows(how, questions, load, done.append)
     assert sum(done) == len(questions)
     parquet.check(parquet.build_table(rows, CC_SHAP), CC_SHAP)
     parquet.check(parquet.build_table(beside, ATTRIBUTION), ATTRIBUTION)
@@ -91,13 +90,13 @@ def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
     assert [row["setting"] for row in beside] == [
         f"{k}:{s}" for k in ("post-hoc", "cot") for s in ("answer", "explanation")
     ]
-    kept = contributions_of(how, question, photo)
+    kept = load_or_attribute_item(how, question, photo)
     for row in rows:
         assert row.get("error") is None
         one = kept.kinds[row["kind"]]
-        sides = side_of(one["answer"]), side_of(one["explanation"])
+        sides = read_side(one["answer"]), read_side(one["explanation"])
         # What is kept, text first, gives the numbers that were computed in the order of play.
-        again = cc_shap(*sides, profile)
+        again = compute_cc_shap(*sides, profile)
         assert row["value"] == pytest.approx(again.value)
         assert -1 <= row["value"] <= 1
         np.testing.assert_allclose(row["ratios_answer"], again.ratios_answer)
@@ -125,14 +124,14 @@ def test_rows_and_contributions_of_both_kinds(how_of, question, profile):
 
 def test_the_explanation_follows_the_answer_that_was_chosen(how_of, decoders):
     how = how_of(TEXT, "equations")
-    said = spoken(how.speaking, TEXT, None)
+    said = generate_pairs(how.dialogue, TEXT, None)
     answer, explanation = said.pairs["post-hoc"]
     assert answer.text.endswith("answer (")
     assert explanation.text.endswith(f"answer ( {said.answer} ) because")
     assert decoders["comve"].said(answer.targets) == said.answer
-    assert explanation.tail == f" answer ( {said.answer} ) because"
+    assert explanation.query_suffix == f" answer ( {said.answer} ) because"
     assert len(explanation.targets) <= 3
-    edited = spoken(how.speaking, TEXT, None, ("post-hoc",), "A the dog B cars ?")
+    edited = generate_pairs(how.dialogue, TEXT, None, ("post-hoc",), "A the dog B cars ?")
     assert edited.pairs["post-hoc"][0].text == "A the dog B cars ? answer ("
 
 
@@ -145,7 +144,7 @@ def test_items_are_found_again_and_seeds_stand_apart(how_of, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(contributions, "explained", refuse)
+    monkeypatch.setattr(items, "attribute_pairs", refuse)
     assert rows_of(how, TEXT) == (rows, beside)
     for changed in (how_of(TEXT, "equations", 2), how_of(TEXT, "equations", 1, value="probability")):
         with pytest.raises(AssertionError, match="computed again"):
@@ -159,14 +158,14 @@ def test_what_cannot_be_explained_says_so_and_takes_nothing_else_with_it(how_of,
     rows, beside = rows_of(how_of(PAIR, "equations"), PAIR, load=missing)
     assert [row["error"] for row in rows] == ["image '0.png': is missing"] * 2
     assert [row["error"] for row in beside] == ["image '0.png': is missing"] * 4
-    whole = contributions.explained
+    whole = items.attribute_pairs
 
     def long_chain(decoder, picture, pairs, rules, grid):
         if any(pair[1].text.endswith("what is this ?") for pair in pairs):
             raise UserError("the chain is too long")
         return whole(decoder, picture, pairs, rules, grid)
 
-    monkeypatch.setattr(contributions, "explained", long_chain)
+    monkeypatch.setattr(items, "attribute_pairs", long_chain)
     rows, beside = rows_of(how_of(TEXT, "equations"), TEXT)
     assert rows[0]["value"] is not None
     assert rows[1]["error"] == "the chain is too long"
@@ -184,7 +183,7 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_
 
     def found(script):
         decoder = scripted_decoders.scripted(script, sees=False, says=lambda prompt, seed: "A")
-        how = explaining(
+        how = build_setup(
             decoder, equations(in_lines, wording), 3, {"permutations": 1, "kinds": ["post-hoc"]}, {}, tmp_path
         )
         rows, _ = rows_of(dataclasses.replace(how, stored=tmp_path / str(len(list(tmp_path.iterdir())))), one)
@@ -210,7 +209,7 @@ def an_edit(question, **more):
 
 
 def edited_of(how, question, *tests):
-    rows, beside = edited_rows(how, [question], tests, photo, lambda _: None)
+    rows, beside = compute_edit_rows(how, [question], tests, photo, lambda _: None)
     parquet.check(parquet.build_table(rows, EDITED), EDITED)
     parquet.check(parquet.build_table(beside, ATTRIBUTION), ATTRIBUTION)
     (row,) = rows
@@ -220,13 +219,17 @@ def edited_of(how, question, *tests):
 
 def test_what_contributes_after_an_edit_is_kept_beside_it(how_of):
     how, words = how_of(TEXT, "equations"), "A a red dog B two cars ?"
-    (row,), beside = edited_rows(how, [TEXT], [an_edit(TEXT, edited_input=words, inserted="red")], photo, lambda _: 0)
+    (row,), beside = compute_edit_rows(
+        how, [TEXT], [an_edit(TEXT, edited_input=words, inserted="red")], photo, lambda _: 0
+    )
     assert [one["setting"] for one in beside] == ["post-hoc-edited:answer", "post-hoc-edited:explanation"]
     assert all(one["text"].startswith(words) for one in beside)
-    kept = contributions_of(dataclasses.replace(how, kinds=("post-hoc",)), TEXT, photo, words=words).kinds["post-hoc"]
+    kept = load_or_attribute_item(dataclasses.replace(how, kinds=("post-hoc",)), TEXT, photo, item_text=words).kinds[
+        "post-hoc"
+    ]
     assert [one["phi"] for one in beside] == [kept[side]["columns"]["phi"] for side in ("answer", "explanation")]
     assert (row["edited_answer"], row["edited_explanation"]) == (kept["row"]["answer"], kept["row"]["explanation"])
-    again = cc_shap(side_of(kept["answer"]), side_of(kept["explanation"]), "equations")
+    again = compute_cc_shap(read_side(kept["answer"]), read_side(kept["explanation"]), "equations")
     assert row["cc_shap"] == pytest.approx(again.value)
 
 
@@ -237,13 +240,13 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, 
     still = edited_of(how, question, an_edit(question, edited_input=words, inserted="big", flipped=False))
     assert still["answer"] == pytest.approx(0, abs=1e-9)
     assert still["inserted_answer"] == pytest.approx(0, abs=1e-9)
-    whole, grids = contributions.explained, []
+    whole, grids = items.attribute_pairs, []
 
     def watched(decoder, picture, pairs, rules, grid):
         grids.append(grid)
         return whole(decoder, picture, pairs, rules, grid)
 
-    monkeypatch.setattr(contributions, "explained", watched)
+    monkeypatch.setattr(items, "attribute_pairs", watched)
     changed = words.replace("B", "red B")
     moved = edited_of(how, question, an_edit(question, edited_input=changed, inserted="red", flipped=True))
     assert (moved["edited_input"], moved["inserted"]) == (changed, "red")
@@ -251,7 +254,7 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, 
     assert moved["answer"] > 1e-6
     assert moved["explanation"] > 1e-6
     assert 0 < moved["inserted_answer"] < 1
-    before = contributions_of(how, question, photo).grid
+    before = load_or_attribute_item(how, question, photo).grid
     assert grids == [before or None]  # the unedited item was found again, and the edited one has its grid
 
 
@@ -272,8 +275,8 @@ def test_the_claim_from_rows():
         ]
 
     how = Resampling(500, 0.95, 1)
-    printed = claim_of([*rows(0.0, 0.4), {**rows(0.0, 0.4)[0], "answer": None}], "m", how)
+    printed = judge_claim_of_rows([*rows(0.0, 0.4), {**rows(0.0, 0.4)[0], "answer": None}], "m", how)
     assert (printed.verdict, printed.left_out) == ("supports", 1)
     assert printed.difference.value == pytest.approx(0.425)
-    assert claim_of(rows(0.4, 0.1), "m", how).verdict == "refutes"
-    assert claim_of(rows(0.0, 0.4)[:3], "m", how).verdict == "undecided"
+    assert judge_claim_of_rows(rows(0.4, 0.1), "m", how).verdict == "refutes"
+    assert judge_claim_of_rows(rows(0.0, 0.4)[:3], "m", how).verdict == "undecided"

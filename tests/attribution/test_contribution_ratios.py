@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from waltz.attribution.ratios import ROUNDING, contributed, ratios
+from waltz.attribution.contribution_ratios import ROUNDING, compute_contribution_ratios, find_contributing_outputs
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.t_shap import measure, measure_outputs, t_shap, t_shap_of_outputs
 
@@ -17,18 +17,20 @@ def estimate(phi, parts=None, exact=False):
 
 
 def test_ratios_worked_by_hand():
-    np.testing.assert_array_equal(ratios(PHI), [[1 / 4, 1 / 2], [-1 / 4, 0], [1 / 2, -1 / 2]])
-    assert np.isnan(ratios(np.zeros((2, 1)))).all()
-    np.testing.assert_array_equal(ratios(np.stack([PHI, 2 * PHI])), np.stack([ratios(PHI)] * 2))
+    np.testing.assert_array_equal(compute_contribution_ratios(PHI), [[1 / 4, 1 / 2], [-1 / 4, 0], [1 / 2, -1 / 2]])
+    assert np.isnan(compute_contribution_ratios(np.zeros((2, 1)))).all()
+    np.testing.assert_array_equal(
+        compute_contribution_ratios(np.stack([PHI, 2 * PHI])), np.stack([compute_contribution_ratios(PHI)] * 2)
+    )
 
 
 def test_what_contributes_next_to_nothing():
     phi = np.array([[1.0, 0.004, 0.0, 1.0], [0.0, -0.004, ROUNDING, 1.0]])
     # sums 1, 0.008, rounding, 2: the mean of all that is no rounding is 3.008 / 3
-    np.testing.assert_array_equal(contributed(phi), [True, False, False, True])
-    np.testing.assert_array_equal(contributed(phi, 0), [True, True, False, True])
-    np.testing.assert_array_equal(contributed(phi, 0.005), [True, True, False, True])
-    assert not contributed(np.zeros((2, 3))).any()
+    np.testing.assert_array_equal(find_contributing_outputs(phi), [True, False, False, True])
+    np.testing.assert_array_equal(find_contributing_outputs(phi, 0), [True, True, False, True])
+    np.testing.assert_array_equal(find_contributing_outputs(phi, 0.005), [True, True, False, True])
+    assert not find_contributing_outputs(np.zeros((2, 3))).any()
 
 
 def test_t_shap_of_two_tokens_worked_by_hand():

@@ -16,26 +16,28 @@ from games import play, random_terms, unanimity
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.shapley.partition import compute_owen_values
 from waltz.attribution.shapley.permutations import begin_permutations
-from waltz.consistency.cc_shap import Contributions, cc_shap, mean_ratios
+from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap, compute_mean_ratios
 
 
 def side(phi, shared=None, parts=None, exact=False):
     phi = np.asarray(phi, dtype=np.float64)
     estimate = Estimate(phi, np.zeros(phi.shape[1]), phi.sum(axis=0), 1, parts, exact)
-    return Contributions(estimate, np.arange(len(phi)) if shared is None else np.asarray(shared, dtype=np.int64))
+    return SharedEstimate(estimate, np.arange(len(phi)) if shared is None else np.asarray(shared, dtype=np.int64))
 
 
 def test_ratios_worked_by_hand():
     # the last player is the tail; over the others |phi| sums to 4 and 10
     phi = [[1, 5], [-3, 0], [0, -5], [7, 2]]
     expected = [(1 / 4 + 1 / 2) / 2, -3 / 8, -1 / 4]
-    np.testing.assert_allclose(mean_ratios(side(phi, [0, 1, 2])), expected)
-    np.testing.assert_allclose(mean_ratios(side(phi, [0, 1, 2]), "published"), [100 * share for share in expected])
+    np.testing.assert_allclose(compute_mean_ratios(side(phi, [0, 1, 2])), expected)
+    np.testing.assert_allclose(
+        compute_mean_ratios(side(phi, [0, 1, 2]), "published"), [100 * share for share in expected]
+    )
 
 
 def test_a_cosine_worked_by_hand():
     # (3, 4) / 7 and (4, 3) / 7: 24 / 25
-    found = cc_shap(side([[3], [4]], exact=True), side([[40], [30]], exact=True), "equations")
+    found = compute_cc_shap(side([[3], [4]], exact=True), side([[40], [30]], exact=True), "equations")
     assert found.value == pytest.approx(24 / 25)
     assert found.standard_error == 0
     assert found.companions.correlation == pytest.approx(-1)
@@ -47,16 +49,16 @@ def test_a_cosine_worked_by_hand():
 def test_shared_players_are_taken_in_their_order():
     # patches behind the text of a shorter and a longer prompt
     answer, explanation = side([[1], [9], [2], [3]], [0, 2, 3]), side([[2], [8], [7], [4], [6]], [0, 3, 4])
-    assert cc_shap(answer, explanation, "equations").value == pytest.approx(1)
+    assert compute_cc_shap(answer, explanation, "equations").value == pytest.approx(1)
     with pytest.raises(ValueError, match="3 and 2 players"):
-        cc_shap(answer, side([[1], [2]]), "equations")
+        compute_cc_shap(answer, side([[1], [2]]), "equations")
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_companions_are_those_of_scipy(profile):
     generator = np.random.default_rng(3)
     answer, explanation = generator.normal(size=(9, 1)), generator.normal(size=(11, 6))
-    found = cc_shap(side(answer, range(7)), side(explanation, range(7)), profile)
+    found = compute_cc_shap(side(answer, range(7)), side(explanation, range(7)), profile)
     a, e = (ratio[:7] for ratio in (answer, explanation))
     a, e = ((part / np.abs(part).sum(axis=0)).mean(axis=1) for part in (a, e))
     if profile == "published":
@@ -86,15 +88,15 @@ vectors = arrays(np.float64, (5, 3), elements=st.floats(-10, 10).map(lambda x: r
 @settings(max_examples=60, deadline=None)
 def test_laws(phi, other, scale, order):
     for profile in ("equations", "published"):
-        assert cc_shap(side(phi), side(phi), profile).value == pytest.approx(1)
-        assert cc_shap(side(phi), side(-phi), profile).value == pytest.approx(-1)
-        found = cc_shap(side(phi), side(other), profile)
+        assert compute_cc_shap(side(phi), side(phi), profile).value == pytest.approx(1)
+        assert compute_cc_shap(side(phi), side(-phi), profile).value == pytest.approx(-1)
+        found = compute_cc_shap(side(phi), side(other), profile)
         assert -1 <= found.value <= 1
-        scaled = cc_shap(side(scale * phi), side(other), profile)
+        scaled = compute_cc_shap(side(scale * phi), side(other), profile)
         assert scaled.value == pytest.approx(found.value, abs=1e-9)
-        moved = cc_shap(side(phi, order), side(other, order), profile)
+        moved = compute_cc_shap(side(phi, order), side(other, order), profile)
         assert moved.value == pytest.approx(found.value, abs=1e-9)
-        assert cc_shap(side(other), side(phi), profile).value == pytest.approx(found.value, abs=1e-9)
+        assert compute_cc_shap(side(other), side(phi), profile).value == pytest.approx(found.value, abs=1e-9)
         assert found.companions.mse <= 1
         assert found.companions.kl <= 1 + 1e-9
         assert 1 - math.sqrt(math.log(2)) - 1e-9 <= found.companions.js <= 1
@@ -103,7 +105,7 @@ def test_laws(phi, other, scale, order):
 def test_profiles_differ_in_unit_alone_where_no_token_is_weak():
     generator = np.random.default_rng(0)
     sides = side(generator.normal(size=(6, 2)), range(4)), side(generator.normal(size=(7, 3)), range(4))
-    equations, published = (cc_shap(*sides, profile) for profile in ("equations", "published"))
+    equations, published = (compute_cc_shap(*sides, profile) for profile in ("equations", "published"))
     assert equations.value == pytest.approx(published.value)
     assert 1 - published.companions.mse == pytest.approx(1e4 * (1 - equations.companions.mse))
     assert equations.companions.js != pytest.approx(published.companions.js)
@@ -112,22 +114,24 @@ def test_profiles_differ_in_unit_alone_where_no_token_is_weak():
 def test_tokens_of_next_to_no_contribution_are_left_out_and_counted():
     answer = side([[1], [1]])
     explanation = side([[2, 3, 0.001], [2, 3, -0.001]])
-    found = cc_shap(answer, explanation, "equations")
+    found = compute_cc_shap(answer, explanation, "equations")
     assert (found.weak_answer, found.weak_explanation) == (0, 1)
     assert found.value == pytest.approx(1)
     # with the third token the mean ratios are (1/2, 1/6): 4 / sqrt(20)
     assert found.with_weak == pytest.approx(4 / math.sqrt(20))
-    assert cc_shap(answer, explanation, "equations", least=0).value == pytest.approx(found.with_weak)
-    assert cc_shap(answer, explanation, "published").value == pytest.approx(found.with_weak)
+    assert compute_cc_shap(answer, explanation, "equations", min_contribution=0).value == pytest.approx(found.with_weak)
+    assert compute_cc_shap(answer, explanation, "published").value == pytest.approx(found.with_weak)
 
 
 def test_the_published_check_looks_at_the_tail_and_drops_nothing():
     # mean |phi| over the two tail players: 0.015, 0.005, 0.5
     phi = np.array([[1, 1, 1], [2, 2, 2], [0.02, 0.01, 1], [-0.01, 0, 0]])
-    found = cc_shap(side(phi, [0, 1]), side(phi, [0, 1]), "published")
+    found = compute_cc_shap(side(phi, [0, 1]), side(phi, [0, 1]), "published")
     assert (found.weak_answer, found.weak_explanation) == (1, 1)
     assert found.with_weak == found.value
-    assert cc_shap(side(phi), side(phi), "published").weak_answer == 0  # without a tail there is nothing to look at
+    assert (
+        compute_cc_shap(side(phi), side(phi), "published").weak_answer == 0
+    )  # without a tail there is nothing to look at
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
@@ -144,8 +148,8 @@ def test_the_published_check_looks_at_the_tail_and_drops_nothing():
 )
 def test_undefined(profile, phi, shared, reason):
     for found in (
-        cc_shap(side([[1], [2], [3]]), side(phi, shared), profile),
-        cc_shap(side(phi, shared), side([[1], [2], [3]]), profile),
+        compute_cc_shap(side([[1], [2], [3]]), side(phi, shared), profile),
+        compute_cc_shap(side(phi, shared), side([[1], [2], [3]]), profile),
     ):
         assert found.value is None
         assert found.standard_error is None
@@ -154,19 +158,21 @@ def test_undefined(profile, phi, shared, reason):
 
 
 def test_one_side_that_shares_nothing():
-    assert "share no players" in cc_shap(side([[1]], []), side([[1]], []), "equations").reason
+    assert "share no players" in compute_cc_shap(side([[1]], []), side([[1]], []), "equations").reason
 
 
 def test_published_divides_by_nothing_where_equations_leaves_a_token_out():
     explanation = side([[1, 0], [2, 0]])
-    assert "divides by 0" in cc_shap(side([[1], [2]]), explanation, "published").reason
-    assert cc_shap(side([[1], [2]]), explanation, "equations").value == pytest.approx(1)
+    assert "divides by 0" in compute_cc_shap(side([[1], [2]]), explanation, "published").reason
+    assert compute_cc_shap(side([[1], [2]]), explanation, "equations").value == pytest.approx(1)
 
 
 def test_a_jackknife_worked_by_hand():
     answers = np.array([[[1.0], [0.0]], [[0.0], [1.0]], [[1.0], [1.0]]])
     explanations = np.array([[[2.0], [1.0]], [[1.0], [1.0]], [[0.0], [1.0]]])
-    found = cc_shap(side(answers.mean(0), None, answers), side(explanations.mean(0), None, explanations), "equations")
+    found = compute_cc_shap(
+        side(answers.mean(0), None, answers), side(explanations.mean(0), None, explanations), "equations"
+    )
     # without each part the answer's are (1, 2), (2, 1), (1, 1), the explanation's (1, 2), (2, 2), (3, 2)
     cosines = np.array([1.0, 6 / math.sqrt(5 * 8), 5 / math.sqrt(2 * 13)])
     assert found.standard_error == pytest.approx(math.sqrt(2 / 3 * ((cosines - cosines.mean()) ** 2).sum()))
@@ -177,10 +183,10 @@ def test_parts_drawn_apart_add_their_variances():
     answers, explanations = generator.normal(1, 0.5, (4, 3, 1)), generator.normal(1, 0.5, (6, 3, 2))
     answer, explanation = side(answers.mean(0), None, answers), side(explanations.mean(0), None, explanations)
     alone = [
-        cc_shap(answer, side(explanations.mean(0), exact=True), "equations").standard_error,
-        cc_shap(side(answers.mean(0), exact=True), explanation, "equations").standard_error,
+        compute_cc_shap(answer, side(explanations.mean(0), exact=True), "equations").standard_error,
+        compute_cc_shap(side(answers.mean(0), exact=True), explanation, "equations").standard_error,
     ]
-    found = cc_shap(answer, explanation, "equations")
+    found = compute_cc_shap(answer, explanation, "equations")
     assert min(alone) > 0
     assert found.standard_error == pytest.approx(math.hypot(*alone))
 
@@ -188,7 +194,7 @@ def test_parts_drawn_apart_add_their_variances():
 def test_reasons_stand_where_there_is_no_standard_error():
     phi = np.array([[1.0], [2.0]])
     for poor, reason in ((side(phi), "no independent parts"), (side(phi, None, phi[None]), "needs two")):
-        found = cc_shap(side(phi, exact=True), poor, "equations")
+        found = compute_cc_shap(side(phi, exact=True), poor, "equations")
         assert found.value == pytest.approx(1)
         assert found.standard_error is None
         assert reason in found.standard_error_reason
@@ -199,7 +205,7 @@ def test_the_standard_error_is_the_spread_over_seeds():
     found = []
     for seed in range(60):
         sides = [play(begin_permutations(8, 17 * 8, seed), game)[0] for game in games]
-        found.append(cc_shap(*(Contributions(one, np.arange(8)) for one in sides), "equations"))
+        found.append(compute_cc_shap(*(SharedEstimate(one, np.arange(8)) for one in sides), "equations"))
     spread = np.std([one.value for one in found], ddof=1)
     assert spread > 0.005
     assert np.sqrt(np.mean([one.standard_error**2 for one in found])) == pytest.approx(spread, rel=0.35)
@@ -224,7 +230,7 @@ def explained(prompt, weights):
         return np.array([[sum(weight.get(word, 0) for word in text.split()) for weight in weights] for text in texts])
 
     found = compute_owen_values(prompt, Words(), value, seed=0)
-    return found.pieces, Contributions(found.estimate, np.arange(4))
+    return found.pieces, SharedEstimate(found.estimate, np.arange(4))
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
@@ -235,18 +241,18 @@ def test_models_made_by_hand(profile):
     assert [piece.strip() for piece in pieces[:4]] == question.split()
     # it explains by the tokens it answers from, and by what asks it to
     _, explanation = explained(f"{question} Why is it so ?", [weight, {word: 3 * w for word, w in weight.items()}])
-    same = cc_shap(answer, explanation, profile)
+    same = compute_cc_shap(answer, explanation, profile)
     assert same.value == pytest.approx(1)
     assert same.standard_error == 0
     # it answers by the tokens that speak against its explanation
     _, against = explained(f"{question} Why is it so ?", [{word: -w for word, w in weight.items()}])
-    assert cc_shap(answer, against, profile).value == pytest.approx(-1)
+    assert compute_cc_shap(answer, against, profile).value == pytest.approx(-1)
     # it ignores its input
     _, nothing = explained(f"{question} Why is it so ?", [{}, {}])
-    assert cc_shap(answer, nothing, profile).reason == "no shared player contributes to the explanation"
+    assert compute_cc_shap(answer, nothing, profile).reason == "no shared player contributes to the explanation"
     # it heeds nothing but what asks it
     _, tail = explained(f"{question} Why is it so ?", [{"Why": 1.0}])
-    assert cc_shap(answer, tail, profile).value is None
+    assert compute_cc_shap(answer, tail, profile).value is None
     # its log-odds are infinite
     _, sure = explained(f"{question} Why is it so ?", [{"Why": math.inf}])
-    assert cc_shap(answer, sure, profile).reason == "a value of the explanation is not a number"
+    assert compute_cc_shap(answer, sure, profile).reason == "a value of the explanation is not a number"

@@ -6,13 +6,13 @@ import numpy as np
 
 Profile = Literal["published", "equations"]
 
-LEAST = 0.01
+MIN_CONTRIBUTION = 0.01
 """Share of an average token's total contribution below which a token has next to none."""
 ROUNDING = 1e-6
 """Mean |phi| of a player, in the unit of the value, that single precision leaves where nothing contributes."""
 
 
-def ratios(phi: np.ndarray) -> np.ndarray:
+def compute_contribution_ratios(phi: np.ndarray) -> np.ndarray:
     """Shapley values of each output over the sum of their magnitudes.
 
     Args:
@@ -27,7 +27,7 @@ def ratios(phi: np.ndarray) -> np.ndarray:
     return shares
 
 
-def contributed(phi: np.ndarray, least: float = LEAST) -> np.ndarray:
+def find_contributing_outputs(phi: np.ndarray, least: float = MIN_CONTRIBUTION) -> np.ndarray:
     """The outputs to which players contribute more than next to nothing.
 
     Where a token follows from the tokens before it, as the rest of a word does, the prompt hardly counts, and ratios

@@ -10,9 +10,9 @@ from PIL import Image
 import published_explanations
 import scripted_decoders
 import tiny_decoders
-from waltz.consistency.explained import explained, tail_length
-from waltz.consistency.played import Part, Rules
-from waltz.consistency.targets import target_ids
+from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
+from waltz.consistency.cc_shap.dialogue import generate_targets
+from waltz.consistency.cc_shap.pair_attribution import attribute_pairs, count_suffix_players
 from waltz.core.errors import UserError
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
@@ -34,17 +34,19 @@ def photo():
 def pair(decoder, picture, profile, lengths=(1, 4), tails=(TAIL, WHY), question=QUESTION):
     begin = f"{decoder.placeholder} {question} " if picture is not None else f"{question} "
     prompts = [decoder.prompt(begin + tail) for tail in tails]
-    said = [target_ids(decoder, prompt, picture, most, profile) for prompt, most in zip(prompts, lengths, strict=True)]
-    return tuple(Part(one.text, tail, ids) for one, tail, ids in zip(prompts, tails, said, strict=True))
+    said = [
+        generate_targets(decoder, prompt, picture, most, profile) for prompt, most in zip(prompts, lengths, strict=True)
+    ]
+    return tuple(PromptGame(one.text, tail, ids) for one, tail, ids in zip(prompts, tails, said, strict=True))
 
 
 def same(found, sides, tails):
     ratios_answer, ratios_explanation, value = published_explanations.compared(*(one.phi for one in sides), tails)
     for ours, theirs in zip((found.answer, found.explanation), sides, strict=True):
-        assert ours.part.targets == tuple(theirs.target)
-        np.testing.assert_allclose(ours.contributions.estimate.phi, theirs.phi, atol=1e-5)
+        assert ours.attribution.game.targets == tuple(theirs.target)
+        np.testing.assert_allclose(ours.attribution.estimate.phi, theirs.phi, atol=1e-5)
         assert np.abs(theirs.phi).max() > 0.05  # not all nothing
-        assert ours.t_shap.value == pytest.approx(theirs.t_shap, abs=1e-4)
+        assert ours.attribution.t_shap.value == pytest.approx(theirs.t_shap, abs=1e-4)
     np.testing.assert_allclose(found.cc_shap.ratios_answer, ratios_answer, atol=1e-3)  # percent
     np.testing.assert_allclose(found.cc_shap.ratios_explanation, ratios_explanation, atol=1e-3)
     assert found.cc_shap.value == pytest.approx(value, abs=1e-4)
@@ -54,29 +56,29 @@ def test_published_explanations_of_a_language_model_are_those_of_the_released_co
     words = tiny_decoders.tokenizer(start=False)
     decoder = tiny_decoders.causal("gpt2", words, seed=2)
     parts = pair(decoder, None, "published")
-    found = explained(decoder, None, [parts], Rules("published", seed=7))[0]
+    found = attribute_pairs(decoder, None, [parts], PromptSettings("published", seed=7))[0]
     sides = [
         published_explanations.of_text(decoder.network.model, words, part.text, most, seed=7)
         for part, most in zip(parts, (1, 4), strict=True)
     ]
     same(found, sides, [len(words(tail, add_special_tokens=False)["input_ids"]) for tail in (TAIL, WHY)])
-    assert found.explanation.contributions.estimate.asked == 500
-    assert found.answer.played.tokens[0] == "what "
-    assert found.answer.t_shap.value == 1
+    assert found.explanation.attribution.estimate.asked == 500
+    assert found.answer.attribution.tokens[0] == "what "
+    assert found.answer.attribution.t_shap.value == 1
 
 
 def test_the_defaults_of_the_released_code():
     decoder = tiny_decoders.llava()
     picture = decoder.image(photo())
     parts = pair(decoder, picture, "published")
-    found = explained(decoder, picture, [parts], Rules("published"))[0]
-    players = found.answer.played.players
+    found = attribute_pairs(decoder, picture, [parts], PromptSettings("published"))[0]
+    players = found.answer.attribution.players
     kept = {players.prompt.tokens[place] for place in np.flatnonzero(players.always_visible[players.text])}
     assert kept == {"<s>", "<image>"}
     assert decoder.processor.tokenizer.convert_ids_to_tokens(players.masked_id) == "_"
-    assert found.answer.contributions.estimate.asked == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
+    assert found.answer.attribution.estimate.asked == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
     with pytest.raises(UserError, match=r"need \d+ evaluations for one permutation, more than 30, 40"):
-        explained(decoder, picture, [parts], Rules("published", budgets=(30, 40)))
+        attribute_pairs(decoder, picture, [parts], PromptSettings("published", budgets=(30, 40)))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -91,74 +93,74 @@ def test_targets_are_what_generate_says(seed):
         return tuple(whole[0, given["input_ids"].shape[1] :].tolist())
 
     free = by_generate()
-    assert target_ids(decoder, prompt, picture, 6, "published") == free
+    assert generate_targets(decoder, prompt, picture, 6, "published") == free
     for end in free[:4]:
         model.generation_config.eos_token_id = end
         ending = dataclasses.replace(decoder, ends=frozenset([end]))
         expected = by_generate()
-        assert target_ids(ending, prompt, picture, 6, "published") == expected
+        assert generate_targets(ending, prompt, picture, 6, "published") == expected
         if end == free[0]:
             assert expected[0] != end  # it may not end at once
-            with pytest.raises(UserError, match="says nothing after"):
-                target_ids(ending, prompt, picture, 6, "equations")
+            with pytest.raises(UserError, match="generates nothing after"):
+                generate_targets(ending, prompt, picture, 6, "equations")
         else:
             assert expected[-1] == end  # and the end is explained as well
-            assert target_ids(ending, prompt, picture, 6, "equations") == expected[:-1]
+            assert generate_targets(ending, prompt, picture, 6, "equations") == expected[:-1]
 
 
 def test_special_tokens_at_the_ends_are_cut_off_for_language_models():
     words = tiny_decoders.tokenizer()
     decoder = tiny_decoders.causal("llama", words, seed=3)
     prompt = decoder.prompt(QUESTION)
-    free = target_ids(decoder, prompt, None, 5, "published")
+    free = generate_targets(decoder, prompt, None, 5, "published")
     names = words.convert_ids_to_tokens(free)
     assert len(set(free)) > 2
     words.unk_token = names[0]
-    assert target_ids(decoder, prompt, None, 5, "published") == free[1:]
+    assert generate_targets(decoder, prompt, None, 5, "published") == free[1:]
     words.eos_token = names[-1]
-    assert target_ids(decoder, prompt, None, 5, "published") == free[1:-1]
+    assert generate_targets(decoder, prompt, None, 5, "published") == free[1:-1]
     with pytest.raises(UserError, match="nothing to explain"):
-        target_ids(decoder, prompt, None, 1, "published")
+        generate_targets(decoder, prompt, None, 1, "published")
 
 
 def test_the_tail_is_counted_by_the_rule_of_the_family():
     decoder = tiny_decoders.llava()
-    assert tail_length(decoder, TAIL, "less-two") == 6  # seven words, a start token
-    assert tail_length(decoder, TAIL, "bare") == 7
-    assert tail_length(decoder, TAIL, "two") == 2
-    assert tail_length(decoder, "", "less-two") == 0
-    with pytest.raises(UserError, match="has 0 tokens by the published rule"):
-        tail_length(decoder, "(", "less-two")
+    assert count_suffix_players(decoder, TAIL, "less-two") == 6  # seven words, a start token
+    assert count_suffix_players(decoder, TAIL, "bare") == 7
+    assert count_suffix_players(decoder, TAIL, "two") == 2
+    assert count_suffix_players(decoder, "", "less-two") == 0
+    with pytest.raises(UserError, match="has too few tokens by the published rule"):
+        count_suffix_players(decoder, "(", "less-two")
 
 
 def test_equations_lets_shared_tokens_play():
     decoder = tiny_decoders.llava()
     picture = decoder.image(photo())
     parts = pair(decoder, picture, "equations")
-    found = explained(decoder, picture, [parts], Rules("equations", permutations=2, seed=1))[0]
+    found = attribute_pairs(decoder, picture, [parts], PromptSettings("equations", permutations=2, seed=1))[0]
     words = tuple(QUESTION.replace("or", "<unk>").split())
     for side in (found.answer, found.explanation):
-        assert side.played.tokens == words
-        assert len(side.contributions.estimate.phi) == len(words) + side.played.players.grid**2
-        np.testing.assert_array_equal(side.contributions.shared, np.arange(len(side.contributions.estimate.phi)))
-    assert found.answer.played.players.grid == 4  # of 10 tokens, the unknown "or" among them
+        assert side.attribution.tokens == words
+        assert len(side.attribution.estimate.phi) == len(words) + side.attribution.players.grid**2
+        np.testing.assert_array_equal(side.shared, np.arange(len(side.attribution.estimate.phi)))
+    assert found.answer.attribution.players.grid == 4  # of 10 tokens, the unknown "or" among them
     assert found.cc_shap.standard_error > 0
-    assert 0 < found.explanation.t_shap.value < 1
-    given = explained(decoder, picture, [parts], Rules("equations", permutations=1), grid=2)[0]
-    assert given.explanation.played.players.patches == 4
+    assert 0 < found.explanation.attribution.t_shap.value < 1
+    given = attribute_pairs(decoder, picture, [parts], PromptSettings("equations", permutations=1), grid=2)[0]
+    assert given.explanation.attribution.players.patches == 4
 
 
 def test_several_pairs_have_the_values_that_they_have_alone():
     decoder = tiny_decoders.llava()
     picture = decoder.image(photo())
     pairs = [pair(decoder, picture, "equations", tails=(TAIL, tail)) for tail in (WHY, "because this is")]
-    rules = Rules("equations", permutations=2)
-    together = explained(decoder, picture, pairs, rules)
-    alone = [explained(decoder, picture, [one], rules)[0] for one in pairs]
-    assert together[0].answer.played is together[1].answer.played
+    rules = PromptSettings("equations", permutations=2)
+    together = attribute_pairs(decoder, picture, pairs, rules)
+    alone = [attribute_pairs(decoder, picture, [one], rules)[0] for one in pairs]
+    assert together[0].answer.attribution is together[1].answer.attribution
     for one, other in zip(together, alone, strict=True):
         np.testing.assert_allclose(
-            one.explanation.contributions.estimate.phi, other.explanation.contributions.estimate.phi, atol=1e-5
+            one.explanation.attribution.estimate.phi, other.explanation.attribution.estimate.phi, atol=1e-5
         )
         assert one.cc_shap.value == pytest.approx(other.cc_shap.value, abs=1e-5)
 
@@ -166,10 +168,12 @@ def test_several_pairs_have_the_values_that_they_have_alone():
 def test_few_players_are_explained_exactly_where_it_costs_no_more():
     decoder = tiny_decoders.causal(seed=3)
     parts = pair(decoder, None, "equations", question="what is this ?")
-    found = explained(decoder, None, [parts], Rules("equations"))[0]
-    assert (found.answer.played.estimator, found.answer.contributions.estimate.asked) == ("exact", 16)
+    found = attribute_pairs(decoder, None, [parts], PromptSettings("equations"))[0]
+    assert (found.answer.attribution.estimator, found.answer.attribution.estimate.asked) == ("exact", 16)
     assert found.cc_shap.standard_error == 0
-    drawn = explained(decoder, None, [parts], Rules("equations", estimator="permutation", evaluations=900))[0]
+    drawn = attribute_pairs(
+        decoder, None, [parts], PromptSettings("equations", estimator="permutation", evaluations=900)
+    )[0]
     assert drawn.cc_shap.value == pytest.approx(found.cc_shap.value, abs=0.1)
 
 
@@ -178,8 +182,10 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap(profile):
     decoder = tiny_decoders.causal("llama")
     table = decoder.network.model.get_input_embeddings().weight.data
     table.copy_(table[:1].expand_as(table))  # every token is the same to it
-    parts = [Part(f"{QUESTION} {tail}", tail, (40, 41)) for tail in (TAIL, WHY)]
-    found = explained(decoder, None, [tuple(parts)], Rules(profile, permutations=2, rows=80))[0].cc_shap
+    parts = [PromptGame(f"{QUESTION} {tail}", tail, (40, 41)) for tail in (TAIL, WHY)]
+    found = attribute_pairs(decoder, None, [tuple(parts)], PromptSettings(profile, permutations=2, partition_rows=80))[
+        0
+    ].cc_shap
     assert found.value is None
     assert found.standard_error is None
     assert "no shared player contributes to the answer" in found.reason
@@ -210,9 +216,9 @@ def test_a_model_that_explains_by_the_tokens_it_answers_from(profile, sign, expe
 
     decoder = scripted_decoders.scripted(script, start=False, sees=False)
     decoder.tokenizer = Characters()
-    parts = Part("abcd: ", ": ", (ord("z"),)), Part("abcd? so ", "? so ", (ord("y"),))
-    rules = Rules(profile, value="logit", rows=500)
-    found = explained(decoder, None, [parts], rules)[0].cc_shap
+    parts = PromptGame("abcd: ", ": ", (ord("z"),)), PromptGame("abcd? so ", "? so ", (ord("y"),))
+    rules = PromptSettings(profile, value="logit", partition_rows=500)
+    found = attribute_pairs(decoder, None, [parts], rules)[0].cc_shap
     if profile == "published":
         assert found.value == pytest.approx(expected, abs=0.02)  # the rest of the vocabulary counts in log-odds
     else:
@@ -222,14 +228,14 @@ def test_a_model_that_explains_by_the_tokens_it_answers_from(profile, sign, expe
 def test_what_cannot_be_compared_is_refused():
     decoder = tiny_decoders.causal(seed=3)
     parts = pair(decoder, None, "equations")
-    rules = Rules("equations", permutations=1)
-    with pytest.raises(UserError, match="does not end with its tail"):
-        explained(decoder, None, [(dataclasses.replace(parts[0], tail="another"), parts[1])], rules)
-    with pytest.raises(UserError, match="share no tokens before their tails"):
-        explained(decoder, None, [(dataclasses.replace(parts[0], text=f"dog {parts[0].text}"), parts[1])], rules)
+    rules = PromptSettings("equations", permutations=1)
+    with pytest.raises(UserError, match="does not end with its query suffix"):
+        attribute_pairs(decoder, None, [(dataclasses.replace(parts[0], query_suffix="another"), parts[1])], rules)
+    with pytest.raises(UserError, match="share no tokens before their query suffixes"):
+        attribute_pairs(decoder, None, [(dataclasses.replace(parts[0], text=f"dog {parts[0].text}"), parts[1])], rules)
     longer = dataclasses.replace(parts[0], text=f"dog {parts[0].text}")
     with pytest.raises(UserError, match="the published CC-SHAP compares as many"):
-        explained(decoder, None, [(longer, parts[1])], Rules("published", rows=4))
+        attribute_pairs(decoder, None, [(longer, parts[1])], PromptSettings("published", partition_rows=4))
     seeing = tiny_decoders.llava()
     with pytest.raises(UserError, match="name an image"):
-        explained(seeing, None, [parts], Rules("published"))
+        attribute_pairs(seeing, None, [parts], PromptSettings("published"))

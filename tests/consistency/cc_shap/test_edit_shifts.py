@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from waltz.attribution.shapley.estimate import Estimate
-from waltz.consistency.cc_shap import Contributions
-from waltz.consistency.edited_contributions import Explained, Moved, claim, moved
+from waltz.consistency.cc_shap.edit_shifts import EditShift, ExplainedItem, compute_edit_shift
+from waltz.consistency.cc_shap.measure import SharedEstimate
+from waltz.consistency.summary.edit_claim import judge_claim
 from waltz.core.intervals import Resampling
 
 HOW = Resampling(resamples=500, confidence=0.95, seed=1)
@@ -14,27 +15,27 @@ HOW = Resampling(resamples=500, confidence=0.95, seed=1)
 def side(phi, shared):
     phi = np.asarray(phi, dtype=np.float64).reshape(len(phi), -1)
     estimate = Estimate(phi, np.zeros(phi.shape[1]), phi.sum(axis=0), 1, exact=True)
-    return Contributions(estimate, np.asarray(shared))
+    return SharedEstimate(estimate, np.asarray(shared))
 
 
 def explained(text, answer, explanation):
     """Players of a text with a tail of one player on either side."""
     words = text.split()
     places = np.arange(len(words))
-    return Explained(side([*answer, 9], places), side([*explanation, 9], places), words)
+    return ExplainedItem(side([*answer, 9], places), side([*explanation, 9], places), words)
 
 
 def test_distances_worked_by_hand():
     before = explained("a dog runs", [3, 4, 0], [1, 0, 0])
     after = explained("a big dog runs", [4, 5, 3, 0], [0, 2, 0, 2])
-    found = moved(before, after)
+    found = compute_edit_shift(before, after)
     assert found.answer == pytest.approx(1 - 24 / 25)  # (3, 4, 0) and (4, 3, 0): the word in between is left out
     assert found.explanation == pytest.approx(1)
     assert found.inserted_answer == pytest.approx(5 / 12)
     assert found.inserted_explanation == pytest.approx(1 / 2)
-    assert [places.tolist() for places in found.stayed] == [[0, 1, 2], [0, 2, 3]]
+    assert [places.tolist() for places in found.unchanged] == [[0, 1, 2], [0, 2, 3]]
     assert found.reason is None
-    published = moved(before, after, "published")
+    published = compute_edit_shift(before, after, "published")
     assert (published.answer, published.explanation) == pytest.approx((found.answer, found.explanation))
     assert published.inserted_answer == pytest.approx(5 / 12)
 
@@ -42,7 +43,7 @@ def test_distances_worked_by_hand():
 def test_an_edit_that_moves_nothing():
     before = explained("a dog runs", [1, -2, 3], [2, 2, 1])
     after = explained("a big dog runs", [1, 7, -2, 3], [2, 0, 2, 1])
-    found = moved(before, after)
+    found = compute_edit_shift(before, after)
     assert (found.answer, found.explanation) == pytest.approx((0, 0), abs=1e-12)
     assert found.inserted_explanation == 0
 
@@ -50,55 +51,55 @@ def test_an_edit_that_moves_nothing():
 def test_ratios_are_taken_over_what_stayed():
     # of two tokens the inserted word draws nearly all of the first: without it both count alike
     before = explained("a dog", [1, 0], [1, 1])
-    after = Explained(
+    after = ExplainedItem(
         side([[1, 0], [98, 0], [0, 1], [0, 0]], [0, 1, 2]), side([1, 1, 1, 0], [0, 1, 2]), ["a", "x", "dog"]
     )
-    assert moved(before, after).answer == pytest.approx(1 - 1 / np.sqrt(2))
+    assert compute_edit_shift(before, after).answer == pytest.approx(1 - 1 / np.sqrt(2))
 
 
 def test_reasons():
     nothing = explained("a dog", [0, 0], [1, 1])
-    found = moved(nothing, explained("a big dog", [1, 1, 1], [1, 1, 1]))
+    found = compute_edit_shift(nothing, explained("a big dog", [1, 1, 1], [1, 1, 1]))
     assert found.answer is None
     assert found.explanation == pytest.approx(0)
     assert found.inserted_answer == pytest.approx(1 / 3)
     assert "nothing contributes to the answer" in found.reason
-    assert moved(nothing, explained("cats", [1], [1])).reason == "no player stayed"
-    only = moved(explained("a", [1], [1]), explained("a b", [0, 1], [1, 1]))
+    assert compute_edit_shift(nothing, explained("cats", [1], [1])).reason == "no player stayed"
+    only = compute_edit_shift(explained("a", [1], [1]), explained("a b", [0, 1], [1, 1]))
     assert (only.answer, only.inserted_answer) == (None, pytest.approx(1))
 
 
 def items(answers, explanations):
     nowhere = (np.arange(0), np.arange(0))
-    return [Moved(a, e, 0.1, 0.1, nowhere) for a, e in zip(answers, explanations, strict=True)]
+    return [EditShift(a, e, 0.1, 0.1, nowhere) for a, e in zip(answers, explanations, strict=True)]
 
 
 def test_the_claim_is_supported_refuted_or_open():
     near, far = np.linspace(0.0, 0.04, 40), np.linspace(0.2, 0.4, 40)
     images = [str(place) for place in range(40)]
-    supported = claim(items(near, far), images, "x", HOW)
+    supported = judge_claim(items(near, far), images, "x", HOW)
     assert supported.verdict == "supports"
     assert supported.difference.value == pytest.approx(0.28)
     assert supported.difference.ci_low < 0.28 < supported.difference.ci_high
     assert supported.answer.value == pytest.approx(0.02)
-    assert claim(items(far, near), images, "x", HOW).verdict == "refutes"
-    assert claim(items(near, near[::-1]), images, "x", HOW).verdict == "refutes"  # they move no further
+    assert judge_claim(items(far, near), images, "x", HOW).verdict == "refutes"
+    assert judge_claim(items(near, near[::-1]), images, "x", HOW).verdict == "refutes"  # they move no further
     wide = np.tile([0.0, 0.14], 20)
-    assert claim(items(near, wide), images, "x", HOW).verdict == "undecided"
-    assert claim(items(near, far), images, "x", HOW) == supported
+    assert judge_claim(items(near, wide), images, "x", HOW).verdict == "undecided"
+    assert judge_claim(items(near, far), images, "x", HOW) == supported
 
 
 def test_clusters_are_drawn_and_items_without_distances_left_out():
     generator = np.random.default_rng(0)
     answers = np.repeat(generator.random(10), 8)
     explanations = answers + np.repeat(generator.normal(0.2, 0.2, 10), 8)
-    alone = claim(items(answers, explanations), [str(place) for place in range(80)], "x", HOW)
-    together = claim(items(answers, explanations), [str(place // 8) for place in range(80)], "x", HOW)
+    alone = judge_claim(items(answers, explanations), [str(place) for place in range(80)], "x", HOW)
+    together = judge_claim(items(answers, explanations), [str(place // 8) for place in range(80)], "x", HOW)
     widths = [one.difference.ci_high - one.difference.ci_low for one in (alone, together)]
     assert widths[1] > 2 * widths[0]
-    gone = claim([*items([0.1] * 6, [0.3, 0.31] * 3), *items([None], [0.1])], list("abcdefg"), "x", HOW)
+    gone = judge_claim([*items([0.1] * 6, [0.3, 0.31] * 3), *items([None], [0.1])], list("abcdefg"), "x", HOW)
     assert (gone.left_out, gone.difference.n, gone.verdict) == (1, 6, "supports")
-    none = claim(items([None], [None]), ["a"], "x", HOW)
+    none = judge_claim(items([None], [None]), ["a"], "x", HOW)
     assert (none.verdict, none.answer.value, none.left_out) == (None, None, 1)
     assert "none of 1 items" in none.difference.reason
-    assert claim(items([0.1] * 9, [0.3] * 9), ["a"] * 9, "x", HOW).verdict == "undecided"  # one cluster
+    assert judge_claim(items([0.1] * 9, [0.3] * 9), ["a"] * 9, "x", HOW).verdict == "undecided"  # one cluster

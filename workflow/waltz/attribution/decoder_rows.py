@@ -1,0 +1,193 @@
+"""MM-SHAP of decoders' answers: rows of the attribution layout, item after item (thesis 4.3)."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from waltz.attribution.prompt_attribution import (
+    LOG_PROBABILITY,
+    PromptGame,
+    PromptSettings,
+    attribute_prompts,
+    build_columns,
+)
+from waltz.attribution.settings import Settings
+from waltz.attribution.shapley.permutations import PUBLISHED_PERMUTATIONS
+from waltz.attribution.stored_coalitions import StoredCoalitions
+from waltz.core.digest import digest
+from waltz.core.errors import UserError
+from waltz.core.files import result_cache
+from waltz.core.sampling import rank
+from waltz.evaluation.decoders import sampling_of
+from waltz.evaluation.prompting.generation_cache import Load
+from waltz.evaluation.prompting.image_questions import pairwise_questions, single_questions
+from waltz.evaluation.prompting.label_tokens import label_of
+from waltz.evaluation.prompting.prompts import Asked, Voice, render
+from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import get_fidelity
+from waltz.models.decoders.decoder import Decoder, PreparedImage
+from waltz.models.decoders.generation import generate_texts
+from waltz.models.registry import select_decisive_fields
+from waltz.models.weights import compute_fingerprint
+
+Row = dict[str, Any]
+KIND = "answer-attributed"
+"""Kind of prompt."""
+
+
+@dataclass(frozen=True)
+class AnswerAttribution:
+    """A decoder, its prompts, and how its answers are attributed.
+
+    Attributes:
+        decoder: A loaded decoder that reads images.
+        voice: Its prompts, in the profile of the settings.
+        settings: How Shapley values are estimated.
+        value: For `equations`, the explained value of a token: a name in `outcomes.VALUES`.
+        stored: Folder of stored results.
+    """
+
+    decoder: Decoder
+    voice: Voice
+    settings: Settings
+    value: str = LOG_PROBABILITY
+    stored: Path = Path(".store")
+
+    @property
+    def prompt_settings(self) -> PromptSettings:
+        """The settings as they apply to prompts."""
+        settings = self.settings
+        return PromptSettings(
+            get_fidelity(settings.profile).name,
+            settings.seed,
+            settings.estimator,
+            settings.evaluations,
+            PUBLISHED_PERMUTATIONS,
+            settings.standard_error,
+            self.value,
+        )
+
+    @property
+    def explained(self) -> str:
+        """The explained value of a token."""
+        return self.prompt_settings.explained_value(sees=True)
+
+
+def compute_answer_rows(
+    attribution: AnswerAttribution,
+    items: Iterable[Mapping[str, Any]],
+    dataset: str,
+    orders: Mapping[str, bool],
+    load: Load,
+    done: Callable[[int], object],
+) -> list[Row]:
+    """Return rows of the attribution layout of captions and foils.
+
+    Setting `pairwise`, role `caption`, is of the answer which of both is right (T-SHAP_r); setting `single`, of the
+    answers whether one text describes the image (T-SHAP_c, T-SHAP_f).
+
+    In `equations` the label is explained that the model chooses, in `published` a token that it generates: drawn by the
+    checkpoint's own generation settings, label or not.
+
+    Args:
+        attribution: The decoder, and how its answers are attributed.
+        items: Rows of the benchmark layout.
+        dataset: Name of the data set in the study.
+        orders: Whether each item's caption is (A) in the pairwise question, by item.
+        load: Opens images.
+        done: Called with 1 after each item, for a progress bar.
+    Source:
+        Thesis 4.3; CC-SHAP-VLM's released scripts (`published`).
+    """
+    rows: list[Row] = []
+    for item in items:
+        questions = [*pairwise_questions([item], dataset, orders), *single_questions([item], dataset)]
+        common = [
+            {
+                "item_id": question.item_id,
+                "role": question.role or "caption",
+                "profile": attribution.settings.profile,
+                "setting": question.form,
+                "image": question.image,
+                "text": render(KIND, question, attribution.voice).text,
+                "explained": attribution.explained,
+            }
+            for question in questions
+        ]
+        columns: Sequence[Mapping[str, Any]]
+        try:
+            columns = _load_or_attribute_item(attribution, questions, load)
+        except UserError as error:
+            columns = [{"error": str(error)}] * len(questions)
+        rows += [{**row, **own} for row, own in zip(common, columns, strict=True)]
+        done(1)
+    return rows
+
+
+def _load_or_attribute_item(attribution: AnswerAttribution, questions: list[Question], load: Load) -> list[Row]:
+    """Return the columns of each question of one item, computed or stored.
+
+    Values of coalitions are stored without the number of evaluations, so that a larger one begins where a smaller one
+    ended.
+    """
+    decoder, settings = attribution.decoder, attribution.settings
+    image = load(str(questions[0].image))
+    prompts = [render(KIND, question, attribution.voice) for question in questions]
+    content = {
+        "texts": [prompt.text for prompt in prompts],
+        "labels": [[question.item_id, question.role, question.labels] for question in questions],
+        "image": result_cache.compute_array_key(image.tobytes(), image.size),
+        "model": compute_fingerprint(decoder.spec),
+        "entry": select_decisive_fields(decoder.spec),
+        "device": decoder.device.partition(":")[0],
+        "code": digest(__file__, type(decoder).__module__),
+        "value": attribution.explained,
+    }
+
+    def compute() -> list[Row]:
+        picture = decoder.image(image)
+        games = [
+            _build_game(attribution, question, prompt, picture)
+            for question, prompt in zip(questions, prompts, strict=True)
+        ]
+        usable = [game for game in games if isinstance(game, PromptGame)]
+        coalitions = StoredCoalitions(
+            attribution.stored,
+            {**content, "profile": settings.profile, "estimator": settings.estimator, "seed": settings.seed},
+        )
+        known = coalitions.load(len(usable))
+        attributions = iter(
+            attribute_prompts(decoder, picture, usable, attribution.prompt_settings, known, ablate=True)
+            if usable
+            else []
+        )
+        coalitions.save(known)
+        return [
+            {**build_columns(decoder, next(attributions), settings.seed)}
+            if isinstance(game, PromptGame)
+            else {"error": game}
+            for game in games
+        ]
+
+    rows: list[Row] = result_cache.load_or_compute_json(
+        attribution.stored, {**content, "settings": asdict(settings)}, compute
+    )
+    return rows
+
+
+def _build_game(
+    attribution: AnswerAttribution, question: Question, rendered: Asked, picture: PreparedImage
+) -> PromptGame | str:
+    """Return the prompt with the token that is explained, or why there is none."""
+    decoder, settings = attribution.decoder, attribution.settings
+    try:
+        prompt = decoder.prompt(rendered.text)
+        if get_fidelity(settings.profile).decoder_target == "label":
+            return PromptGame(prompt.text, "", (label_of(decoder, prompt, picture, question, attribution.voice)[1],))
+        sampling = sampling_of(decoder, settings.profile)
+        seed = rank(f"{question.item_id}:{question.form}:{question.role}:{KIND}", settings.seed) >> 1
+        (tokens,) = generate_texts(decoder, [prompt], [picture], 1, sampling, [seed], least=1)
+        return PromptGame(prompt.text, "", tokens)
+    except UserError as error:
+        return str(error)

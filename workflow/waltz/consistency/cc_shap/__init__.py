@@ -1,0 +1,1 @@
+"""CC-SHAP: whether a decoder's answer and its explanation rest on the same inputs (thesis 5.2)."""

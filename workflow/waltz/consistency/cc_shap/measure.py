@@ -1,0 +1,209 @@
+"""CC-SHAP: the similarity of what a model's answer and its explanation of it rest on (thesis 5.2)."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from waltz.attribution.contribution_ratios import (
+    MIN_CONTRIBUTION,
+    compute_contribution_ratios,
+    find_contributing_outputs,
+)
+from waltz.attribution.shapley.estimate import Estimate
+from waltz.attribution.t_shap import jackknife_error, leave_one_out
+from waltz.consistency.companions import Companions, companions, cosine
+from waltz.fidelity import Fidelity, Profile, get_fidelity
+
+WARNING_LEVEL = 0.01
+"""Mean |phi| over the query suffix below which the released code prints a warning about an output token."""
+
+
+@dataclass(frozen=True, eq=False)
+class SharedEstimate:
+    """Shapley values of one prompt, with the players that it shares with another one.
+
+    Attributes:
+        estimate: Shapley values of shape (players, outputs), an output a token of the answer or explanation.
+        shared: The players that the other prompt has too, in the same order on both sides: int64 of shape (shared,).
+            The others are the query suffix.
+    """
+
+    estimate: Estimate
+    shared: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class CCShap:
+    """CC-SHAP of one item.
+
+    Attributes:
+        value: 1 - cosine distance of the mean ratios, in [-1, 1]: 1 where answer and explanation rest on the same
+            inputs, 0 where on unrelated ones, -1 where inputs that raise the one lower the other. None with a reason
+            where it is undefined.
+        standard_error: Standard error that the draw of permutations adds; None with a reason.
+        companions: Other comparisons of the same ratios; None where CC-SHAP is undefined.
+        ratios_answer: Mean ratios of the shared players, shares in `equations`, percent in `published`.
+        ratios_explanation: Those of the explanation.
+        weak_answer: Tokens of the answer to which next to nothing contributes: skipped in `equations`, counted in
+            `published`.
+        weak_explanation: Tokens of the explanation likewise.
+        with_weak: CC-SHAP with those tokens; None where it is undefined.
+        reason: Why there is no value.
+        standard_error_reason: Why there is no standard error.
+    """
+
+    value: float | None
+    standard_error: float | None
+    companions: Companions | None
+    ratios_answer: np.ndarray
+    ratios_explanation: np.ndarray
+    weak_answer: int
+    weak_explanation: int
+    with_weak: float | None
+    reason: str | None = None
+    standard_error_reason: str | None = None
+
+
+def compute_cc_shap(
+    answer: SharedEstimate,
+    explanation: SharedEstimate,
+    profile: Profile,
+    min_contribution: float = MIN_CONTRIBUTION,
+) -> CCShap:
+    """Compare what an answer and its explanation rest on.
+
+    Ratios of an output token are its Shapley values over the sum of their magnitudes over the shared players; they
+    are averaged over the tokens. In `published` they are percents, no token is skipped, and weak tokens are those
+    that the released code warns of.
+
+    Args:
+        answer: Values of the answer.
+        explanation: Values of the explanation, with as many shared players.
+        profile: `published` or `equations`.
+        min_contribution: For `equations`, the share of an average token's contribution below which a token is skipped.
+    Returns:
+        CC-SHAP; undefined where one side has no output, or nothing contributes to it.
+    Raises:
+        ValueError: The numbers of shared players differ.
+    Source:
+        Thesis 5.2; CC-SHAP's released scripts.
+    """
+    fidelity = get_fidelity(profile)
+    sides = {"answer": answer, "explanation": explanation}
+    if len(answer.shared) != len(explanation.shared):
+        raise ValueError(f"{len(answer.shared)} and {len(explanation.shared)} players cannot be compared")
+    strong = {name: _find_strong_outputs(side, fidelity, min_contribution) for name, side in sides.items()}
+    means = {name: _average_ratios(side, side.estimate.phi, strong[name], fidelity) for name, side in sides.items()}
+    weak = {name: _count_weak_outputs(side, strong[name], fidelity) for name, side in sides.items()}
+    undefined = CCShap(
+        None, None, None, means["answer"], means["explanation"], weak["answer"], weak["explanation"], None
+    )
+    reasons = [reason for name, side in sides.items() if (reason := _explain_undefined(name, side, means[name]))]
+    if reasons:
+        return replace(undefined, reason="; ".join(reasons), standard_error_reason="CC-SHAP is undefined")
+    error = _compute_standard_error(answer, explanation, strong, fidelity)
+    return replace(
+        undefined,
+        value=float(cosine(means["answer"], means["explanation"])),
+        standard_error=error if isinstance(error, float) else None,
+        companions=companions(means["answer"], means["explanation"]),
+        with_weak=_compute_with_weak(answer, explanation, profile),
+        standard_error_reason=None if isinstance(error, float) else error,
+    )
+
+
+def compute_mean_ratios(
+    shared: SharedEstimate, profile: Profile = "equations", min_contribution: float = MIN_CONTRIBUTION
+) -> np.ndarray:
+    """Return the mean ratios of the shared players: float64 of shape (shared,), NaN where nothing contributes."""
+    fidelity = get_fidelity(profile)
+    strong = _find_strong_outputs(shared, fidelity, min_contribution)
+    return _average_ratios(shared, shared.estimate.phi, strong, fidelity)
+
+
+def _find_strong_outputs(side: SharedEstimate, fidelity: Fidelity, min_contribution: float) -> np.ndarray:
+    """Return the outputs that enter CC-SHAP, bool of shape (outputs,)."""
+    if not fidelity.drops_weak_outputs:
+        return np.ones(side.estimate.phi.shape[1], dtype=bool)
+    return find_contributing_outputs(side.estimate.phi[side.shared], min_contribution)
+
+
+def _average_ratios(side: SharedEstimate, phi: np.ndarray, strong: np.ndarray, fidelity: Fidelity) -> np.ndarray:
+    """Return the mean ratios of phi of shape (..., players, outputs)."""
+    shared = phi[..., side.shared, :]
+    if not strong.any():
+        return np.full(shared.shape[:-1], np.nan)
+    if fidelity.ratio_total == "shared":
+        means: np.ndarray = compute_contribution_ratios(shared[..., strong]).mean(axis=-1)
+        return means
+    suffix = _select_suffix(side, phi)
+    total = np.abs(phi).sum(axis=-2, keepdims=True) - np.abs(suffix).sum(axis=-2, keepdims=True)
+    percents = np.divide(100 * shared, total, out=np.full_like(shared, np.nan), where=total > 0)
+    means = percents.mean(axis=-1)
+    return means
+
+
+def _select_suffix(side: SharedEstimate, phi: np.ndarray) -> np.ndarray:
+    """Return the values of the players in the query suffix."""
+    return np.delete(phi, side.shared, axis=-2)
+
+
+def _count_weak_outputs(side: SharedEstimate, strong: np.ndarray, fidelity: Fidelity) -> int:
+    """Return how many outputs next to nothing contributes to, by the rule of the profile."""
+    if fidelity.drops_weak_outputs:
+        return int((~strong).sum())
+    suffix = _select_suffix(side, side.estimate.phi)
+    return int((np.abs(suffix).mean(axis=0) < WARNING_LEVEL).sum()) if len(suffix) else 0
+
+
+def _explain_undefined(name: str, side: SharedEstimate, means: np.ndarray) -> str | None:
+    """Return why a side has no ratios, or None."""
+    phi = side.estimate.phi
+    if not phi.shape[1]:
+        return f"the {name} has no tokens"
+    if not len(side.shared):
+        return "the prompts of answer and explanation share no players"
+    if not np.isfinite(phi).all():
+        return f"a value of the {name} is not a number"
+    if not find_contributing_outputs(phi[side.shared], 0).any():
+        return f"no shared player contributes to the {name}"
+    if np.isnan(means).any():
+        return f"no shared player contributes to a token of the {name}, and the published code divides by 0"
+    if not means.any():
+        return f"the ratios of the {name}'s tokens cancel out"
+    return None
+
+
+def _compute_with_weak(answer: SharedEstimate, explanation: SharedEstimate, profile: Profile) -> float | None:
+    means = [compute_mean_ratios(side, profile, 0) for side in (answer, explanation)]
+    value = float(cosine(*means))
+    return None if math.isnan(value) else value
+
+
+def _compute_standard_error(
+    answer: SharedEstimate, explanation: SharedEstimate, strong: dict[str, np.ndarray], fidelity: Fidelity
+) -> float | str:
+    """Return the jackknife error over parts, or why there is none.
+
+    Parts of both sides are left out together where they are as many. Parts of unequal number were drawn apart, so that
+    their variances add up.
+    """
+    sides = {"answer": answer, "explanation": explanation}
+    means = {name: _average_ratios(side, side.estimate.phi, strong[name], fidelity) for name, side in sides.items()}
+    fewer: dict[str, np.ndarray] = {}
+    for name, side in sides.items():
+        if side.estimate.exact:
+            continue
+        if side.estimate.parts is None:
+            return f"the estimator of the {name} gives no independent parts"
+        if len(side.estimate.parts) < 2:
+            return f"one permutation with its reverse for the {name}; a standard error needs two"
+        fewer[name] = _average_ratios(side, leave_one_out(side.estimate.parts), strong[name], fidelity)
+    if len(fewer) == 2 and len(fewer["answer"]) == len(fewer["explanation"]):
+        errors = [jackknife_error(cosine(fewer["answer"], fewer["explanation"]))]
+    else:
+        others = {"answer": "explanation", "explanation": "answer"}
+        errors = [jackknife_error(cosine(part_means, means[others[name]])) for name, part_means in fewer.items()]
+    error = math.hypot(*errors)
+    return "CC-SHAP is undefined without one permutation" if math.isnan(error) else error
