@@ -96,7 +96,7 @@ def decoder() -> vision_language_model.VisionLanguageModel:
 class Counting(Network):
     """A network that computes nothing, to count what is asked of it."""
 
-    def read(self, ids, positions, past=None, last=1, embeds=None, visible=None):
+    def compute_logits(self, ids, positions, past=None, last=1, embeds=None, visible=None):
         """Zeros in the shapes that are asked for."""
         states = torch.zeros(len(ids), 1, 1, 1)
         return torch.zeros(len(ids), last, 256), ((states, states),)
@@ -133,7 +133,7 @@ def inputs(
 ) -> dict:
     """One coalition as the network's own forward pass takes it, with tokens behind the prompt."""
     shown = mask | played.always_visible
-    block = made.layout(played.prompt, picture).block
+    block = made.build_layout(played.prompt, picture).block
     row = torch.tensor([[*block, *played.mask_text(shown[played.text])[1:], *behind]])
     pixels = played.mask_image(made, picture, shown[None, played.image])[0]
     return {"input_ids": row, "attention_mask": torch.ones_like(row), "pixel_values": pixels}
@@ -213,9 +213,9 @@ def main() -> None:
     made = decoder()
     words = [f"w{4 + 17 * place}" for place in range(given.prompt + 11)]
     answer, longer = (
-        made.prompt("<image> " + " ".join(words[:size])) for size in (given.prompt - 1, given.prompt + 11)
+        made.build_prompt("<image> " + " ".join(words[:size])) for size in (given.prompt - 1, given.prompt + 11)
     )
-    picture = made.image(Image.effect_noise((SIDE, SIDE), 80).convert("RGB"))
+    picture = made.prepare_image(Image.effect_noise((SIDE, SIDE), 80).convert("RGB"))
     new = tuple(range(100, 100 + given.new))
     never = [answer.ids[place] for place in (1, 9, 27, 45) if place < len(answer.ids)]
     first = [Game(players.build_published_players(made, answer, picture, unmasked_ids=never), new, FIRST_STEP)]

@@ -30,7 +30,7 @@ def one_by_one(text: str, masked: MaskedModel, acceptability: Classifier) -> flo
     """The score of a text by one forward pass a sentence and model, with the network's own loss."""
     losses, logits = [], []
     for sentence in split(text):
-        ids = torch.tensor([masked.tokens(sentence)], device=masked.device)
+        ids = torch.tensor([masked.tokenize(sentence)], device=masked.device)
         losses.append(float(masked.network(input_ids=ids, labels=ids).loss))
         most = min(ACCEPTABILITY_POSITIONS, acceptability.window)
         encoded = acceptability.tokenizer(sentence, truncation=True, max_length=most, return_tensors="pt")

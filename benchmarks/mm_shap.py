@@ -66,15 +66,15 @@ class Counted:
         """What the encoder has."""
         return getattr(self.encoder, name)
 
-    def see(self, images: torch.Tensor) -> Any:
+    def encode_image(self, images: torch.Tensor) -> Any:
         """See and count."""
         self.looks += len(images)
-        return self.encoder.see(images)
+        return self.encoder.encode_image(images)
 
-    def read(self, ids: torch.Tensor) -> Any:
+    def encode_text(self, ids: torch.Tensor) -> Any:
         """Read and count."""
         self.readings += len(ids)
-        return self.encoder.read(ids)
+        return self.encoder.encode_text(ids)
 
     def fuse(self, text: Any, image: Any) -> torch.Tensor:
         """Fuse and count."""
@@ -161,8 +161,8 @@ def settings(permutations: int, players: int, seed: int = 0) -> Settings:
 
 def plainly(network: Any, encoder: Any, text: str, permutations: int) -> np.ndarray:
     """Shapley values of a text by single passes."""
-    image = encoder.image(picture())
-    game = build_published_players(encoder, encoder.text(text), image)
+    image = encoder.prepare_image(picture())
+    game = build_published_players(encoder, encoder.tokenize(text), image)
     asking = begin_estimation("permutation", len(game), game.words, settings(permutations, len(game)))
     phi: np.ndarray = run_in_step([asking], one_by_one(network, encoder, image, game))[0].phi[:, 0]
     return phi
@@ -172,8 +172,8 @@ def speed(arguments: argparse.Namespace) -> None:
     """Both ways on each item's caption, then on caption and foil."""
     encoder, network = loaded(arguments.shape, arguments.device, arguments.dtype)
     precise = loaded(arguments.shape, arguments.device, "float32")[0] if arguments.dtype != "float32" else None
-    image = encoder.image(picture())
-    warm = build_published_players(encoder, encoder.text("a cat"), image)
+    image = encoder.prepare_image(picture())
+    warm = build_published_players(encoder, encoder.tokenize("a cat"), image)
     one_by_one(network, encoder, image, warm)([np.ones((2, len(warm)), dtype=bool)])
     for name in arguments.items:
         before = os.getloadavg()[0]
@@ -182,7 +182,7 @@ def speed(arguments: argparse.Namespace) -> None:
         expected = [single[0] for single in singles]
         for number in range(1, arguments.texts + 1):
             texts, plain = chosen[:number], singles[:number]
-            players = len(build_published_players(encoder, encoder.text(texts[0]), image))
+            players = len(build_published_players(encoder, encoder.tokenize(texts[0]), image))
             asked = settings(arguments.permutations, players)
             counted = Counted(encoder)
             found, wall, cpu = timed(partial(attribute, counted, picture(), texts, asked))
@@ -212,9 +212,9 @@ def error(arguments: argparse.Namespace) -> None:
     """Errors of both samplings on a trained network, and the cost of exact values."""
     spec = ModelSpec("clip", "clip", str(SCENES), "local", masked_token="[UNK]")
     trained: Any = load_encoder(spec, Device("cpu", 1, "benchmark"))
-    image = trained.image(picture())
+    image = trained.prepare_image(picture())
     for text in ("a dog.", "two cats on the table."):
-        game = build_published_players(trained, trained.text(text), image)
+        game = build_published_players(trained, trained.tokenize(text), image)
         (exact,), wall, _ = timed(partial(compute_exact_factorised, trained, image, [game]))
         truth = exact.estimate.phi[:, 0]
         print(
@@ -234,9 +234,9 @@ def error(arguments: argparse.Namespace) -> None:
             if middle <= np.median(errors):
                 break
     encoder, _ = loaded("clip", arguments.device, arguments.dtype)
-    image = encoder.image(picture())
+    image = encoder.prepare_image(picture())
     for name in arguments.items:
-        games = [build_published_players(encoder, encoder.text(text), image) for text in ITEMS[name]]
+        games = [build_published_players(encoder, encoder.tokenize(text), image) for text in ITEMS[name]]
         if all(game.grid == 3 for game in games):
             found, wall, cpu = timed(partial(compute_exact_factorised, encoder, image, games))
             passes = sum(one.passes for one in found)
@@ -249,7 +249,7 @@ def memory(arguments: argparse.Namespace) -> None:
     """Cost and peak memory as the budget grows."""
     encoder, _ = loaded(arguments.shape, arguments.device, arguments.dtype)
     text = ITEMS[arguments.items[-1]][0]
-    players = len(build_published_players(encoder, encoder.text(text), encoder.image(picture())))
+    players = len(build_published_players(encoder, encoder.tokenize(text), encoder.prepare_image(picture())))
     for times in (1, 2, 4, 8):
         asked = settings(times * arguments.permutations, players)
         (found,), wall, cpu = timed(partial(attribute, encoder, picture(), [text], asked))

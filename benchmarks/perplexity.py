@@ -33,11 +33,11 @@ def main() -> None:
         model = load_causal_model(load_registry()[arguments.model], device)
         for name in ("counting-hard", "plurals", "actant-swap"):
             items = read_release(arguments.release / f"{name}.json", "relations", 2)[: arguments.items]
-            texts = {model.tokens(item[role]) for item in items for role in ("caption", "foil")}
+            texts = {model.tokenize(item[role]) for item in items for role in ("caption", "foil")}
             compute_node_losses(model, build_prefix_trees([min(texts)]))
             start = time.perf_counter()
             shared = {
-                sequence: losses[trie.path(place)]
+                sequence: losses[trie.get_path(place)]
                 for trie in batch_prefix_trees(texts, 512)
                 for losses in [compute_node_losses(model, trie)]
                 for place, sequence in enumerate(trie.sequences)

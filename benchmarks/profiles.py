@@ -71,7 +71,7 @@ def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, Vo
         with open_images(results / "sources/drawn" / folder) as source:
             asked = to_ask(rows, name, {"form": "pairs"}, "equations", -(-items // len(IMAGES)), SEED)
             for question in asked.questions:
-                yield question, decoder, voice, decoder.image(partial(load_image, source)(question.image))
+                yield question, decoder, voice, decoder.prepare_image(partial(load_image, source)(question.image))
 
 
 def of_text(data: Path, items: int) -> Iterator[tuple[Question, Decoder, Voice, None]]:
@@ -91,7 +91,7 @@ def pair_of(
         raise found
     if picture is None:
         return found
-    prompt = decoder.prompt(decoder.rendered([Turn("user", "Describe the image.", True)]))
+    prompt = decoder.build_prompt(decoder.render_chat([Turn("user", "Describe the image.", True)]))
     (said,) = decoder.generate([prompt], [picture], new, None, [SEED])
     return found[0], replace(found[1], targets=said)
 

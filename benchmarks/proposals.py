@@ -40,7 +40,7 @@ def main() -> None:
         slots = [
             Slot(item["caption"], item["caption_span"]["start"], item["caption_span"]["end"])
             for item in items
-            if len(model.tokens(item["caption"])) + LONGEST < model.window  # CheckList does not cut what is longer
+            if len(model.tokenize(item["caption"])) + LONGEST < model.window  # CheckList does not cut what is longer
         ]
         checklist_proposals(slots[:1], model)
         start = time.perf_counter()

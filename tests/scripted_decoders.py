@@ -22,12 +22,12 @@ class ScriptedNetwork:
 
     script: Script
     read_texts: list[str] = field(default_factory=list)
-    reuses: bool = False
+    reuses_prefixes: bool = False
 
-    def embedded(self, ids):
+    def embed(self, ids):
         return torch.zeros((*ids.shape, 1))
 
-    def read(self, ids, positions, past=None, last=1, embeds=None, visible=None):
+    def compute_logits(self, ids, positions, past=None, last=1, embeds=None, visible=None):
         logits = torch.zeros((len(ids), last, VOCABULARY))
         for row, line in enumerate(ids.tolist()):
             for step in range(last):
@@ -48,7 +48,7 @@ class Scripted:
     start: bool = True
     window: int = 2000
     device: str = "cpu"
-    sees: bool = True
+    reads_images: bool = True
     tokenizer: object = None
     placeholder: str = IMAGE
     has_chat_template: bool = True
@@ -56,11 +56,11 @@ class Scripted:
     ends: frozenset[int] = frozenset()
     positions_per_batch: int = 4096
 
-    def rendered(self, turns):
+    def render_chat(self, turns):
         text = "\n".join(f"{IMAGE if turn.image else ''}{turn.text}" for turn in turns)
         return text if turns[-1].speaker == "assistant" else f"{text}\n"
 
-    def prompt(self, text):
+    def build_prompt(self, text):
         before, image, after = text.partition(IMAGE)
         ids = [*([START] if self.start else []), *map(ord, before), *([PLACEHOLDER] if image else []), *map(ord, after)]
         if len(ids) > self.window:
@@ -71,24 +71,24 @@ class Scripted:
         spans = tuple({"start": end - width, "end": end} for end, width in zip(ends, widths, strict=True))
         return Prompt(text, tuple(ids), tuple(map(chr, ids)), spans, tuple(one < BLOCK for one in ids), at)
 
-    def image(self, image):
+    def prepare_image(self, image):
         return PreparedImage(torch.zeros(1, 3, 1, 1), {}, image)
 
-    def look(self, picture, pixels):
+    def encode_image(self, picture, pixels):
         return torch.zeros((len(pixels), 0, 1))
 
-    def layout(self, prompt, picture):
+    def build_layout(self, prompt, picture):
         block = (BLOCK,) * (0 if picture is None else 4)
         return PromptLayout(block, (), torch.arange(len(prompt.ids) - bool(block) + len(block)))
 
-    def label_id(self, prompt, label):
+    def find_label_id(self, prompt, label):
         return ord(label[0])
 
     def generate(self, prompts: Sequence[Prompt], images, most, sampling, seeds):
         said = [self.says(prompt.text, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
         return [tuple(map(ord, text))[:most] for text in said]
 
-    def said(self, ids):
+    def decode_text(self, ids):
         return "".join(map(chr, ids))
 
 

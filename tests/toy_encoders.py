@@ -46,11 +46,11 @@ class Toy:
         if rows > self.out_of_memory_above:
             raise torch.OutOfMemoryError("toy")
 
-    def see(self, images):
+    def encode_image(self, images):
         self._note("see", len(images))
         return (self._vector(images.double().reshape(len(images), -1) @ self.pixels),)
 
-    def read(self, ids):
+    def encode_text(self, ids):
         self._note("read", len(ids))
         return (self._vector(self.words[ids, torch.arange(ids.shape[1])].sum(dim=1) / 2),)
 

@@ -20,8 +20,8 @@ TEXTS = ["b b b", "b a"]  # 98 is even and counts for a match, 97 against
 
 def coalitions(share, profile, texts=TEXTS):
     encoder = load(ModelSpec("ruler", "ruler", weights=f"share:{share}"), Device("cpu", 1, "a test"))
-    image = encoder.image(IMAGE)
-    games = [PROFILES[profile](encoder, encoder.text(text), image) for text in texts]
+    image = encoder.prepare_image(IMAGE)
+    games = [PROFILES[profile](encoder, encoder.tokenize(text), image) for text in texts]
     return Coalitions(encoder, image, games, lambda logits: logits)
 
 

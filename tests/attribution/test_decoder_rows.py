@@ -97,8 +97,8 @@ def rows_of(how, items=ITEMS, load=photo):
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder, profile):
-    picture = decoder.image(photo())
-    prompt = decoder.prompt("<image> what is this ? a cat or a dog ? answer : (")
+    picture = decoder.prepare_image(photo())
+    prompt = decoder.build_prompt("<image> what is this ? a cat or a dog ? answer : (")
     (found,) = attribute_prompts(
         decoder, picture, [PromptGame(prompt.text, "", (7,))], PromptSettings(profile, evaluations=200), ablate=True
     )
@@ -109,7 +109,7 @@ def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder,
     blank = dataclasses.replace(picture, pixels=picture.pixels * (players.cells == players.patches))
     hidden = scores(decoder, [prompt], [blank], [(7,)], value)[0]
     assert found.without_image == pytest.approx(hidden, abs=1e-5)
-    masked = decoder.prompt("<image>" + " _" * (len(prompt.ids) - 2))
+    masked = decoder.build_prompt("<image>" + " _" * (len(prompt.ids) - 2))
     assert masked.ids == players.mask_text(players.always_visible[players.text])
     assert found.without_text == pytest.approx(scores(decoder, [masked], [picture], [(7,)], value)[0], abs=1e-5)
     phi = np.abs(estimate.phi[:, 0])
@@ -125,9 +125,9 @@ def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder,
 
 
 def test_columns_put_text_first(decoder):
-    prompt = decoder.prompt("<image> what is this ?")
+    prompt = decoder.build_prompt("<image> what is this ?")
     (found,) = attribute_prompts(
-        decoder, decoder.image(photo()), [PromptGame(prompt.text, "", (7, 8))], PromptSettings("published")
+        decoder, decoder.prepare_image(photo()), [PromptGame(prompt.text, "", (7, 8))], PromptSettings("published")
     )
     players, phi = found.players, found.estimate.phi
     columns = build_columns(decoder, found, seed=1)
@@ -141,7 +141,7 @@ def test_budgets_and_estimators(decoder):
     assert [choose_budget(count) for count in (299, 300, 350, 449)] == [600, 700, 800, 900]
     with pytest.raises(UserError, match="450 players need 901 evaluations"):
         choose_budget(450)
-    picture = decoder.image(photo())
+    picture = decoder.prepare_image(photo())
     (found,) = attribute_prompts(
         decoder, picture, [PromptGame("<image> dog", "", (7,))], PromptSettings("equations", evaluations=8)
     )

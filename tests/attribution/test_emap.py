@@ -115,10 +115,10 @@ class Attending:
     def __getattr__(self, name):
         return getattr(self.ruler, name)
 
-    def see(self, images):
+    def encode_image(self, images):
         return (images[:, :, ::30, ::30].flatten(2).transpose(1, 2), images.mean(dim=(1, 2, 3)))
 
-    def read(self, ids):
+    def encode_text(self, ids):
         return (torch.sin(ids[:, :, None] * torch.tensor([1.0, 2.0, 3.0])),)
 
     def fuse(self, text, image):
@@ -139,8 +139,8 @@ def test_the_matrix_holds_the_score_of_every_pair(kind, weights):
     with torch.inference_mode():
         for row, image in enumerate(images):
             for column, text in enumerate(TEXTS):
-                read = encoder.read(torch.tensor([encoder.text(text).ids]))
-                logit = encoder.fuse(read, encoder.see(encoder.image(image)[None])).item()
+                read = encoder.encode_text(torch.tensor([encoder.tokenize(text).ids]))
+                logit = encoder.fuse(read, encoder.encode_image(encoder.prepare_image(image)[None])).item()
                 assert found[row, column] == pytest.approx(logit, abs=1e-4)
 
 
@@ -155,13 +155,13 @@ class Counted:
     def __getattr__(self, name):
         return getattr(self.encoder, name)
 
-    def see(self, images):
+    def encode_image(self, images):
         self.seen += len(images)
-        return self.encoder.see(images)
+        return self.encoder.encode_image(images)
 
-    def read(self, ids):
+    def encode_text(self, ids):
         self.read_texts += len(ids)
-        return self.encoder.read(ids)
+        return self.encoder.encode_text(ids)
 
     def fuse(self, text, image):
         assert len(text[0]) == len(image[0]) <= 2

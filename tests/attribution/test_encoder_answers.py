@@ -43,11 +43,11 @@ class Quarters:
 
     hides: str = "pixels"
 
-    def image(self, picture):
+    def prepare_image(self, picture):
         pixels = np.asarray(picture.resize((SIDE, SIDE)), dtype=np.float32) / 255 - 0.4
         return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
 
-    def regions(self, images):
+    def compute_regions(self, images):
         cells = torch.nn.functional.avg_pool2d(images, SIDE // 4)  # (batch, 3, 4, 4)
         quarters = cells.unfold(2, 2, 2).unfold(3, 2, 2).permute(0, 2, 3, 1, 4, 5).reshape(len(images), 4, WIDTH)
         boxes = torch.tensor([[x, y, x + 0.5, y + 0.5] for y in (0, 0.5) for x in (0, 0.5)])
@@ -104,7 +104,7 @@ def by_definition(encoder, image, ids, index):
                 y, x = SIDE // 2 * (patch // 2), SIDE // 2 * (patch % 2)
                 seen[:, y : y + SIDE // 2, x : x + SIDE // 2] = 0
         masked = [ids[0], *(ids[1 + word] if word in coalition else MASK for word in range(2)), ids[-1]]
-        features, boxes = Quarters().regions(seen[None])
+        features, boxes = Quarters().compute_regions(seen[None])
         with torch.inference_mode():
             scores = encoder.network(torch.tensor([masked]), features, boxes).question_answering_score[0]
         return float(scores.double().softmax(0)[index])
@@ -124,9 +124,9 @@ def by_definition(encoder, image, ids, index):
 
 def test_contributions_are_shapley_values_of_the_given_answers_probability(encoder, images, tmp_path):
     (row,) = rows_of(encoder, images, tmp_path, items=ITEMS[:1], estimator="exact", evaluations=64)
-    image = encoder.image(Image.open(tmp_path / "0.png").convert("RGB"))
+    image = encoder.prepare_image(Image.open(tmp_path / "0.png").convert("RGB"))
     given = answer_question(encoder, image, "a dog")
-    phi, whole, nothing = by_definition(encoder, image, encoder.text("a dog").ids, given.index)
+    phi, whole, nothing = by_definition(encoder, image, encoder.tokenize("a dog").ids, given.index)
     assert (row["role"], row["setting"], row["explained"]) == ("answer", "answering", "probability")
     assert (row["text"], row["outputs"], row["tokens"], row["grid"]) == ("a dog", [given.text], ["a", "dog"], 2)
     assert row["score"] == pytest.approx(given.probability, rel=1e-5)

@@ -25,8 +25,8 @@ def ruler(share):
 
 def game(encoder, text, profile):
     """Players of a text with the image, and the logits of coalitions of them."""
-    image = encoder.image(IMAGE)
-    players = PROFILES[profile](encoder, encoder.text(text), image)
+    image = encoder.prepare_image(IMAGE)
+    players = PROFILES[profile](encoder, encoder.tokenize(text), image)
     coalitions = Coalitions(encoder, image, [players], lambda logits: logits)
     return players, lambda masks: coalitions.values([np.asarray(masks, dtype=bool)])[0][:, 0]
 
@@ -93,7 +93,7 @@ def test_pixels_that_no_patch_covers_do_not_count():
     assert players.grid == 9
     assert (players.cells == 81).any()  # 120 - 9 x 13 pixels are left over
     everything, nothing = values(np.array([[True] * len(players), [False] * len(players)]))
-    sign = 1 - 2 * ((encoder.text("word").ids[1] - 3) % 2)
+    sign = 1 - 2 * ((encoder.tokenize("word").ids[1] - 3) % 2)
     assert everything == pytest.approx(0.5 * sign + 0.5)
     assert nothing == pytest.approx(0)
 

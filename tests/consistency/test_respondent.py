@@ -47,7 +47,7 @@ def picture(name: str) -> Image.Image:
 
 
 def family(decoder, name: str):
-    return replace(decoder, spec=replace(decoder.spec, kind="vision" if decoder.sees else "text", family=name))
+    return replace(decoder, spec=replace(decoder.spec, kind="vision" if decoder.reads_images else "text", family=name))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_published_asks_the_helper_by_the_tested_model_s_markers_shows_it_nothin
     speaks.spec = replace(speaks.spec, kind="vision", family="bakllava")
     speaks.network.model = helped = scripted(lambda text: {}, says=lambda prompt, seed: prompt, start=False)
     helped.generation_config = type("Settings", (), {"top_k": 0, "temperature": 1.0, "top_p": 1.0, "do_sample": False})
-    helped.network.model, helped.sees = helped, False
+    helped.network.model, helped.reads_images = helped, False
     respondent = interviewed(Examinee(speaks, picture), helped, "published")
     asked = [Request("cot", shown(0), {}, 9, 0), Request("cot", shown(0), {}, 10, 0)]
     assert respondent.replies(asked) == ["12345", "123456789"]
@@ -154,7 +154,7 @@ def test_labels_that_are_equally_likely_are_no_answer_but_in_published():
     (reply,) = respondent.replies([Request("answer", comve(0), {}, 1, 0)])
     assert isinstance(reply, UserError)
     assert str(reply) == "none of the labels A, B is the likeliest"
-    decoder.spec, decoder.sees = replace(decoder.spec, family="gpt2"), False
+    decoder.spec, decoder.reads_images = replace(decoder.spec, family="gpt2"), False
     decoder.network.model = type("Model", (), {"generation_config": type("Settings", (), {"do_sample": False})})
     assert interviewed(Examinee(decoder, picture), decoder, "published").replies(
         [Request("answer", comve(0), {}, 1, 0)]

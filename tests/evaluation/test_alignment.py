@@ -40,19 +40,19 @@ class Watched(Ruler):
     most_pairs: int = 1000
     longest: int = 100
 
-    def text(self, text):
-        found = super().text(text)
+    def tokenize(self, text):
+        found = super().tokenize(text)
         if len(found.ids) > self.longest:
             raise UserError(f"models.{self.spec.name}: {len(found.ids)} tokens, at most {self.longest} are read")
         return found
 
-    def see(self, images):
+    def encode_image(self, images):
         self.passes.append(("see", len(images)))
-        return super().see(images)
+        return super().encode_image(images)
 
-    def read(self, ids):
+    def encode_text(self, ids):
         self.passes.append(("read", len(ids)))
-        return super().read(ids)
+        return super().encode_text(ids)
 
     def fuse(self, text, image):
         self.passes.append(("fuse", len(text[0])))

@@ -64,7 +64,7 @@ def knows(text):
 
 
 def voice_of(profile, decoder):
-    return equations(decoder.rendered) if profile == "equations" else published("llava-vicuna")
+    return equations(decoder.render_chat) if profile == "equations" else published("llava-vicuna")
 
 
 def rows_of(decoder, profile, items=ITEMS, orders=None):
@@ -167,8 +167,8 @@ def test_what_cannot_be_read_has_a_row_with_an_error():
 def test_labels_that_begin_alike_are_refused():
     decoder = scripted(knows, start=False)
     (question,) = pairwise_questions(ITEMS[:1], "d", {"i0": True})
-    object.__setattr__(decoder, "label_id", lambda prompt, label: 7)
-    (reply,) = chosen(examinee(decoder), [question], equations(decoder.rendered))
+    object.__setattr__(decoder, "find_label_id", lambda prompt, label: 7)
+    (reply,) = chosen(examinee(decoder), [question], equations(decoder.render_chat))
     assert reply.numbers is None
     assert "A, B two begin with the same token" in reply.error
 
@@ -218,8 +218,8 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
             return {"B": 1.0}
         return next({"C" if words == "Premise 1." else right: 2.0} for words, right in gold.items() if words in text)
 
-    decoder = scripted(script, says=lambda prompt, seed: " I doubt it.", sees=False)
-    voice = equations(decoder.rendered) if profile == "equations" else published("llama2-chat")
+    decoder = scripted(script, says=lambda prompt, seed: " I doubt it.", reads_images=False)
+    voice = equations(decoder.render_chat) if profile == "equations" else published("llama2-chat")
     rows = choice_rows(asked, chosen(examinee(decoder), asked, voice), profile)
     thoughts = reasoned(examinee(decoder), asked, voice, most=100, sampling=None, seed=0)
     assert thoughts == [" I doubt it."] * 6
@@ -247,7 +247,7 @@ def test_each_item_draws_from_its_own_seed():
     ]
     asked = text_questions(source, "e-snli", "equations", None, 0).questions
     decoder = scripted(lambda text: {}, says=says)
-    voice = equations(decoder.rendered)
+    voice = equations(decoder.render_chat)
     think = partial(reasoned, examinee(decoder), voice=voice, most=5, sampling=Sampling())
     think(asked, seed=1)
     together = dict(seeds)
@@ -272,7 +272,7 @@ def test_who_knows_the_answers_to_real_items_is_right(shared_data, profile):
         asked = text_questions(source, name, profile, 10, 0).questions
         known = {one.item_id: one for one in asked}
         decoder = scripted(lambda text: {}, window=9000)
-        voice = equations(decoder.rendered) if profile == "equations" else published("mistral-chat")
+        voice = equations(decoder.render_chat) if profile == "equations" else published("mistral-chat")
         golds = {render("answer", one, voice).text: one.gold[0] for one in asked}
         decoder.network.script = lambda text, golds=golds: {golds[text]: 1.0}
         rows = choice_rows(asked, chosen(examinee(decoder), asked, voice), profile)

@@ -36,7 +36,7 @@ def examinee(decoder):
 
 def test_each_setting_has_a_row_for_each_item_or_text():
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so")
-    voice = equations(decoder.rendered)
+    voice = equations(decoder.render_chat)
     orders = orders_of(ITEMS, "existence", "equations", 0)
     rows = benchmark_rows(examinee(decoder), ITEMS, "existence", voice, orders, Saying(0, thought=5))
     counts = {}
@@ -56,7 +56,7 @@ def test_each_setting_has_a_row_for_each_item_or_text():
 def test_open_questions_are_answered_at_once_and_after_a_chain_of_thought():
     decoder = scripted(lambda text: {}, says=lambda prompt, seed: "a dog")
     items = [{"item_id": "d:0", "image": "m", "question": "What?", "answer": "dog", "answers": []}]
-    rows = open_rows(examinee(decoder), items, "d", equations(decoder.rendered), Saying(0, thought=9))
+    rows = open_rows(examinee(decoder), items, "d", equations(decoder.render_chat), Saying(0, thought=9))
     assert [(row["setting"], row["correct"]) for row in rows] == [("answering", True), ("answering-after-cot", True)]
     assert parquet.build_table(rows, LAYOUT).num_rows == 2
 
@@ -74,7 +74,7 @@ def test_who_draws_tokens():
     decoder.network.model = SimpleNamespace(generation_config=own)
     assert sampling_of(decoder, "equations") is None
     assert sampling_of(decoder, "published") == Sampling(0.6, 50, 0.9)
-    decoder.sees = False
+    decoder.reads_images = False
     assert sampling_of(decoder, "published") is None
     own.do_sample = True
     assert sampling_of(decoder, "published") == Sampling(0.6, 50, 0.9)
@@ -87,7 +87,7 @@ def test_a_real_network_gives_the_same_rows_for_one_item_alone(profile):
         voice = published("llava-vicuna")
     else:
         known = replace(read_wording("equations"), affirms="is")  # the tiny vocabulary has no "Yes"
-        voice = equations(scripted(lambda text: {}).rendered, known)
+        voice = equations(scripted(lambda text: {}).render_chat, known)
     items = [{**item, "caption": f"a dog sits on table {place}"} for place, item in enumerate(ITEMS)]
     orders = orders_of(items, "existence", profile, 0)
     saying = Saying(3, Sampling() if profile == "published" else None, thought=6)

@@ -55,7 +55,7 @@ def _released_script(network, ids, window, stride=3):
 
 def test_equations_is_the_mean_loss_after_a_start_token(model, tmp_path):
     for sentence, score in _scores(model, TEXTS, "equations", tmp_path).items():
-        ids = [model.start, *model.tokens(sentence)]
+        ids = [model.start, *model.tokenize(sentence)]
         expected = np.mean(_losses(model.network, ids))
         assert score.value == pytest.approx(-expected, abs=2e-5)
         assert score.tokens == len(ids) - 1
@@ -63,15 +63,15 @@ def test_equations_is_the_mean_loss_after_a_start_token(model, tmp_path):
 
 def test_published_is_the_released_loop(model, tmp_path):
     for sentence, score in _scores(model, TEXTS, "published", tmp_path).items():
-        ids = list(model.tokens(sentence))
+        ids = list(model.tokenize(sentence))
         assert score.value == pytest.approx(-_released_script(model.network, ids, model.window), abs=5e-5)
 
 
 def test_published_on_texts_longer_than_the_window(model, tmp_path):
     long = " ".join(TEXTS[:3] * 3)
-    assert len(model.tokens(long)) > model.window
+    assert len(model.tokenize(long)) > model.window
     (score,) = _scores(model, [long], "published", tmp_path).values()
-    expected = _released_script(model.network, list(model.tokens(long)), model.window)
+    expected = _released_script(model.network, list(model.tokenize(long)), model.window)
     assert score.value == pytest.approx(-expected, abs=5e-5)
 
 
@@ -95,7 +95,7 @@ def test_without_a_start_token_the_first_token_is_context_only(tokenizer, tmp_pa
     )
     model = replace(model, start=None)
     found = _scores(model, [TEXTS[0], "zebra"], "equations", tmp_path)
-    ids = list(model.tokens(TEXTS[0]))
+    ids = list(model.tokenize(TEXTS[0]))
     assert found[TEXTS[0]].value == pytest.approx(-np.mean(_losses(model.network, ids)), abs=2e-5)
     assert found["zebra"].error == "no token has a context"
 

@@ -108,7 +108,7 @@ def test_rows_stand_setting_by_setting_whatever_is_asked_together(monkeypatch, t
         done.clear()
         examinee = Examinee(decoder, load, done=done.append)
         asked = Posed("d", "equations", "pairs", items=items, orders=orders)
-        rows[images] = posed_rows(examinee, asked, equations(decoder.rendered), Saying(0, thought=thought))
+        rows[images] = posed_rows(examinee, asked, equations(decoder.render_chat), Saying(0, thought=thought))
         assert sorted(opened) == ["m0", "m1", "m2", "m3"]
     assert rows[1] == rows[32]
     by_setting = {}
@@ -124,7 +124,7 @@ def test_rows_stand_setting_by_setting_whatever_is_asked_together(monkeypatch, t
 
 def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
     decoder = scripted(lambda prompt: {"B": 1.0}, says=lambda prompt, seed: "a dog")
-    voice, examinee = equations(decoder.rendered), Examinee(decoder, lambda name: Image.new("RGB", (2, 2)))
+    voice, examinee = equations(decoder.render_chat), Examinee(decoder, lambda name: Image.new("RGB", (2, 2)))
     asked = posed(
         written(tmp_path, [question(place) for place in range(3)], QUESTIONS),
         *("d", {"form": "open", "size": None}, "equations"),

@@ -69,7 +69,7 @@ def test_what_was_said_is_kept_with_its_seed(tmp_path):
     queries = [Query(None, "a", seed=5), Query(None, "bb", seed=0)]
     for _ in range(2):
         found = said(examinee, queries, 4, Sampling())
-        assert [decoder.said(found[query].said) for query in queries] == ["a5", ""]
+        assert [decoder.decode_text(found[query].said) for query in queries] == ["a5", ""]
     assert sorted(heard) == [0, 5]
     said(examinee, queries, 4, None)
     said(examinee, [Query(None, "a", seed=6), queries[1]], 4, Sampling())
@@ -113,16 +113,16 @@ def test_a_text_follows_behind_a_blank_unless_there_is_one():
 
 def test_published_labels_are_the_second_id_or_the_only_one():
     started, bare = scripted(lambda text: {}), scripted(lambda text: {}, start=False)
-    assert published_labels(started, started.prompt("x"), ("A", "B")) == (65, 66)
-    assert published_labels(bare, bare.prompt("x"), ("A", "B")) == (65, 66)
-    assert published_labels(bare, bare.prompt("x"), ("yes", "no")) == (ord("e"), ord("o"))
+    assert published_labels(started, started.build_prompt("x"), ("A", "B")) == (65, 66)
+    assert published_labels(bare, bare.build_prompt("x"), ("A", "B")) == (65, 66)
+    assert published_labels(bare, bare.build_prompt("x"), ("yes", "no")) == (ord("e"), ord("o"))
     with pytest.raises(UserError, match="yes, red two begin with the same token"):
-        published_labels(bare, bare.prompt("x"), ("yes", "red"))
+        published_labels(bare, bare.build_prompt("x"), ("yes", "red"))
 
 
 def test_a_continuation_is_all_that_follows_and_must_fit():
     decoder = scripted(lambda text: {}, window=20)
-    prompt = decoder.prompt("<image>is:")
+    prompt = decoder.build_prompt("<image>is:")
     assert spelt(continuation(decoder, prompt, ("a dog",))) == " a dog"
     query = Query("m", "<image>is:", ("a dog in",))
     (reply,) = scored(Examinee(decoder, lambda _: Image.new("RGB", (2, 2))), [query], continuation, "logit").values()
@@ -140,7 +140,7 @@ def spelt(ids):
 def test_the_released_code_cuts_four_characters_where_nothing_ended():
     decoder = scripted(lambda text: {})
     ids = tuple(map(ord, "a red bus "))
-    images, texts, other = published("llava-vicuna"), published("llama2-chat"), equations(decoder.rendered)
+    images, texts, other = published("llava-vicuna"), published("llama2-chat"), equations(decoder.render_chat)
     assert written(decoder, ids, 10, images) == "a red "
     assert written(decoder, ids, 11, images) == "a red bus "
     assert written(decoder, ids, 10, texts) == written(decoder, ids, 10, other) == "a red bus "
@@ -161,13 +161,13 @@ def test_numbers_are_those_of_transformers_whatever_is_asked_beside(kind):
         alone = scored(examinee, [query], labels, FIRST_STEP)[query]
         assert alone == found[query]
         expected = logits_of(decoder, query.prompt, image)[-1]
-        ids = [decoder.label_id(decoder.prompt(query.prompt), label) for label in query.follows]
+        ids = [decoder.find_label_id(decoder.build_prompt(query.prompt), label) for label in query.follows]
         assert found[query].numbers == pytest.approx(expected[ids].tolist(), abs=1e-5)
     query = Query(name, f"{mark}what is this ?", ("a red car",))
     found = scored(examinee, [query], continuation, "log-probability")[query]
-    prompt = decoder.prompt(query.prompt)
+    prompt = decoder.build_prompt(query.prompt)
     whole = logits_of(decoder, f"{query.prompt} a red car", image).log_softmax(dim=-1)
-    ids = decoder.prompt(f"{query.prompt} a red car").ids[len(prompt.ids) :]
+    ids = decoder.build_prompt(f"{query.prompt} a red car").ids[len(prompt.ids) :]
     expected = [whole[len(whole) - len(ids) - 1 + place, one].item() for place, one in enumerate(ids)]
     assert len(ids) == 3
     assert found.numbers == pytest.approx(expected, abs=1e-5)
@@ -176,7 +176,7 @@ def test_numbers_are_those_of_transformers_whatever_is_asked_beside(kind):
 @torch.inference_mode()
 def logits_of(decoder, text, image):
     """Logits after each token, by the model's own forward pass on what its processor makes."""
-    if decoder.sees:
+    if decoder.reads_images:
         given = decoder.processor(text=[text], images=[image], return_tensors="pt")
         return decoder.network.model(**given).logits[0]
     return decoder.network.model(**decoder.tokenizer([text], return_tensors="pt")).logits[0]

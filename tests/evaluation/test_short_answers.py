@@ -47,7 +47,7 @@ def test_questions_keep_the_ids_of_their_items():
 
 def test_answers_are_right_by_either_profile():
     decoder = decoder_of()
-    rows = answer_rows(examinee(decoder), ITEMS, "d", equations(decoder.rendered), sampling=None, seed=0)
+    rows = answer_rows(examinee(decoder), ITEMS, "d", equations(decoder.render_chat), sampling=None, seed=0)
     rows += answer_rows(examinee(decoder), ITEMS, "d", published("llava-vicuna"), sampling=Sampling(), seed=0)
     assert [row["prediction"] for row in rows] == list(SAID.values()) * 2
     assert [row["correct"] for row in rows] == [False, True, True, True, False, True]
@@ -64,14 +64,14 @@ def test_an_answer_after_a_chain_of_thought_and_one_that_cannot_be_asked():
     decoder = decoder_of(
         {"think it is a dog": "dog", "What is it?": " I think it is a dog", "How": " no", "Which": " no"}
     )
-    voice = equations(decoder.rendered)
+    voice = equations(decoder.render_chat)
     thoughts = reasoned(examinee(decoder), put(ITEMS, "d"), voice, most=50, sampling=None, seed=0)
     rows = answer_rows(examinee(decoder), ITEMS, "d", voice, sampling=None, seed=0, reasonings=thoughts)
     assert {row["setting"] for row in rows} == {"answering-after-cot"}
     assert (rows[0]["prediction"], rows[0]["reasoning"]) == ("dog", " I think it is a dog")
     small = decoder_of()
     small.window = 30
-    (row,) = answer_rows(examinee(small), ITEMS[:1], "d", equations(small.rendered), sampling=None, seed=0)
+    (row,) = answer_rows(examinee(small), ITEMS[:1], "d", equations(small.render_chat), sampling=None, seed=0)
     assert (row["prediction"], row["correct"]) == (None, None)
     assert "1 to 30 are read" in row["error"]
 

@@ -19,7 +19,7 @@ ITEMS = [
     {"item_id": "i0", "instrument": "existence", "image": "m.png", "caption": "aab", "foil": "bbbbb"},
     {"item_id": "i1", "instrument": "existence", "image": "m.png", "caption": "abbb", "foil": "ab"},
 ]
-VOICES = {"equations": lambda decoder: equations(decoder.rendered), "published": lambda _: published("llava-vicuna")}
+VOICES = {"equations": lambda decoder: equations(decoder.render_chat), "published": lambda _: published("llava-vicuna")}
 
 
 def examinee(decoder):
@@ -81,7 +81,7 @@ def test_vqascore_is_the_probability_of_yes(profile):
 def test_a_text_that_cannot_be_read_has_an_error():
     decoder = scripted(lambda text: {}, window=100)
     items = [{**ITEMS[0], "foil": "b" * 100}]
-    voice = equations(decoder.rendered)
+    voice = equations(decoder.render_chat)
     for rows in (
         likelihood_rows(examinee(decoder), single_questions(items, "d"), voice),
         vqascore_rows(examinee(decoder), single_questions(items, "d"), voice),

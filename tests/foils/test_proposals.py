@@ -42,7 +42,7 @@ def scenes():
 
 def _scores(model, slot, tokens, scale):
     """Mean score of a filling: the definition, one forward pass a token."""
-    ids = list(model.tokens(slot.masked(model.tokenizer.mask_token, len(tokens))))
+    ids = list(model.tokenize(slot.masked(model.tokenizer.mask_token, len(tokens))))
     places = [place for place, token in enumerate(ids) if token == model.tokenizer.mask_token_id]
     total = 0.0
     for place, token in zip(places, tokens, strict=True):
@@ -70,7 +70,7 @@ def test_a_wide_beam_finds_the_best_of_all_pairs(tiny):
     slot, size = SLOTS[0], len(tiny.tokenizer)
     found = proposals([slot], tiny, longest=2, top=3, beam=size, scale="log_softmax")[slot]
     best = next(proposal for proposal in found if len(proposal.pieces) == 2)
-    ids = list(tiny.tokens(slot.masked("[MASK]", 2)))
+    ids = list(tiny.tokenize(slot.masked("[MASK]", 2)))
     place = ids.index(4)
     with torch.inference_mode():
         first = torch.log_softmax(tiny.network(input_ids=torch.tensor([ids])).logits[0, place].double(), dim=-1)

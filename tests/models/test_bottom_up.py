@@ -46,20 +46,20 @@ def table(tmp_path):
 def test_a_row_says_what_was_stored(table, made):
     other = row(b"7", features=FEATURES[:, ::-1])
     path = table(other if made is row else lxmert_row(b"7"), made(b"42"), row(b"43", features=-FEATURES))
-    regions = StoredRegions(path, 5, "cpu").of("COCO_val2014_000000000042.jpg")
+    regions = StoredRegions(path, 5, "cpu").load_regions("COCO_val2014_000000000042.jpg")
     assert (regions.features == FEATURES).all()
     assert regions.features.dtype == np.float32
     assert (regions.boxes == BOXES).all()
     assert regions.size == (480, 640)
     assert regions.detector == ""
-    shares = StoredRegions(path, 5, "cpu").image(regions)[0, 1, 5:]
+    shares = StoredRegions(path, 5, "cpu").prepare_image(regions)[0, 1, 5:]
     assert shares.tolist() == pytest.approx([10 / 640, 20 / 480, 1, 470 / 480])
 
 
 def test_a_table_holds_what_an_archive_does(table, tmp_path):
     path = table(row(b"42"), name="part.tsv.0")
     np.savez(tmp_path / "one.npz", **{"42.jpg/features": FEATURES, "42.jpg/boxes": BOXES, "42.jpg/size": [480, 640]})
-    first, second = (StoredRegions(source, 5, "cpu").of("42.jpg") for source in (path, tmp_path / "one.npz"))
+    first, second = (StoredRegions(source, 5, "cpu").load_regions("42.jpg") for source in (path, tmp_path / "one.npz"))
     assert first.tobytes() == second.tobytes()
     assert first.size == second.size
 
@@ -68,9 +68,9 @@ def test_an_archive_may_say_its_detector(tmp_path):
     arrays = {"a.jpg/features": FEATURES, "a.jpg/boxes": BOXES, "a.jpg/size": [480, 640]}
     for named in ("a.jpg/detector", "detector"):
         np.savez(tmp_path / "one.npz", **arrays, **{named: np.array("some detector")})
-        assert StoredRegions(tmp_path / "one.npz", 5, "cpu").of("a.jpg").detector == "some detector"
+        assert StoredRegions(tmp_path / "one.npz", 5, "cpu").load_regions("a.jpg").detector == "some detector"
     np.savez(tmp_path / "one.npz", **arrays)
-    assert StoredRegions(tmp_path / "one.npz", 5, "cpu").of("a.jpg").detector == ""
+    assert StoredRegions(tmp_path / "one.npz", 5, "cpu").load_regions("a.jpg").detector == ""
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_a_file_that_changes_is_read_anew(table):
 )
 def test_a_broken_row_is_refused_and_others_are_read(table, line, said):
     path = table(row(b"1"), line)
-    assert (StoredRegions(path, 5, "cpu").of("1.jpg").features == FEATURES).all()
+    assert (StoredRegions(path, 5, "cpu").load_regions("1.jpg").features == FEATURES).all()
     with pytest.raises(UserError, match=said) as raised:
-        StoredRegions(path, 5, "cpu").of("42.jpg")
+        StoredRegions(path, 5, "cpu").load_regions("42.jpg")
     assert "\n" not in str(raised.value)
     assert str(path) in str(raised.value)
 

@@ -23,7 +23,7 @@ def test_a_processor_of_clip_crops_unless_it_is_told_not_to():
     assert crops_to_middle_square(clip(**CROPS))
     assert not crops_to_middle_square(clip(size={"height": 32, "width": 32}, do_center_crop=False))
     assert not crops_to_middle_square(clip(size={"shortest_edge": 32}, do_center_crop=False))
-    assert crops_to_middle_square(lambda image: tiny_decoders.llava().image(image).pixels)
+    assert crops_to_middle_square(lambda image: tiny_decoders.llava().prepare_image(image).pixels)
 
 
 @pytest.mark.parametrize("side", ["wide", "high"])

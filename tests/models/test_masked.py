@@ -36,7 +36,7 @@ def test_a_folder_is_loaded(load_folder):
     model = load_folder()
     assert (model.window, model.frame, model.mark) == (40, (1, 1), "")
     assert len(model.beginners) == model.network.config.vocab_size
-    assert model.tokenizer.convert_ids_to_tokens(list(model.tokens("A catman stands"))) == [
+    assert model.tokenizer.convert_ids_to_tokens(list(model.tokenize("A catman stands"))) == [
         "[CLS]",
         "a",
         "cat",
@@ -83,7 +83,7 @@ def test_a_model_without_a_mask_token_is_refused(tokenizer):
 
 
 def test_unmasked_losses_are_what_the_network_says_of_its_own_labels(model):
-    sequences = [model.tokens(text) for text in TEXTS]
+    sequences = [model.tokenize(text) for text in TEXTS]
     losses = masked.compute_unmasked_losses(model, sequences)
     for ids in sequences:
         row = torch.tensor([ids])
@@ -93,13 +93,13 @@ def test_unmasked_losses_are_what_the_network_says_of_its_own_labels(model):
 
 
 def test_a_long_text_is_cut_at_the_window(model):
-    ids = model.tokens("dog " * 100)
+    ids = model.tokenize("dog " * 100)
     assert len(ids) == 40
     assert (ids[0], ids[-1]) == (2, 3)
 
 
 def test_pseudo_log_likelihood_masks_each_token_in_turn(model):
-    sequences = [model.tokens(text) for text in TEXTS]
+    sequences = [model.tokenize(text) for text in TEXTS]
     found = masked.compute_pseudo_log_likelihoods(model, sequences)
     for ids in sequences[:-1]:
         single = []
@@ -114,9 +114,9 @@ def test_pseudo_log_likelihood_masks_each_token_in_turn(model):
 
 
 def test_no_score_depends_on_what_it_is_computed_with(model):
-    together = masked.compute_pseudo_log_likelihoods(model, [model.tokens(text) for text in TEXTS[:3]])
+    together = masked.compute_pseudo_log_likelihoods(model, [model.tokenize(text) for text in TEXTS[:3]])
     for text in TEXTS[:3]:
-        ids = model.tokens(text)
+        ids = model.tokenize(text)
         assert masked.compute_pseudo_log_likelihoods(model, [ids])[ids] == pytest.approx(together[ids], abs=1e-5)
 
 
@@ -137,7 +137,7 @@ def test_best_tokens_are_the_head_of_the_whole_vocabulary(model, scale):
 
 def test_where_a_vocabulary_marks_beginnings_only_they_may_begin_a_word():
     model = roberta_model()
-    ids = model.tokens("a man<mask> horse")
+    ids = model.tokenize("a man<mask> horse")
     place = (ids, ids.index(model.tokenizer.mask_token_id), True)
     best = masked.find_best_tokens(model, [place], 1000, "logit")[place]
     names = model.tokenizer.convert_ids_to_tokens(best[:, 0].astype(int).tolist())

@@ -31,7 +31,7 @@ def test_shared_prefixes_give_what_single_passes_give(model):
     trie = build_prefix_trees(SEQUENCES)
     losses = causal.compute_node_losses(model, trie)
     for index, sequence in enumerate(trie.sequences):
-        found = losses[trie.path(index)]
+        found = losses[trie.get_path(index)]
         assert np.isnan(found[0])
         with torch.inference_mode():
             np.testing.assert_allclose(found[1:], _plain(model.network, sequence), atol=2e-5)
@@ -75,7 +75,7 @@ def test_a_device_that_has_no_room_for_the_probe_does_not_decide_how_a_model_rea
 
 def test_a_folder_is_loaded_and_its_files_are_its_fingerprint(tiny_model_folder):
     model = causal.load_causal_model(ModelSpec("tiny", weights=str(tiny_model_folder), revision="local"), CPU)
-    assert model.tokens("There are four zebras.") == (2, 3, 29, 24, 43)
+    assert model.tokenize("There are four zebras.") == (2, 3, 29, 24, 43)
     assert (model.start, model.window) == (1, 64)
     assert model.fingerprint.startswith(str(tiny_model_folder))
     assert len(model.fingerprint.rpartition("@")[2]) == 64

@@ -14,7 +14,7 @@ def test_common_beginnings_are_nodes_once():
     assert trie.parents.tolist() == [-1, 0, 1, 0, -1]
     assert trie.depths.tolist() == [0, 1, 2, 1, 0]
     assert trie.ends.tolist() == [1, 2, 3, 4]
-    assert trie.ancestors().astype(int).tolist() == [
+    assert trie.build_ancestor_mask().astype(int).tolist() == [
         [1, 0, 0, 0, 0],
         [1, 1, 0, 0, 0],
         [1, 1, 1, 0, 0],
@@ -35,9 +35,9 @@ def test_every_sequence_is_found_again_within_the_budget(sequences, budget):
     for trie in batch_prefix_trees(sequences, budget):
         assert len(trie.tokens) <= budget or len(trie.sequences) == 1
         for index, sequence in enumerate(trie.sequences):
-            path = trie.path(index)
+            path = trie.get_path(index)
             assert tuple(trie.tokens[path]) == sequence
-            assert np.array_equal(np.flatnonzero(trie.ancestors()[path[-1]]), path)
+            assert np.array_equal(np.flatnonzero(trie.build_ancestor_mask()[path[-1]]), path)
             found.append(sequence)
     assert found == sorted(set(sequences))
 

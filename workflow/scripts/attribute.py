@@ -31,7 +31,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         for file in snakemake.input.pairs
     ]
     encoder = load_encoder(ModelSpec(**params.model), device)
-    cropped = crops_to_middle_square(encoder.image)
+    cropped = crops_to_middle_square(encoder.prepare_image)
     with show_progress(sum(len(items) for of in chosen for items in of.values()), "item", encoder.spec.name) as bar:
         for of, pairs, images, file, record in zip(
             chosen,

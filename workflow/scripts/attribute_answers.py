@@ -31,7 +31,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     ]
     mine = [[(items[shard :: params.shards], orders) for items, orders in profiles] for profiles in chosen]
     decoder = load_decoder(ModelSpec(**params.model), device)
-    cropped = crops_to_middle_square(lambda image: decoder.image(image).pixels)
+    cropped = crops_to_middle_square(lambda image: decoder.prepare_image(image).pixels)
     answering = [
         AnswerAttribution(
             decoder,

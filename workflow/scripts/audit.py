@@ -30,7 +30,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     pairs = [(item[a], item[b]) for item in items for a, b in (("caption", "foil"), ("foil", "caption"))]
     stored = Path(snakemake.output.audit).parent / ".store"
     with show_progress(5 * len(texts), "text", "audit") as bar:
-        tokens = {text: masked.tokens(text) for text in texts}
+        tokens = {text: masked.tokenize(text) for text in texts}
         pseudo = compute_pseudo_log_likelihoods(masked, tokens.values(), stored, bar.update)
         likelihoods = compute_mean_log_likelihoods(texts, causal, TOKENS, stored, bar.update)
         scores = {

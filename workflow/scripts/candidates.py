@@ -55,7 +55,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             needs = Needs(
                 propose=partial(proposals, model=model, longest=longest, top=best, stored=stored, done=bar.update),
                 fit=partial(fitting, model=model, stored=stored, done=bar.update),
-                tokens=lambda text: len(model.tokens(text)),
+                tokens=lambda text: len(model.tokenize(text)),
                 most_tokens=settings.get("most_tokens"),
                 best=best,
             )

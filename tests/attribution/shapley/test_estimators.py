@@ -24,8 +24,8 @@ def found_by(name, text, profile, share, evaluations=None):
     """T-SHAP of a ruler."""
     spec = ModelSpec("ruler", "ruler", weights=f"share:{share}", revision="0")
     encoder = ruler.load(spec, Device("cpu", threads=1, reason="test"))
-    image = encoder.image(Image.new("RGB", (90, 60), (10, 200, 90)))
-    game = PROFILES[profile](encoder, encoder.text(text), image)
+    image = encoder.prepare_image(Image.new("RGB", (90, 60), (10, 200, 90)))
+    game = PROFILES[profile](encoder, encoder.tokenize(text), image)
     table = Coalitions(encoder, image, [game], lambda logits: logits)
     made = begin_estimation(name, len(game), game.words, Settings(profile, name, evaluations=evaluations, seed=3))
     found, _ = play(made, lambda masks: table.values([masks])[0])

@@ -33,7 +33,7 @@ def photo():
 
 def pair(decoder, picture, profile, lengths=(1, 4), tails=(TAIL, WHY), question=QUESTION):
     begin = f"{decoder.placeholder} {question} " if picture is not None else f"{question} "
-    prompts = [decoder.prompt(begin + tail) for tail in tails]
+    prompts = [decoder.build_prompt(begin + tail) for tail in tails]
     said = [
         generate_targets(decoder, prompt, picture, most, profile) for prompt, most in zip(prompts, lengths, strict=True)
     ]
@@ -69,7 +69,7 @@ def test_published_explanations_of_a_language_model_are_those_of_the_released_co
 
 def test_the_defaults_of_the_released_code():
     decoder = tiny_decoders.llava()
-    picture = decoder.image(photo())
+    picture = decoder.prepare_image(photo())
     parts = pair(decoder, picture, "published")
     found = attribute_pairs(decoder, picture, [parts], PromptSettings("published"))[0]
     players = found.answer.attribution.players
@@ -84,8 +84,8 @@ def test_the_defaults_of_the_released_code():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_targets_are_what_generate_says(seed):
     decoder = tiny_decoders.llava(seed)
-    picture, model = decoder.image(photo()), decoder.network.model
-    prompt = decoder.prompt(f"<image> {QUESTION} {TAIL}")
+    picture, model = decoder.prepare_image(photo()), decoder.network.model
+    prompt = decoder.build_prompt(f"<image> {QUESTION} {TAIL}")
     given = decoder.processor(text=prompt.text, images=photo(), return_tensors="pt")
 
     def by_generate():
@@ -111,7 +111,7 @@ def test_targets_are_what_generate_says(seed):
 def test_special_tokens_at_the_ends_are_cut_off_for_language_models():
     words = tiny_decoders.tokenizer()
     decoder = tiny_decoders.causal("llama", words, seed=3)
-    prompt = decoder.prompt(QUESTION)
+    prompt = decoder.build_prompt(QUESTION)
     free = generate_targets(decoder, prompt, None, 5, "published")
     names = words.convert_ids_to_tokens(free)
     assert len(set(free)) > 2
@@ -135,7 +135,7 @@ def test_the_tail_is_counted_by_the_rule_of_the_family():
 
 def test_equations_lets_shared_tokens_play():
     decoder = tiny_decoders.llava()
-    picture = decoder.image(photo())
+    picture = decoder.prepare_image(photo())
     parts = pair(decoder, picture, "equations")
     found = attribute_pairs(decoder, picture, [parts], PromptSettings("equations", permutations=2, seed=1))[0]
     words = tuple(QUESTION.replace("or", "<unk>").split())
@@ -152,7 +152,7 @@ def test_equations_lets_shared_tokens_play():
 
 def test_several_pairs_have_the_values_that_they_have_alone():
     decoder = tiny_decoders.llava()
-    picture = decoder.image(photo())
+    picture = decoder.prepare_image(photo())
     pairs = [pair(decoder, picture, "equations", tails=(TAIL, tail)) for tail in (WHY, "because this is")]
     rules = PromptSettings("equations", permutations=2)
     together = attribute_pairs(decoder, picture, pairs, rules)
@@ -214,7 +214,7 @@ def test_a_model_that_explains_by_the_tokens_it_answers_from(profile, sign, expe
         total = sum(weights.get(character, 0.0) for character in text)
         return {"z": total, "y": sign * total}
 
-    decoder = scripted_decoders.scripted(script, start=False, sees=False)
+    decoder = scripted_decoders.scripted(script, start=False, reads_images=False)
     decoder.tokenizer = Characters()
     parts = PromptGame("abcd: ", ": ", (ord("z"),)), PromptGame("abcd? so ", "? so ", (ord("y"),))
     rules = PromptSettings(profile, value="logit", partition_rows=500)

@@ -128,7 +128,7 @@ def test_the_explanation_follows_the_answer_that_was_chosen(how_of, decoders):
     answer, explanation = said.pairs["post-hoc"]
     assert answer.text.endswith("answer (")
     assert explanation.text.endswith(f"answer ( {said.answer} ) because")
-    assert decoders["comve"].said(answer.targets) == said.answer
+    assert decoders["comve"].decode_text(answer.targets) == said.answer
     assert explanation.query_suffix == f" answer ( {said.answer} ) because"
     assert len(explanation.targets) <= 3
     edited = generate_pairs(how.dialogue, TEXT, None, ("post-hoc",), "A the dog B cars ?")
@@ -182,7 +182,7 @@ def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_
     one = dataclasses.replace(TEXT, fields={"first": "x", "second": "y"})
 
     def found(script):
-        decoder = scripted_decoders.scripted(script, sees=False, says=lambda prompt, seed: "A")
+        decoder = scripted_decoders.scripted(script, reads_images=False, says=lambda prompt, seed: "A")
         how = build_setup(
             decoder, equations(in_lines, wording), 3, {"permutations": 1, "kinds": ["post-hoc"]}, {}, tmp_path
         )

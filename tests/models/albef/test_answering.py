@@ -74,5 +74,5 @@ def test_the_question_is_read_as_the_restatement_reads_it(network, weights):
     double = {key: value.double() for key, value in weights.items()}
     patches = restated.seen(double, image.double(), CONFIG["vision_heads"])
     expected = restated.read(double, ids, CONFIG["bert_config"]["num_attention_heads"], patches)
-    states = network.text_encoder.fuse(network.text_encoder.read(ids[None]), network.visual_encoder(image[None]))
+    states = network.text_encoder.fuse(network.text_encoder.encode_text(ids[None]), network.visual_encoder(image[None]))
     torch.testing.assert_close(states[0].double(), expected, rtol=0, atol=1e-5)

@@ -46,7 +46,7 @@ def picture(seed=0, shape=(40, 56)):
 
 
 def ids_of(encoder, text):
-    return torch.tensor([encoder.text(text).ids])
+    return torch.tensor([encoder.tokenize(text).ids])
 
 
 @torch.inference_mode()
@@ -54,11 +54,11 @@ def test_the_three_parts_are_the_restatement(load, folder):
     encoder, weights = load(), torch.load(folder("retrieval") / "weights.pth", weights_only=True)
     found = []
     for seed in range(3):
-        image = encoder.image(picture(seed))
+        image = encoder.prepare_image(picture(seed))
         for text in TEXTS:
             ids = ids_of(encoder, text)
             mismatch, match = restated.match_logits(weights, CONFIG, image, ids[0])
-            logit = encoder.fuse(encoder.read(ids), encoder.see(image[None]))
+            logit = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(image[None]))
             assert float(logit) == pytest.approx(float(match - mismatch), abs=2e-5)
             found.append(float(logit))
     assert np.std(found) > 0.05
@@ -68,12 +68,12 @@ def test_the_three_parts_are_the_restatement(load, folder):
 @pytest.mark.parametrize("kind", ["albef", "albef-answering"])
 def test_rows_do_not_mix(load, load_answering, kind):
     encoder = load() if kind == "albef" else load_answering()
-    images = torch.stack([encoder.image(picture(seed)) for seed in range(3)])
+    images = torch.stack([encoder.prepare_image(picture(seed)) for seed in range(3)])
     ids = ids_of(encoder, TEXTS[1]).repeat(3, 1)
     ids[1, 1:] = encoder.masked_id
-    together = encoder.fuse(encoder.read(ids), encoder.see(images))
+    together = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(images))
     for row in range(3):
-        alone = encoder.fuse(encoder.read(ids[row][None]), encoder.see(images[row][None]))[0]
+        alone = encoder.fuse(encoder.encode_text(ids[row][None]), encoder.encode_image(images[row][None]))[0]
         torch.testing.assert_close(together[row], alone, rtol=0, atol=1e-5)
 
 
@@ -87,7 +87,7 @@ def test_a_checkpoint_made_to_prefer_a_match_scores_high(folder, tmp_path):
     torch.save(weights, tmp_path / "weights.pth")
     encoder = load_encoder(ModelSpec("mine", "albef", str(tmp_path / "weights.pth"), "local"), CPU)
     assert encoder.probability
-    pair = encoder.read(ids_of(encoder, TEXTS[0])), encoder.see(encoder.image(picture())[None])
+    pair = encoder.encode_text(ids_of(encoder, TEXTS[0])), encoder.encode_image(encoder.prepare_image(picture())[None])
     assert encoder.fuse(*pair).tolist() == pytest.approx([4.0])
 
 
@@ -97,7 +97,10 @@ def test_brain_floats_give_nearly_the_same(load, load_answering, kind):
     found = []
     for dtype in ("float32", "bfloat16"):
         encoder = load(dtype=dtype) if kind == "albef" else load_answering(dtype=dtype)
-        pair = encoder.read(ids_of(encoder, TEXTS[1])), encoder.see(encoder.image(picture())[None])
+        pair = (
+            encoder.encode_text(ids_of(encoder, TEXTS[1])),
+            encoder.encode_image(encoder.prepare_image(picture())[None]),
+        )
         found.append(encoder.fuse(*pair))
         assert found[-1].dtype == torch.float32
     torch.testing.assert_close(found[1], found[0], rtol=0.05, atol=0.1)
@@ -105,7 +108,7 @@ def test_brain_floats_give_nearly_the_same(load, load_answering, kind):
 
 def test_only_the_start_is_kept_by_the_published_masks(load):
     encoder = load()
-    text, image = encoder.text(TEXTS[0]), encoder.image(picture())
+    text, image = encoder.tokenize(TEXTS[0]), encoder.prepare_image(picture())
     assert text.tokens == ("[CLS]", "a", "dog")
     players = build_published_players(encoder, text, image)
     assert players.always_visible.tolist() == [True] + [False] * 6
@@ -118,8 +121,8 @@ def test_only_the_start_is_kept_by_the_published_masks(load):
 @pytest.mark.parametrize("players_of", [build_published_players, build_equations_players])
 def test_coalitions_are_those_of_the_restatement(load, folder, players_of):
     encoder, weights = load(), torch.load(folder("retrieval") / "weights.pth", weights_only=True)
-    image = encoder.image(picture())
-    players = players_of(encoder, encoder.text(TEXTS[0]), image)
+    image = encoder.prepare_image(picture())
+    players = players_of(encoder, encoder.tokenize(TEXTS[0]), image)
     masks = np.random.default_rng(2).random((6, len(players))) < 0.5
     game = Coalitions(encoder, image, [players], torch.sigmoid)
     found = game.values([masks])[0][:, 0]
@@ -133,8 +136,10 @@ def test_coalitions_are_those_of_the_restatement(load, folder, players_of):
 @torch.inference_mode()
 def test_the_answer_is_the_likeliest_of_the_list(load_answering):
     encoder = load_answering()
-    image = encoder.image(picture())
-    question = encoder.network.text_encoder.fuse(*encoder.read(ids_of(encoder, TEXTS[1])), *encoder.see(image[None]))
+    image = encoder.prepare_image(picture())
+    question = encoder.network.text_encoder.fuse(
+        *encoder.encode_text(ids_of(encoder, TEXTS[1])), *encoder.encode_image(image[None])
+    )
     logits = encoder.network.text_decoder(question, encoder.planned)[0].double()
     given = answer_question(encoder, image, TEXTS[1])
     assert given.text == ANSWERS[int(logits.argmax())]
@@ -148,7 +153,7 @@ def test_a_head_that_prefers_one_word_answers_it(load_answering):
     head.weight.zero_()
     head.bias.zero_()
     head.bias[encoder.tokenizer.convert_tokens_to_ids("two")] = 9
-    given = answer_question(encoder, encoder.image(picture()), "the dog")
+    given = answer_question(encoder, encoder.prepare_image(picture()), "the dog")
     assert given.text == "two"
 
 
@@ -171,7 +176,7 @@ def test_a_vocabulary_file_alone_is_a_tokenizer(folder, tmp_path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "dog", "##s", "the", "cafe"]
     (tmp_path / "vocab.txt").write_text("\n".join(words))
     encoder = load_encoder(ModelSpec("mine", "albef", str(tmp_path), "local"), CPU)
-    assert encoder.text("The dog's Caf\u00e9, &").tokens == ("[CLS]", "the", "dog", "##s", "cafe", "[UNK]")
+    assert encoder.tokenize("The dog's Caf\u00e9, &").tokens == ("[CLS]", "the", "dog", "##s", "cafe", "[UNK]")
 
 
 @torch.inference_mode()

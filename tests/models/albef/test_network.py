@@ -45,7 +45,7 @@ def pairs(config, tokens=7, seed=1):
 @torch.inference_mode()
 def logits(network, images, ids, mask=None, segments=None):
     bias = None if mask is None else build_padding_bias(mask, torch.float32)
-    return network.logits(network.text_encoder.read(ids, bias, segments), network.visual_encoder(images), bias)
+    return network.logits(network.text_encoder.encode_text(ids, bias, segments), network.visual_encoder(images), bias)
 
 
 @pytest.mark.parametrize(

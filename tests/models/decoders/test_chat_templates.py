@@ -24,11 +24,11 @@ def test_every_registered_template_keeps_all_turns_in_order(name):
     reader.chat_template = None
     add_chat_template(reader, False, spec(known.chat_template))
     turns = [Turn("user", TURNS[0].text, True), *TURNS[1:]] if known.kind == "vision" else TURNS
-    text = decoder.rendered(turns)
+    text = decoder.render_chat(turns)
     places = [text.index(turn.text) for turn in TURNS]
     assert places == sorted(places)
     assert text.count("<image>") == (known.kind == "vision")
-    begun = decoder.rendered([*turns, Turn("assistant", "because ")])
+    begun = decoder.render_chat([*turns, Turn("assistant", "because ")])
     assert begun == text + "because "
 
 

@@ -29,8 +29,8 @@ def masks(count: int, width: int, seed: int = 0) -> np.ndarray:
 
 def seeing(name: str):
     decoder = tiny_decoders.SEEING[name]()
-    picture = decoder.image(photo())
-    return decoder, picture, decoder.prompt(f"USER : {decoder.placeholder} {TEXT}")
+    picture = decoder.prepare_image(photo())
+    return decoder, picture, decoder.build_prompt(f"USER : {decoder.placeholder} {TEXT}")
 
 
 @torch.inference_mode()
@@ -42,7 +42,7 @@ def own_logits(decoder, picture, prompt, mask, played, targets):
     if picture is None:
         return decoder.network.model(input_ids=torch.tensor([[*ids, *targets]])).logits[0]
     given = dict(decoder._processed(prompt.text, picture.image))
-    expanded, at = given["input_ids"][0].tolist(), prompt.image_at
+    expanded, at = given["input_ids"][0].tolist(), prompt.image_position
     block = len(expanded) - len(ids) + 1
     given["input_ids"] = torch.tensor([[*ids[:at], *expanded[at : at + block], *ids[at + 1 :], *targets]])
     given["attention_mask"] = torch.ones_like(given["input_ids"])
@@ -78,7 +78,7 @@ def plain(decoder, picture, prompt, asked, played, targets, value):
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "openai-gpt", "bloom", "falcon", "mistral"])
 def test_values_of_language_models_are_those_of_a_plain_forward_pass(kind):
     decoder = tiny_decoders.causal(kind)
-    prompt, targets = decoder.prompt(TEXT), (30, 41, 30, 52)
+    prompt, targets = decoder.build_prompt(TEXT), (30, 41, 30, 52)
     played = players.build_equations_players(decoder, prompt, None)
     asked = masks(12, len(played))
     found = Coalitions(decoder, None, [Game(played, targets, "log-probability")]).values([asked])[0]
@@ -126,7 +126,7 @@ def test_values_do_not_depend_on_the_size_of_batches_or_on_rounds(name):
         decoder, picture, prompt = seeing(name)
     else:
         decoder, picture = tiny_decoders.causal(name), None
-        prompt = decoder.prompt(TEXT)
+        prompt = decoder.build_prompt(TEXT)
     played = players.build_equations_players(decoder, prompt, picture)
     asked, games = masks(24, len(played)), [Game(played, (60, 41), "log-probability")]
     whole = Coalitions(decoder, picture, games).values([asked])[0]
@@ -146,16 +146,16 @@ def test_nothing_is_computed_twice():
     first = table.values([asked])[0]
     looks, positions = table.looks, table.read_positions
     assert looks == len(images)
-    beginning = prompt.image_at + len(decoder.layout(prompt, picture).block)
-    heads = {tuple(played.mask_text(text)[: prompt.image_at]) for text in texts}
-    assert positions <= len(heads) * len(images) * beginning + len(asked) * (len(prompt.ids) - prompt.image_at)
+    beginning = prompt.image_position + len(decoder.build_layout(prompt, picture).block)
+    heads = {tuple(played.mask_text(text)[: prompt.image_position]) for text in texts}
+    assert positions <= len(heads) * len(images) * beginning + len(asked) * (len(prompt.ids) - prompt.image_position)
     np.testing.assert_array_equal(table.values([asked[::-1]])[0], first[::-1])
     assert (table.looks, table.read_positions) == (looks, positions)
 
 
 def test_games_that_are_masked_alike_share_images_and_what_stands_before():
     decoder, picture, prompt = seeing("llava")
-    longer = decoder.prompt(prompt.text + " A ) because")
+    longer = decoder.build_prompt(prompt.text + " A ) because")
     played = [
         players.build_equations_players(decoder, one, picture, positions=range(4, len(prompt.ids)), grid=3)
         for one in (prompt, longer)
@@ -173,7 +173,7 @@ def test_games_that_are_masked_alike_share_images_and_what_stands_before():
 
 def test_a_prompt_that_ends_with_its_image_is_read():
     decoder, picture, _ = seeing("llava")
-    prompt = decoder.prompt(f"what is this ? {decoder.placeholder}")
+    prompt = decoder.build_prompt(f"what is this ? {decoder.placeholder}")
     played = players.build_equations_players(decoder, prompt, picture)
     asked = masks(5, len(played))
     for value in ("logit", FIRST_STEP):
@@ -185,7 +185,7 @@ def test_a_network_that_ignores_its_input_gives_one_value_to_every_coalition():
     decoder = tiny_decoders.causal("llama")
     table = decoder.network.model.get_input_embeddings().weight.data
     table.copy_(table[:1].expand_as(table))  # every token is the same to it
-    prompt = decoder.prompt(TEXT)
+    prompt = decoder.build_prompt(TEXT)
     played = players.build_equations_players(decoder, prompt, None)
     found = Coalitions(decoder, None, [Game(played, (60, 41, 5), "log-probability")]).values([masks(20, len(played))])[
         0
@@ -208,7 +208,7 @@ def test_scores_are_the_values_of_the_whole():
 def test_prompts_of_like_length_are_read_together_and_score_as_alone(value, monkeypatch):
     decoder = tiny_decoders.causal()
     texts = ["a cat", "what is this ?", "a dog", "( A ) a cat", "( B ) a dog", TEXT]
-    prompts = [decoder.prompt(text) for text in texts]
+    prompts = [decoder.build_prompt(text) for text in texts]
     alone = scores(decoder, prompts, [None] * len(texts), [(60, 41, 5)] * len(texts), value)
     lengths, network = [], decoder.network.model.forward
 
@@ -228,7 +228,7 @@ def test_prompts_of_like_length_are_read_together_and_score_as_alone(value, monk
 
 def test_games_without_targets_are_refused():
     decoder = tiny_decoders.causal()
-    played = players.build_equations_players(decoder, decoder.prompt(TEXT), None)
+    played = players.build_equations_players(decoder, decoder.build_prompt(TEXT), None)
     with pytest.raises(ValueError, match="0 targets"):
         Game(played, (), "logit")
     with pytest.raises(ValueError, match="known are"):

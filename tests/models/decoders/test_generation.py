@@ -27,7 +27,7 @@ def by_hand(decoder, ids, most):
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "openai-gpt", "bloom", "falcon", "mistral"])
 def test_each_token_is_the_likeliest_and_neighbours_change_nothing(kind):
     decoder = tiny_decoders.causal(kind)
-    prompts = [decoder.prompt(text) for text in [*TEXTS, TEXTS[0]]]
+    prompts = [decoder.build_prompt(text) for text in [*TEXTS, TEXTS[0]]]
     together = decoder.generate(prompts, [None] * 5, 9, None, [0] * 5)
     assert together == [by_hand(decoder, prompt.ids, 9) for prompt in prompts]
     assert together[0] == together[4]
@@ -40,7 +40,7 @@ def test_each_token_is_the_likeliest_and_neighbours_change_nothing(kind):
 
 def test_an_answer_ends_at_an_end_token_and_at_the_end_of_the_window():
     decoder = tiny_decoders.causal("llama")
-    prompt = decoder.prompt(TEXTS[0])
+    prompt = decoder.build_prompt(TEXTS[0])
     whole = decoder.generate([prompt], [None], 9, None, [0])[0]
     object.__setattr__(decoder, "ends", frozenset({whole[3]}))
     assert decoder.generate([prompt], [None], 9, None, [0])[0] == whole[: whole.index(whole[3])]
@@ -53,7 +53,7 @@ def test_an_answer_ends_at_an_end_token_and_at_the_end_of_the_window():
 
 def test_the_settings_of_a_checkpoint_change_nothing():
     decoder = tiny_decoders.causal("llama")
-    prompt = decoder.prompt(TEXTS[0])
+    prompt = decoder.build_prompt(TEXTS[0])
     plain = decoder.generate([prompt], [None], 9, None, [0])
     decoder.network.model.generation_config.update(do_sample=True, repetition_penalty=9.0, no_repeat_ngram_size=1)
     assert decoder.generate([prompt], [None], 9, None, [0]) == plain
@@ -61,7 +61,7 @@ def test_the_settings_of_a_checkpoint_change_nothing():
 
 def test_draws_belong_to_their_seed_alone():
     decoder = tiny_decoders.causal("llama")
-    prompts, sampling = [decoder.prompt(text) for text in TEXTS], Sampling(temperature=1.5, top_k=20, top_p=0.9)
+    prompts, sampling = [decoder.build_prompt(text) for text in TEXTS], Sampling(temperature=1.5, top_k=20, top_p=0.9)
     drawn = decoder.generate(prompts, [None] * 4, 9, sampling, [5, 6, 7, 8])
     assert drawn[2:] == decoder.generate(prompts[2:], [None] * 2, 9, sampling, [7, 8])
     assert drawn[::-1] == decoder.generate(prompts[::-1], [None] * 4, 9, sampling, [8, 7, 6, 5])
@@ -98,14 +98,14 @@ def test_a_choice_that_rounding_could_change_is_not_sure():
 
 def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
     decoder = tiny_decoders.causal("llama")
-    prompts = [decoder.prompt(text) for text in TEXTS]
+    prompts = [decoder.build_prompt(text) for text in TEXTS]
     plain = decoder.generate(prompts, [None] * 4, 5, None, [0] * 4)
     monkeypatch.setattr("waltz.models.decoders.generation.ROUNDING_UNITS", 1e12)  # every choice is a near tie
     asked = []
-    read = type(decoder.network).read
+    read = type(decoder.network).compute_logits
     monkeypatch.setattr(
         type(decoder.network),
-        "read",
+        "compute_logits",
         lambda network, ids, *rest, **named: asked.append(ids.shape) or read(network, ids, *rest, **named),
     )
     assert decoder.generate(prompts, [None] * 4, 5, None, [0] * 4) == plain
@@ -116,8 +116,10 @@ def test_a_near_tie_is_decided_by_the_row_alone(monkeypatch):
 def test_models_that_see_say_what_their_own_forward_pass_makes_likeliest(name):
     decoder = tiny_decoders.SEEING[name]()
     image = Image.effect_noise((61, 40), 90).convert("RGB")
-    pictures = [decoder.image(image), decoder.image(image.rotate(180)), None]
-    prompts = [decoder.prompt(f"{decoder.placeholder} USER : what is this ?")] * 2 + [decoder.prompt("a dog")]
+    pictures = [decoder.prepare_image(image), decoder.prepare_image(image.rotate(180)), None]
+    prompts = [decoder.build_prompt(f"{decoder.placeholder} USER : what is this ?")] * 2 + [
+        decoder.build_prompt("a dog")
+    ]
     said = decoder.generate(prompts, pictures, 4, None, [0] * 3)
     for prompt, picture, answer in zip(prompts[:2], pictures[:2], said[:2], strict=True):
         given = {

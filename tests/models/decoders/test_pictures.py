@@ -40,8 +40,8 @@ def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypat
     texts = [text.replace("<image>", decoder.placeholder) for text in TEXTS]
     prompts, pictures = [], []
     for shade in (0, 90):
-        picture = decoder.image(drawn(shade))
-        prompts += [decoder.prompt(text) for text in texts]
+        picture = decoder.prepare_image(drawn(shade))
+        prompts += [decoder.build_prompt(text) for text in texts]
         pictures += [picture] * len(texts)
     targets = [(5, 6)] * len(prompts)
     with torch.inference_mode():
@@ -52,7 +52,7 @@ def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypat
         processor = copy.copy(decoder.processor)
         processor.image_processor = decoder.processor.image_processor.own
         plain = replace(decoder, processor=processor, known=ImageCache())
-        fresh = [plain.image(drawn(shade)) for shade in (0, 0, 0, 90, 90, 90)]
+        fresh = [plain.prepare_image(drawn(shade)) for shade in (0, 0, 0, 90, 90, 90)]
         expected = scores(plain, prompts, fresh, targets)
         assert plain.generate(prompts, fresh, 4, None, [0] * len(prompts)) == said
     assert not np.array_equal(found[0], found[3])
@@ -69,14 +69,14 @@ def test_a_picture_is_looked_at_once_and_forgotten_with_its_last_holder(monkeypa
         "_look",
         lambda self, *given: (looks.append(1), look(self, *given))[1],
     )
-    picture = decoder.image(drawn(0))
-    prompts = [decoder.prompt(text) for text in TEXTS]
+    picture = decoder.prepare_image(drawn(0))
+    prompts = [decoder.build_prompt(text) for text in TEXTS]
     scores(decoder, prompts, [picture] * 3, [(5,)] * 3)
     assert len(looks) == 1
     assert len(decoder.known.seen) == len(decoder.known.laid) == 1
     with torch.inference_mode():
-        masked = decoder.look(picture, torch.zeros_like(picture.pixels)[None])
-        assert not torch.equal(masked, decoder.look(picture, picture.pixels[None]))
+        masked = decoder.encode_image(picture, torch.zeros_like(picture.pixels)[None])
+        assert not torch.equal(masked, decoder.encode_image(picture, picture.pixels[None]))
     assert len(looks) == 2
     del picture
     gc.collect()

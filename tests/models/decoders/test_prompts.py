@@ -26,10 +26,10 @@ TEMPLATE = (
 
 def test_tokens_of_a_prompt_know_their_characters_and_whether_they_are_special():
     decoder = tiny_decoders.llava()
-    prompt = decoder.prompt("USER : <image> what ?")
+    prompt = decoder.build_prompt("USER : <image> what ?")
     assert prompt.tokens == ("<s>", "USER", ":", "<image>", "what", "?")
     assert prompt.special == (True, False, False, True, False, False)
-    assert prompt.image_at == 3
+    assert prompt.image_position == 3
     assert [prompt.text[span["start"] : span["end"]] for span in prompt.spans] == [
         "",
         "USER",
@@ -38,40 +38,40 @@ def test_tokens_of_a_prompt_know_their_characters_and_whether_they_are_special()
         "what",
         "?",
     ]
-    assert decoder.prompt("<s> USER").tokens == ("<s>", "USER")  # spelt, so not added again
+    assert decoder.build_prompt("<s> USER").tokens == ("<s>", "USER")  # spelt, so not added again
 
 
 def test_a_conversation_is_gone_on_with_as_it_is():
     decoder = tiny_decoders.causal()
     with pytest.raises(UserError, match="no chat template"):
-        decoder.rendered([Turn("user", "what ?")])
+        decoder.render_chat([Turn("user", "what ?")])
     decoder.tokenizer.chat_template = TEMPLATE
     asked = [Turn("user", "what ? ")]
-    assert decoder.rendered(asked) == "USER : what ? ASSISTANT :"
-    assert decoder.rendered([*asked, Turn("assistant", " because ( ")]) == "USER : what ? ASSISTANT : because ( "
+    assert decoder.render_chat(asked) == "USER : what ? ASSISTANT :"
+    assert decoder.render_chat([*asked, Turn("assistant", " because ( ")]) == "USER : what ? ASSISTANT : because ( "
     with pytest.raises(UserError, match="no system role"):
-        decoder.rendered([Turn("system", "be brief"), *asked])
+        decoder.render_chat([Turn("system", "be brief"), *asked])
 
 
 def test_a_reply_goes_on_with_a_text_or_answers_a_turn():
     decoder = tiny_decoders.causal()
-    prompt = decoder.prompt("a man rides")
-    plain = decoder.said(decoder.generate([prompt], [None], 5, None, [0])[0])
+    prompt = decoder.build_prompt("a man rides")
+    plain = decoder.decode_text(decoder.generate([prompt], [None], 5, None, [0])[0])
     assert language_model.reply_to(decoder, "a man rides", 5) == plain
     decoder.tokenizer.chat_template = TEMPLATE
-    prompt = decoder.prompt("USER : a man rides ASSISTANT :")
-    turn = decoder.said(decoder.generate([prompt], [None], 5, None, [0])[0])
+    prompt = decoder.build_prompt("USER : a man rides ASSISTANT :")
+    turn = decoder.decode_text(decoder.generate([prompt], [None], 5, None, [0])[0])
     assert language_model.reply_to(decoder, "a man rides", 5) == turn != plain
 
 
 def test_a_label_is_the_token_that_really_follows():
     decoder = tiny_decoders.causal()
-    prompt = decoder.prompt("the best answer is : (")
-    assert decoder.label_id(prompt, "A") == decoder.tokenizer.convert_tokens_to_ids("A")
-    assert decoder.label_id(prompt, "B )") == decoder.tokenizer.convert_tokens_to_ids("B")
+    prompt = decoder.build_prompt("the best answer is : (")
+    assert decoder.find_label_id(prompt, "A") == decoder.tokenizer.convert_tokens_to_ids("A")
+    assert decoder.find_label_id(prompt, "B )") == decoder.tokenizer.convert_tokens_to_ids("B")
     for ending, label in (("answer", "s"), ("answer", ""), ("answer", "</s>")):
         with pytest.raises(UserError, match="does not begin with a token of its own"):
-            decoder.label_id(decoder.prompt(ending), label)
+            decoder.find_label_id(decoder.build_prompt(ending), label)
 
 
 def test_transformers_says_nothing_about_a_prompt_that_is_too_long(caplog, monkeypatch):
@@ -85,18 +85,18 @@ def test_transformers_says_nothing_about_a_prompt_that_is_too_long(caplog, monke
 def test_prompts_that_cannot_be_read_are_refused():
     decoder = tiny_decoders.llava()
     with pytest.raises(UserError, match="2 images in one prompt"):
-        decoder.prompt("<image> <image>")
+        decoder.build_prompt("<image> <image>")
     with pytest.raises(UserError, match="1 to 2048 are read"):
-        decoder.prompt("a " * 2048)
-    picture = decoder.image(Image.new("RGB", (30, 30), (9, 90, 200)))
+        decoder.build_prompt("a " * 2048)
+    picture = decoder.prepare_image(Image.new("RGB", (30, 30), (9, 90, 200)))
     with pytest.raises(UserError, match="2055 positions with the image"):
-        decoder.layout(decoder.prompt("<image>" + " a" * 2045), picture)
+        decoder.build_layout(decoder.build_prompt("<image>" + " a" * 2045), picture)
     with pytest.raises(UserError, match="has a placeholder but no image"):
-        decoder.layout(decoder.prompt("<image>"), None)
+        decoder.build_layout(decoder.build_prompt("<image>"), None)
     with pytest.raises(UserError, match="has no placeholder"):
-        decoder.layout(decoder.prompt("a"), picture)
+        decoder.build_layout(decoder.build_prompt("a"), picture)
     with pytest.raises(UserError, match="sees no images"):
-        tiny_decoders.causal().image(picture.image)
+        tiny_decoders.causal().prepare_image(picture.image)
 
 
 def test_a_masked_token_is_the_entrys_or_an_underscore():
@@ -146,7 +146,9 @@ def test_a_family_that_reads_images_in_another_way_is_refused(monkeypatch):
         decoder.spec, decoder.network.model, decoder.processor, "cpu"
     )  # both paths see it
     monkeypatch.setattr(
-        vision_language_model.VisionLanguageModel, "look", lambda self, picture, pixels: torch.zeros(len(pixels), 9, 32)
+        vision_language_model.VisionLanguageModel,
+        "encode_image",
+        lambda self, picture, pixels: torch.zeros(len(pixels), 9, 32),
     )
     with pytest.raises(UserError, match="not known here"):
         vision_language_model.wrap_vision_language_model(decoder.spec, decoder.network.model, decoder.processor, "cpu")
@@ -166,7 +168,7 @@ def test_models_load_from_folders(tmp_path):
     small.tokenizer.save_pretrained(tmp_path)
     spec = ModelSpec("small", weights=str(tmp_path), revision="local")
     loaded = load_decoder(spec, Device("cpu", 1, "test"))
-    prompt = loaded.prompt("a man rides a horse")
+    prompt = loaded.build_prompt("a man rides a horse")
     with pytest.raises(UserError, match="is no decoder"):
         load_decoder(dataclasses.replace(spec, kind="clip"), Device("cpu", 1, "test"))
     assert loaded.generate([prompt], [None], 5, None, [0]) == small.generate([prompt], [None], 5, None, [0])
@@ -175,14 +177,14 @@ def test_models_load_from_folders(tmp_path):
 def test_the_scenes_llava_is_loaded_and_answers_about_an_image():
     spec = ModelSpec("scene-llava", kind="vision", weights=str(SCENES), revision="local")
     decoder = load_decoder(spec, Device("cpu", 1, "test"))
-    assert decoder.sees
-    text = decoder.rendered([Turn("user", "How many dogs are there?", image=True), Turn("assistant", " There")])
+    assert decoder.reads_images
+    text = decoder.render_chat([Turn("user", "How many dogs are there?", image=True), Turn("assistant", " There")])
     assert text.endswith("ASSISTANT: There")
-    prompt = decoder.prompt(text)
-    assert prompt.tokens[prompt.image_at] == "<image>"
-    picture = decoder.image(Image.new("RGB", (128, 128), (90, 200, 90)))
+    prompt = decoder.build_prompt(text)
+    assert prompt.tokens[prompt.image_position] == "<image>"
+    picture = decoder.prepare_image(Image.new("RGB", (128, 128), (90, 200, 90)))
     (answer,) = decoder.generate([prompt], [picture], 8, None, [0])
-    assert decoder.said(answer)
+    assert decoder.decode_text(answer)
     given = decoder._processed(text, picture.image)
     expected = decoder.network.model.generate(**given, do_sample=False, max_new_tokens=8)[
         0, given["input_ids"].shape[1] :
@@ -194,6 +196,6 @@ def test_a_model_without_a_token_for_masked_ones_can_still_be_read():
     words = tiny_decoders.tokenizer()
     decoder = tiny_decoders.causal("llama", words)
     object.__setattr__(decoder, "spec", dataclasses.replace(decoder.spec, masked_token="</s>"))
-    assert decoder.prompt("what is this ?").ids
+    assert decoder.build_prompt("what is this ?").ids
     with pytest.raises(UserError, match="can stand for a masked one"):
         _ = decoder.masked_id

@@ -56,17 +56,17 @@ def encoder(folders, weights_file):
 def test_an_image_is_scored_by_the_regions_of_it(encoder, weights_file, image, kind):
     made = encoder(kind)
     detector = load_detector(weights_file)
-    prepared = made.image(image)
+    prepared = made.prepare_image(image)
     found = detector(prepared)
     height, width = prepared.shape[-2:]
     boxes = found.boxes / torch.tensor([width, height, width, height])
-    ids = torch.tensor([made.text("a dog rides").ids])
+    ids = torch.tensor([made.tokenize("a dog rides").ids])
     shown = {"visual_feats": found.features[None], "visual_pos": boxes[None]}
     if kind == "visual-bert":
         shown = {"visual_embeds": found.features[None]}
     with torch.inference_mode():
         whole = made.network(ids, **shown)
-        score = float(made.fuse(made.read(ids), made.see(prepared[None])))
+        score = float(made.fuse(made.encode_text(ids), made.encode_image(prepared[None])))
     logits = whole.cross_relationship_score[0] if kind == "lxmert" else whole.seq_relationship_logits[0]
     match = 1 if kind == "lxmert" else 0
     assert score == pytest.approx(float(logits[match] - logits[1 - match]), abs=1e-5)
@@ -75,7 +75,7 @@ def test_an_image_is_scored_by_the_regions_of_it(encoder, weights_file, image, k
 
 def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, weights_file, image):
     made = encoder()
-    prepared, text = made.image(image), made.text("the red horse")
+    prepared, text = made.prepare_image(image), made.tokenize("the red horse")
     assert prepared.shape == (3, 96, 128)
     players = profile_of(made, "published")(made, text, prepared)
     assert (players.words, players.patches) == (5, 9)
@@ -89,7 +89,7 @@ def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, weights_fil
             plain[:, row * 32 : (row + 1) * 32, column * 42 : (column + 1) * 42] = 0
         assert (plain == shown).all()
         assert (shown[:, :, 126:] == prepared[:, :, 126:]).all()
-    features, boxes = made.provider.regions(hidden)
+    features, boxes = made.provider.compute_regions(hidden)
     detector = load_detector(weights_file)
     for place, shown in enumerate(hidden):
         found = detector(shown)
@@ -106,10 +106,10 @@ def test_t_shap_runs_through_and_its_values_are_those_of_masked_passes(encoder, 
     assert np.abs(found.phi[4:]).max() > 1e-6
     assert found.residual < 1e-6
     with torch.inference_mode():
-        text, prepared = made.text("a dog"), made.image(image)
+        text, prepared = made.tokenize("a dog"), made.prepare_image(image)
         nothing = build_published_players(made, text, prepared).mask_image(prepared, np.zeros((1, 4), dtype=bool))
         ids = torch.tensor([[text.ids[0], 0, 0, text.ids[-1]]])
-        base = made.fuse(made.read(ids), made.see(nothing)).sigmoid()
+        base = made.fuse(made.encode_text(ids), made.encode_image(nothing)).sigmoid()
     assert float(found.base_value[0]) == pytest.approx(float(base), abs=1e-6)
 
 
@@ -124,10 +124,10 @@ def test_fewer_regions_are_followed_by_rows_of_zeros(weights_file, image, tmp_pa
     config["roi_heads"] = {"nms_thresh_test": [0.1]}
     detector = load_detector(save_tiny(tmp_path, config=config))
     source = DetectedRegions(detector, "cpu")
-    prepared = source.image(image)
+    prepared = source.prepare_image(image)
     count = len(detector(prepared).boxes)
     assert 1 <= count < 28
-    features, boxes = source.regions(prepared[None])
+    features, boxes = source.compute_regions(prepared[None])
     assert features.shape == (1, 28, WIDTH)
     assert (features[0, count:] == 0).all()
     assert (boxes[0, count:] == 0).all()
@@ -171,4 +171,4 @@ def test_a_detector_of_other_features_is_refused(encoder, tmp_path):
 def test_stored_regions_are_not_given_to_a_detector(encoder):
     stored = ImageRegions("3.jpg", np.zeros((5, WIDTH)), np.zeros((5, 4)), (10, 10))
     with pytest.raises(UserError, match=r"3\.jpg: regions of it are given to a detector"):
-        encoder().image(stored)
+        encoder().prepare_image(stored)

@@ -29,7 +29,7 @@ def test_regions_of_an_image_are_stored_as_encoders_read_them(weights_file, phot
     file = photographs / "a.png"
     done = run("--model", weights_file, "--image", file, "--out", tmp_path / "a.png.npz")
     assert done.exit_code == 0, done.output
-    found = StoredRegions(tmp_path, WIDTH, "cpu").of("a.png")
+    found = StoredRegions(tmp_path, WIDTH, "cpu").load_regions("a.png")
     assert found.size == (90, 120)
     detector = load_detector(weights_file)
     pixels = prepare_image(read_upright_image(file), detector.settings)
@@ -74,7 +74,7 @@ def test_a_folder_and_several_images_go_into_a_folder(weights_file, photographs,
     assert again.exit_code == 0
     for name in ("a.png.npz", "b.png.npz"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
-    assert StoredRegions(tmp_path / "out", WIDTH, "cpu").of("b.png").size == (130, 70)
+    assert StoredRegions(tmp_path / "out", WIDTH, "cpu").load_regions("b.png").size == (130, 70)
 
 
 def test_images_without_regions_are_named_and_the_others_written(weights_file, photographs, tmp_path):

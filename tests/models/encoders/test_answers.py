@@ -36,11 +36,13 @@ def load(checkpoint, regions, tmp_path):
 
 def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_the_game(load):
     encoder = load(ANSWERS)
-    image = encoder.image(load_image_or_regions(encoder, "1.jpg", lambda: Image.new("RGB", (8, 8))))
+    image = encoder.prepare_image(load_image_or_regions(encoder, "1.jpg", lambda: Image.new("RGB", (8, 8))))
     given = answer_question(encoder, image, "the red horse rides")
-    text = encoder.text("the red horse rides")
+    text = encoder.tokenize("the red horse rides")
     with torch.inference_mode():
-        logits = encoder.fuse(encoder.read(torch.tensor([text.ids])), encoder.see(image[None]))[0].double()
+        logits = encoder.fuse(encoder.encode_text(torch.tensor([text.ids])), encoder.encode_image(image[None]))[
+            0
+        ].double()
     shares = (logits.exp() / logits.exp().sum()).tolist()
     assert given.text == ANSWERS[int(np.argmax(shares))]
     assert given.probability == pytest.approx(max(shares), rel=1e-5)
@@ -63,7 +65,7 @@ def test_logits_of_many_questions_are_those_of_each(load):
     found = compute_answer_logits(encoder, asked, shown.__getitem__)
     assert found.shape == (3, len(ANSWERS))
     for logits, (name, question) in zip(found, asked, strict=True):
-        given = answer_question(encoder, encoder.image(shown[name]), question)
+        given = answer_question(encoder, encoder.prepare_image(shown[name]), question)
         assert given.index == logits.argmax()
         assert given.probability == pytest.approx(1 / np.exp(logits - logits.max()).sum(), rel=1e-5)
     assert len({tuple(row) for row in found.tolist()}) == 3
@@ -76,7 +78,9 @@ def test_a_biased_head_gives_its_favourite(load):
     last.weight.zero_()
     last.bias.copy_(torch.tensor([0.0, 0.0, 5.0, 0.0]))
     given = answer_question(
-        encoder, encoder.image(load_image_or_regions(encoder, "0.jpg", lambda: Image.new("RGB", (8, 8)))), "a dog"
+        encoder,
+        encoder.prepare_image(load_image_or_regions(encoder, "0.jpg", lambda: Image.new("RGB", (8, 8)))),
+        "a dog",
     )
     assert (given.index, given.text) == (2, "two")
     assert given.probability == pytest.approx(np.exp(5) / (np.exp(5) + 3), rel=1e-5)

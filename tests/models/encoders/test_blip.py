@@ -40,7 +40,9 @@ def tiny(dtype=torch.float64, layers=3, noise=0.4):
 def both(encoder, ids, images):
     """Logits of a match over a mismatch: of the whole network, and of its parts."""
     whole = encoder.network(input_ids=ids, pixel_values=images.to(encoder.network.dtype)).itm_score.float()
-    return whole[:, 1] - whole[:, 0], encoder.fuse(encoder.read(ids), encoder.see(images.to(encoder.network.dtype)))
+    return whole[:, 1] - whole[:, 0], encoder.fuse(
+        encoder.encode_text(ids), encoder.encode_image(images.to(encoder.network.dtype))
+    )
 
 
 @pytest.mark.parametrize("layers", [1, 2, 4])
@@ -69,18 +71,20 @@ def matcher():
 
 def test_the_scenes_matcher_gives_its_own_probability(matcher):
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8))
-    image, words = matcher.image(picture), matcher.text("there are two cats on the table.")
+    image, words = matcher.prepare_image(picture), matcher.tokenize("there are two cats on the table.")
     inputs = {"input_ids": torch.tensor([words.ids]), "pixel_values": image[None]}
     with torch.inference_mode():
         expected = matcher.network(**inputs).itm_score.softmax(dim=-1)[0, 1]
-        logit = matcher.fuse(matcher.read(torch.tensor([words.ids])), matcher.see(image[None]))
+        logit = matcher.fuse(matcher.encode_text(torch.tensor([words.ids])), matcher.encode_image(image[None]))
     assert matcher.probability
     assert float(torch.sigmoid(logit)[0]) == pytest.approx(float(expected), abs=1e-5)
 
 
 def test_coalitions_are_those_of_the_whole_network(matcher):
-    image = matcher.image(Image.fromarray(np.random.default_rng(1).integers(0, 255, (90, 120, 3), dtype=np.uint8)))
-    players = build_published_players(matcher, matcher.text("a dog runs."), image)
+    image = matcher.prepare_image(
+        Image.fromarray(np.random.default_rng(1).integers(0, 255, (90, 120, 3), dtype=np.uint8))
+    )
+    players = build_published_players(matcher, matcher.tokenize("a dog runs."), image)
     masks = np.random.default_rng(2).random((20, len(players))) < 0.5
     found = Coalitions(matcher, image, [players], torch.sigmoid).values([masks])[0][:, 0]
     with torch.inference_mode():
@@ -93,7 +97,7 @@ def test_coalitions_are_those_of_the_whole_network(matcher):
 
 def test_too_long_a_text_is_refused(matcher):
     with pytest.raises(UserError, match=r"matcher: \d+ tokens, at most 64 are read"):
-        matcher.text("cat " * 80)
+        matcher.tokenize("cat " * 80)
 
 
 def test_a_checkpoint_without_the_head_is_refused(tmp_path):

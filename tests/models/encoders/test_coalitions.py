@@ -26,8 +26,8 @@ def one_by_one(encoder, image, players, masks):
         [
             float(
                 encoder.fuse(
-                    encoder.read(players.mask_text(row[None, :words])),
-                    encoder.see(players.mask_image(image, row[None, words:])),
+                    encoder.encode_text(players.mask_text(row[None, :words])),
+                    encoder.encode_image(players.mask_image(image, row[None, words:])),
                 )[0]
             )
             for row in masks

@@ -45,13 +45,13 @@ def load(checkpoint, regions):
 def shown(encoder, pictures):
     """What each of three images is to an encoder."""
     return [
-        encoder.image(load_image_or_regions(encoder, f"{index}.jpg", lambda image=image: image))
+        encoder.prepare_image(load_image_or_regions(encoder, f"{index}.jpg", lambda image=image: image))
         for index, image in enumerate(pictures)
     ]
 
 
 def ids_of(encoder, text):
-    return torch.tensor([encoder.text(text).ids])
+    return torch.tensor([encoder.tokenize(text).ids])
 
 
 def forward(kind, network, ids, image, tokenizer):
@@ -96,7 +96,7 @@ def test_text_side_image_side_and_fusion_together_are_the_forward_pass(load, pic
     for text in TEXTS:
         ids = ids_of(encoder, text)
         for image in images:
-            logit = encoder.fuse(encoder.read(ids), encoder.see(image[None]))[0]
+            logit = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(image[None]))[0]
             expected = forward(kind, encoder.network, ids, image, encoder.tokenizer)
             assert logit.numpy() == pytest.approx(expected.squeeze().numpy(), abs=1e-5, rel=1e-5)
             found.append(logit)
@@ -111,9 +111,9 @@ def test_rows_do_not_mix(load, pictures, kind):
     images = torch.stack([first, first.flip(-2), first * 0.5])
     ids = ids_of(encoder, TEXTS[1])
     texts = torch.cat([ids, torch.where(ids == ids[0, 1], encoder.masked_id, ids), ids])
-    together = encoder.fuse(encoder.read(texts), encoder.see(images))
+    together = encoder.fuse(encoder.encode_text(texts), encoder.encode_image(images))
     for row in range(3):
-        alone = encoder.fuse(encoder.read(texts[row][None]), encoder.see(images[row][None]))[0]
+        alone = encoder.fuse(encoder.encode_text(texts[row][None]), encoder.encode_image(images[row][None]))[0]
         assert together[row].numpy() == pytest.approx(alone.numpy(), abs=1e-5)
 
 
@@ -124,7 +124,7 @@ def test_brain_floats_give_nearly_the_same_logit_as_float32(load, pictures, kind
     for dtype in ("float32", "bfloat16"):
         encoder = load(kind, dtype=dtype)
         image = shown(encoder, pictures)[1]
-        logit = encoder.fuse(encoder.read(ids_of(encoder, TEXTS[1])), encoder.see(image[None]))
+        logit = encoder.fuse(encoder.encode_text(ids_of(encoder, TEXTS[1])), encoder.encode_image(image[None]))
         assert logit.dtype == torch.float32
         found.append(logit[0].numpy())
     assert found[1] == pytest.approx(found[0], abs=0.1, rel=0.1)
@@ -138,7 +138,7 @@ def test_a_network_made_to_prefer_a_match_scores_high(load, pictures, kind):
     head = encoder.network.get_submodule(MATCHING[kind])
     head.weight.zero_()
     head.bias.copy_(torch.tensor([3.0, -1.0] if match == 0 else [-1.0, 3.0]))
-    pair = encoder.read(ids_of(encoder, TEXTS[0])), encoder.see(shown(encoder, pictures)[0][None])
+    pair = encoder.encode_text(ids_of(encoder, TEXTS[0])), encoder.encode_image(shown(encoder, pictures)[0][None])
     assert encoder.probability
     assert encoder.fuse(*pair).tolist() == pytest.approx([4.0])
 
@@ -147,7 +147,10 @@ def test_a_network_made_to_prefer_a_match_scores_high(load, pictures, kind):
 @torch.inference_mode()
 def test_late_fusion_is_a_scaled_product_of_unit_vectors_plus_a_bias(load, pictures, kind):
     encoder = load(kind)
-    text, image = encoder.read(ids_of(encoder, TEXTS[1]))[0], encoder.see(shown(encoder, pictures)[0][None])[0]
+    text, image = (
+        encoder.encode_text(ids_of(encoder, TEXTS[1]))[0],
+        encoder.encode_image(shown(encoder, pictures)[0][None])[0],
+    )
     assert encoder.late
     assert [float(text.norm()), float(image.norm())] == pytest.approx([1, 1])
     product = float(text[0].double() @ image[0].double())
@@ -157,7 +160,7 @@ def test_late_fusion_is_a_scaled_product_of_unit_vectors_plus_a_bias(load, pictu
 
 def test_siglips_padding_is_no_token(load):
     encoder = load("siglip")
-    text = encoder.text("a dog")
+    text = encoder.tokenize("a dog")
     assert text.tokens == ("a", "dog", "</s>")
     assert text.special == (False, False, True)
     assert encoder.probability
@@ -174,13 +177,13 @@ def test_images_of_any_shape_are_seen(load, kind):
     tall = Image.fromarray(draw.integers(0, 255, (300, 1, 3), dtype=np.uint8))
     three = Image.fromarray(draw.integers(0, 255, (3, 3, 3), dtype=np.uint8))
     for image in (grey, flat, tall, three):
-        prepared = encoder.image(image)
+        prepared = encoder.prepare_image(image)
         assert prepared.shape[0] == 3
         assert prepared.dtype == torch.float32
-        logit = encoder.fuse(encoder.read(ids_of(encoder, "a")), encoder.see(prepared[None]))
+        logit = encoder.fuse(encoder.encode_text(ids_of(encoder, "a")), encoder.encode_image(prepared[None]))
         assert logit.shape == (1,)
         assert logit.isfinite().all()
-    wide = encoder.image(flat)
+    wide = encoder.prepare_image(flat)
     assert wide[:, :, 0].std() > 0 or wide.shape[1] == 8  # columns differ: its three channels were not taken for rows
     assert wide[0].std(dim=1).mean() > 0
 
@@ -193,12 +196,12 @@ def test_images_are_resized_by_pil(load, kind):
 @pytest.mark.parametrize("kind", BUILDERS)
 def test_a_text_is_read_to_the_models_last_position_and_refused_beyond(load, kind):
     encoder = load(kind)
-    ends = sum(encoder.text("a").special)
-    full = encoder.text(" ".join(["dog"] * (encoder.longest - ends)))
+    ends = sum(encoder.tokenize("a").special)
+    full = encoder.tokenize(" ".join(["dog"] * (encoder.longest - ends)))
     assert len(full.ids) == encoder.longest
-    assert encoder.read(torch.tensor([full.ids]))[0].isfinite().all()
+    assert encoder.encode_text(torch.tensor([full.ids]))[0].isfinite().all()
     with pytest.raises(UserError, match=f"{encoder.longest + 1} tokens"):
-        encoder.text(" ".join(["dog"] * (encoder.longest - ends + 1)))
+        encoder.tokenize(" ".join(["dog"] * (encoder.longest - ends + 1)))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in BUILDERS if kind != "flava-contrastive"])
@@ -256,4 +259,4 @@ def test_a_masked_token_is_never_the_end_token(load):
     named = load("clip", masked_token="</s>")
     with pytest.raises(UserError, match="masked_token: '</s>'"):
         _ = named.masked_id
-    assert named.text("a dog").tokens[-1] == "</s>"  # who needs no masked token can go on
+    assert named.tokenize("a dog").tokens[-1] == "</s>"  # who needs no masked token can go on

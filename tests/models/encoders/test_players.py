@@ -106,8 +106,8 @@ def clip():
 @pytest.mark.parametrize("profile", ["published", "equations"])
 @pytest.mark.parametrize("words", [1, 60])
 def test_short_and_long_captions_of_a_real_network(clip, words, profile):
-    image = clip.image(Image.new("RGB", (40, 30), "red"))
-    read = clip.text(" ".join(["cat"] * words))
+    image = clip.prepare_image(Image.new("RGB", (40, 30), "red"))
+    read = clip.tokenize(" ".join(["cat"] * words))
     players = {"published": build_published_players, "equations": build_equations_players}[profile](clip, read, image)
     masks = np.vstack([none(players), ~none(players)])
     (values,) = Coalitions(clip, image, [players], lambda logits: logits).values([masks])
@@ -117,9 +117,9 @@ def test_short_and_long_captions_of_a_real_network(clip, words, profile):
 
 @pytest.mark.parametrize(("mode", "size"), [("L", (40, 30)), ("RGB", (60, 1)), ("RGB", (1, 1))])
 def test_grey_and_thin_images_of_a_real_network(clip, mode, size):
-    image = clip.image(Image.new(mode, size, 128).convert("RGB"))
+    image = clip.prepare_image(Image.new(mode, size, 128).convert("RGB"))
     assert image.shape == (3, 128, 128)
-    players = build_published_players(clip, clip.text("a cat on a table"), image)
+    players = build_published_players(clip, clip.tokenize("a cat on a table"), image)
     shown = players.mask_image(image, none(players)[:, players.words :])
     assert not shown[:, :, :126, :126].any()
     assert np.isfinite(Coalitions(clip, image, [players], lambda logits: logits).values([none(players)])[0]).all()

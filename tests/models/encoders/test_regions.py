@@ -35,7 +35,7 @@ def lxmert(checkpoint, regions):
 
 
 def prepared(encoder, name="0.jpg"):
-    return encoder.image(load_image_or_regions(encoder, name, lambda: IMAGE))
+    return encoder.prepare_image(load_image_or_regions(encoder, name, lambda: IMAGE))
 
 
 def test_one_archive_holds_what_a_folder_does(regions, tmp_path):
@@ -43,7 +43,9 @@ def test_one_archive_holds_what_a_folder_does(regions, tmp_path):
     arrays = {f"{name}/{part}": values for name, parts in stored.items() for part, values in parts.items()}
     np.savez(tmp_path / "all.npz", **arrays)
     for name in stored:
-        folder, archive = (StoredRegions(path, WIDTH, "cpu").of(name) for path in (regions, tmp_path / "all.npz"))
+        folder, archive = (
+            StoredRegions(path, WIDTH, "cpu").load_regions(name) for path in (regions, tmp_path / "all.npz")
+        )
         assert (folder.features == archive.features).all()
         assert (folder.boxes == archive.boxes).all()
         assert folder.size == archive.size == (60, 80)
@@ -53,7 +55,7 @@ def test_boxes_are_shares_of_width_and_height(regions, tmp_path):
     boxes = np.array([[8, 6, 40, 30], [0, 0, 80, 60]], dtype=np.float32)
     np.savez(tmp_path / "a.jpg.npz", features=np.ones((2, 3), np.float32), boxes=boxes, size=np.array([60, 80]))
     source = StoredRegions(tmp_path, 3, "cpu")
-    features, shares = source.regions(source.image(source.of("a.jpg"))[None])
+    features, shares = source.compute_regions(source.prepare_image(source.load_regions("a.jpg"))[None])
     assert shares[0].tolist() == [pytest.approx([0.1, 0.1, 0.5, 0.5]), [0, 0, 1, 1]]
     assert features.tolist() == [[[1, 1, 1], [1, 1, 1]]]
 
@@ -73,7 +75,7 @@ def test_wrong_regions_are_refused(regions, tmp_path, changed, said):
     arrays = {**np.load(regions / "0.jpg.npz"), **changed}
     np.savez(tmp_path / "0.jpg.npz", **{name: values for name, values in arrays.items() if values is not None})
     with pytest.raises(UserError, match=rf"0\.jpg.*{said}"):
-        StoredRegions(tmp_path, WIDTH, "cpu").of("0.jpg")
+        StoredRegions(tmp_path, WIDTH, "cpu").load_regions("0.jpg")
 
 
 def test_missing_regions_are_named(lxmert, tmp_path):
@@ -84,7 +86,7 @@ def test_missing_regions_are_named(lxmert, tmp_path):
     with pytest.raises(UserError, match="nowhere"):
         lxmert(regions=str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match="name the file"):
-        lxmert().image(IMAGE)
+        lxmert().prepare_image(IMAGE)
 
 
 def test_a_game_on_regions_is_refused_unless_the_entry_says_so(lxmert):
@@ -97,7 +99,7 @@ def test_a_game_on_regions_is_refused_unless_the_entry_says_so(lxmert):
 def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
     encoder = lxmert(masks="regions")
     image = prepared(encoder)
-    players = profile_of(encoder, profile)(encoder, encoder.text("the dog rides horse"), image)
+    players = profile_of(encoder, profile)(encoder, encoder.tokenize("the dog rides horse"), image)
     assert (players.words, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
     hidden = np.ones((1, REGIONS), dtype=bool)
     hidden[0, 2] = False
@@ -110,7 +112,7 @@ def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
 
 def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
     encoder = lxmert(masks="regions")
-    image, text = prepared(encoder), encoder.text("the dog rides horse")
+    image, text = prepared(encoder), encoder.tokenize("the dog rides horse")
     players = profile_of(encoder, "equations")(encoder, text, image)
     masks = np.random.default_rng(1).random((12, len(players))) < 0.5
     found = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][:, 0]
@@ -121,7 +123,7 @@ def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
         for place in np.flatnonzero(~mask[:4]):
             ids[1 + place] = encoder.masked_id
         with torch.inference_mode():
-            logit = encoder.fuse(encoder.read(torch.tensor([ids])), encoder.see(shown[None]))
+            logit = encoder.fuse(encoder.encode_text(torch.tensor([ids])), encoder.encode_image(shown[None]))
         assert value == pytest.approx(float(logit.sigmoid()), abs=1e-6)
     assert found.std() > 1e-3
 
@@ -134,7 +136,10 @@ def test_regions_are_scored_and_kept_as_images_are(lxmert, regions, tmp_path):
     found = compute_pair_scores(encoder, pairs, lambda name: load_image_or_regions(encoder, name, lambda: IMAGE))
     for (name, text), aligned in found.items():
         with torch.inference_mode():
-            states = encoder.read(torch.tensor([encoder.text(text).ids])), encoder.see(prepared(encoder, name)[None])
+            states = (
+                encoder.encode_text(torch.tensor([encoder.tokenize(text).ids])),
+                encoder.encode_image(prepared(encoder, name)[None]),
+            )
             assert aligned.logit == pytest.approx(float(encoder.fuse(*states)), abs=1e-5)
     assert len({aligned.logit for aligned in found.values()}) == 3
 
@@ -153,8 +158,8 @@ def test_an_encoder_of_pixels_is_shown_the_image(checkpoint):
     spec = ModelSpec("mine", kind="vilt", weights=str(checkpoint("vilt")), revision="local")
     encoder = load_encoder(spec, CPU)
     assert load_image_or_regions(encoder, "0.jpg", lambda: IMAGE) is IMAGE
-    text = encoder.text("a dog")
-    assert len(profile_of(encoder, "equations")(encoder, text, encoder.image(IMAGE))) == 2 + 4
+    text = encoder.tokenize("a dog")
+    assert len(profile_of(encoder, "equations")(encoder, text, encoder.prepare_image(IMAGE))) == 2 + 4
 
 
 def test_a_visual_bert_without_a_tokenizer_takes_berts(checkpoint, regions, tmp_path, monkeypatch):
@@ -166,4 +171,4 @@ def test_a_visual_bert_without_a_tokenizer_takes_berts(checkpoint, regions, tmp_
     with pytest.raises(UserError, match="bert-base-uncased at 86b5e0934494bd15c9632b12f734a8a67f723594 cannot be had"):
         load_encoder(spec, CPU)
     monkeypatch.setattr(visual_bert, "BERT_TOKENIZER", str(checkpoint("lxmert")))
-    assert load_encoder(spec, CPU).text("a dog").tokens == ("[CLS]", "a", "dog", "[SEP]")
+    assert load_encoder(spec, CPU).tokenize("a dog").tokens == ("[CLS]", "a", "dog", "[SEP]")

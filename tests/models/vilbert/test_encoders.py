@@ -36,11 +36,11 @@ def load(file, regions):
 
 
 def shown(encoder, name="0.jpg"):
-    return encoder.image(load_image_or_regions(encoder, name, lambda: Image.new("RGB", (80, 60))))
+    return encoder.prepare_image(load_image_or_regions(encoder, name, lambda: Image.new("RGB", (80, 60))))
 
 
 def ids_of(encoder, text):
-    return torch.tensor([encoder.text(text).ids])
+    return torch.tensor([encoder.tokenize(text).ids])
 
 
 def prepared(ids, regions, name):
@@ -72,7 +72,7 @@ def test_the_parts_give_the_score_of_prepared_inputs(load, file, regions, kind):
     for text in TEXTS:
         for name in ("0.jpg", "1.jpg"):
             ids = ids_of(encoder, text)
-            logit = encoder.fuse(encoder.read(ids), encoder.see(shown(encoder, name)[None]))
+            logit = encoder.fuse(encoder.encode_text(ids), encoder.encode_image(shown(encoder, name)[None]))
             named = "vilbert" if kind == "vilbert" else "vilbert-12in1"
             said = compute_logits(file(kind != "vilbert"), None, prepared(ids, regions, name), named)
             match = said["match_logits"][0]
@@ -89,9 +89,9 @@ def test_rows_do_not_mix(load, kind):
     images = torch.stack([shown(encoder, f"{index}.jpg") for index in range(3)])
     ids = ids_of(encoder, TEXTS[1])
     texts = torch.cat([ids, torch.where(ids == ids[0, 1], encoder.masked_id, ids), ids])
-    together = encoder.fuse(encoder.read(texts), encoder.see(images))
+    together = encoder.fuse(encoder.encode_text(texts), encoder.encode_image(images))
     for row in range(3):
-        alone = encoder.fuse(encoder.read(texts[row][None]), encoder.see(images[row][None]))
+        alone = encoder.fuse(encoder.encode_text(texts[row][None]), encoder.encode_image(images[row][None]))
         assert float(together[row]) == pytest.approx(float(alone), abs=1e-5)
 
 
@@ -100,7 +100,7 @@ def test_brain_floats_give_nearly_the_same_logit_as_float32(load):
     found = []
     for dtype in ("float32", "bfloat16"):
         encoder = load("vilbert", dtype=dtype)
-        logit = encoder.fuse(encoder.read(ids_of(encoder, TEXTS[1])), encoder.see(shown(encoder)[None]))
+        logit = encoder.fuse(encoder.encode_text(ids_of(encoder, TEXTS[1])), encoder.encode_image(shown(encoder)[None]))
         assert logit.dtype == torch.float32
         found.append(float(logit))
     assert found[1] != found[0]
@@ -114,9 +114,9 @@ def test_text_layers_before_the_first_meeting_belong_to_the_text_side(load):
     calls = [0] * len(layer)
     for number, one in enumerate(layer):
         one.register_forward_hook(lambda *_, number=number: calls.__setitem__(number, calls[number] + 1))
-    text = encoder.read(ids_of(encoder, TEXTS[0]))
+    text = encoder.encode_text(ids_of(encoder, TEXTS[0]))
     assert calls == [1, 1, 0, 0]
-    encoder.fuse(text, encoder.see(shown(encoder)[None]))
+    encoder.fuse(text, encoder.encode_image(shown(encoder)[None]))
     assert calls == [1, 1, 1, 1]
 
 
@@ -144,18 +144,18 @@ def test_a_network_made_to_prefer_a_match_scores_high(tmp_path, regions, kind):
     weights["cls.bi_seq_relationship.bias"] = torch.tensor([3.0, -1.0])
     torch.save(weights, path)
     encoder = load_encoder(ModelSpec("mine", kind, str(path), "local", regions=str(regions)), CPU)
-    pair = encoder.read(ids_of(encoder, TEXTS[0])), encoder.see(shown(encoder)[None])
+    pair = encoder.encode_text(ids_of(encoder, TEXTS[0])), encoder.encode_image(shown(encoder)[None])
     assert encoder.probability
     assert encoder.fuse(*pair).tolist() == [4.0]
 
 
 def test_a_text_is_read_to_the_last_position_and_refused_beyond(load):
     encoder = load("vilbert-12in1")
-    full = encoder.text(" ".join(["dog"] * 18))
+    full = encoder.tokenize(" ".join(["dog"] * 18))
     assert len(full.ids) == encoder.longest == 20
-    assert encoder.read(torch.tensor([full.ids]))[0].shape == (1, 21, 24)  # the task token needs no position
+    assert encoder.encode_text(torch.tensor([full.ids]))[0].shape == (1, 21, 24)  # the task token needs no position
     with pytest.raises(UserError, match="21 tokens"):
-        encoder.text(" ".join(["dog"] * 19))
+        encoder.tokenize(" ".join(["dog"] * 19))
 
 
 @pytest.mark.parametrize(("profile", "words"), [("published", 6), ("equations", 4)])
@@ -163,7 +163,7 @@ def test_the_whole_image_is_no_player_and_keeps_the_mean_of_all(load, profile, w
     encoder = load("vilbert", masks="regions")
     image = shown(encoder)
     assert image.shape == (1, REGIONS + 1, WIDTH + 4)
-    players = profile_of(encoder, profile)(encoder, encoder.text("the dog rides horse"), image)
+    players = profile_of(encoder, profile)(encoder, encoder.tokenize("the dog rides horse"), image)
     assert (players.words, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
     hidden = np.ones((2, REGIONS), dtype=bool)
     hidden[0, 2] = False
@@ -181,7 +181,7 @@ def test_the_whole_image_is_no_player_and_keeps_the_mean_of_all(load, profile, w
 @pytest.mark.parametrize("kind", KINDS)
 def test_coalitions_have_the_values_of_single_passes(load, kind):
     encoder = load(kind, masks="regions")
-    image, text = shown(encoder), encoder.text("the dog rides horse")
+    image, text = shown(encoder), encoder.tokenize("the dog rides horse")
     players = profile_of(encoder, "equations")(encoder, text, image)
     masks = np.random.default_rng(1).random((24, len(players))) < 0.5
     game = Coalitions(encoder, image, [players], torch.sigmoid)
@@ -194,7 +194,7 @@ def test_coalitions_have_the_values_of_single_passes(load, kind):
         for place in np.flatnonzero(~mask[:4]):
             ids[1 + place] = encoder.masked_id
         with torch.inference_mode():
-            logit = encoder.fuse(encoder.read(torch.tensor([ids])), encoder.see(features[None]))
+            logit = encoder.fuse(encoder.encode_text(torch.tensor([ids])), encoder.encode_image(features[None]))
         assert value == pytest.approx(float(logit.sigmoid()), abs=1e-6)
     assert found.std() > 1e-3
 
@@ -228,7 +228,7 @@ def test_a_tokenizer_lies_beside_or_is_berts(tmp_path, regions, monkeypatch, fil
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     (tmp_path / "bare" / "vocab.txt").write_text("\n".join([*special, "a", "dog"]))
     encoder = load_encoder(spec, CPU)
-    assert encoder.text("A dog").tokens == ("[CLS]", "a", "dog", "[SEP]")
+    assert encoder.tokenize("A dog").tokens == ("[CLS]", "a", "dog", "[SEP]")
     assert encoder.masked_id == 4
     (tmp_path / "bare" / "vocab.txt").write_text(
         "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm"])

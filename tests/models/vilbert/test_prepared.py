@@ -70,7 +70,7 @@ class Restated:
             self.perceptron(f"{name}.t_intermediate", f"{name}.t_output", text),
         )
 
-    def joint(self, ids, segments, text_mask, features, boxes, image_mask, task):
+    def fuse(self, ids, segments, text_mask, features, boxes, image_mask, task):
         tables = {kind: self.weights[f"bert.embeddings.{kind}_embeddings.weight"] for kind in ("word", "position")}
         text = tables["word"][ids] + tables["position"][np.arange(len(ids))]
         text = text + self.weights["bert.embeddings.token_type_embeddings.weight"][segments]
@@ -104,7 +104,7 @@ class Restated:
         """ITM logits and the retrieval logit of every row."""
         order = ("input_ids", "token_type_ids", "attention_mask", "features", "boxes", "image_mask")
         tasks = inputs["task_ids"][:, 0] if multitask else [None] * len(inputs["input_ids"])
-        joints = [self.joint(*(inputs[name][row] for name in order), task) for row, task in enumerate(tasks)]
+        joints = [self.fuse(*(inputs[name][row] for name in order), task) for row, task in enumerate(tasks)]
         match = np.stack([self.linear(ITM, joint) for joint in joints])
         return match, np.stack([self.linear("vil_logit", joint) for joint in joints]) if multitask else None
 

@@ -146,7 +146,7 @@ def _load_or_attribute_item(attribution: AnswerAttribution, questions: list[Ques
     }
 
     def compute() -> list[Row]:
-        picture = decoder.image(image)
+        picture = decoder.prepare_image(image)
         games = [
             _build_game(attribution, question, prompt, picture)
             for question, prompt in zip(questions, prompts, strict=True)
@@ -182,7 +182,7 @@ def _build_game(
     """Return the prompt with the token that is explained, or why there is none."""
     decoder, settings = attribution.decoder, attribution.settings
     try:
-        prompt = decoder.prompt(rendered.text)
+        prompt = decoder.build_prompt(rendered.text)
         if get_fidelity(settings.profile).decoder_target == "label":
             return PromptGame(prompt.text, "", (label_of(decoder, prompt, picture, question, attribution.voice)[1],))
         sampling = sampling_of(decoder, settings.profile)

@@ -68,7 +68,7 @@ def _columns(
 ) -> Row:
     name, question = item["image"], item["question"]
     image = load_image_or_regions(encoder, name, lambda: load_image(images, name))
-    given = answer_question(encoder, encoder.image(image), question)
+    given = answer_question(encoder, encoder.prepare_image(image), question)
     content = {**decisive, "answer": given.index}
     (columns,) = kept(encoder, image, [question], settings, stored, content, build_answer_probability(given))
     return {"outputs": [given.text], **columns}

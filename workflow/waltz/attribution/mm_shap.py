@@ -94,9 +94,9 @@ def attribute(
     Raises:
         UserError: A text is longer than the encoder reads, or the evaluations do not do for one permutation.
     """
-    prepared = encoder.image(cast(Image.Image, image))  # an encoder of regions takes regions
+    prepared = encoder.prepare_image(cast(Image.Image, image))  # an encoder of regions takes regions
     players = profile_of(encoder, settings.profile)
-    games = [players(encoder, encoder.text(text), prepared) for text in texts]
+    games = [players(encoder, encoder.tokenize(text), prepared) for text in texts]
     table = Coalitions(encoder, prepared, games, outcome or explained(encoder))
     if known is not None:
         for before, stored in zip(table.known, known, strict=True):

@@ -202,7 +202,7 @@ def attribute_prompts(
 
     Args:
         decoder: A loaded decoder.
-        picture: Prepared by `decoder.image`, or None.
+        picture: Prepared by `decoder.prepare_image`, or None.
         games: Distinct prompts with their targets.
         settings: Profile, seed and estimator. `published` explains logits of the first step of decoders that read
             images, and explains language models by shap's partition explainer.
@@ -216,7 +216,7 @@ def attribute_prompts(
     if picture is None and settings.fidelity.language_models == "partition":
         return [_attribute_pieces(decoder, game, settings) for game in games]
     players = [build_players(decoder, game, picture, settings) for game in games]
-    value = settings.explained_value(decoder.sees)
+    value = settings.explained_value(decoder.reads_images)
     coalitions = Coalitions(
         decoder, picture, [Game(own, game.targets, value) for own, game in zip(players, games, strict=True)]
     )
@@ -258,12 +258,12 @@ def build_players(
     Source:
         Thesis 4.3; CC-SHAP-VLM's released scripts, whose masks and unmasked ids are those of its models' tokenizers.
     """
-    prompt = decoder.prompt(game.text)
+    prompt = decoder.build_prompt(game.text)
     if not settings.fidelity.special_tokens_play:
         return build_equations_players(decoder, prompt, picture, positions=game.positions, grid=game.grid)
     masked_id = settings.masked_id
     if masked_id is None:
-        masked_id = decoder.masked_id if decoder.spec.masked_token else decoder.prompt(UNDERSCORE).ids[-1]
+        masked_id = decoder.masked_id if decoder.spec.masked_token else decoder.build_prompt(UNDERSCORE).ids[-1]
     return build_published_players(
         decoder,
         prompt,
@@ -334,7 +334,7 @@ def build_columns(decoder: Decoder, attribution: PromptAttribution, seed: int) -
     """
     estimate, text, t_shap = attribution.estimate, attribution.text, attribution.t_shap
     columns: AttributionColumns = {
-        "outputs": [decoder.said([token]) for token in attribution.game.targets],
+        "outputs": [decoder.decode_text([token]) for token in attribution.game.targets],
         "score": float(estimate.value[0]) if len(estimate.value) == 1 else None,
         "tokens": list(attribution.tokens),
         "spans": [{"start": span["start"], "end": span["end"]} for span in attribution.spans],
@@ -359,12 +359,12 @@ def build_columns(decoder: Decoder, attribution: PromptAttribution, seed: int) -
 
 def _attribute_pieces(decoder: Decoder, game: PromptGame, settings: PromptSettings) -> PromptAttribution:
     """Return the Owen values of a language model's prompt by shap's partition explainer."""
-    if decoder.sees:
+    if decoder.reads_images:
         raise UserError(f"models.{decoder.spec.name}: the published code explains it with an image; name an image")
 
     def compute_log_odds(texts: Sequence[str]) -> np.ndarray:
-        value = settings.explained_value(decoder.sees)
-        return scores_after(decoder, [decoder.prompt(text) for text in texts], game.targets, value)
+        value = settings.explained_value(decoder.reads_images)
+        return scores_after(decoder, [decoder.build_prompt(text) for text in texts], game.targets, value)
 
     pieces = compute_owen_values(
         game.text,

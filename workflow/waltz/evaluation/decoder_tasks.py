@@ -152,7 +152,7 @@ def voice_of(decoder: Decoder, profile: str) -> Voice:
         return published(family_of(decoder.spec))
     plain = isinstance(decoder, LanguageModel) and not getattr(decoder.tokenizer, "chat_template", None)
     return equations(
-        without_template if plain else decoder.rendered, read_wording(profile, decoder.spec.prompts or None)
+        without_template if plain else decoder.render_chat, read_wording(profile, decoder.spec.prompts or None)
     )
 
 

@@ -42,7 +42,7 @@ def sampling_of(decoder: Decoder, profile: str) -> Sampling | None:
 
     Language models draw in `published` where their own settings of generation say so.
     """
-    if profile == "equations" or not (decoder.sees or decoder.network.model.generation_config.do_sample):
+    if profile == "equations" or not (decoder.reads_images or decoder.network.model.generation_config.do_sample):
         return None
     return get_published_sampling(decoder)
 

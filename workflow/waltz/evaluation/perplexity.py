@@ -95,7 +95,7 @@ def score_texts(
     """Score of each distinct text; batches depend on the set of texts and `tokens_per_batch` alone."""
     if profile == "equations":
         return compute_mean_log_likelihoods(texts, model, tokens_per_batch, stored, done)
-    ids = {text: model.tokens(text) for text in dict.fromkeys(texts)}
+    ids = {text: model.tokenize(text) for text in dict.fromkeys(texts)}
     wanted = {sequence for tokens in ids.values() for sequence in _windows(tokens, model.window)}
     losses = compute_token_losses(wanted, model, tokens_per_batch, stored, done)
     return {text: _strided_score(ids[text], losses, model.window) for text in ids}

@@ -117,9 +117,9 @@ def explain_decoder(
         raise UserError(f"{spec.name}: a language model sees no images; leave the image out, or name a model that sees")
     raw = image if image is None or isinstance(image, Image.Image) else image_file(Path(image))
     with _load_decoder(spec) as decoder, torch.inference_mode():
-        picture = None if raw is None else decoder.image(raw.convert("RGB"))
+        picture = None if raw is None else decoder.prepare_image(raw.convert("RGB"))
         settings = _apply_family(decoder, settings, query)
-        if decoder.sees and picture is None:
+        if decoder.reads_images and picture is None:
             raise UserError(f"{spec.name}: sees images, and none is named; name one")
         question: str | None = None
         label: str | None = None
@@ -133,7 +133,7 @@ def explain_decoder(
             None if picture is None or side.players is None else render_decoder_view(decoder, picture, side.players)
             for side in sides
         ]
-        texts = decoder.said(pair[0].targets), decoder.said(pair[1].targets)
+        texts = decoder.decode_text(pair[0].targets), decoder.decode_text(pair[1].targets)
     cells = tuple(None if view is None else view[1] for view in shown)
     visible_image = None if shown[0] is None else shown[0][0]
     return DecoderExplanation(spec, settings, question, label, texts, attributions, visible_image, (cells[0], cells[1]))
@@ -162,12 +162,16 @@ def _generate_ready_pair(
         (ready.answer, ready.answer_suffix, 1),
         (ready.explanation, ready.explanation_suffix, most),
     ):
-        if (IMAGE_PLACEHOLDER in text) != decoder.sees:
+        if (IMAGE_PLACEHOLDER in text) != decoder.reads_images:
             reason = (
-                "has no <image> for the image" if decoder.sees else "has an <image>, which a language model cannot see"
+                "has no <image> for the image"
+                if decoder.reads_images
+                else "has an <image>, which a language model cannot see"
             )
             raise UserError(f"prompt {text[:40]!r}...: {reason}")
-        prompt = decoder.prompt(text.replace(IMAGE_PLACEHOLDER, decoder.placeholder) if decoder.sees else text)
+        prompt = decoder.build_prompt(
+            text.replace(IMAGE_PLACEHOLDER, decoder.placeholder) if decoder.reads_images else text
+        )
         targets = generate_targets(decoder, prompt, picture, length, settings.profile, sampling, settings.seed)
         games.append(PromptGame(prompt.text, suffix, targets))
     return games[0], games[1]
@@ -201,8 +205,8 @@ def _apply_family(decoder: Decoder, settings: PromptSettings, query: ReadyPrompt
         return settings
     wording = read_wording(settings.profile, query.prompts if isinstance(query, DecoderQuestion) else None)
     voice = published(query.family, wording)
-    if bool(wording.families[query.family].markers["begin_image"]) != decoder.sees:
-        sees = "sees no images" if decoder.sees else "sees images"
+    if bool(wording.families[query.family].markers["begin_image"]) != decoder.reads_images:
+        sees = "sees no images" if decoder.reads_images else "sees images"
         raise UserError(f"{decoder.spec.name}: the model family {query.family!r} {sees}, unlike this model")
     return apply_family_rules(settings, decoder, voice)
 
@@ -220,4 +224,4 @@ def _build_voice(decoder: Decoder, query: DecoderQuestion, settings: PromptSetti
             families = ", ".join(wording.families)
             raise UserError(f"{decoder.spec.name}: published prompts depend on the family; name one of {families}")
         return published(query.family, wording)
-    return equations(decoder.rendered if decoder.has_chat_template else without_template, wording)
+    return equations(decoder.render_chat if decoder.has_chat_template else without_template, wording)

@@ -94,8 +94,8 @@ def _loaded(spec: ModelSpec, device: Device) -> Encoder:
 
 
 def _explained(encoder: Encoder, image: Image.Image, text: str, found: Attribution, profile: str) -> Explained:
-    prepared = encoder.image(image)
-    read = encoder.text(text)
+    prepared = encoder.prepare_image(image)
+    read = encoder.tokenize(text)
     players = PROFILES[profile](encoder, read, prepared)
     relevance = None
     if encoder.spec.kind == "clip":

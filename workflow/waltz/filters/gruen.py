@@ -124,7 +124,7 @@ def _repaired(text: str) -> str:
 
 
 def _tokens(sentence: str, model: MaskedModel) -> Tokens:
-    ids = model.tokens(sentence)
+    ids = model.tokenize(sentence)
     before, after = model.frame
     return (*ids[: len(ids) - after][: before + PIECES], *ids[len(ids) - after :])
 

@@ -143,7 +143,7 @@ def _filled(
 
 def _frame(slot: Slot, masks: int, model: MaskedModel) -> tuple[Tokens, list[int]]:
     """Ids of the text with its masks, and where the masks are."""
-    ids = model.tokens(slot.masked(model.tokenizer.mask_token, masks))
+    ids = model.tokenize(slot.masked(model.tokenizer.mask_token, masks))
     if len(ids) == model.window:
         log.warning("%s: read up to %d positions: %s", model.spec.name, model.window, slot.text[:60])
     places = [place for place, token in enumerate(ids) if token == model.tokenizer.mask_token_id]

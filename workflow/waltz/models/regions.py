@@ -67,14 +67,14 @@ class RegionProvider(Protocol):
 
     hides: Literal["pixels", "regions"]
 
-    def image(self, picture: ImageOrRegions) -> torch.Tensor:
+    def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
         """A prepared image, of shape (channels, height, width).
 
         Raises:
             UserError: It is no picture that this provider takes.
         """
 
-    def regions(self, images: torch.Tensor) -> States:
+    def compute_regions(self, images: torch.Tensor) -> States:
         """Features and boxes of a batch of prepared images.
 
         Returns:
@@ -101,7 +101,7 @@ class StoredRegions:
     device: str
     hides: Literal["pixels", "regions"] = "regions"
 
-    def of(self, name: str) -> ImageRegions:
+    def load_regions(self, name: str) -> ImageRegions:
         """The regions of an image by its file name.
 
         Raises:
@@ -131,7 +131,7 @@ class StoredRegions:
                 f"{file}: no regions of {name} can be read ({error}); store them, or leave it out"
             ) from None
 
-    def image(self, picture: ImageOrRegions) -> torch.Tensor:
+    def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
         """The prepared image; see `Provider`."""
         if not isinstance(picture, ImageRegions):
             raise UserError(
@@ -141,7 +141,7 @@ class StoredRegions:
         boxes = picture.boxes / np.array([width, height, width, height], dtype=np.float32)
         return torch.from_numpy(np.concatenate([picture.features, boxes], axis=1)[None]).to(self.device)
 
-    def regions(self, images: torch.Tensor) -> States:
+    def compute_regions(self, images: torch.Tensor) -> States:
         """Features and boxes; see `Provider`."""
         rows = images[:, 0]
         return rows[..., :-BOX_NUMBERS], rows[..., -BOX_NUMBERS:]
@@ -189,7 +189,7 @@ def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.
     provider = getattr(encoder, "provider", None)
     if not isinstance(provider, StoredRegions):
         return load()
-    found = provider.of(name)
+    found = provider.load_regions(name)
     expected = getattr(encoder, "detector", "")
     if expected and found.detector != expected:
         _warn_of_other_detector(encoder.spec.name, str(provider.path), found.detector, expected)

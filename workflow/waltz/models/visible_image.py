@@ -29,7 +29,7 @@ def render_decoder_view(decoder: Decoder, picture: PreparedImage, who: Players) 
     if who.raw or pixels.ndim != 4 or len(pixels) != 1:
         shown = np.asarray(image.convert("RGB"), dtype=np.float64) / WHITE
         return shown, who.cells.numpy() if who.raw else _number_patches(image.height, image.width, who.grid)
-    black, white = (decoder.image(Image.new("RGB", image.size, colour)).pixels for colour in ("black", "white"))
+    black, white = (decoder.prepare_image(Image.new("RGB", image.size, colour)).pixels for colour in ("black", "white"))
     tile = ((pixels - black) / torch.where(white == black, 1, white - black)).clamp(0, 1)
     return tile[0].permute(1, 2, 0).cpu().numpy(), who.cells[0, 0].cpu().numpy()
 
@@ -73,11 +73,13 @@ def render_encoder_view(encoder: Encoder, image: Image.Image) -> np.ndarray:
     Black and white, prepared in the same way, tell what the normalisation is; red, green and blue, which channel is
     which.
     """
-    black, white = (encoder.image(Image.new("RGB", image.size, colour)).float() for colour in ("black", "white"))
+    black, white = (
+        encoder.prepare_image(Image.new("RGB", image.size, colour)).float() for colour in ("black", "white")
+    )
     span = torch.where(white == black, 1, white - black)
 
     def levels(shown: Image.Image) -> torch.Tensor:
-        return ((encoder.image(shown).float() - black) / span).clamp(0, 1)
+        return ((encoder.prepare_image(shown).float() - black) / span).clamp(0, 1)
 
     pure = (levels(Image.new("RGB", image.size, colour)) for colour in ("red", "lime", "blue"))
     order = [int(found.mean(dim=(1, 2)).argmax()) for found in pure]

@@ -31,7 +31,7 @@ def score_matrix(encoder: Encoder, images: Iterable[Image.Image], texts: Sequenc
     readings = _readings(encoder, texts)
     rows = []
     for batch in _batches(images, encoder.images_per_batch):
-        states = encoder.see(torch.stack([encoder.image(image) for image in batch]))
+        states = encoder.encode_image(torch.stack([encoder.prepare_image(image) for image in batch]))
         for place in range(len(batch)):
             seen = tuple(part[place : place + 1] for part in states)
             row = np.empty(len(texts))
@@ -43,14 +43,14 @@ def score_matrix(encoder: Encoder, images: Iterable[Image.Image], texts: Sequenc
 
 def _readings(encoder: Encoder, texts: Sequence[str]) -> list[tuple[list[int], States]]:
     """What is read of the texts, with their places; texts of one length together."""
-    ids = [encoder.text(text).ids for text in texts]
+    ids = [encoder.tokenize(text).ids for text in texts]
     by_length: dict[int, list[int]] = {}
     for place, found in enumerate(ids):
         by_length.setdefault(len(found), []).append(place)
     readings = []
     for places in by_length.values():
         read = [
-            encoder.read(torch.tensor([ids[place] for place in batch], device=encoder.device))
+            encoder.encode_text(torch.tensor([ids[place] for place in batch], device=encoder.device))
             for batch in _batches(places, encoder.texts_per_batch)
         ]
         readings.append((places, _joined(read)))

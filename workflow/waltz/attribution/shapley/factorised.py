@@ -62,7 +62,7 @@ def compute_exact_factorised(
 
     Args:
         encoder: A model of late fusion.
-        image: What `encoder.image` made.
+        image: What `encoder.prepare_image` made.
         games: Players of each text with this image.
     """
     return _compute_estimates(encoder, image, games, None, 0)
@@ -78,7 +78,7 @@ def compute_factorised_permutations(
 
     Args:
         encoder: A model of late fusion.
-        image: What `encoder.image` made.
+        image: What `encoder.prepare_image` made.
         games: Players of each text with this image.
         budget: Most encoder passes for one text, those of its image included.
         seed: Seed of the orders; those of the patches are the same for all texts.
@@ -153,7 +153,9 @@ def _build_text_vectors(encoder: LateEncoder, game: Players) -> Vectors:
     def vectors(masks: np.ndarray) -> np.ndarray:
         ids = game.mask_text(_place_masks(masks, free, game.words))
         return _compute_in_batches(
-            lambda first, last: encoder.read(ids[first:last].to(encoder.device)), len(masks), encoder.texts_per_batch
+            lambda first, last: encoder.encode_text(ids[first:last].to(encoder.device)),
+            len(masks),
+            encoder.texts_per_batch,
         )
 
     return vectors
@@ -165,7 +167,7 @@ def _build_image_vectors(encoder: LateEncoder, image: torch.Tensor, game: Player
     def vectors(masks: np.ndarray) -> np.ndarray:
         placed = _place_masks(masks, free, game.patches)
         return _compute_in_batches(
-            lambda first, last: encoder.see(game.mask_image(image, placed[first:last])),
+            lambda first, last: encoder.encode_image(game.mask_image(image, placed[first:last])),
             len(masks),
             encoder.images_per_batch,
         )

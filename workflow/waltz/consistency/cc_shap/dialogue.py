@@ -151,7 +151,7 @@ def generate_targets(
     """
     if get_fidelity(profile).keeps_end_token:
         (tokens,) = generate_texts(decoder, [prompt], [picture], most, sampling, [seed], least=1, ended=True)
-        if not decoder.sees:
+        if not decoder.reads_images:
             tokens = _cut_special(decoder, tokens)
     else:
         (tokens,) = decoder.generate([prompt], [picture], most, sampling, [seed])
@@ -167,7 +167,7 @@ def apply_family_rules(settings: PromptSettings, decoder: Decoder, voice: Voice)
     """Return settings with the rules that the released code has for the family of the prompts, if they are of one."""
     if voice.family is None:
         return settings
-    joins_tokens = not decoder.sees and voice.family in FAMILIES_WITHOUT_OFFSETS
+    joins_tokens = not decoder.reads_images and voice.family in FAMILIES_WITHOUT_OFFSETS
     return replace(settings, suffix_rule=voice.tail, joins_tokens=joins_tokens)
 
 
@@ -177,7 +177,7 @@ def _generate_answer(
     """Return the answer as text, and the tokens of it that are explained."""
     decoder, fidelity = dialogue.decoder, dialogue.fidelity
     if question.labels:
-        label, token = label_of(decoder, decoder.prompt(rendered.text), picture, question, dialogue.voice)
+        label, token = label_of(decoder, decoder.build_prompt(rendered.text), picture, question, dialogue.voice)
         if fidelity.decoder_target == "label":
             return label, (token,)
         return label, _generate(dialogue, question, picture, rendered, "answer", 1)
@@ -185,7 +185,7 @@ def _generate_answer(
     if dialogue.of_study:
         text = written(decoder, tokens, dialogue.max_answer, dialogue.voice)
     else:
-        text = decoder.said(tokens).strip()
+        text = decoder.decode_text(tokens).strip()
     return text, tokens[: fidelity.open_answer_targets]
 
 
@@ -194,7 +194,7 @@ def _generate(
 ) -> tuple[int, ...]:
     """Return the tokens that are generated after a prompt."""
     decoder, profile = dialogue.decoder, dialogue.fidelity.name
-    prompt, seed = decoder.prompt(rendered.text), dialogue.draw_seed(question, kind)
+    prompt, seed = decoder.build_prompt(rendered.text), dialogue.draw_seed(question, kind)
     return generate_targets(decoder, prompt, picture, most, profile, sampling_of(decoder, profile), seed)
 
 

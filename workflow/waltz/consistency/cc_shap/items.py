@@ -55,7 +55,7 @@ class CCShapSetup:
     @property
     def explained(self) -> str:
         """The explained value of a token."""
-        return self.settings.explained_value(self.dialogue.decoder.sees)
+        return self.settings.explained_value(self.dialogue.decoder.reads_images)
 
 
 class StoredSide(TypedDict):
@@ -173,7 +173,7 @@ def load_or_attribute_item(
     }
 
     def compute() -> dict[str, Any]:
-        picture = None if image is None else decoder.image(image)
+        picture = None if image is None else decoder.prepare_image(image)
         generated = generate_pairs(dialogue, question, picture, setup.kinds, item_text)
         attributions = _attribute_kinds(setup, generated, picture, grid)
         kinds = {kind: _build_stored_pair(setup, generated, pair) for kind, pair in attributions.items()}
@@ -230,10 +230,10 @@ def _build_stored_pair(setup: CCShapSetup, generated: GeneratedPairs, pair: Pair
     order = np.argsort(_renumber_shared(pair.answer))
     row = _build_cc_shap_columns(pair.cc_shap, order) | {
         "answer": generated.answer,
-        "explanation": decoder.said(pair.explanation.attribution.game.targets),
+        "explanation": decoder.decode_text(pair.explanation.attribution.game.targets),
         "evaluated": pair.answer.attribution.evaluated + pair.explanation.attribution.evaluated,
     }
-    if decoder.sees:
+    if decoder.reads_images:
         for name, side in (("answer", pair.answer), ("explanation", pair.explanation)):
             row[f"t_shap_{name}"] = to_null(side.attribution.t_shap.value)
             row[f"t_shap_{name}_se"] = to_null(side.attribution.t_shap.standard_error)

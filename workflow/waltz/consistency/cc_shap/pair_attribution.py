@@ -67,7 +67,7 @@ def attribute_pairs(
 
     Args:
         decoder: A loaded model.
-        picture: Prepared by `decoder.image`, or None.
+        picture: Prepared by `decoder.prepare_image`, or None.
         pairs: Answers with an explanation each.
         settings: Profile, seed, estimator.
         grid: Patches on a side; None takes ceil(sqrt(n)) of the shared tokens, in `published` of all ids of the
@@ -115,7 +115,7 @@ def count_suffix_players(decoder: Decoder, suffix: str, rule: str) -> int:
         return 2
     if not suffix:
         return 0
-    prompt = decoder.prompt(suffix)
+    prompt = decoder.build_prompt(suffix)
     if rule == "less-two":
         length = len(prompt.ids) - 2
     else:
@@ -141,7 +141,7 @@ def _count_suffixes(
         count_suffix_players(decoder, answer.query_suffix, rule),
         count_suffix_players(decoder, explanation.query_suffix, rule),
     )
-    ids = decoder.prompt(answer.text).ids, decoder.prompt(explanation.text).ids
+    ids = decoder.build_prompt(answer.text).ids, decoder.build_prompt(explanation.text).ids
     find_shared_players(*ids, suffixes, settings.fidelity)
     return suffixes
 
@@ -152,7 +152,7 @@ def _choose_players(
     """Return the pairs with the text players and grids that make them comparable."""
     if settings.fidelity.shared_players == "prefix":
         games = [game for pair in pairs for game in pair]
-        positions = _find_shared_positions(games, [decoder.prompt(game.text) for game in games])
+        positions = _find_shared_positions(games, [decoder.build_prompt(game.text) for game in games])
         return [
             (_place(answer, positions, grid), _place(explanation, positions, grid)) for answer, explanation in pairs
         ]
@@ -160,7 +160,7 @@ def _choose_players(
         return list(pairs)
     placed = []
     for answer, explanation in pairs:
-        side = grid or math.ceil(math.sqrt(len(decoder.prompt(answer.text).ids)))
+        side = grid or math.ceil(math.sqrt(len(decoder.build_prompt(answer.text).ids)))
         placed.append((_place(answer, None, side), _place(explanation, None, side)))
     return placed
 

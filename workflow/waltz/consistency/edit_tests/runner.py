@@ -105,7 +105,11 @@ class Interviewed:
             if reply.said is None:
                 return UserError(str(reply.error))
             # the released code cuts what the decoder says, not what the helper does
-            return decoder.said(reply.said) if way == "helper" else written(decoder, reply.said, most, speaking.voice)
+            return (
+                decoder.decode_text(reply.said)
+                if way == "helper"
+                else written(decoder, reply.said, most, speaking.voice)
+            )
 
         return [query if isinstance(query, UserError) else text(found[query]) for query in queries]
 

@@ -162,7 +162,7 @@ def written(decoder: Decoder, ids: Sequence[int], most: int, voice: Voice) -> st
         voice: Where it speaks to a VL decoder of the released code, whose end mark was cut off by its length, the last
             characters of what nothing ended are lost.
     """
-    text = decoder.said(ids)
+    text = decoder.decode_text(ids)
     cut = voice.family is not None and voice.wording.families[voice.family].script == "images" and len(ids) >= most
     return text[: -len(END_MARK)] if cut else text
 
@@ -224,7 +224,7 @@ def _shown(examinee: Examinee, name: str) -> tuple[PreparedImage, str] | str:
     """A picture and a digest of its image, or why there is none."""
     if name not in examinee.shown:
         image = _tried(examinee.load, name)
-        picture = image if isinstance(image, str) else _tried(examinee.decoder.image, image)
+        picture = image if isinstance(image, str) else _tried(examinee.decoder.prepare_image, image)
         if isinstance(image, str) or isinstance(picture, str):
             examinee.shown[name] = str(picture)
         else:
@@ -244,12 +244,12 @@ def _read(
     picture = found[0] if isinstance(found, tuple) else None
     read: _Read | None = None
     try:
-        prompt = decoder.prompt(query.prompt)
+        prompt = decoder.build_prompt(query.prompt)
         read = _Read(query, prompt, None, ())
         if isinstance(found, str):
             return read, found
         targets = () if follow is None else follow(decoder, prompt, query.follows)
-        positions = decoder.layout(prompt, picture).positions.shape[-1]
+        positions = decoder.build_layout(prompt, picture).positions.shape[-1]
         if follow is continuation and positions + len(targets) > decoder.window:
             raise UserError(
                 f"models.{decoder.spec.name}: {positions} positions and {len(targets)} more, at most {decoder.window}"

@@ -23,7 +23,7 @@ def labels(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int,
     Raises:
         UserError: A label does not begin with a token of its own, or two begin alike.
     """
-    return _apart(decoder, [decoder.label_id(prompt, after(prompt.text, text)) for text in texts], texts)
+    return _apart(decoder, [decoder.find_label_id(prompt, after(prompt.text, text)) for text in texts], texts)
 
 
 def published_labels(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
@@ -35,7 +35,7 @@ def published_labels(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> 
     Raises:
         UserError: Two labels have one token.
     """
-    return _apart(decoder, [decoder.prompt(text).ids[:2][-1] for text in texts], texts)
+    return _apart(decoder, [decoder.build_prompt(text).ids[:2][-1] for text in texts], texts)
 
 
 def continuation(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tuple[int, ...]:
@@ -45,7 +45,7 @@ def continuation(decoder: Decoder, prompt: Prompt, texts: Sequence[str]) -> tupl
         UserError: Together they are too long, or the text does not begin with a token of its own.
     """
     (text,) = texts
-    both = decoder.prompt(prompt.text + after(prompt.text, text)).ids
+    both = decoder.build_prompt(prompt.text + after(prompt.text, text)).ids
     if both[: len(prompt.ids)] != prompt.ids or len(both) == len(prompt.ids):
         raise UserError(
             f"models.{decoder.spec.name}: after {prompt.text[-20:]!r}, {text!r} does not begin with a token of its own;"

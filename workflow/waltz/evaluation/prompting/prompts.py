@@ -26,7 +26,7 @@ class Voice:
     Attributes:
         wording: The prompts of a profile.
         family: The model's family; None in `equations`.
-        template: Renders turns, ready for the assistant to go on (`Decoder.rendered`); None in `published`.
+        template: Renders turns, ready for the assistant to go on (`Decoder.render_chat`); None in `published`.
     """
 
     wording: Wording

@@ -63,13 +63,13 @@ class Coalitions(CoalitionValues[Players]):
 
         Args:
             decoder: The model.
-            picture: Prepared by `decoder.image`.
+            picture: Prepared by `decoder.prepare_image`.
             games: Games whose prompts show the picture, or no image where it is None.
         """
         super().__init__([game.players for game in games], [len(game.targets) for game in games])
         self.decoder, self.picture, self.games = decoder, picture, list(games)
         self.looks = self.read_positions = 0
-        self._layouts = [decoder.layout(game.players.prompt, picture) for game in games]
+        self._layouts = [decoder.build_layout(game.players.prompt, picture) for game in games]
         self._grids = [_find_first_alike(games, index) for index in range(len(games))]
         self._masks: list[tuple[int, bytes]] = []
         self._numbers: dict[tuple[int, bytes], int] = {}
@@ -90,17 +90,19 @@ class Coalitions(CoalitionValues[Players]):
         game = self.games[index]
         mask = np.frombuffer(key, dtype=bool)
         ids = list(game.players.mask_text(mask[game.players.text]))
-        if game.players.prompt.image_at is not None:
+        if game.players.prompt.image_position is not None:
             look = self._grids[index], mask[game.players.image].tobytes()
             if look not in self._numbers:
                 self._numbers[look] = len(self._masks)
                 self._masks.append(look)
-            ids[game.players.prompt.image_at] = -1 - self._numbers[look]
+            ids[game.players.prompt.image_position] = -1 - self._numbers[look]
         return (*ids, *said_before(game.targets, game.value))
 
     def _group_games(self, games: list[int]) -> list[list[int]]:
         """Return groups of games that are read together: all that begin alike up to the image, else each alone."""
-        alike = all(self._count_shared(games) > (self.games[index].players.prompt.image_at or 0) for index in games)
+        alike = all(
+            self._count_shared(games) > (self.games[index].players.prompt.image_position or 0) for index in games
+        )
         return [games] if games and alike else [[index] for index in games]
 
     def _count_shared(self, games: list[int]) -> int:
@@ -111,10 +113,10 @@ class Coalitions(CoalitionValues[Players]):
     def _find_shared_ends(self, games: list[int]) -> list[int]:
         """Return where the stretches that games share end: at the image, and where their prompts part."""
         ends = [0]
-        if not self.decoder.network.reuses:
+        if not self.decoder.network.reuses_prefixes:
             return ends
         prompts = [self.games[index].players.prompt for index in games]
-        shortest, at = min(len(prompt.ids) for prompt in prompts), prompts[0].image_at
+        shortest, at = min(len(prompt.ids) for prompt in prompts), prompts[0].image_position
         if at is not None and at + 1 < shortest:
             ends.append(at + 1)
         shared = min(self._count_shared(games), shortest - 1)
@@ -124,7 +126,7 @@ class Coalitions(CoalitionValues[Players]):
 
     def _cut_rows(self, index: int, rows: list[Row], shared_end: int) -> list[int]:
         """Return where the stretches of one game begin and end, so that the fewest positions are computed."""
-        if not self.decoder.network.reuses:
+        if not self.decoder.network.reuses_prefixes:
             return [0, len(rows[0])]
         widths = self._count_positions(index, len(rows[0]))
         return [shared_end, *cuts(distinct_beginnings(rows), widths, shared_end, self._count_steps(index))]
@@ -191,7 +193,7 @@ class Coalitions(CoalitionValues[Players]):
         self, index: int, nodes: list[Row], start: int, stop: int, widths: np.ndarray, past: States | None
     ) -> tuple[torch.Tensor, States]:
         """Read a stretch of rows of one game; return logits and states."""
-        layout, at = self._layouts[index], self.games[index].players.prompt.image_at
+        layout, at = self._layouts[index], self.games[index].players.prompt.image_position
         pictured = at is not None and start <= at < stop
         stretches = [
             [*node[start:at], *layout.block, *node[at + 1 : stop]]
@@ -202,14 +204,14 @@ class Coalitions(CoalitionValues[Players]):
         ids = torch.tensor(stretches, device=self.decoder.device)
         embeds = None
         if pictured and at is not None:
-            embeds = self.decoder.network.embedded(ids)
+            embeds = self.decoder.network.embed(ids)
             places = [at - start + place for place in layout.features]
             embeds[:, places] = self._encode_images([-1 - node[at] for node in nodes]).to(embeds.dtype)
-        places_of = layout.followed(self._count_steps(index) - 1)[..., int(widths[start]) : int(widths[stop])]
+        places_of = layout.extend_positions(self._count_steps(index) - 1)[..., int(widths[start]) : int(widths[stop])]
         positions = places_of.unsqueeze(-2).expand(*places_of.shape[:-1], len(nodes), -1)
         self.read_positions += ids.numel()
         last = self._count_steps(index) if stop == len(widths) - 1 else 1
-        return self.decoder.network.read(ids, positions, past, last, embeds)
+        return self.decoder.network.compute_logits(ids, positions, past, last, embeds)
 
     def _encode_images(self, numbers: list[int]) -> torch.Tensor:
         """Return the image features of masked images: (k, features, width)."""
@@ -220,7 +222,7 @@ class Coalitions(CoalitionValues[Players]):
             batch = [number for number in new if self._masks[number][0] == grid]
             masks = np.stack([np.frombuffer(self._masks[number][1], dtype=bool) for number in batch])
             pixels = self.games[grid].players.mask_image(self.decoder, self.picture, masks)
-            features.update(zip(batch, self.decoder.look(self.picture, pixels), strict=True))
+            features.update(zip(batch, self.decoder.encode_image(self.picture, pixels), strict=True))
             self.looks += len(batch)
         for number, states in features.items():
             if (len(self._seen) + 1) * states.numel() * states.element_size() <= MAX_FEATURE_BYTES:
@@ -230,7 +232,7 @@ class Coalitions(CoalitionValues[Players]):
     def _count_positions(self, index: int, length: int) -> np.ndarray:
         """Return the positions before each symbol of a row, and in all: int64 of shape (length + 1,)."""
         each = np.ones(length, dtype=np.int64)
-        at = self.games[index].players.prompt.image_at
+        at = self.games[index].players.prompt.image_position
         if at is not None:
             each[at] = len(self._layouts[index].block)
         return np.concatenate([[0], each.cumsum()])

@@ -37,7 +37,7 @@ class Prompt:
         tokens: The same as the tokenizer spells them.
         spans: Characters of the text that each token stands for; empty ranges for tokens that the tokenizer adds.
         special: Whether a token is special: added by the tokenizer, a turn marker, or the placeholder.
-        image_at: Place of the placeholder in the ids; None without an image.
+        image_position: Position of the placeholder in the ids; None without an image.
     """
 
     text: str
@@ -45,7 +45,7 @@ class Prompt:
     tokens: tuple[str, ...]
     spans: tuple[Span, ...]
     special: tuple[bool, ...]
-    image_at: int | None = None
+    image_position: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +55,12 @@ class PreparedImage:
     Attributes:
         pixels: What the processor made of it, normalised, so that 0 is the mean colour: float32, of shape
             (1, 3, height, width) where the image is one tile, else as the family has it.
-        beside: What the processor says beside it, such as the sizes of tiles, by the names the network knows.
+        extras: Other outputs of the processor, such as the sizes of tiles, by the names the network knows.
         image: The RGB image itself.
     """
 
     pixels: torch.Tensor
-    beside: Mapping[str, torch.Tensor]
+    extras: Mapping[str, torch.Tensor]
     image: Image.Image
 
 
@@ -79,7 +79,7 @@ class PromptLayout:
     features: tuple[int, ...]
     positions: torch.Tensor
 
-    def followed(self, more: int) -> torch.Tensor:
+    def extend_positions(self, more: int) -> torch.Tensor:
         """The positions, gone on with for more tokens."""
         after = self.positions.max() + 1 + torch.arange(more, device=self.positions.device)
         return torch.cat([self.positions, after.expand(*self.positions.shape[:-1], more)], dim=-1)
@@ -112,7 +112,7 @@ class Decoder(Protocol):
         """A torch device."""
 
     @property
-    def sees(self) -> bool:
+    def reads_images(self) -> bool:
         """Whether it can be shown an image."""
 
     @property
@@ -147,31 +147,31 @@ class Decoder(Protocol):
     def positions_per_batch(self) -> int:
         """Most positions, those before included, in one pass."""
 
-    def rendered(self, turns: Sequence[Turn]) -> str:
+    def render_chat(self, turns: Sequence[Turn]) -> str:
         """A conversation by the tokenizer's own chat template, ready for the assistant to go on.
 
         Raises:
             UserError: The model has no chat template, or its template refuses the conversation.
         """
 
-    def prompt(self, text: str) -> Prompt:
+    def build_prompt(self, text: str) -> Prompt:
         """A rendered prompt as token ids.
 
         Raises:
             UserError: It is longer than the model reads, or has a placeholder that the model does not know.
         """
 
-    def image(self, image: Image.Image) -> PreparedImage:
+    def prepare_image(self, image: Image.Image) -> PreparedImage:
         """An RGB image as the vision tower takes it, on the device.
 
         Raises:
             UserError: The model sees no images.
         """
 
-    def look(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+    def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
         """Embeddings of variants of one picture: from (batch, *pixels.shape) to (batch, features, width)."""
 
-    def layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
+    def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
         """How a prompt with this picture lies in the network.
 
         Raises:
@@ -179,7 +179,7 @@ class Decoder(Protocol):
                 not known here, so that numbers would be wrong.
         """
 
-    def label_id(self, prompt: Prompt, label: str) -> int:
+    def find_label_id(self, prompt: Prompt, label: str) -> int:
         """The token that follows the prompt where an answer begins with this label, found by tokenising both.
 
         Raises:
@@ -206,5 +206,5 @@ class Decoder(Protocol):
             seeds: Seed of each prompt's draws.
         """
 
-    def said(self, ids: Sequence[int]) -> str:
+    def decode_text(self, ids: Sequence[int]) -> str:
         """Generated tokens as text, special ones left out."""

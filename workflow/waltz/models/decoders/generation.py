@@ -85,19 +85,19 @@ def generate_texts(
 def _start_generation(
     decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, most: int, seed: int | None, least: int
 ) -> Generation:
-    layout = decoder.layout(prompt, picture)
-    at = prompt.image_at if prompt.image_at is not None and layout.block else len(prompt.ids)
+    layout = decoder.build_layout(prompt, picture)
+    at = prompt.image_position if prompt.image_position is not None and layout.block else len(prompt.ids)
     ids = [*prompt.ids[:at], *layout.block, *prompt.ids[at + 1 :]]
-    seen = decoder.look(picture, picture.pixels[None])[0] if picture is not None and layout.features else None
+    seen = decoder.encode_image(picture, picture.pixels[None])[0] if picture is not None and layout.features else None
     draws = None if seed is None else torch.Generator().manual_seed(seed)
     room = max(0, min(most, decoder.window - len(ids)))
     fills = [at + place for place in layout.features]
-    return Generation(prompt, ids, seen, fills, layout.followed(room), draws, least, open=room > 0)
+    return Generation(prompt, ids, seen, fills, layout.extend_positions(room), draws, least, open=room > 0)
 
 
 def _split_into_batches(answers: list[Generation], decoder: Decoder, most: int) -> Iterator[list[Generation]]:
     """Answers of like length; of one length where the network cannot be told which positions are padding."""
-    pads = decoder.network.reuses and {"attention_mask", "position_ids"} <= decoder.network.takes
+    pads = decoder.network.reuses_prefixes and {"attention_mask", "position_ids"} <= decoder.network.argument_names
     pending: list[Generation] = []
     for answer in answers:
         fits = (len(pending) + 1) * (len(answer.ids) + most) <= decoder.positions_per_batch
@@ -122,14 +122,16 @@ def _generate_batch(decoder: Decoder, answers: list[Generation], most: int, samp
         if not still:
             return
         running = [running[row] for row in still]
-        if not decoder.network.reuses:
+        if not decoder.network.reuses_prefixes:
             logits, states, visible = _read_prompts(decoder, running)
             continue
         states, visible = select_rows(states, still), visible[still]
         visible = torch.cat([visible, visible.new_ones(len(still), 1)], dim=1)
         last = torch.tensor([answer.said[-1:] for answer in running], device=decoder.device)
         place = [answer.positions[..., len(answer.ids) + len(answer.said) - 1] for answer in running]
-        found, states = decoder.network.read(last, torch.stack(place, dim=-1)[..., None], states, visible=visible)
+        found, states = decoder.network.compute_logits(
+            last, torch.stack(place, dim=-1)[..., None], states, visible=visible
+        )
         logits = found[:, -1]
 
 
@@ -204,7 +206,7 @@ def _read_prompts(decoder: Decoder, answers: list[Generation]) -> tuple[torch.Te
         logits.append(found)
         parts.append(states)
         first = last
-    if not decoder.network.reuses:
+    if not decoder.network.reuses_prefixes:
         return torch.cat(logits), (), torch.empty(0)
     return torch.cat(logits), *join_rows(parts)
 
@@ -219,9 +221,9 @@ def _read_rows(decoder: Decoder, answers: list[Generation]) -> tuple[torch.Tenso
     positions = torch.stack([answer.positions[..., : ids.shape[1]] for answer in answers], dim=-2)
     embeds = None
     if any(answer.features is not None for answer in answers):
-        embeds = decoder.network.embedded(ids)
+        embeds = decoder.network.embed(ids)
         for row, answer in enumerate(answers):
             if answer.features is not None:
                 embeds[row, answer.fills] = answer.features.to(embeds.dtype)
-    logits, states = decoder.network.read(ids, positions, embeds=embeds)
+    logits, states = decoder.network.compute_logits(ids, positions, embeds=embeds)
     return logits[:, -1], states

@@ -41,7 +41,7 @@ class LanguageModel:
     ends: frozenset[int]
     window: int
     positions_per_batch: int = 4096
-    sees: bool = False
+    reads_images: bool = False
     placeholder: str = ""
 
     @property
@@ -58,33 +58,33 @@ class LanguageModel:
         """
         return prompts.find_masked_id(self.tokenizer, self.spec)
 
-    def rendered(self, turns: Sequence[Turn]) -> str:
+    def render_chat(self, turns: Sequence[Turn]) -> str:
         """A conversation by the chat template; see `decoder.Decoder`."""
         return prompts.render_chat(
             self.tokenizer.apply_chat_template, self.has_chat_template, turns, self.spec, parts=False
         )
 
-    def prompt(self, text: str) -> Prompt:
+    def build_prompt(self, text: str) -> Prompt:
         """Ids of a rendered prompt; see `decoder.Decoder`."""
         return prompts.tokenize_prompt(self.tokenizer, text, "", self.window, self.spec)
 
-    def image(self, image: Image.Image) -> PreparedImage:
+    def prepare_image(self, image: Image.Image) -> PreparedImage:
         """Nothing: this model sees no images."""
         raise UserError(f"models.{self.spec.name}: a language model sees no images; name a model that does")
 
-    def look(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+    def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
         """Nothing: this model sees no images."""
         raise UserError(f"models.{self.spec.name}: a language model sees no images; name a model that does")
 
-    def layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
+    def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
         """One position a token; see `decoder.Decoder`."""
         if picture is not None:
             raise UserError(f"models.{self.spec.name}: a language model sees no images; name a model that does")
         return PromptLayout((), (), torch.arange(len(prompt.ids), device=self.device))
 
-    def label_id(self, prompt: Prompt, label: str) -> int:
+    def find_label_id(self, prompt: Prompt, label: str) -> int:
         """The first token of a label after a prompt; see `decoder.Decoder`."""
-        return prompts.find_label_id(self.prompt, prompt, label, self.spec, self.tokenizer.unk_token_id)
+        return prompts.find_label_id(self.build_prompt, prompt, label, self.spec, self.tokenizer.unk_token_id)
 
     def generate(
         self,
@@ -97,7 +97,7 @@ class LanguageModel:
         """What the model says; see `decoder.Decoder`."""
         return generate_texts(self, prompts, images, most, sampling, seeds)
 
-    def said(self, ids: Sequence[int]) -> str:
+    def decode_text(self, ids: Sequence[int]) -> str:
         """Tokens as text; see `decoder.Decoder`."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
@@ -144,8 +144,8 @@ def reply_to(decoder: LanguageModel, request: str, most: int = 64) -> str:
         UserError: The request is longer than the model reads.
     """
     has_template = bool(getattr(decoder.tokenizer, "chat_template", None))
-    prompt = decoder.prompt(decoder.rendered([Turn("user", request)]) if has_template else request)
-    return decoder.said(decoder.generate([prompt], [None], most, None, [0])[0])
+    prompt = decoder.build_prompt(decoder.render_chat([Turn("user", request)]) if has_template else request)
+    return decoder.decode_text(decoder.generate([prompt], [None], most, None, [0])[0])
 
 
 def get_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:

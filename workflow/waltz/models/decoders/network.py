@@ -29,21 +29,21 @@ class Network:
     Attributes:
         model: The network, whose logits are those of the next token.
         device: A torch device.
-        takes: Names of what its `forward` takes.
-        reuses: Whether keys and values of a prefix can be used again; without it every row is read as a whole.
+        argument_names: Names of the arguments of its `forward`.
+        reuses_prefixes: Whether keys and values of a prefix can be used again; without it every row is read as a whole.
     """
 
     model: Any
     device: str
-    takes: frozenset[str]
-    reuses: bool
+    argument_names: frozenset[str]
+    reuses_prefixes: bool
 
-    def embedded(self, ids: torch.Tensor) -> torch.Tensor:
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """Embeddings of ids, of shape (rows, positions, width)."""
         found: torch.Tensor = self.model.get_input_embeddings()(ids)
         return found
 
-    def read(
+    def compute_logits(
         self,
         ids: torch.Tensor,
         positions: torch.Tensor,
@@ -73,12 +73,16 @@ class Network:
             "attention_mask": visible,
             "position_ids": positions,
             "logits_to_keep": last,
-            "past_key_values": _build_cache(past) if self.reuses else None,
-            "use_cache": self.reuses,
+            "past_key_values": _build_cache(past) if self.reuses_prefixes else None,
+            "use_cache": self.reuses_prefixes,
         }
-        given |= {name: value for name, value in wanted.items() if name in self.takes}
+        given |= {name: value for name, value in wanted.items() if name in self.argument_names}
         found = self.model(**given)
-        states = tuple((layer.keys, layer.values) for layer in given["past_key_values"].layers) if self.reuses else ()
+        states = (
+            tuple((layer.keys, layer.values) for layer in given["past_key_values"].layers)
+            if self.reuses_prefixes
+            else ()
+        )
         return found.logits[:, -last:], states
 
 
@@ -100,7 +104,7 @@ def wrap_network(model: Any, device: str) -> Network:
         )
     if "past_key_values" not in takes:
         return whole
-    again = replace(whole, reuses=True)
+    again = replace(whole, reuses_prefixes=True)
     return again if _continues_prefixes(again, whole) else whole
 
 
@@ -155,8 +159,8 @@ def _uses_later_tokens(whole: Network) -> bool:
     """Whether logits change with what stands behind."""
     ids = torch.tensor([PROBE_IDS], device=whole.device)
     places = torch.arange(len(PROBE_IDS), device=whole.device)[None]
-    expected, _ = whole.read(ids, places, last=len(PROBE_IDS))
-    found, _ = whole.read(ids[:, :-1], places[:, :-1])
+    expected, _ = whole.compute_logits(ids, places, last=len(PROBE_IDS))
+    found, _ = whole.compute_logits(ids[:, :-1], places[:, :-1])
     return bool((found - expected[:, -2:-1]).abs().max() > PROBE_TOLERANCE * expected.float().std())
 
 
@@ -166,11 +170,11 @@ def _continues_prefixes(again: Network, whole: Network) -> bool:
     ids = torch.tensor([PROBE_IDS], device=whole.device)
     places = torch.arange(len(PROBE_IDS), device=whole.device)[None]
     half = len(PROBE_IDS) // 2
-    expected, _ = whole.read(ids, places, last=half)
+    expected, _ = whole.compute_logits(ids, places, last=half)
     try:
-        _, states = again.read(ids[:, :half], places[:, :half])
+        _, states = again.compute_logits(ids[:, :half], places[:, :half])
         twice = select_rows(states, (0, 0))
-        found, _ = again.read(ids[:, half:].repeat(2, 1), places[:, half:].repeat(2, 1), twice, last=half)
+        found, _ = again.compute_logits(ids[:, half:].repeat(2, 1), places[:, half:].repeat(2, 1), twice, last=half)
     except (TypeError, ValueError, RuntimeError, IndexError, AttributeError, KeyError) as error:
         log.info("%s reads whole rows only: %s", type(again.model).__name__, str(error).splitlines()[:1])
         return False

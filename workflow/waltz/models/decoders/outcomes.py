@@ -88,18 +88,18 @@ def scores(
     """
     found = []
     for prompt, picture, wanted in zip(prompts, images, targets, strict=True):
-        layout = decoder.layout(prompt, picture)
+        layout = decoder.build_layout(prompt, picture)
         behind = said_before(wanted, value)
-        at = prompt.image_at if layout.block and prompt.image_at is not None else len(prompt.ids)
+        at = prompt.image_position if layout.block and prompt.image_position is not None else len(prompt.ids)
         ids = torch.tensor([[*prompt.ids[:at], *layout.block, *prompt.ids[at + 1 :], *behind]], device=decoder.device)
         embeds = None
         if picture is not None:
-            embeds = decoder.network.embedded(ids)
-            embeds[0, [at + place for place in layout.features]] = decoder.look(picture, picture.pixels[None])[0].to(
-                embeds.dtype
-            )
-        positions = layout.followed(len(behind)).unsqueeze(-2)
-        logits, _ = decoder.network.read(ids, positions, last=len(behind) + 1, embeds=embeds)
+            embeds = decoder.network.embed(ids)
+            embeds[0, [at + place for place in layout.features]] = decoder.encode_image(picture, picture.pixels[None])[
+                0
+            ].to(embeds.dtype)
+        positions = layout.extend_positions(len(behind)).unsqueeze(-2)
+        logits, _ = decoder.network.compute_logits(ids, positions, last=len(behind) + 1, embeds=embeds)
         found.append(read_off(logits, wanted, value)[0])
     return found
 
@@ -123,10 +123,10 @@ def scores_after(decoder: Decoder, prompts: Sequence[Prompt], targets: Sequence[
     found = np.empty((len(prompts), len(targets)))
     for batch in _of_like_length([len(prompt.ids) + len(behind) for prompt in prompts], decoder.positions_per_batch):
         rows = [torch.tensor([*prompts[place].ids, *behind]) for place in batch]
-        followed = [decoder.layout(prompts[place], None).followed(len(behind)) for place in batch]
+        followed = [decoder.build_layout(prompts[place], None).extend_positions(len(behind)) for place in batch]
         ids, visible = torch.stack(_padded(rows)), torch.stack(_padded([torch.ones_like(row) for row in rows]))
         positions = torch.stack(_padded(followed), dim=-2)
-        logits, _ = decoder.network.read(
+        logits, _ = decoder.network.compute_logits(
             ids.to(decoder.device), positions, last=len(behind) + 1, visible=visible.to(decoder.device)
         )
         found[batch] = read_off(logits, targets, value)

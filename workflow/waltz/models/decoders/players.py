@@ -41,7 +41,7 @@ class Players(games.Players):
         if self.raw:
             raw = np.asarray(picture.image.convert("RGB"))
             masked = [Image.fromarray(raw * row[self.cells].numpy()[..., None]) for row in visible]
-            return torch.stack([decoder.image(image).pixels for image in masked])
+            return torch.stack([decoder.prepare_image(image).pixels for image in masked])
         table = visible.to(picture.pixels.device, picture.pixels.dtype)
         return picture.pixels * table[:, self.cells]
 
@@ -149,7 +149,7 @@ def _find_always_visible(
 ) -> np.ndarray:
     """Return for each player whether it is never masked, or masking it changes nothing."""
     words = [
-        position == prompt.image_at or prompt.ids[position] in unmasked_ids or prompt.ids[position] == masked_id
+        position == prompt.image_position or prompt.ids[position] in unmasked_ids or prompt.ids[position] == masked_id
         for position in positions
     ]
     covered = set(torch.bincount(cells.flatten(), minlength=1).nonzero().flatten().tolist())
@@ -205,9 +205,9 @@ def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch
     step = 255 // max(1, grid - 1)
     rows, columns = (_number_parts(height, grid) * step)[:, None], (_number_parts(width, grid) * step)[None]
     drawn = torch.stack([columns.expand(height, width), rows.expand(height, width), torch.full((height, width), 255)])
-    traced = decoder.image(Image.fromarray(drawn.permute(1, 2, 0).to(torch.uint8).numpy())).pixels
-    blank = decoder.image(Image.new("RGB", (width, height))).pixels
-    full = decoder.image(Image.new("RGB", (width, height), (255, 255, 255))).pixels
+    traced = decoder.prepare_image(Image.fromarray(drawn.permute(1, 2, 0).to(torch.uint8).numpy())).pixels
+    blank = decoder.prepare_image(Image.new("RGB", (width, height))).pixels
+    full = decoder.prepare_image(Image.new("RGB", (width, height), (255, 255, 255))).pixels
     axis = -3 if traced.ndim > 2 else 1
     shape = traced.shape if traced.ndim > 2 else (len(traced), 3, traced.shape[1] // 3)
     traced, blank, full = (one.reshape(shape).double() for one in (traced, blank, full))

@@ -116,7 +116,7 @@ class VisionLanguageModel:
     ends: frozenset[int]
     window: int
     positions_per_batch: int = 4096
-    sees: bool = True
+    reads_images: bool = True
     known: ImageCache = field(default_factory=ImageCache, repr=False)
 
     @property
@@ -138,17 +138,17 @@ class VisionLanguageModel:
         """
         return prompts.find_masked_id(self.processor.tokenizer, self.spec)
 
-    def rendered(self, turns: Sequence[Turn]) -> str:
+    def render_chat(self, turns: Sequence[Turn]) -> str:
         """A conversation by the chat template; see `decoder.Decoder`."""
         return prompts.render_chat(
             self.processor.apply_chat_template, self.has_chat_template, turns, self.spec, parts=True
         )
 
-    def prompt(self, text: str) -> Prompt:
+    def build_prompt(self, text: str) -> Prompt:
         """Ids of a rendered prompt, with one placeholder; see `decoder.Decoder`."""
         return prompts.tokenize_prompt(self.processor.tokenizer, text, self.placeholder, self.window, self.spec)
 
-    def image(self, image: Image.Image) -> PreparedImage:
+    def prepare_image(self, image: Image.Image) -> PreparedImage:
         """The prepared image; see `decoder.Decoder`."""
         found = self._processed(self.placeholder, image)
         beside = {
@@ -156,7 +156,7 @@ class VisionLanguageModel:
         }
         return PreparedImage(found["pixel_values"].to(self.device, torch.float32), beside, image)
 
-    def look(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+    def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
         """Vision tower and projector; see `decoder.Decoder`."""
         if not is_unmasked(picture, pixels):
             return self._look(picture, pixels)
@@ -167,7 +167,7 @@ class VisionLanguageModel:
     def _look(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
         if self.network.model.config.model_type in ZERO_DROPPING_FAMILIES:
             pixels = pixels.masked_fill(pixels == 0, torch.finfo(self.network.model.dtype).tiny)
-        many = {name: value.repeat_interleave(len(pixels), dim=0) for name, value in picture.beside.items()}
+        many = {name: value.repeat_interleave(len(pixels), dim=0) for name, value in picture.extras.items()}
         known = inspect.signature(self.network.model.base_model.get_image_features).parameters
         found = self.network.model.get_image_features(
             pixel_values=pixels.flatten(0, 1).to(self.network.model.dtype),
@@ -176,16 +176,16 @@ class VisionLanguageModel:
         seen = getattr(found, "pooler_output", found)
         return seen if isinstance(seen, torch.Tensor) else torch.stack(tuple(seen))
 
-    def layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
+    def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
         """The prompt as the processor itself expands it; see `decoder.Decoder`."""
-        if (picture is None) != (prompt.image_at is None):
+        if (picture is None) != (prompt.image_position is None):
             has = "has a placeholder but no image" if picture is None else "has no placeholder for its image"
             raise UserError(f"models.{self.spec.name}: a prompt {has}: {prompt.text[:60]!r}...")
-        if picture is None or prompt.image_at is None:
+        if picture is None or prompt.image_position is None:
             return PromptLayout((), (), self._positions(torch.tensor([prompt.ids], device=self.device), None, None))
         known = self.known.laid.setdefault(picture, {})
         if prompt.text not in known:
-            known[prompt.text] = self._layout(prompt, picture, prompt.image_at)
+            known[prompt.text] = self._layout(prompt, picture, prompt.image_position)
         return known[prompt.text]
 
     def _layout(self, prompt: Prompt, picture: PreparedImage, at: int) -> PromptLayout:
@@ -208,9 +208,9 @@ class VisionLanguageModel:
             block, features, self._positions(found["input_ids"], picture, found.get("mm_token_type_ids"))
         )
 
-    def label_id(self, prompt: Prompt, label: str) -> int:
+    def find_label_id(self, prompt: Prompt, label: str) -> int:
         """The first token of a label after a prompt; see `decoder.Decoder`."""
-        return prompts.find_label_id(self.prompt, prompt, label, self.spec, self.processor.tokenizer.unk_token_id)
+        return prompts.find_label_id(self.build_prompt, prompt, label, self.spec, self.processor.tokenizer.unk_token_id)
 
     def generate(
         self,
@@ -223,7 +223,7 @@ class VisionLanguageModel:
         """What the model says; see `decoder.Decoder`."""
         return generate_texts(self, prompts, images, most, sampling, seeds)
 
-    def said(self, ids: Sequence[int]) -> str:
+    def decode_text(self, ids: Sequence[int]) -> str:
         """Tokens as text; see `decoder.Decoder`."""
         return str(self.processor.tokenizer.decode(list(ids), skip_special_tokens=True))
 
@@ -246,7 +246,7 @@ class VisionLanguageModel:
             places, _ = body.get_rope_index(
                 ids,
                 mm_token_type_ids=torch.zeros_like(ids) if kinds is None else kinds,
-                image_grid_thw=picture.beside["image_grid_thw"] if picture is not None else None,
+                image_grid_thw=picture.extras["image_grid_thw"] if picture is not None else None,
             )
             found: torch.Tensor = places[:, 0]
             return found
@@ -310,27 +310,27 @@ def wrap_vision_language_model(spec: ModelSpec, model: Any, processor: Any, devi
 def _check_forward_pass(decoder: VisionLanguageModel) -> None:
     """Refuse a model whose own forward pass gives other logits, from the start or after a prefix."""
     image = Image.linear_gradient("L").resize(PROBE_SIZE).convert("RGB")
-    prompt = decoder.prompt(f"{decoder.placeholder} what is this ?")
-    picture = decoder.image(image)
-    layout = decoder.layout(prompt, picture)
+    prompt = decoder.build_prompt(f"{decoder.placeholder} what is this ?")
+    picture = decoder.prepare_image(image)
+    layout = decoder.build_layout(prompt, picture)
     given = decoder._processed(prompt.text, image)
     model = decoder.network.model
     given = {name: value for name, value in given.items() if name in inspect.signature(model.forward).parameters}
     given["pixel_values"] = given["pixel_values"].to(model.dtype)
     expected = model(**given).logits[:, -2:]
     ids = given["input_ids"]
-    embeds = decoder.network.embedded(ids)
-    assert prompt.image_at is not None
-    places = [prompt.image_at + place for place in layout.features]
-    seen = decoder.look(picture, picture.pixels[None])[0]
+    embeds = decoder.network.embed(ids)
+    assert prompt.image_position is not None
+    places = [prompt.image_position + place for place in layout.features]
+    seen = decoder.encode_image(picture, picture.pixels[None])[0]
     if len(places) == len(seen):
         embeds[:, places] = seen.to(embeds.dtype)
         positions = layout.positions.unsqueeze(-2)
-        found, _ = decoder.network.read(ids, positions, last=2, embeds=embeds)
+        found, _ = decoder.network.compute_logits(ids, positions, last=2, embeds=embeds)
         differences = [found - expected]
-        if decoder.network.reuses:
-            _, states = decoder.network.read(ids[:, :-2], positions[..., :-2], embeds=embeds[:, :-2])
-            again, _ = decoder.network.read(ids[:, -2:], positions[..., -2:], states, last=2)
+        if decoder.network.reuses_prefixes:
+            _, states = decoder.network.compute_logits(ids[:, :-2], positions[..., :-2], embeds=embeds[:, :-2])
+            again, _ = decoder.network.compute_logits(ids[:, -2:], positions[..., -2:], states, last=2)
             differences.append(again - expected)
         allowed = network.PROBE_TOLERANCE * expected.float().std()
         if all(bool(one.abs().max() <= allowed) for one in differences):

@@ -135,7 +135,7 @@ def _score_block(
     content: Mapping[str, Any],
 ) -> dict[Pair, PairScore]:
     images = {name: _try(load, name) for name in dict.fromkeys(name for name, _ in block)}
-    texts = {text: _try(encoder.text, text) for text in dict.fromkeys(text for _, text in block)}
+    texts = {text: _try(encoder.tokenize, text) for text in dict.fromkeys(text for _, text in block)}
     pictures = {name: image for name, image in images.items() if not isinstance(image, str)}
     readable = {text: read for text, read in texts.items() if not isinstance(read, str)}
     usable = [(name, text) for name, text in block if name in pictures and text in readable]
@@ -172,17 +172,17 @@ def _compute_outputs(
     seen: dict[str, States] = {}
     read: dict[str, States] = {}
     names_of = dict.fromkeys(name for name, _ in batch)
-    prepared = {name: encoder.image(cast(Image.Image, pictures[name])) for name in names_of}
+    prepared = {name: encoder.prepare_image(cast(Image.Image, pictures[name])) for name in names_of}
     for names in _group_by_shape(list(prepared), lambda name: prepared[name].shape, encoder.images_per_batch):
         try:
-            seen |= _map_rows(names, encoder.see(torch.stack([prepared[name] for name in names])))
+            seen |= _map_rows(names, encoder.encode_image(torch.stack([prepared[name] for name in names])))
         except UserError as error:
             raise UserError(f"{', '.join(names)}: {error}") from None
     for said in _group_by_shape(
         list(dict.fromkeys(text for _, text in batch)), _build_length_getter(texts), encoder.texts_per_batch
     ):
         ids = torch.tensor([texts[text].ids for text in said], device=encoder.device)
-        read |= _map_rows(said, encoder.read(ids))
+        read |= _map_rows(said, encoder.encode_text(ids))
     found: dict[Pair, list[float]] = {}
     for some in _group_by_shape(
         list(batch), lambda pair: _get_shapes(read[pair[1]], seen[pair[0]]), encoder.pairs_per_batch

@@ -62,7 +62,7 @@ class BaseEncoder:
         """Token id that stands for a masked token; see `encoder.masked_id`."""
         return find_masked_id(self.tokenizer, self.spec, self.spare)
 
-    def text(self, text: str) -> TokenizedText:
+    def tokenize(self, text: str) -> TokenizedText:
         """Tokens of a text; see `encoder.Encoder`."""
         return tokenize_text(self.tokenizer, text, self.longest, self.spec.name)
 
@@ -77,7 +77,7 @@ class PixelEncoder(BaseEncoder):
 
     processor: Any
 
-    def image(self, image: Image.Image) -> torch.Tensor:
+    def prepare_image(self, image: Image.Image) -> torch.Tensor:
         """The prepared image; see `encoder.Encoder`."""
         pixels = self.processor(images=[image], return_tensors="pt")["pixel_values"][0]
         prepared: torch.Tensor = pixels.to(self.device, self.network.dtype)
@@ -94,9 +94,9 @@ class RegionEncoder(BaseEncoder):
 
     provider: RegionProvider
 
-    def image(self, image: ImageOrRegions) -> torch.Tensor:
+    def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
         """The prepared image, or its regions; see `regions.Provider`."""
-        return self.provider.image(image)
+        return self.provider.prepare_image(image)
 
 
 def load_pixel_encoder(

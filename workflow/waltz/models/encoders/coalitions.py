@@ -41,7 +41,7 @@ class Coalitions(CoalitionValues[Players]):
 
         Args:
             encoder: The model.
-            image: Prepared by `encoder.image`.
+            image: Prepared by `encoder.prepare_image`.
             players: Players of each text with this image.
             outcome: From logits to the value that is explained.
         """
@@ -91,7 +91,7 @@ class Coalitions(CoalitionValues[Players]):
         masks = join_rows(looks, game.patches)
         self.looks += len(looks)
         return run_in_halves(
-            lambda first, last: self.encoder.see(game.mask_image(self.image, masks[first:last])),
+            lambda first, last: self.encoder.encode_image(game.mask_image(self.image, masks[first:last])),
             len(looks),
             join_states,
         )
@@ -102,7 +102,7 @@ class Coalitions(CoalitionValues[Players]):
         waiting = [text for text in dict.fromkeys(texts) if text not in side.rows]
         for batch in cut_evenly(waiting, self.encoder.texts_per_batch):
             ids = game.mask_text(join_rows(batch, game.words)).to(self.encoder.device)
-            side.add(batch, run_in_halves(partial(_read_rows, self.encoder.read, ids), len(batch), join_states))
+            side.add(batch, run_in_halves(partial(_read_rows, self.encoder.encode_text, ids), len(batch), join_states))
             self.readings += len(batch)
         return [side.rows[text] for text in texts]
 

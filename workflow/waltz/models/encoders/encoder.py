@@ -57,20 +57,20 @@ class Encoder(Protocol):
     texts_per_batch: int
     pairs_per_batch: int
 
-    def text(self, text: str) -> TokenizedText:
+    def tokenize(self, text: str) -> TokenizedText:
         """Tokens of a text.
 
         Raises:
             UserError: It is longer than the model reads.
         """
 
-    def image(self, image: Image.Image) -> torch.Tensor:
+    def prepare_image(self, image: Image.Image) -> torch.Tensor:
         """An RGB image as the network takes it, on the device: float32 of shape (3, height, width)."""
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """What the image side makes of a batch of prepared images, of shape (batch, 3, height, width)."""
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """What the text side makes of a batch of ids of one length, of shape (batch, length)."""
 
     def fuse(self, text: States, image: States) -> torch.Tensor:

@@ -49,11 +49,11 @@ class LateFusionEncoder(PixelEncoder):
     texts_per_batch: int = 128
     pairs_per_batch: int = 4096
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """Image vectors of unit length."""
         return (_normalise(self.images(self.network, images)),)
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """Text vectors of unit length."""
         if self.padded:
             filler = self.tokenizer.pad_token_id
@@ -68,7 +68,7 @@ class LateFusionEncoder(PixelEncoder):
 @torch.inference_mode()
 def compute_image_vector(encoder: Encoder, image: Image.Image) -> np.ndarray:
     """An image's vector of unit length, read alone: float64 of shape (size,)."""
-    return _to_array(encoder.see(encoder.image(image)[None]))
+    return _to_array(encoder.encode_image(encoder.prepare_image(image)[None]))
 
 
 @torch.inference_mode()
@@ -78,7 +78,7 @@ def compute_text_vector(encoder: Encoder, text: str) -> np.ndarray:
     Raises:
         UserError: It is longer than the model reads.
     """
-    return _to_array(encoder.read(torch.tensor([encoder.text(text).ids], device=encoder.device)))
+    return _to_array(encoder.encode_text(torch.tensor([encoder.tokenize(text).ids], device=encoder.device)))
 
 
 def _to_array(states: States) -> np.ndarray:

@@ -25,7 +25,7 @@ class AnsweringEncoder(Encoder, Protocol):
 
     answers: tuple[str, ...]
 
-    def image(self, image: ImageOrRegions) -> torch.Tensor:
+    def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
         """The prepared image, or its regions."""
 
 
@@ -64,7 +64,7 @@ def compute_answer_logits(
     for place, (name, _) in enumerate(asked):
         places.setdefault(name, []).append(place)
     for name, of_image in places.items():
-        seen = encoder.see(encoder.image(load(name))[None])
+        seen = encoder.encode_image(encoder.prepare_image(load(name))[None])
         for place in of_image:
             found[place] = encoder.fuse(_encode_question(encoder, asked[place][1]), seen)[0].double().cpu().numpy()
     return found
@@ -77,7 +77,7 @@ def answer_question(encoder: AnsweringEncoder, image: torch.Tensor, question: st
     Raises:
         UserError: The question is longer than the model reads.
     """
-    shares = encoder.fuse(_encode_question(encoder, question), encoder.see(image[None]))[0].softmax(dim=-1)
+    shares = encoder.fuse(_encode_question(encoder, question), encoder.encode_image(image[None]))[0].softmax(dim=-1)
     index = int(shares.argmax())
     return Answer(index, encoder.answers[index], float(shares[index]))
 
@@ -123,4 +123,4 @@ def read_answer_vocabulary(spec: ModelSpec, outputs: int | None = None) -> tuple
 
 
 def _encode_question(encoder: AnsweringEncoder, question: str) -> States:
-    return encoder.read(torch.tensor([encoder.text(question).ids], device=encoder.device))
+    return encoder.encode_text(torch.tensor([encoder.tokenize(question).ids], device=encoder.device))

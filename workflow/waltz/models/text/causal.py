@@ -56,7 +56,7 @@ class CausalModel:
     reads_trees: bool
     fingerprint: str
 
-    def tokens(self, text: str) -> Tokens:
+    def tokenize(self, text: str) -> Tokens:
         """Ids of a text without special tokens."""
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
@@ -97,12 +97,12 @@ def compute_node_losses(model: CausalModel, trie: PrefixTrees) -> np.ndarray:
     def compute(first: int, last: int) -> list[np.ndarray]:
         part = trie if last - first == len(trie.sequences) else build_prefix_trees(trie.sequences[first:last])
         part_losses = _compute_tree_losses(model, part) if model.reads_trees else _compute_row_losses(model, part)
-        return [part_losses[part.path(index)] for index in range(last - first)]
+        return [part_losses[part.get_path(index)] for index in range(last - first)]
 
     by_sequence = run_in_halves(compute, len(trie.sequences), lambda parts: list(chain.from_iterable(parts)))
     losses = np.full(len(trie.tokens), np.nan)
     for index, sequence_losses in enumerate(by_sequence):
-        losses[trie.path(index)] = sequence_losses
+        losses[trie.get_path(index)] = sequence_losses
     return losses
 
 
@@ -110,7 +110,7 @@ def compute_node_losses(model: CausalModel, trie: PrefixTrees) -> np.ndarray:
 def _compute_tree_losses(model: CausalModel, trie: PrefixTrees) -> np.ndarray:
     tokens = torch.as_tensor(trie.tokens, device=model.device)
     mask = torch.zeros((len(trie.tokens),) * 2, dtype=model.network.dtype, device=model.device)
-    mask.masked_fill_(~torch.as_tensor(trie.ancestors(), device=model.device), torch.finfo(mask.dtype).min)
+    mask.masked_fill_(~torch.as_tensor(trie.build_ancestor_mask(), device=model.device), torch.finfo(mask.dtype).min)
     logits = model.network(
         input_ids=tokens[None],
         attention_mask=mask[None, None],
@@ -136,7 +136,7 @@ def _compute_row_losses(model: CausalModel, trie: PrefixTrees) -> np.ndarray:
         mask[row, : len(sequence)] = 1
     logits = model.network(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).logits
     for row in reversed(range(len(trie.sequences))):
-        path = trie.path(row)
+        path = trie.get_path(row)
         before = torch.arange(len(path) - 1, device=model.device)
         losses[path[1:]] = _compute_losses(logits[row], before, ids[row, 1 : len(path)].to(model.device))
     return losses
@@ -196,7 +196,7 @@ def compute_mean_log_likelihoods(
         stored: Folder of finished batches.
         done: Told the number of texts that each batch finished, for a progress bar.
     """
-    ids = {said: model.tokens(said) for said in dict.fromkeys(texts)}
+    ids = {said: model.tokenize(said) for said in dict.fromkeys(texts)}
     needed = {said: _prepend_start(tokens, model) for said, tokens in ids.items()}
     wanted = {sequence for sequences in needed.values() for sequence in sequences}
     losses = compute_token_losses(wanted, model, tokens_per_batch, stored, done)
@@ -225,7 +225,7 @@ def compute_token_losses(
             "sequences": trie.sequences,
         }
         values = result_cache.load_or_compute(stored, content, partial(compute_node_losses, model, trie))
-        found |= {sequence: values[trie.path(index)] for index, sequence in enumerate(trie.sequences)}
+        found |= {sequence: values[trie.get_path(index)] for index, sequence in enumerate(trie.sequences)}
         done(len(trie.sequences))
     return found
 

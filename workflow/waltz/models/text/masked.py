@@ -55,7 +55,7 @@ class MaskedModel:
     beginners: Tokens
     fingerprint: str
 
-    def tokens(self, text: str) -> Tokens:
+    def tokenize(self, text: str) -> Tokens:
         """Ids of a text between its special tokens, cut at the window."""
         encoded = self.tokenizer(text, truncation=True, max_length=self.window)
         return tuple(encoded["input_ids"])

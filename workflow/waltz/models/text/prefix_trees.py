@@ -31,7 +31,7 @@ class PrefixTrees:
     depths: np.ndarray
     ends: np.ndarray
 
-    def path(self, sequence: int) -> list[int]:
+    def get_path(self, sequence: int) -> list[int]:
         """Nodes of a sequence, from its first token to its last."""
         nodes = []
         node = int(self.ends[sequence])
@@ -40,7 +40,7 @@ class PrefixTrees:
             node = int(self.parents[node])
         return nodes[::-1]
 
-    def ancestors(self) -> np.ndarray:
+    def build_ancestor_mask(self) -> np.ndarray:
         """Which nodes each node attends to, itself included: bool of shape (nodes, nodes)."""
         seen = np.zeros((len(self.tokens), len(self.tokens)), dtype=bool)
         for node, parent in enumerate(self.parents):

@@ -39,10 +39,10 @@ def encoder_figure(encoder: Encoder, rows: Sequence[Row], image: Image.Image, ti
         image: Its image, RGB.
         title: Heading of the figure.
     """
-    prepared = encoder.image(image)
+    prepared = encoder.prepare_image(image)
     samples = []
     for row in rows:
-        players = PROFILES[row["profile"]](encoder, encoder.text(row["text"]), prepared)
+        players = PROFILES[row["profile"]](encoder, encoder.tokenize(row["text"]), prepared)
         samples.append(
             Sample(
                 heading=row["role"],

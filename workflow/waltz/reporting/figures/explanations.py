@@ -119,8 +119,8 @@ def looking(decoder: Decoder | None, load: Callable[[str, str], Image.Image]) ->
     def see(dataset: str, row: Row) -> Seen | None:
         if decoder is None or row["image"] is None or not row["grid"]:
             return None
-        picture = decoder.image(load(dataset, row["image"]))
-        who = PLAYERS[row["profile"]](decoder, decoder.prompt(row["text"]), picture, grid=row["grid"])
+        picture = decoder.prepare_image(load(dataset, row["image"]))
+        who = PLAYERS[row["profile"]](decoder, decoder.build_prompt(row["text"]), picture, grid=row["grid"])
         return render_decoder_view(decoder, picture, who)
 
     return see

@@ -34,23 +34,23 @@ class Albef(BaseEncoder):
     texts_per_batch: int = 128
     pairs_per_batch: int = 16
 
-    def text(self, text: str) -> TokenizedText:
+    def tokenize(self, text: str) -> TokenizedText:
         """Tokens of the cleaned text; see `captions`."""
         return inputs.tokenize_caption(self.tokenizer, text, self.longest, self.spec.name)
 
-    def image(self, image: Image.Image) -> torch.Tensor:
+    def prepare_image(self, image: Image.Image) -> torch.Tensor:
         """The prepared image; see `images`."""
         return inputs.prepare_image(image, self.network.side).to(
             self.device, self.network.visual_encoder.cls_token.dtype
         )
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """States of the image as a whole and of its patches."""
         return (self.network.visual_encoder(images),)
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """States of the tokens before the first look at an image."""
-        return (self.network.text_encoder.read(ids),)
+        return (self.network.text_encoder.encode_text(ids),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Log odds of a match."""

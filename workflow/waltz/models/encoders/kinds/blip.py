@@ -34,11 +34,11 @@ class Blip(PixelEncoder):
     texts_per_batch: int = 128
     pairs_per_batch: int = 16
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """States of the patches."""
         return (self.network.vision_model(pixel_values=images).last_hidden_state,)
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """States of the tokens before the first look at an image."""
         encoder = self.network.text_encoder
         return (encoder.encoder.layer[0].attention(encoder.embeddings(input_ids=ids))[0],)

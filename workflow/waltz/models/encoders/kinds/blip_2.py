@@ -24,11 +24,11 @@ class Blip2(PixelEncoder):
     texts_per_batch: int = 128
     pairs_per_batch: int = 32
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """States of the image's patches."""
         return (self.network.vision_model(pixel_values=images).last_hidden_state,)
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """Embeddings of the tokens; the Q-Former mixes text and image from its first layer on."""
         return (self.network.embeddings(input_ids=ids),)
 

@@ -24,13 +24,13 @@ class Flava(PixelEncoder):
     texts_per_batch: int = 64
     pairs_per_batch: int = 32
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """Image states before the tower's last layer norm, projected, as the multimodal encoder takes them."""
         flava = self.network.flava
         states = flava.image_model(pixel_values=images, output_hidden_states=True).hidden_states
         return (flava.image_to_mm_projection(states[-1]),)
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """The same of the text."""
         flava = self.network.flava
         states = flava.text_model(input_ids=ids, output_hidden_states=True).hidden_states

@@ -26,15 +26,15 @@ class Lxmert(RegionEncoder):
     texts_per_batch: int = 64
     pairs_per_batch: int = 64
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """States of the regions after the object-relation layers."""
         encoder = self.network.lxmert.encoder
-        states = encoder.visn_fc(*(part.to(self.network.dtype) for part in self.provider.regions(images)))
+        states = encoder.visn_fc(*(part.to(self.network.dtype) for part in self.provider.compute_regions(images)))
         for layer in encoder.r_layers:
             states = layer(states)[0]
         return (states,)
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """States of the tokens after the language layers."""
         states = self.network.lxmert.embeddings(ids, torch.zeros_like(ids))
         for layer in self.network.lxmert.encoder.layer:

@@ -46,7 +46,7 @@ class Ruler:
     texts_per_batch: int = 128
     pairs_per_batch: int = 4096
 
-    def text(self, text: str) -> TokenizedText:
+    def tokenize(self, text: str) -> TokenizedText:
         """Words and punctuation marks between a start and an end token."""
         words = list(WORD.finditer(text))
         ids = [FIRST_WORD_ID + sum(map(ord, word.group())) for word in words]
@@ -59,16 +59,16 @@ class Ruler:
             (True, *(False for _ in words), True),
         )
 
-    def image(self, image: Image.Image) -> torch.Tensor:
+    def prepare_image(self, image: Image.Image) -> torch.Tensor:
         """The image with values from 1 to 2, so that only a hidden pixel is 0."""
         pixels = np.asarray(image.resize((IMAGE_SIDE, IMAGE_SIDE)), dtype=np.float32).transpose(2, 0, 1) / 255 + 1
         return torch.from_numpy(pixels).to(self.device)
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """Share of the pixels that count which are visible."""
         return ((images[:, :, :COUNTED_SIDE, :COUNTED_SIDE] != 0).double().mean(dim=(1, 2, 3)),)
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """Mean sign of the words, hidden ones counting 0."""
         words = ids[:, 1:-1]
         signs = torch.where(words >= FIRST_WORD_ID, 1 - 2 * ((words - FIRST_WORD_ID) % 2), 0).double()

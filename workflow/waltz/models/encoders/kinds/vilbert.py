@@ -50,28 +50,28 @@ class Vilbert(RegionEncoder):
     detector: str = EXPECTED_DETECTOR
     whole_image: bool = True
 
-    def image(self, image: ImageOrRegions) -> torch.Tensor:
+    def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
         """Its regions behind a row for the whole image, of shape (1, 1 + regions, width + 4)."""
-        features, boxes = self.provider.regions(super().image(image)[None])
+        features, boxes = self.provider.compute_regions(super().prepare_image(image)[None])
         whole = torch.tensor(WHOLE_IMAGE_BOX, device=boxes.device).expand(1, 1, -1)
         first = torch.cat([features.mean(dim=1, keepdim=True), whole], dim=-1)
         return torch.cat([first, torch.cat([features, boxes], dim=-1)], dim=1)
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """States of the regions after the image layers before the first co-attention; none in the released ones."""
-        features, boxes = self.provider.regions(images)
+        features, boxes = self.provider.compute_regions(images)
         areas = (boxes[..., 2:] - boxes[..., :2]).prod(dim=-1, keepdim=True)
         parts = (features, torch.cat([boxes, areas], dim=-1))
-        return (self.network.see(*(part.to(self.network.dtype) for part in parts)),)
+        return (self.network.encode_image(*(part.to(self.network.dtype) for part in parts)),)
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """States of the tokens after the text layers before the first co-attention."""
         tasks = None if self.task is None else torch.full((len(ids),), self.task, device=ids.device)
-        return (self.network.read(ids, tasks=tasks),)
+        return (self.network.encode_text(ids, tasks=tasks),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """Log odds of a match."""
-        return compute_log_odds(self.network.match_logits(self.network.joint(text[0], image[0])), MATCH)
+        return compute_log_odds(self.network.match_logits(self.network.fuse(text[0], image[0])), MATCH)
 
 
 def load(spec: ModelSpec, device: Device) -> Vilbert:

@@ -24,7 +24,7 @@ class Vilbert12in1(Vilbert):
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
         """The retrieval head's logit."""
-        logit: torch.Tensor = self.network.retrieval_logit(self.network.joint(text[0], image[0]))[:, 0].float()
+        logit: torch.Tensor = self.network.retrieval_logit(self.network.fuse(text[0], image[0]))[:, 0].float()
         return logit
 
 

@@ -27,15 +27,15 @@ class Vilt(PixelEncoder):
     texts_per_batch: int = 128
     pairs_per_batch: int = 32
 
-    def image(self, image: Image.Image) -> torch.Tensor:
+    def prepare_image(self, image: Image.Image) -> torch.Tensor:
         """The prepared image, at its own aspect ratio; one thinner than a row of patches is widened to one."""
         patches = int(MAX_ASPECT_RATIO * self.processor.size["shortest_edge"]) // self.processor.size_divisor
         least = math.ceil(max(image.size) / patches)
         if min(image.size) < least:
             image = image.resize((max(image.width, least), max(image.height, least)))
-        return super().image(image)
+        return super().prepare_image(image)
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """Embeddings of the patches, in order: transformers' own forward pass shuffles them, to the same logit."""
         parts = self.network.vilt.embeddings
         patches = parts.patch_embeddings(images)
@@ -46,7 +46,7 @@ class Vilt(PixelEncoder):
         states = torch.cat([first, (patches + places).flatten(2).transpose(1, 2)], dim=1)
         return (states + parts.token_type_embeddings.weight[1],)
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """Embeddings of the tokens."""
         parts = self.network.vilt.embeddings
         return (parts.text_embeddings(input_ids=ids) + parts.token_type_embeddings.weight[0],)

@@ -27,11 +27,11 @@ class VisualBert(RegionEncoder):
     texts_per_batch: int = 128
     pairs_per_batch: int = 32
 
-    def see(self, images: torch.Tensor) -> States:
+    def encode_image(self, images: torch.Tensor) -> States:
         """Features of the regions; boxes are not used."""
-        return (self.provider.regions(images)[0].to(self.network.dtype),)
+        return (self.provider.compute_regions(images)[0].to(self.network.dtype),)
 
-    def read(self, ids: torch.Tensor) -> States:
+    def encode_text(self, ids: torch.Tensor) -> States:
         """The ids: a single stream has no text side."""
         return (ids,)
 

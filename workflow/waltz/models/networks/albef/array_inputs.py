@@ -45,7 +45,7 @@ def compute_logits(
     for first in range(0, len(ids), PAIRS_PER_BATCH):
         rows = slice(first, first + PAIRS_PER_BATCH)
         bias = None if mask is None else build_padding_bias(mask[rows], torch.float32)
-        states = network.text_encoder.read(ids[rows], bias, None if types is None else types[rows])
+        states = network.text_encoder.encode_text(ids[rows], bias, None if types is None else types[rows])
         found.append(network.logits(states, network.visual_encoder(pixels[rows]), bias))
     return {"match_logits": torch.cat(found).numpy()}
 

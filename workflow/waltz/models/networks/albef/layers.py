@@ -136,7 +136,7 @@ class TextEncoder(nn.Module):
         found: torch.Tensor = parts["LayerNorm"](states + parts["position_embeddings"](positions))
         return found
 
-    def read(
+    def encode_text(
         self, ids: torch.Tensor, bias: torch.Tensor | None = None, segments: torch.Tensor | None = None
     ) -> torch.Tensor:
         """States of tokens after the layers that see the text alone, of shape (batch, tokens, width)."""

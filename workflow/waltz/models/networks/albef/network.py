@@ -184,9 +184,9 @@ def _build_trees(
     columns = [(number, place) for number, ids in enumerate(sequences) for place in places[ids]]
     taken = np.zeros((nodes - 1 + len(sequences), len(columns)))
     for column, (number, _) in enumerate(columns):
-        taken[np.asarray(tree.path(number)[1:], dtype=int) - 1, column] = 1
+        taken[np.asarray(tree.get_path(number)[1:], dtype=int) - 1, column] = 1
         taken[nodes - 1 + number, column] = 1
-    bias = np.where(tree.ancestors(), 0.0, -np.inf).astype(np.float32)
+    bias = np.where(tree.build_ancestor_mask(), 0.0, -np.inf).astype(np.float32)
     return AnswerTrees(
         torch.from_numpy(tree.tokens).to(device),
         torch.from_numpy(tree.depths).to(device),

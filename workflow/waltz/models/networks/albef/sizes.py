@@ -80,7 +80,7 @@ class WeightShapes:
         """
         self.weights, self.where = weights, where
 
-    def of(self, key: str, axes: int) -> tuple[int, ...]:
+    def get_shape(self, key: str, axes: int) -> tuple[int, ...]:
         """The shape of a weight.
 
         Raises:
@@ -93,7 +93,7 @@ class WeightShapes:
             raise UserError(f"{self.where}: {key} has {len(shape)} axes, {axes} are expected; name an ALBEF checkpoint")
         return shape
 
-    def layers(self, pattern: str) -> list[int]:
+    def list_layers(self, pattern: str) -> list[int]:
         """Numbers of the layers that have keys: what the group of a pattern at the start of a key matches."""
         found = (re.match(pattern, key) for key in self.weights)
         return sorted({int(match[1]) for match in found if match})
@@ -108,13 +108,13 @@ def read_vision_size(shapes: WeightShapes, config: Mapping[str, Any]) -> VisionS
     Raises:
         UserError: The shapes are none of an ALBEF, or leave the number of heads open.
     """
-    own = shapes.of("visual_encoder.cls_token", 3)[2]
-    patch = shapes.of("visual_encoder.patch_embed.proj.weight", 4)[3]
-    positions = shapes.of("visual_encoder.pos_embed", 3)[1]
+    own = shapes.get_shape("visual_encoder.cls_token", 3)[2]
+    patch = shapes.get_shape("visual_encoder.patch_embed.proj.weight", 4)[3]
+    positions = shapes.get_shape("visual_encoder.pos_embed", 3)[1]
     grid = math.isqrt(max(positions - 1, 0))
     if grid < 1 or grid**2 + 1 != positions:
         raise UserError(f"{shapes.where}: visual_encoder.pos_embed has {positions} positions, no square and one more")
-    blocks = shapes.layers(r"visual_encoder\.blocks\.(\d+)\.")
+    blocks = shapes.list_layers(r"visual_encoder\.blocks\.(\d+)\.")
     width, patch = _read_number(config, "vision_width", own, shapes), _read_number(config, "patch_size", patch, shapes)
     side = _read_number(config, "image_res", grid * patch, shapes)
     if side % patch:
@@ -123,7 +123,7 @@ def read_vision_size(shapes: WeightShapes, config: Mapping[str, Any]) -> VisionS
         width=width,
         depth=_read_number(config, "vision_depth", 1 + max(blocks, default=-1), shapes),
         heads=_read_heads(config, "vision_heads", width, shapes),
-        hidden=shapes.of("visual_encoder.blocks.0.mlp.fc1.weight", 2)[0],
+        hidden=shapes.get_shape("visual_encoder.blocks.0.mlp.fc1.weight", 2)[0],
         patch=patch,
         grid=grid,
         side=side,
@@ -143,25 +143,28 @@ def read_text_size(shapes: WeightShapes, config: Mapping[str, Any], prefix: str 
     """
     if config.get("hidden_act", "gelu") != "gelu":
         raise UserError(f"{shapes.where}: bert_config.hidden_act: {config['hidden_act']!r}; ALBEF has gelu")
-    words = shapes.of(f"{prefix}embeddings.word_embeddings.weight", 2)
+    words = shapes.get_shape(f"{prefix}embeddings.word_embeddings.weight", 2)
     within = rf"{re.escape(prefix)}encoder\.layer\.(\d+)\."
-    looking = shapes.layers(rf"{within}crossattention\.")
+    looking = shapes.list_layers(rf"{within}crossattention\.")
     if not looking:
         raise UserError(f"{shapes.where}: lacks {prefix}encoder.layer.*.crossattention.*; no layer sees an image")
     width = _read_number(config, "hidden_size", words[1], shapes)
-    keys = shapes.of(f"{prefix}encoder.layer.{looking[0]}.crossattention.self.key.weight", 2)
+    keys = shapes.get_shape(f"{prefix}encoder.layer.{looking[0]}.crossattention.self.key.weight", 2)
     return TextSize(
         width=width,
-        depth=_read_number(config, "num_hidden_layers", 1 + max(shapes.layers(within)), shapes),
+        depth=_read_number(config, "num_hidden_layers", 1 + max(shapes.list_layers(within)), shapes),
         heads=_read_heads(config, "num_attention_heads", width, shapes),
         hidden=_read_number(
-            config, "intermediate_size", shapes.of(f"{prefix}encoder.layer.0.intermediate.dense.weight", 2)[0], shapes
+            config,
+            "intermediate_size",
+            shapes.get_shape(f"{prefix}encoder.layer.0.intermediate.dense.weight", 2)[0],
+            shapes,
         ),
         fusion=_read_number(config, "fusion_layer", looking[0], shapes),
         context=_read_number(config, "encoder_width", keys[1], shapes),
         vocabulary=words[0],
-        positions=shapes.of(f"{prefix}embeddings.position_embeddings.weight", 2)[0],
-        segments=shapes.of(f"{prefix}embeddings.token_type_embeddings.weight", 2)[0],
+        positions=shapes.get_shape(f"{prefix}embeddings.position_embeddings.weight", 2)[0],
+        segments=shapes.get_shape(f"{prefix}embeddings.token_type_embeddings.weight", 2)[0],
         epsilon=float(config.get("layer_norm_eps", EPSILON)),
     )
 

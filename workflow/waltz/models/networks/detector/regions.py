@@ -77,7 +77,7 @@ class DetectedRegions:
     device: str
     hides: Literal["pixels", "regions"] = "pixels"
 
-    def image(self, picture: ImageOrRegions) -> torch.Tensor:
+    def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
         """The image as the detector takes it: blue, green, red, float32 of shape (3, height, width).
 
         Raises:
@@ -87,7 +87,7 @@ class DetectedRegions:
             raise UserError(f"{picture.name}: regions of it are given to a detector; give it the image")
         return prepare_image(picture, self.detector.settings).to(self.device)
 
-    def regions(self, images: torch.Tensor) -> States:
+    def compute_regions(self, images: torch.Tensor) -> States:
         """Features and boxes; each image passes alone, so that its regions depend on nothing beside it.
 
         Where the settings allow fewer regions than there may be, rows of zeros stand for the others, as in the released

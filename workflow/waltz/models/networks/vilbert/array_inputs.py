@@ -56,8 +56,8 @@ def _compute_row(network: TwoStreams, arrays: Mapping[str, np.ndarray], row: int
     if "task_ids" in given:
         seen = torch.nn.functional.pad(seen, (1, 0), value=1)
     words, regions = (build_padding_bias(mask, network.dtype) for mask in (seen, given["image_mask"]))
-    text = network.read(given["input_ids"], given["token_type_ids"], given.get("task_ids"), words)
-    joint = network.joint(text, network.see(given["features"], given["boxes"], regions), words, regions)
+    text = network.encode_text(given["input_ids"], given["token_type_ids"], given.get("task_ids"), words)
+    joint = network.fuse(text, network.encode_image(given["features"], given["boxes"], regions), words, regions)
     ranks = network.retrieval_logit(joint)[0].tolist() if "task_ids" in given else []
     return network.match_logits(joint)[0].tolist(), ranks
 

@@ -210,7 +210,7 @@ class TwoStreams(nn.Module):
         dtype: torch.dtype = self.cls["bi_seq_relationship"].weight.dtype
         return dtype
 
-    def read(
+    def encode_text(
         self,
         ids: torch.Tensor,
         segments: torch.Tensor | None = None,
@@ -230,7 +230,7 @@ class TwoStreams(nn.Module):
         states = self.bert["embeddings"](ids, torch.zeros_like(ids) if segments is None else segments, tasks)
         return self._through("layer", 0, states, mask)
 
-    def see(self, features: torch.Tensor, locations: torch.Tensor, mask: Mask = None) -> torch.Tensor:
+    def encode_image(self, features: torch.Tensor, locations: torch.Tensor, mask: Mask = None) -> torch.Tensor:
         """States of regions before they first meet a text.
 
         Args:
@@ -242,7 +242,7 @@ class TwoStreams(nn.Module):
         """
         return self._through("v_layer", 0, self.bert["v_embeddings"](features, locations), mask)
 
-    def joint(
+    def fuse(
         self, text: torch.Tensor, image: torch.Tensor, text_mask: Mask = None, image_mask: Mask = None
     ) -> torch.Tensor:
         """The joint vector of texts that `read` read and images that `see` saw, of shape (batch, bi_hidden_size)."""
