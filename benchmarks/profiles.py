@@ -43,7 +43,7 @@ from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Turn
 from waltz.models.registry import ModelSpec, resolve_model
-from waltz.reporting.page.construction_tables import interval_text
+from waltz.reporting.page.construction_tables import format_interval
 from waltz.sources.formats import comve
 from waltz.sources.images import load_image, open_images
 
@@ -162,12 +162,12 @@ def table(kept: list[dict]) -> None:
         print(
             f"{name}: published {pair[0]:.3f}, equations {pair[1]:.3f}, n {len(found)}, mean |difference| {apart:.3f}"
         )
-        print(f"  difference {whole.value:+.3f}{interval_text(vars(whole), '+.3f')}")
+        print(f"  difference {whole.value:+.3f}{format_interval(vars(whole), '+.3f')}")
         print(f"  beyond 1.96 standard errors: {sum(told)} of {len(told)}")
         for step in STEPS:
             parts = [replace(one, value=of["steps"][name][step]) for one, of in zip(found, known, strict=True)]
             by = mean_difference(parts, clusters, name, how)
-            print(f"  {step:10} {by.value:+.3f}{interval_text(vars(by), '+.3f')}")
+            print(f"  {step:10} {by.value:+.3f}{format_interval(vars(by), '+.3f')}")
 
 
 def main() -> None:

@@ -25,15 +25,15 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Measure
 from waltz.core.run_record import measure_peak_memory_mb
 from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
-from waltz.reporting.figures.frequencies import save
-from waltz.reporting.figures.heatmap import Sample, sample_figure
-from waltz.reporting.page.example_files import RunFiles, browsed, pictures
-from waltz.reporting.page.examples import browser_data
-from waltz.reporting.page.report import Drawing, Report, write_report
+from waltz.reporting.figures.frequencies import save_figure
+from waltz.reporting.figures.heatmap import HeatmapPanel, draw_heatmaps
+from waltz.reporting.page.example_files import RunFiles, open_thumbnails, read_examples
+from waltz.reporting.page.examples import make_browser_data
+from waltz.reporting.page.report import FigureSection, ReportInputs, write_report
 from waltz.reporting.page.run_facts import read_records
-from waltz.reporting.tables.cells import Cell, from_csv, to_csv
-from waltz.reporting.tables.paper_values import Printed, read_published
-from waltz.reporting.tables.verdicts import compare
+from waltz.reporting.tables.cells import Cell, format_csv, parse_csv
+from waltz.reporting.tables.paper_values import PaperValue, read_paper_values
+from waltz.reporting.tables.verdicts import compare_with_paper
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 PROFILES = ("published", "equations")
@@ -51,16 +51,18 @@ def filled(generator: np.random.Generator) -> list[Cell]:
     """Every printed cell, with a number of ours near the printed one where it is a number."""
     cells: list[Cell] = []
     for file in sorted(PUBLISHED.glob("*.csv")):
-        printed = read_published(file)
+        printed = read_paper_values(file)
         for profile in PROFILES:
             for key, one in printed.items():
                 ours = near(one, generator)
                 numbers = (ours.value, ours.n, ours.ci_low, ours.ci_high)
-                cells.append(Cell(file.stem, profile, *key, *numbers, *astuple(compare(ours, one, 0.95))[:4]))
+                cells.append(
+                    Cell(file.stem, profile, *key, *numbers, *astuple(compare_with_paper(ours, one, 0.95))[:4])
+                )
     return cells
 
 
-def near(printed: Printed, generator: np.random.Generator) -> Measure:
+def near(printed: PaperValue, generator: np.random.Generator) -> Measure:
     """A number that often agrees with print."""
     try:
         value = float(printed.value) + float(generator.choice([0.0, 1.0, 9.0])) * generator.normal()
@@ -71,7 +73,7 @@ def near(printed: Printed, generator: np.random.Generator) -> Measure:
 
 def made(folder: Path, items: int, generator: np.random.Generator) -> tuple[dict[str, list[dict[str, Any]]], RunFiles]:
     """Parquet files of all models on all instruments, and the instruments' items."""
-    names = {file.stem: list(read_published(file)) for file in sorted(PUBLISHED.glob("*.csv"))}
+    names = {file.stem: list(read_paper_values(file)) for file in sorted(PUBLISHED.glob("*.csv"))}
     models = sorted({key[1] for keys in names.values() for key in keys if key[1] and key[1] != "random"})
     instruments = list(dict.fromkeys(key[2] for key in names["thesis-3.4"] if key[2] != "average"))
     benchmark = {name: [item(name, number) for number in range(items)] for name in instruments}
@@ -169,7 +171,7 @@ def attribution_rows(items: list[dict[str, Any]], generator: np.random.Generator
                 }
 
 
-def heat_maps(folder: Path, number: int, generator: np.random.Generator) -> list[Drawing]:
+def heat_maps(folder: Path, number: int, generator: np.random.Generator) -> list[FigureSection]:
     """Figures as the workflow draws them, few of them distinct."""
     spans: list[Any] = [{"start": 0, "end": 0}] * len(WORDS)
     cells = np.arange(16).reshape(4, 4).repeat(56, axis=0).repeat(56, axis=1)
@@ -180,15 +182,15 @@ def heat_maps(folder: Path, number: int, generator: np.random.Generator) -> list
             image = np.kron(generator.uniform(size=(28, 28, 3)), np.ones((8, 8, 1)))
             values = [generator.normal(size=len(WORDS) + 16) for _ in range(2)]
             samples = [
-                Sample(role, " ".join(WORDS), WORDS, spans, cells, phi, 1.0, 0.5)
+                HeatmapPanel(role, " ".join(WORDS), WORDS, spans, cells, phi, 1.0, 0.5)
                 for role, phi in zip(("caption", "foil"), values, strict=True)
             ]
-            save(sample_figure(image, samples, f"Heat map {place}"), [file, file.with_suffix(".png")])
+            save_figure(draw_heatmaps(image, samples, f"Heat map {place}"), [file, file.with_suffix(".png")])
         else:
             for suffix in (".svg", ".png"):
                 first = folder / f"heat-map-{place % DISTINCT}{suffix}"
                 file.with_suffix(suffix).write_bytes(first.read_bytes())
-        drawings.append(Drawing(file.stem, str(file), f"Heat map {place}", "Heat maps"))
+        drawings.append(FigureSection(file.stem, str(file), f"Heat map {place}", "Heat maps"))
     return drawings
 
 
@@ -241,7 +243,7 @@ def main() -> None:
     pa.set_cpu_count(1)
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        text = to_csv(filled(generator))
+        text = format_csv(filled(generator))
         benchmark, files = made(folder, arguments.items, generator)
         drawings = heat_maps(folder, arguments.maps, generator)
         rows = len(files.evaluation) * len(PROFILES) * 2 * arguments.items
@@ -250,17 +252,17 @@ def main() -> None:
         )
         start = now()
         records = read_records(sorted(folder.rglob("*.run.json")), folder)
-        shown, runs = browsed(benchmark, files, arguments.shown, 1)
+        shown, runs = read_examples(benchmark, files, arguments.shown, 1)
         read = now() - start
         for row in (row for of in shown.values() for row in of):
             coarse = Image.fromarray(generator.integers(0, 255, (48, 64, 3), dtype=np.uint8))
             coarse.resize((640, 480), Image.Resampling.BICUBIC).save(folder / row["image"])
         start = now()
-        with pictures(dict.fromkeys(benchmark, str(folder))) as picture:
-            browser = browser_data(shown, runs, picture, {name: len(of) for name, of in benchmark.items()})
+        with open_thumbnails(dict.fromkeys(benchmark, str(folder))) as picture:
+            browser = make_browser_data(shown, runs, picture, {name: len(of) for name, of in benchmark.items()})
         chosen = now() - start
         page = (arguments.keep or folder) / "report.html"
-        report = Report("made-up", {}, records, from_csv(text), drawings, browser=browser)
+        report = ReportInputs("made-up", {}, records, parse_csv(text), drawings, browser=browser)
         write_report(page, report)
         written = now() - start
         wall, cpu = read + written

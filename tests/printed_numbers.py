@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from waltz.core.intervals import Measure
-from waltz.reporting.tables.build_table import printed_cells
-from waltz.reporting.tables.compare_to_paper import EVERY_METRIC, RANDOM, Study, join, places
+from waltz.reporting.tables.build_table import read_paper_cells
+from waltz.reporting.tables.compare_to_paper import EVERY_METRIC, RANDOM, StudyFacts, build_cells, list_places
 from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.derived import derived
-from waltz.reporting.tables.numbers import Number, words
+from waltz.reporting.tables.derived import derive_numbers
+from waltz.reporting.tables.numbers import Number, number_of_text
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 
@@ -16,14 +16,14 @@ PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 def printed_of(table):
     """The printed cells of a declared table."""
     declaration = TABLES[table]
-    return printed_cells(declaration, [PUBLISHED / f"{number}.csv" for number in declaration.published])
+    return read_paper_cells(declaration, [PUBLISHED / f"{number}.csv" for number in declaration.published])
 
 
 def study_of(declaration, printed, compared=True, **more):
     """A study that runs all printed models, and those named."""
     kind = declaration.kinds[0] if declaration.kinds else ENCODER
     names = dict.fromkeys(ours_of(declaration, key[1]) for key in printed if key[1] not in ("", RANDOM))
-    return Study({**dict.fromkeys(names, kind), **more}, compared, 0.95, {})
+    return StudyFacts({**dict.fromkeys(names, kind), **more}, compared, 0.95, {})
 
 
 def ours_of(declaration, model):
@@ -38,13 +38,13 @@ def as_printed(declaration, printed, changed=lambda key, value: value):
         metric, model, dataset, setting = key
         if metric == EVERY_METRIC or model == RANDOM or not cell.value:
             continue
-        place = next(places(declaration, (metric, dataset, setting), ours_of(declaration, model)))
+        place = next(list_places(declaration, (metric, dataset, setting), ours_of(declaration, model)))
         if dataset == AVERAGE and place[0] != DERIVED:
             continue
         try:
             numbers[place] = Number(Measure(changed(key, float(cell.value)), 100))
         except ValueError:
-            numbers[place] = words(cell.value)
+            numbers[place] = number_of_text(cell.value)
         if cell.value == "nan":
             numbers[place] = Number(
                 Measure(None, 100, reason="the test is constant: all 100 verdicts are 1"), text="nan"
@@ -57,5 +57,5 @@ def cells_of(table, changed=lambda key, value: value):
     declaration = TABLES[table]
     printed = printed_of(table) if declaration.published else {}
     study = study_of(declaration, printed)
-    numbers = derived(declaration, as_printed(declaration, printed, changed), printed, "published", study)
-    return join(declaration, "published", numbers, printed, study)
+    numbers = derive_numbers(declaration, as_printed(declaration, printed, changed), printed, "published", study)
+    return build_cells(declaration, "published", numbers, printed, study)

@@ -7,13 +7,13 @@ from PIL import Image
 
 from waltz.core.intervals import Measure
 from waltz.reporting.page.construction_tables import PlainTable
-from waltz.reporting.page.examples import Run, browser_data
-from waltz.reporting.page.inlined import image_uri
-from waltz.reporting.page.report import Drawing, Report
+from waltz.reporting.page.examples import ModelRun, make_browser_data
+from waltz.reporting.page.inlined import inline_image
+from waltz.reporting.page.report import FigureSection, ReportInputs
 from waltz.reporting.page.run_facts import Record
 from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.paper_values import Printed
-from waltz.reporting.tables.verdicts import compare
+from waltz.reporting.tables.paper_values import PaperValue
+from waltz.reporting.tables.verdicts import compare_with_paper
 
 HOSTILE = "<script>window.harmed = 1</script><img src=x onerror='window.harmed = 2'>&amp; 🐈 A cat."
 TEXT = "🐈 A cat sits."
@@ -34,7 +34,7 @@ OURS = {
 
 def cells():
     """Cells of one table in both profiles: one equal to print, one that differs, two of ours, one not printed."""
-    printed = {(*key, ""): Printed((*key, ""), value, "percent", "") for key, value in PRINTED.items()}
+    printed = {(*key, ""): PaperValue((*key, ""), value, "percent", "") for key, value in PRINTED.items()}
     shown = []
     for profile in ("published", "equations"):
         for key in dict.fromkeys([*PRINTED, *OURS]):
@@ -43,7 +43,7 @@ def cells():
             measure = (
                 Measure(value, 100, value - 1, value + 1) if value is not None else Measure(None, 0, reason=reason)
             )
-            found = compare(measure, printed.get((*key, "")) if profile == "published" else None, 0.95)
+            found = compare_with_paper(measure, printed.get((*key, "")) if profile == "published" else None, 0.95)
             ours = (measure.value, measure.n, measure.ci_low, measure.ci_high)
             shown.append(Cell("thesis-3.4", profile, *key, "", *ours, *astuple(found)[:4]))
     return shown
@@ -136,19 +136,19 @@ def runs():
     shap = {**test, "kind": "post-hoc", "value": 0.75, "explanation": HOSTILE, "t_shap_answer": 0.9}
     two = attribution("existence:0", np.hstack([phi, 2 * phi]), outputs=["A", ")"], role="answer")
     return [
-        Run(
+        ModelRun(
             "clip",
             "existence",
             [*scores, score("existence:0", "caption", 3.0, "equations")],
             [attribution("existence:0", phi)],
         ),
-        Run("llava", "existence", [], [two], [test], [shap]),
+        ModelRun("llava", "existence", [], [two], [test], [shap]),
     ]
 
 
 def picture(_dataset, _name):
     """A grey image."""
-    return image_uri(Image.new("RGB", (40, 40), "grey"), 40), ""
+    return inline_image(Image.new("RGB", (40, 40), "grey"), 40), ""
 
 
 def report(folder):
@@ -158,7 +158,7 @@ def report(folder):
     )
     Image.new("RGB", (800, 500), "steelblue").save(folder / "map.png")
     shown = items()
-    return Report(
+    return ReportInputs(
         study="tiny",
         sources={
             "coco": {
@@ -170,7 +170,10 @@ def report(folder):
         },
         records=records(),
         cells=cells(),
-        figures=[Drawing("bars", str(folder / "bars.svg"), "Bars"), Drawing("map", str(folder / "map.png"), "A map")],
+        figures=[
+            FigureSection("bars", str(folder / "bars.svg"), "Bars"),
+            FigureSection("map", str(folder / "map.png"), "A map"),
+        ],
         models=[
             PlainTable(f"metrics-{profile}", f"Metrics, {profile}", "", ("data set", "n"), rows, profile=profile)
             for profile, rows in (
@@ -182,5 +185,5 @@ def report(folder):
             PlainTable("funnel", "Funnel", "", ("instrument", "candidates", "valid"), (("existence", "1,200", "600"),))
         ],
         faults=[{"source": "coco", "image": "7.jpg", "fault": "is missing"}],
-        browser=browser_data({"existence": shown}, runs(), picture, {"existence": 534}),
+        browser=make_browser_data({"existence": shown}, runs(), picture, {"existence": 534}),
     )

@@ -24,7 +24,7 @@ from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
 from waltz.models.encoders.vqa import answer_question
 from waltz.models.regions import open_stored_regions
 from waltz.models.registry import ModelSpec
-from waltz.reporting.tables.compare_to_paper import Study, join
+from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
 from waltz.reporting.tables.declaration import ENCODER
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.numbers import read_numbers
@@ -204,11 +204,11 @@ def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, 
     assert [one["rho_reason"] for one in others] == [one["rho_reason"] for one in found]
     parquet.write(tmp_path / "shares.parquet", parquet.build_table([*found, *others], SHARES), SHARES)
     declaration, printed = TABLES["thesis-4.1"], printed_of("thesis-4.1")
-    study = Study({"lxmert-vqa": ENCODER, "lxmert-gqa": ENCODER}, True, 0.95, {})
+    study = StudyFacts({"lxmert-vqa": ENCODER, "lxmert-gqa": ENCODER}, True, 0.95, {})
     numbers = read_numbers({"shares": [tmp_path / "shares.parquet"]}, "published")
     cells = {
         (cell.metric, cell.model, cell.dataset, cell.setting): cell
-        for cell in join(declaration, "published", numbers, printed, study)
+        for cell in build_cells(declaration, "published", numbers, printed, study)
     }
     cell = cells["t_shap", "lxmert", "vqa", "qa"]
     mean = np.mean([row["t_shap"] for row in rows if row["profile"] == "published"])

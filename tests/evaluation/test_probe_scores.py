@@ -14,7 +14,7 @@ from waltz.evaluation.metrics.predictions import NOT_APPLICABLE, judged
 from waltz.foils.cv_probes import conditions
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
-from waltz.reporting.tables.paper_values import read_published
+from waltz.reporting.tables.paper_values import read_paper_values
 from waltz.sources.images import open_images
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
@@ -111,7 +111,7 @@ def test_forms_are_told_apart_and_unscored_items_left_out():
 
 def test_harmonic_means_are_those_that_are_printed():
     for number in (3, 4):
-        printed = read_published(PUBLISHED / f"cv-probes-{number}.csv")
+        printed = read_paper_values(PUBLISHED / f"cv-probes-{number}.csv")
         cells = {(key[1], key[2]): cell for key, cell in printed.items()}
         for model in {model for model, _ in cells}:
             values = np.array([float(cells[model, f"cv-probes:{name}"].value) for name in KINDS])

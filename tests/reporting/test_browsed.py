@@ -11,7 +11,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.sampling import sample
 from waltz.core.schema import ATTRIBUTION, EVALUATION
-from waltz.reporting.page.example_files import SIDE, RunFiles, browsed, pictures
+from waltz.reporting.page.example_files import SIDE, RunFiles, open_thumbnails, read_examples
 
 IDS = [f"existence:{number}" for number in range(40)]
 ITEMS = [{"item_id": item, "image": "1.png", "caption": "A cat."} for item in IDS]
@@ -38,27 +38,27 @@ def files(tmp_path):
 
 
 def test_only_rows_of_the_items_drawn_are_read(files):
-    shown, (run,) = browsed({"existence": ITEMS, "plurality": ITEMS}, files, 6, 3)
+    shown, (run,) = read_examples({"existence": ITEMS, "plurality": ITEMS}, files, 6, 3)
     ids = [row["item_id"] for row in shown["existence"]]
     assert list(shown) == ["existence"]
     assert set(ids[:4]) == set(IDS[10:14])
     assert set(ids[4:]) == set(sample([item for item in IDS[:30] if item not in IDS[10:14]], 2, 3))
     assert {row["item_id"] for row in run.evaluation} == set(ids)
     assert (len(run.evaluation), len(run.attribution), len(run.consistency), len(run.cc_shap)) == (12, 4, 2, 0)
-    again = browsed({"existence": ITEMS[::-1]}, files, 6, 3)[0]["existence"]
+    again = read_examples({"existence": ITEMS[::-1]}, files, 6, 3)[0]["existence"]
     assert [row["item_id"] for row in again] == ids
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match=r"gone\.parquet: no such file"):
-        browsed({"existence": ITEMS}, RunFiles({("clip", "existence"): str(tmp_path / "gone.parquet")}), 5, 1)
+        read_examples({"existence": ITEMS}, RunFiles({("clip", "existence"): str(tmp_path / "gone.parquet")}), 5, 1)
 
 
 def test_images_are_small_and_a_missing_one_says_so(tmp_path):
     Image.new("RGB", (900, 600), "green").save(tmp_path / "1.png")
     with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
         archive.write(tmp_path / "1.png", "deep/1.png")
-    with pictures({"existence": str(tmp_path / "images.zip")}) as picture:
+    with open_thumbnails({"existence": str(tmp_path / "images.zip")}) as picture:
         uri, fault = picture("existence", "1.png")
         assert uri.startswith("data:image/webp;base64,")
         assert fault == ""

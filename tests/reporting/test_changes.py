@@ -6,8 +6,17 @@ from typer.testing import CliRunner
 
 from waltz.cli.app import app
 from waltz.core.errors import UserError
-from waltz.reporting.compare_runs import MOVED, ONLY_FIRST, ONLY_SECOND, SAME, WITHIN, changes, counts, read_run
-from waltz.reporting.tables.cells import Cell, to_csv
+from waltz.reporting.compare_runs import (
+    MOVED,
+    ONLY_FIRST,
+    ONLY_SECOND,
+    SAME,
+    WITHIN,
+    compare_cells,
+    count_verdicts,
+    read_run,
+)
+from waltz.reporting.tables.cells import Cell, format_csv
 
 
 def cell(metric, value, low=None, high=None, reason=""):
@@ -34,7 +43,7 @@ SECOND = [
 
 
 def test_each_cell_with_a_value_has_one_verdict():
-    found = changes(FIRST, SECOND)
+    found = compare_cells(FIRST, SECOND)
     verdicts = {change.key[0]: change.verdict for change in found}
     assert verdicts == {
         "same": SAME,
@@ -46,12 +55,12 @@ def test_each_cell_with_a_value_has_one_verdict():
     }
     by_metric = {change.key[0]: change for change in found}
     assert (by_metric["far"].difference, by_metric["lost"].reason) == (4.0, "the model was left out")
-    assert counts(found) == {MOVED: 2, WITHIN: 1, ONLY_FIRST: 1, ONLY_SECOND: 1, SAME: 1}
+    assert count_verdicts(found) == {MOVED: 2, WITHIN: 1, ONLY_FIRST: 1, ONLY_SECOND: 1, SAME: 1}
 
 
 def written(folder, cells, commit):
     (folder / "reporting" / "tables").mkdir(parents=True)
-    (folder / "reporting" / "tables" / "t-1.csv").write_text(to_csv(cells))
+    (folder / "reporting" / "tables" / "t-1.csv").write_text(format_csv(cells))
     (folder / "evaluation").mkdir()
     (folder / "evaluation" / "d.run.json").write_text(json.dumps({"commit": commit}))
     (folder / "evaluation" / "shards.run.json").write_text(json.dumps([{"commit": commit}] * 2))

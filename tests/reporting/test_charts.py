@@ -4,11 +4,11 @@ from pathlib import Path
 from matplotlib.colors import to_hex
 
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
-from waltz.reporting.figures.charts import BARE, MARKS, draw, shown
-from waltz.reporting.figures.frequencies import save
+from waltz.reporting.figures.charts import CHANCE_MODEL, MARKS, draw_chart, select_cells
+from waltz.reporting.figures.frequencies import save_figure
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.paper_values import read_published
+from waltz.reporting.tables.paper_values import read_paper_values
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
 
@@ -42,16 +42,16 @@ def test_a_chart_shows_its_own_cells_in_its_own_order():
         cell("a", "m", "x", 1.0, profile="equations"),
         cell("a", "m", "x", 1.0, setting="cot"),
         cell("c", "m", "x", 1.0),
-        cell("a", BARE, "x", 1.0),
+        cell("a", CHANCE_MODEL, "x", 1.0),
         cell("a", "m", "z", None),
     ]
-    found = shown(CHART, [*kept, *others], "published")
+    found = select_cells(CHART, [*kept, *others], "published")
     assert found == [kept[1], kept[2], kept[0]]
 
 
 def test_ours_are_filled_with_intervals_and_printed_ones_hollow():
     cells = [cell("a", "m", "x", 50.0, 55.0), cell("a", "n", "x", None, 60.0), cell("a", "n", "y", 40.0)]
-    figure = draw(CHART, cells, "published", lambda field, name: f"<{name}>")
+    figure = draw_chart(CHART, cells, "published", lambda field, name: f"<{name}>")
     (panel,) = [axes for axes in figure.axes if axes.axison]
     assert panel.get_title(loc="left") == "<a>"
     assert [label.get_text() for label in panel.get_yticklabels()] == ["<x>", "<y>"]
@@ -68,7 +68,7 @@ def test_ours_are_filled_with_intervals_and_printed_ones_hollow():
 def test_every_column_of_panels_has_numbers_under_it():
     metrics = tuple("abcdef")
     chart = replace(CHART, keep={"metric": metrics, "setting": ("",)})
-    figure = draw(chart, [cell(name, "m", "x", 1.0) for name in metrics], "published", lambda _, name: name)
+    figure = draw_chart(chart, [cell(name, "m", "x", 1.0) for name in metrics], "published", lambda _, name: name)
     figure.canvas.draw()
     numbered = [panel.xaxis.get_tick_params()["labelbottom"] for panel in figure.axes]
     assert numbered[:6] == [False, False, True, True, True, True]  # four columns, of which two hold two panels
@@ -77,12 +77,12 @@ def test_every_column_of_panels_has_numbers_under_it():
 def test_the_same_cells_give_the_same_bytes_and_no_cells_a_figure(tmp_path):
     cells = [cell("a", f"m{place}", f"d{place % 3}", float(place)) for place in range(12)]
     for name in ("one", "other"):
-        save(draw(CHART, cells, "published", lambda field, name: name), [tmp_path / f"{name}.svg"])
+        save_figure(draw_chart(CHART, cells, "published", lambda field, name: name), [tmp_path / f"{name}.svg"])
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "other.svg").read_bytes()
-    empty = draw(CHART, [], "published", lambda field, name: name)
+    empty = draw_chart(CHART, [], "published", lambda field, name: name)
     assert any("no cell" in text.get_text() for text in empty.texts)
     absent = replace(cell("a", "m", "x", None), reason="too few items")
-    told = draw(CHART, [absent], "published", lambda field, name: name)
+    told = draw_chart(CHART, [absent], "published", lambda field, name: name)
     assert any(text.get_text().endswith(":\ntoo few items") for text in told.texts)
 
 
@@ -97,7 +97,7 @@ def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
         *(cell("a", "m", "x", value, setting=f"cot, seed {seed}") for seed, value in ((1, 46.0), (2, 54.0))),
         cell("b", "m", "x", 0.5, setting="cot"),
     ]
-    figure = draw(chart, cells, "published", lambda field, name: name)
+    figure = draw_chart(chart, cells, "published", lambda field, name: name)
     first, second = (axes for axes in figure.axes if axes.axison)
     assert (first.get_xlabel(), second.get_xlabel()) == ("percent", "other unit")
     assert first.get_xlim()[1] > 50 > 2 > second.get_xlim()[1]
@@ -107,7 +107,7 @@ def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
     assert {len(line.get_xdata()) for line in second.lines} == {1}  # one seed has no bar
     assert "thesis X.1, decoders paper figure 7" in figure.get_suptitle()
     assert "one standard deviation" in figure.legends[0].get_title().get_text()
-    alone = draw(chart, [cells[-1]], "published", lambda field, name: name)
+    alone = draw_chart(chart, [cells[-1]], "published", lambda field, name: name)
     assert "no deviation" in alone.legends[0].get_title().get_text()
 
 
@@ -121,10 +121,10 @@ def test_every_chart_has_printed_numbers_to_show():
         printed = [
             Cell(table, "published", *key, None, 0, None, None, float(one.value), None, "", "")
             for table in chart.tables
-            for key, one in read_published(PUBLISHED / f"{table}.csv").items()
+            for key, one in read_paper_values(PUBLISHED / f"{table}.csv").items()
             if one.value.replace(".", "").replace("-", "").isdigit()
         ]
-        found = shown(chart, printed, "published")
+        found = select_cells(chart, printed, "published")
         kept = {name: {getattr(cell, name) for cell in found} for name in chart.keep}
         assert {cell.table for cell in found} == set(chart.tables), chart.id
         assert all(len(kept[name]) > 1 or len(values) == 1 for name, values in chart.keep.items()), chart.id

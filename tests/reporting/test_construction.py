@@ -1,4 +1,4 @@
-from waltz.reporting.page.construction_tables import audit_table, funnel_table, oracle_table
+from waltz.reporting.page.construction_tables import make_audit_table, make_funnel_table, make_oracle_table
 
 
 def step(name, count, lost=()):
@@ -12,7 +12,7 @@ def step(name, count, lost=()):
 
 def test_the_funnel_shows_counts_reasons_and_both_distances():
     rows = [step("candidates", 1200), step("attested", 900, [("not attested", 300)]), step("valid", 880)]
-    table = funnel_table(rows, {"relations": 0.05}, {"relations": 0.083})
+    table = make_funnel_table(rows, {"relations": 0.05}, {"relations": 0.083})
     assert table.header == ("instrument", "candidates", "attested", "valid", "JS", "JS in print")
     assert table.rows == (("relations", "1,200", "900", "880", "0.050", "0.083"),)
     assert table.remarks == ("relations: 300 not attested",)
@@ -46,7 +46,7 @@ def test_the_oracle_says_whether_a_filter_helps():
         share("items", "foils_in_grammar", None, None, None, 0),
         share("items", "foils_decided", None, None, None, 0),
     ]
-    table = oracle_table(rows)
+    table = make_oracle_table(rows)
     assert table.rows[0][:4] == ("relations", "attested", "100", "80.0 [78.0, 82.0]")
     assert "items" not in {row[1] for row in table.rows}
     assert table.remarks == (
@@ -69,6 +69,6 @@ def test_the_audit_lists_its_warnings():
         }
         for judge, value, warning in (("GRUEN", 50.0, None), ("length", 70.0, "length alone prefers the caption"))
     ]
-    table = audit_table(rows)
+    table = make_audit_table(rows)
     assert table.rows == (("relations", "10", "50.0 [45.0, 55.0]", "70.0 [65.0, 75.0]"),)
     assert table.remarks == ("relations: length alone prefers the caption",)

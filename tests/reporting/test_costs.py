@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from waltz.reporting.costs import costs, main, markdown
+from waltz.reporting.costs import compute_costs, format_costs, main
 from waltz.reporting.page.run_facts import Record
 
 
@@ -24,12 +24,12 @@ def test_passes_are_counted_and_scaled_by_items_and_parameters():
         Record("benchmark/a", {"rows_in": 1, "rows_out": 1}),
     ]
     items = {"attribution/gpt2/a": 10, "attribution/gpt2/b": 5, "evaluation/mine/a": 4}
-    gpt2, mine = costs(records, items, {"attribution": 100}, rate=1e9)
+    gpt2, mine = compute_costs(records, items, {"attribution": 100}, rate=1e9)
     assert (gpt2.runs, gpt2.items, gpt2.passes, gpt2.seconds, gpt2.memory_mb) == (3, 15, 500, 5.0, 300)
     assert gpt2.scaled == 400 * 10 + 100 * 20
     assert gpt2.gpu_hours == pytest.approx(2 * 124439808 * 100 * 6000 / 1e9 / 3600)
     assert (mine.passes, mine.scaled, mine.gpu_hours) == (8, 8, None)
-    assert markdown([gpt2, mine]).count("\n") == 4
+    assert format_costs([gpt2, mine]).count("\n") == 4
 
 
 def test_the_command_reads_a_study_counts_items_once_and_leaves_shards_out(tmp_path, capsys):

@@ -5,11 +5,11 @@ import pytest
 from printed_numbers import printed_of
 from waltz.consistency.summary.rescaling import SETTINGS
 from waltz.core.intervals import Measure
-from waltz.reporting.tables.compare_to_paper import Study, join
+from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
 from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.derived import TEXT_TASKS, derived
-from waltz.reporting.tables.numbers import Number, words
+from waltz.reporting.tables.derived import TEXT_TASKS, derive_numbers
+from waltz.reporting.tables.numbers import Number, number_of_text
 
 INSTRUMENTS = list(dict.fromkeys(key[2] for key in printed_of("thesis-A.2") if key[2] != "overall"))
 
@@ -17,7 +17,7 @@ INSTRUMENTS = list(dict.fromkeys(key[2] for key in printed_of("thesis-A.2") if k
 def made(table, numbers, profile="published", compared=True, models=(), built=()):
     declaration = TABLES[table]
     printed = printed_of(table) if declaration.published else {}
-    return derived(declaration, numbers, printed, profile, Study(dict(models), compared, 0.95, dict(built)))
+    return derive_numbers(declaration, numbers, printed, profile, StudyFacts(dict(models), compared, 0.95, dict(built)))
 
 
 def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
@@ -59,9 +59,11 @@ def test_each_seed_and_the_deviation_over_them_stand_behind_the_setting():
 
 def test_a_table_of_models_without_print_has_no_row_without_a_model():
     numbers = {("consistency", "paraphrasing", "m", "comve", "cot"): Number(Measure(50.0, 3), sd=4.0)}
-    study = Study({"m": LANGUAGE, "sees": VISION, "other": LANGUAGE}, False, 0.95, {})
+    study = StudyFacts({"m": LANGUAGE, "sees": VISION, "other": LANGUAGE}, False, 0.95, {})
     declaration = TABLES["seeds-texts"]
-    cells = join(declaration, "equations", derived(declaration, numbers, {}, "equations", study), {}, study)
+    cells = build_cells(
+        declaration, "equations", derive_numbers(declaration, numbers, {}, "equations", study), {}, study
+    )
     assert [(cell.model, cell.setting, cell.value, cell.sd) for cell in cells] == [("m", "cot", 50.0, 4.0)]
 
 
@@ -113,7 +115,7 @@ def test_printed_rescaled_averages_are_those_that_the_published_notes_give():
 
 
 def test_verbs_stand_beside_the_printed_ones():
-    ours = {("probes", "verb", "", "cv-probes", verb): words(verb, 3) for verb in ("vote", "zigzag")}
+    ours = {("probes", "verb", "", "cv-probes", verb): number_of_text(verb, 3) for verb in ("vote", "zigzag")}
     found = made("cv-probes-1", ours)
     assert [place[4] for place in found if place[0] == "derived"] == ["27"]
     drawn = made("cv-probes-1", ours, compared=False)

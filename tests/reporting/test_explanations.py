@@ -15,7 +15,7 @@ from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.evaluation.prompting.prompt_files import read_wording
 from waltz.evaluation.prompting.prompts import equations
 from waltz.evaluation.prompting.questions import Question
-from waltz.reporting.figures.explanations import Explanations, edit_figures, explanation_figures, looking
+from waltz.reporting.figures.explanations import ExplanationTables, draw_edits, draw_explanations, make_image_loader
 
 SHORT = """
 forms:
@@ -36,7 +36,7 @@ def photo(*_):
     return Image.fromarray(np.random.default_rng(3).integers(0, 256, (40, 61, 3), dtype=np.uint8))
 
 
-def left(folder, decoder, question) -> Explanations:
+def left(folder, decoder, question) -> ExplanationTables:
     """What the stage leaves of one item with an edit, and of one that fails."""
     (folder / "short.yaml").write_text(SHORT)
     voice = equations(
@@ -50,7 +50,7 @@ def left(folder, decoder, question) -> Explanations:
     moved, after = compute_edit_rows(how, [question], [edit], photo, lambda _: None)
     failed = {**beside[0], "item_id": "own:0", "phi": None, "error": "too long"}
     tables = (([*beside, failed], ATTRIBUTION), (rows, CC_SHAP), (moved, EDITED), (after, ATTRIBUTION))
-    return Explanations(*(parquet.build_table(part, layout) for part, layout in tables))
+    return ExplanationTables(*(parquet.build_table(part, layout) for part, layout in tables))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def shown(figure):
 
 
 def test_items_are_shown_with_their_numbers_for_either_kind(spoken):
-    figures = list(explanation_figures({"own": spoken}, "m", "equations", 5, 0, looking(None, photo)))
+    figures = list(draw_explanations({"own": spoken}, "m", "equations", 5, 0, make_image_loader(None, photo)))
     assert [name for name, *_ in figures] == ["own-equations-1-post-hoc", "own-equations-1-cot"]
     rows = spoken.contributions.to_pylist()
     for (_, title, figure), shap, row in zip(figures, spoken.cc_shap.to_pylist(), rows[::2], strict=False):
@@ -95,11 +95,11 @@ def test_items_are_shown_with_their_numbers_for_either_kind(spoken):
         words = len(row["tokens"])
         np.testing.assert_allclose(shown(figure)[:words], percents(row, slice(words)), atol=0.51)
         assert len(figure.axes) == 1
-    assert list(explanation_figures({"own": spoken}, "m", "published", 5, 0, looking(None, photo))) == []
+    assert list(draw_explanations({"own": spoken}, "m", "published", 5, 0, make_image_loader(None, photo))) == []
 
 
 def test_an_edit_stands_below_what_it_was_made_from(spoken):
-    ((name, title, figure),) = edit_figures({"own": spoken}, "m", "equations", 5, 0, looking(None, photo))
+    ((name, title, figure),) = draw_edits({"own": spoken}, "m", "equations", 5, 0, make_image_loader(None, photo))
     (moved,) = spoken.edited.to_pylist()
     assert name == "own-equations-1-edit"
     assert f"moved: answer {moved['answer']:.3f}, explanation {moved['explanation']:.3f}" in title
@@ -108,23 +108,23 @@ def test_an_edit_stands_below_what_it_was_made_from(spoken):
     sides = ["answer", "explanation", "answer with “red”", "explanation with “red”"]
     assert [heading for heading in headings if heading in sides] == sides
     assert written(figure).count("red") >= 4  # once in either column of either side
-    unedited = {"own": Explanations(spoken.contributions, spoken.cc_shap)}
-    assert list(edit_figures(unedited, "m", "equations", 5, 0, looking(None, photo))) == []
+    unedited = {"own": ExplanationTables(spoken.contributions, spoken.cc_shap)}
+    assert list(draw_edits(unedited, "m", "equations", 5, 0, make_image_loader(None, photo))) == []
 
 
 def test_a_decoder_that_sees_is_shown_with_what_it_saw(pictured):
     decoder, found = pictured
-    see = looking(decoder, photo)
+    see = make_image_loader(decoder, photo)
     row = found.contributions.to_pylist()[0]
     image, cells = see("own", row)
     assert image.shape == (24, 24, 3)
     assert sorted(set(cells.ravel())) == list(range(row["grid"] ** 2))
     assert see("own", {**row, "image": None}) is None
-    _, _, figure = next(iter(explanation_figures({"own": found}, "m", "equations", 1, 0, see)))
+    _, _, figure = next(iter(draw_explanations({"own": found}, "m", "equations", 1, 0, see)))
     assert len([axes for axes in figure.axes if axes.images]) == 6
     assert f"answer, T-SHAP {100 * row['t_shap']:.1f}" in " ".join(written(figure))
     patches = percents(row, slice(len(row["tokens"]), None))
     drawn = [float(text.get_text().replace("−", "-")) for text in figure.axes[1].texts]
     np.testing.assert_allclose(drawn, patches, atol=0.51)
-    _, _, edited = next(iter(edit_figures({"own": found}, "m", "equations", 1, 0, see)))
+    _, _, edited = next(iter(draw_edits({"own": found}, "m", "equations", 1, 0, see)))
     assert len([axes for axes in edited.axes if axes.images]) == 12

@@ -1,4 +1,4 @@
-from waltz.reporting.figures.frequencies import WORDS, frequency_figure, save
+from waltz.reporting.figures.frequencies import WORDS, draw_frequencies, save_figure
 
 
 def _counts(words):
@@ -11,7 +11,7 @@ def _counts(words):
 
 
 def test_bars_show_the_counts_of_the_most_frequent_words():
-    figure = frequency_figure(_counts(30), "relations")
+    figure = draw_frequencies(_counts(30), "relations")
     left, right = figure.axes
     assert [label.get_text() for label in left.get_yticklabels()] == [f"word{place}" for place in range(29, 9, -1)]
     assert sorted(bar.get_width() for bar in right.patches) == sorted(2 * [place + 1 for place in range(10, 30)])
@@ -20,11 +20,11 @@ def test_bars_show_the_counts_of_the_most_frequent_words():
 
 def test_the_same_counts_give_the_same_bytes(tmp_path):
     for name in ("a", "b"):
-        save(frequency_figure(_counts(5), "x"), [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"])
+        save_figure(draw_frequencies(_counts(5), "x"), [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"])
     for form in ("svg", "png"):
         assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
 
 
 def test_a_data_set_without_words_still_has_a_figure(tmp_path):
-    save(frequency_figure([], "none"), [tmp_path / "none.svg"])
+    save_figure(draw_frequencies([], "none"), [tmp_path / "none.svg"])
     assert (tmp_path / "none.svg").stat().st_size > 0

@@ -7,9 +7,9 @@ import pytest
 from matplotlib import pyplot, rcParams
 from matplotlib.colors import to_rgb
 
-from waltz.reporting.figures.frequencies import save
-from waltz.reporting.figures.heatmap import WIDTH, Relevance, Sample, sample_figure
-from waltz.reporting.figures.token_lines import laid_out
+from waltz.reporting.figures.frequencies import save_figure
+from waltz.reporting.figures.heatmap import WIDTH, Heatmap, HeatmapPanel, draw_heatmaps
+from waltz.reporting.figures.token_lines import lay_out_tokens
 
 
 def spans_of(text):
@@ -25,7 +25,7 @@ def sample(text="a dog runs", grid=2, phi=None, side=20, spans=None, **facts):
         cells[edges[row] : edges[row + 1], edges[column] : edges[column + 1]] = patch
     phi = np.linspace(-1, 1, len(spans) + grid**2) if phi is None else np.asarray(phi, dtype=float)
     facts = {"score": 2.5, "t_shap": 0.4321, "t_shap_se": 0.012, "heading": "caption", **facts}
-    return Sample(text=text, tokens=["token"] * len(spans), spans=spans, cells=cells, phi=phi, **facts)
+    return HeatmapPanel(text=text, tokens=["token"] * len(spans), spans=spans, cells=cells, phi=phi, **facts)
 
 
 def image(side=20):
@@ -42,17 +42,17 @@ def boxes(figure):
 
 
 def test_the_title_says_score_and_share():
-    assert "caption: score 2.5, T-SHAP 43.2 ± 1.2 %" in written(sample_figure(image(), [sample()]))
+    assert "caption: score 2.5, T-SHAP 43.2 ± 1.2 %" in written(draw_heatmaps(image(), [sample()]))
     without = sample(t_shap_se=math.nan, score=-1.0)
-    assert "caption: score −1, T-SHAP 43.2 %" in written(sample_figure(image(), [without]))
+    assert "caption: score −1, T-SHAP 43.2 %" in written(draw_heatmaps(image(), [without]))
     assert "caption: score 2.5, T-SHAP not defined" in written(
-        sample_figure(image(), [sample(t_shap=math.nan, t_shap_se=math.nan)])
+        draw_heatmaps(image(), [sample(t_shap=math.nan, t_shap_se=math.nan)])
     )
 
 
 def test_values_as_they_are_and_percents_of_their_modality():
     # text 1, -3: 25 % and -75 %; image -2, 0, 0, 6: -25 % and 75 %
-    figure = sample_figure(image(), [sample("a dog", phi=[1, -3, -2, 0, 0, 6])])
+    figure = draw_heatmaps(image(), [sample("a dog", phi=[1, -3, -2, 0, 0, 6])])
     words = written(figure)
     assert [word for word in words if word[:1] in ("+", "−", "0")] == [
         *("+1.0", "−3.0", "+25", "−75"),
@@ -61,7 +61,7 @@ def test_values_as_they_are_and_percents_of_their_modality():
 
 
 def test_blue_speaks_for_red_against_with_hatching():
-    figure = sample_figure(image(), [sample("a dog", phi=[3, -3, 0, 0, 0, 0])])
+    figure = draw_heatmaps(image(), [sample("a dog", phi=[3, -3, 0, 0, 0, 0])])
     for_it, against = (patch.get_facecolor()[:3] for patch in boxes(figure)[:2])
     assert for_it[2] > for_it[0] + 0.2
     assert against[0] > against[2] + 0.2
@@ -75,36 +75,36 @@ def test_letters_can_be_read_on_every_colour():
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
         return np.dot(linear, [0.2126, 0.7152, 0.0722])
 
-    figure = sample_figure(image(), [sample("a b c d e", phi=[-4, -2, 0, 2, 4, 0, 0, 0, 0])])
+    figure = draw_heatmaps(image(), [sample("a b c d e", phi=[-4, -2, 0, 2, 4, 0, 0, 0, 0])])
     for box in boxes(figure):
         assert (luminance(box.get_facecolor()[:3]) + 0.05) / 0.05 > 3.5
 
 
 def test_caption_and_foil_share_one_scale():
     small = sample("dog", phi=[1, 0, 0, 0, 0])
-    figure = sample_figure(image(), [small, sample("dog", phi=[10, 0, 0, 0, 0], heading="foil")])
+    figure = draw_heatmaps(image(), [small, sample("dog", phi=[10, 0, 0, 0, 0], heading="foil")])
     first, second, third, fourth = (patch.get_facecolor() for patch in (boxes(figure)[place] for place in range(4)))
     assert first[2] - first[0] < third[2] - third[0]  # as they are: a tenth
     assert second == fourth  # renormalised: all of the text's
 
 
 def test_pixels_of_no_patch_keep_their_grey():
-    figure = sample_figure(image(21), [sample(side=21, phi=[1, 1, 1, -5, -5, -5, -5])])
+    figure = draw_heatmaps(image(21), [sample(side=21, phi=[1, 1, 1, -5, -5, -5, -5])])
     shown = figure.axes[1].images[0].get_array()
     assert (np.ptp(shown[20, :], axis=-1) < 0.01).all()
     assert (np.ptp(shown[:20, :20], axis=-1) > 0.05).all()
 
 
 def test_relevance_is_a_third_row():
-    found = Relevance(np.array([1.0, 3.0]), np.arange(9.0).reshape(3, 3))
-    words = written(sample_figure(image(), [sample("a dog", relevance=found)]))
+    found = Heatmap(np.array([1.0, 3.0]), np.arange(9.0).reshape(3, 3))
+    words = written(draw_heatmaps(image(), [sample("a dog", relevance=found)]))
     assert "attention relevance, in %" in words
     assert [word for word in words if word in ("25", "75")] == ["25", "75"]
 
 
 def test_pieces_of_a_word_touch():
     spans = [{"start": 0, "end": 4}, {"start": 4, "end": 8}, {"start": 9, "end": 12}]
-    first, second, third = laid_out("skateing dog", ["skate", "##ing", "dog"], spans, WIDTH)
+    first, second, third = lay_out_tokens("skateing dog", ["skate", "##ing", "dog"], spans, WIDTH)
     assert (second.joined, third.joined) == (True, False)
     assert second.left == first.left + first.width
     assert third.left > second.left + second.width
@@ -112,17 +112,17 @@ def test_pieces_of_a_word_touch():
 
 def test_special_tokens_show_themselves():
     spans = [{"start": 0, "end": 0}, {"start": 0, "end": 3}]
-    assert [box.label for box in laid_out("dog", ["[CLS]", "dog</w>"], spans, WIDTH)] == ["[CLS]", "dog"]
+    assert [box.label for box in lay_out_tokens("dog", ["[CLS]", "dog</w>"], spans, WIDTH)] == ["[CLS]", "dog"]
 
 
 def test_bytes_of_one_character_show_it_once():
     spans = [{"start": 0, "end": 1}] * 3
-    assert [box.label for box in laid_out("é", ["Ã", "©", "x"], spans, WIDTH)] == ["é", "·", "·"]
+    assert [box.label for box in lay_out_tokens("é", ["Ã", "©", "x"], spans, WIDTH)] == ["é", "·", "·"]
 
 
 def test_lines_keep_within_their_width_and_nothing_overlaps():
     text = " ".join(f"word{place}" * (1 + place % 4) for place in range(77))
-    placed = laid_out(text, ["?"] * 77, spans_of(text), WIDTH)
+    placed = lay_out_tokens(text, ["?"] * 77, spans_of(text), WIDTH)
     assert all(box.left >= 0 and box.left + box.width <= WIDTH + 1e-9 for box in placed)
     assert [box.label for box in placed] == text.split()
     for before, after in pairwise(placed):
@@ -131,14 +131,14 @@ def test_lines_keep_within_their_width_and_nothing_overlaps():
 
 
 def test_a_word_longer_than_a_line_is_cut():
-    (box,) = laid_out("x" * 500, ["?"], [{"start": 0, "end": 500}], WIDTH)
+    (box,) = lay_out_tokens("x" * 500, ["?"], [{"start": 0, "end": 500}], WIDTH)
     assert box.label.endswith("x…")
     assert box.width <= WIDTH
 
 
 def test_a_text_from_the_right_runs_from_the_right():
     text = "שלום עולם"
-    first, second = laid_out(text, ["?", "?"], spans_of(text), WIDTH)
+    first, second = lay_out_tokens(text, ["?", "?"], spans_of(text), WIDTH)
     assert first.left + first.width == pytest.approx(WIDTH)
     assert second.left + second.width < first.left
 
@@ -157,7 +157,7 @@ def test_a_text_from_the_right_runs_from_the_right():
     ids=["one token", "77 tokens", "scripts", "no token", "NaN", "zeros", "tiny"],
 )
 def test_every_text_has_a_figure(case, tmp_path, recwarn):
-    save(sample_figure(image(case.cells.shape[0]), [case]), [tmp_path / "x.svg"])
+    save_figure(draw_heatmaps(image(case.cells.shape[0]), [case]), [tmp_path / "x.svg"])
     assert (tmp_path / "x.svg").stat().st_size > 0
     assert not recwarn.list
 
@@ -165,7 +165,7 @@ def test_every_text_has_a_figure(case, tmp_path, recwarn):
 def test_the_same_sample_gives_the_same_bytes_and_leaves_nothing_behind(tmp_path):
     before = dict(rcParams), pyplot.get_fignums()
     for name in ("a", "b"):
-        save(sample_figure(image(), [sample()], "title"), [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"])
+        save_figure(draw_heatmaps(image(), [sample()], "title"), [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"])
     for form in ("svg", "png"):
         assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
     assert "<dc:date>" not in (tmp_path / "a.svg").read_text(encoding="utf-8")

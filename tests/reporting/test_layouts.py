@@ -11,14 +11,14 @@ import pytest
 from printed_numbers import cells_of, printed_of
 from waltz.core.intervals import Measure
 from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.compare_to_paper import Study, join
+from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
 from waltz.reporting.tables.declaration import ENCODER
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.grid import grid
-from waltz.reporting.tables.latex import escaped, latex
-from waltz.reporting.tables.layouts import html_page, html_table, markdown, text
+from waltz.reporting.tables.grid import lay_out_grid
+from waltz.reporting.tables.latex import escape_latex, format_latex
+from waltz.reporting.tables.layouts import format_cell, format_html_page, format_html_table, format_markdown
 from waltz.reporting.tables.numbers import Number
-from waltz.reporting.tables.reproduction import summary, summary_csv, summary_markdown
+from waltz.reporting.tables.reproduction import format_summary_csv, format_summary_markdown, summarize_verdicts
 
 SNAPSHOT = Path(__file__).with_name("thesis-3.5.md")
 
@@ -33,30 +33,30 @@ def test_a_cell_says_value_deviation_interval_n_print_and_verdict():
     full = cell(
         value=60.04, n=10, ci_low=50.0, ci_high=70.06, sd=2.0, published=58.0, published_text="58", published_sd=9.0
     )
-    assert text(full) == "60.0 ± 2.0 [50.0, 70.1] n 10 (58 ± 9)"
-    assert text(full, intervals=False) == "60.0 ± 2.0 (58 ± 9)"
-    assert text(cell(text="nan", published_text="nan", verdict="equal to print")) == "nan (nan) ="
-    assert text(cell(text="nan", n=5)) == "nan n 5"
-    assert text(cell(text="balanced", n=5)) == "balanced"
-    assert text(cell(published_text="58", published=58.0)) == "– (58)"
-    assert text(cell(metric="cc_shap_cot", value=0.128)) == "0.13"
+    assert format_cell(full) == "60.0 ± 2.0 [50.0, 70.1] n 10 (58 ± 9)"
+    assert format_cell(full, intervals=False) == "60.0 ± 2.0 (58 ± 9)"
+    assert format_cell(cell(text="nan", published_text="nan", verdict="equal to print")) == "nan (nan) ="
+    assert format_cell(cell(text="nan", n=5)) == "nan n 5"
+    assert format_cell(cell(text="balanced", n=5)) == "balanced"
+    assert format_cell(cell(published_text="58", published=58.0)) == "– (58)"
+    assert format_cell(cell(metric="cc_shap_cot", value=0.128)) == "0.13"
 
 
 def test_the_best_of_several_models_is_bold_and_guesses_are_marked():
     cells = [cell(model=name, value=value, chance=50.0) for name, value in (("a", 60.0), ("b", 50.0))]
-    told = markdown(TABLES["thesis-3.4"], cells)
+    told = format_markdown(TABLES["thesis-3.4"], cells)
     assert "| **60.0** |" in told
     assert "| ▽50.0 |" in told
-    set_in = latex(TABLES["thesis-3.4"], cells)
+    set_in = format_latex(TABLES["thesis-3.4"], cells)
     assert r"\textbf{60.0}" in set_in
     assert r"\underline{50.0}" in set_in
-    assert 'class="best"' in html_table(TABLES["thesis-3.4"], cells)
-    assert "**" not in markdown(TABLES["thesis-3.4"], cells[:1]).split("\n\n")[3]
+    assert 'class="best"' in format_html_table(TABLES["thesis-3.4"], cells)
+    assert "**" not in format_markdown(TABLES["thesis-3.4"], cells[:1]).split("\n\n")[3]
 
 
 def test_every_cell_without_a_value_points_to_its_reason():
     cells = [cell(reason="no image"), cell(dataset="e", reason="no text"), cell(dataset="f", reason="no image")]
-    told = markdown(TABLES["thesis-3.4"], cells)
+    told = format_markdown(TABLES["thesis-3.4"], cells)
     assert "| –<sup>1</sup> | –<sup>2</sup> | –<sup>1</sup> |" in told
     assert "1. no image (2 cells)\n2. no text\n" in told
 
@@ -65,7 +65,7 @@ def test_every_cell_without_a_value_points_to_its_reason():
 def test_every_cell_has_one_place(table):
     declaration = TABLES[table]
     cells = cells_of(table)
-    laid = grid(declaration, cells)
+    laid = lay_out_grid(declaration, cells)
     shown = [marked.cell for _, row in laid.rows for marked in row if marked is not None]
     dropped = [one for one in cells if one.model == "random" and one not in shown]
     assert len(shown) == len(cells) - len(dropped)
@@ -76,19 +76,19 @@ def test_every_cell_has_one_place(table):
 
 
 def test_rows_of_a_metric_stand_together_in_the_declared_order():
-    laid = grid(TABLES["thesis-3.4"], cells_of("thesis-3.4"))
+    laid = lay_out_grid(TABLES["thesis-3.4"], cells_of("thesis-3.4"))
     metrics = [names[0] for names, _ in laid.rows]
     assert list(dict.fromkeys(metrics)) == ["all metrics", "acc_r", "acc", "min(p_c, p_f)", "AUROC × 100"]
     assert metrics == sorted(metrics, key=list(dict.fromkeys(metrics)).index)
 
 
 def test_correlations_have_no_best():
-    laid = grid(TABLES["thesis-C.3"], cells_of("thesis-C.3"))
+    laid = lay_out_grid(TABLES["thesis-C.3"], cells_of("thesis-C.3"))
     assert not any(marked and marked.best for _, row in laid.rows for marked in row)
 
 
 def test_a_lean_stands_beside_its_share():
-    laid = grid(TABLES["thesis-B.1"], cells_of("thesis-B.1"))
+    laid = lay_out_grid(TABLES["thesis-B.1"], cells_of("thesis-B.1"))
     assert laid.columns[-1] == ("MM skew",)
     rows = dict(laid.rows)
     assert rows["T-SHAP_f", "clip"][-1].cell.published_text == "balanced"
@@ -96,23 +96,23 @@ def test_a_lean_stands_beside_its_share():
 
 
 def test_columns_have_as_many_levels_as_declared():
-    laid = grid(TABLES["thesis-4.1"], cells_of("thesis-4.1"))
+    laid = lay_out_grid(TABLES["thesis-4.1"], cells_of("thesis-4.1"))
     assert laid.columns[:2] == (("qa", "vqa", "accuracy"), ("qa", "vqa", "T-SHAP"))
-    told = html_table(TABLES["thesis-4.1"], cells_of("thesis-4.1"))
+    told = format_html_table(TABLES["thesis-4.1"], cells_of("thesis-4.1"))
     assert '<th scope="colgroup" colspan="4">qa</th><th scope="colgroup" colspan="15">isa</th>' in told
 
 
 def test_names_are_text_in_every_form():
     name = "<script>&_|"
-    study = Study({name: ENCODER}, True, 0.95, {})
+    study = StudyFacts({name: ENCODER}, True, 0.95, {})
     place = ("evaluation", "acc_r", name, "existence", "alignment")
     numbers = {place: Number(Measure(1.0, 1))}
-    cells = join(TABLES["thesis-3.4"], "published", numbers, printed_of("thesis-3.4"), study)
-    told = html_page(TABLES["thesis-3.4"], cells)
+    cells = build_cells(TABLES["thesis-3.4"], "published", numbers, printed_of("thesis-3.4"), study)
+    told = format_html_page(TABLES["thesis-3.4"], cells)
     assert "<script" not in told
     assert "&lt;script&gt;&amp;_|" in told
-    assert r"$<$script$>$\&\_|" in latex(TABLES["thesis-3.4"], cells)
-    marked = markdown(TABLES["thesis-3.4"], cells)
+    assert r"$<$script$>$\&\_|" in format_latex(TABLES["thesis-3.4"], cells)
+    marked = format_markdown(TABLES["thesis-3.4"], cells)
     assert "&lt;script>&_\\|" in marked
     lines = [line for line in marked.split("\n") if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
@@ -130,27 +130,27 @@ def test_html_is_well_formed(table):
         def handle_endtag(self, tag):
             assert open_tags.pop() == tag
 
-    Check().feed(html_page(TABLES[table], cells_of(table)))
+    Check().feed(format_html_page(TABLES[table], cells_of(table)))
     assert open_tags == []
 
 
 def test_a_table_without_models_of_the_study_says_so():
-    for form in (markdown, html_page, latex):
+    for form in (format_markdown, format_html_page, format_latex):
         assert "no model of this study belongs" in form(TABLES["thesis-5.2"], []).lower()
 
 
 def test_metrics_with_an_index_are_set_so():
-    assert escaped("min(p_c, p_f) T-SHAP_c acc_r a_b") == "min(p$_{c}$, p$_{f}$) T-SHAP$_{c}$ acc$_{r}$ a\\_b"
+    assert escape_latex("min(p_c, p_f) T-SHAP_c acc_r a_b") == "min(p$_{c}$, p$_{f}$) T-SHAP$_{c}$ acc$_{r}$ a\\_b"
 
 
 def test_a_table_looks_as_it_did():
-    assert markdown(TABLES["thesis-3.5"], cells_of("thesis-3.5")) == SNAPSHOT.read_text(encoding="utf-8")
+    assert format_markdown(TABLES["thesis-3.5"], cells_of("thesis-3.5")) == SNAPSHOT.read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_latex_sets_every_table(tmp_path):
     for table in TABLES:
-        (tmp_path / f"{table}.tex").write_text(latex(TABLES[table], cells_of(table)), encoding="utf-8")
+        (tmp_path / f"{table}.tex").write_text(format_latex(TABLES[table], cells_of(table)), encoding="utf-8")
     body = "\\clearpage\n".join(f"\\input{{{table}}}" for table in TABLES)
     (tmp_path / "all.tex").write_text(
         "\\documentclass[landscape]{article}\\usepackage[utf8]{inputenc}\\usepackage[margin=1cm]{geometry}"
@@ -163,12 +163,12 @@ def test_latex_sets_every_table(tmp_path):
 
 def test_reproduction_counts_printed_cells_by_table_and_model():
     cells = [*cells_of("thesis-3.5"), *cells_of("thesis-C.2", lambda key, value: value + 7)]
-    rows = {(row["by"], row["name"]): row for row in summary(cells)}
+    rows = {(row["by"], row["name"]): row for row in summarize_verdicts(cells)}
     assert rows["all", "all"]["printed"] == 156 + 222
     assert rows["table", "thesis-C.2"]["differs"] == 220
     assert rows["table", "thesis-3.5"]["equal_to_print"] + rows["table", "thesis-3.5"]["differs"] == 144
     assert rows["model", "random"]["no_verdict"] == 14
     for row in rows.values():
         assert sum(value for name, value in row.items() if name not in ("by", "name", "printed")) == row["printed"]
-    assert summary_csv(list(rows.values())).startswith("by,name,printed,equal_to_print,compatible,differs")
-    assert "| thesis-C.2 | 222 |" in summary_markdown(list(rows.values()))
+    assert format_summary_csv(list(rows.values())).startswith("by,name,printed,equal_to_print,compatible,differs")
+    assert "| thesis-C.2 | 222 |" in format_summary_markdown(list(rows.values()))

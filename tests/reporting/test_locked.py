@@ -1,7 +1,7 @@
 import pytest
 
 from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD, record_download
-from waltz.reporting.page.resolved_revisions import with_checksums, with_revisions
+from waltz.reporting.page.resolved_revisions import resolve_checksums, resolve_revisions
 from waltz.reporting.page.run_facts import Record
 
 URL = "https://example.org/weights.zip"
@@ -24,7 +24,7 @@ def test_models_say_what_was_fetched_for_them(lock):
     pinned = Record("evaluation/pinned/a", {"model": {"name": "pinned", "revision": "abc"}})
     several = Record("filters/a", {"models": {"nli": {"name": "hub", "revision": LOCK_ON_DOWNLOAD}}})
     plain = Record("sources/a", {"rows_in": 4})
-    found = with_revisions([*records, pinned, several, plain], models, lock)
+    found = resolve_revisions([*records, pinned, several, plain], models, lock)
     assert [record.facts["model"]["revision"] for record in found[:4]] == ["c0ffee", "5a", LOCK_ON_DOWNLOAD, "abc"]
     assert found[4].facts["models"]["nli"]["revision"] == "c0ffee"
     assert found[5] == plain
@@ -43,7 +43,7 @@ def test_files_and_images_say_the_checksum_of_what_was_fetched(lock):
             "images": [{"url": f"{URL}#d", "sha256": LOCK_ON_DOWNLOAD}],
         },
     }
-    found = with_checksums(sources, lock)
+    found = resolve_checksums(sources, lock)
     assert [found["one"]["files"]["a"]["sha256"], found["one"]["images"]["sha256"]] == ["5a", "5a"]
     assert found["one"]["files"]["b"] == {"path": "b.csv"}
     assert [found["two"]["files"]["c"]["sha256"], found["two"]["images"][0]["sha256"]] == ["77", "5a"]
@@ -51,4 +51,4 @@ def test_files_and_images_say_the_checksum_of_what_was_fetched(lock):
 
 def test_a_study_that_fetched_nothing_has_no_lock_file(tmp_path):
     records = [Record("evaluation/hub/a", {"model": {"name": "hub", "revision": LOCK_ON_DOWNLOAD}})]
-    assert with_revisions(records, {"hub": "some/model"}, tmp_path / "none.yaml") == records
+    assert resolve_revisions(records, {"hub": "some/model"}, tmp_path / "none.yaml") == records

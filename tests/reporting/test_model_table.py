@@ -5,17 +5,24 @@ from pathlib import Path
 import pytest
 
 from waltz.models.registry import load_registry
-from waltz.reporting.model_table import filled, match_index, model_table
+from waltz.reporting.model_table import format_model_table, get_match_index, list_tables_by_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "models.md"
 
 
 def test_the_page_holds_the_table():
-    assert model_table() in PAGE.read_text(encoding="utf-8")
+    assert format_model_table() in PAGE.read_text(encoding="utf-8")
 
 
 def test_every_printed_model_is_registered():
-    assert set(filled()) - set(load_registry()) <= {"clip", "blip", "blip2", "albef", "encoders", "decoders"}
+    assert set(list_tables_by_model()) - set(load_registry()) <= {
+        "clip",
+        "blip",
+        "blip2",
+        "albef",
+        "encoders",
+        "decoders",
+    }
 
 
 @pytest.mark.parametrize(
@@ -23,4 +30,4 @@ def test_every_printed_model_is_registered():
     [("lxmert", 1), ("visual-bert", 0), ("albef", 1), ("vilbert", 0), ("blip", 1), ("clip", None), ("text", None)],
 )
 def test_the_match_index_is_that_of_the_authors(kind, index):
-    assert match_index(kind) == index
+    assert get_match_index(kind) == index

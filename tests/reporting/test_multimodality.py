@@ -1,14 +1,12 @@
 from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
+from waltz.reporting.page.decoder_tables import make_answer_tables, make_decoder_tables, make_edit_tables
 from waltz.reporting.page.modality_tables import (
-    answer_tables,
-    companion_tables,
-    comparison_tables,
-    decoder_tables,
-    edit_tables,
-    metrics_tables,
-    probes_tables,
-    share_tables,
-    verb_tables,
+    make_companion_tables,
+    make_comparison_tables,
+    make_cv_probes_tables,
+    make_metrics_tables,
+    make_share_tables,
+    make_verb_tables,
 )
 
 
@@ -22,14 +20,14 @@ def cell(metric, value=50.0, **changes):
 
 def test_an_empty_cell_is_a_dash_and_its_reason_stands_below_once():
     without = {"value": None, "reason": "not applicable: no probability"}
-    (table,) = metrics_tables([cell("acc_r"), cell("p_c", **without), cell("p_f", **without)])
+    (table,) = make_metrics_tables([cell("acc_r"), cell("p_c", **without), cell("p_f", **without)])
     assert table.rows == (("existence", "clip", "9", "50.0 [40.0, 60.0]", "", "–", "–", "", ""),)
     assert table.remarks == ("clip: not applicable: no probability",)
 
 
 def test_models_stand_below_each_other_data_set_by_data_set():
     rows = [cell("acc_r", model=model, dataset=dataset) for model in ("clip", "ruler") for dataset in ("one", "two")]
-    (table,) = metrics_tables(rows)
+    (table,) = make_metrics_tables(rows)
     assert [row[:2] for row in table.rows] == [("one", "clip"), ("one", "ruler"), ("two", "clip"), ("two", "ruler")]
 
 
@@ -40,7 +38,7 @@ def test_each_way_of_asking_a_decoder_has_its_row():
         cell("p_c", None, setting="vqascore", model="llava", reason=NOT_APPLICABLE),
         cell("acc_r", None, setting="pairwise-after-cot", model="llava", reason="none of 9 items could be scored"),
     ]
-    (table,) = decoder_tables(rows)
+    (table,) = make_decoder_tables(rows)
     assert [row[:3] for row in table.rows] == [
         ("existence", "llava", setting) for setting in ("pairwise", "single", "vqascore", "pairwise-after-cot")
     ]
@@ -53,7 +51,7 @@ def test_conditions_of_probes_are_columns():
         cell("accuracy", dataset="cv-probes:+img+cap", setting="original"),
         cell("acc_r", dataset="cv-probes:images", setting="original"),
     ]
-    (table,) = probes_tables(rows)
+    (table,) = make_cv_probes_tables(rows)
     assert table.header == ("form", "model", "+img+cap accuracy", "images acc_r")
     assert table.rows[0][:2] == ("original", "clip")
 
@@ -72,7 +70,7 @@ def test_comparisons_show_what_differs_and_count_all():
         "p_holm": 0.01,
         "n": 9,
     }
-    (table,) = comparison_tables([row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}])
+    (table,) = make_comparison_tables([row, {**row, "dataset": "other", "p_holm": 0.2}, {**row, "metric": "auroc"}])
     assert table.rows == (("existence", "single", "clip", "ruler", "+20.0 [+5.0, +35.0]", "0.01", "9"),)
     assert table.note.startswith("1 of 2")
 
@@ -87,29 +85,29 @@ def test_items_without_a_share_are_told():
         "rho": None,
         "missing": [{"reason": "too long", "count": 2}],
     }
-    (table,) = share_tables([row])
+    (table,) = make_share_tables([row])
     assert table.rows == (("existence", "clip", "foil", "9", "50.0 [40.0, 60.0]", "3.0", "", "balanced", ""),)
     assert table.remarks == ("existence, clip, foil: 2 without a T-SHAP: too long",)
 
 
 def test_companions_are_those_of_the_definitions():
     rows = [cell("acc_r", setting="without text"), cell("emap", setting="pairs"), cell("emap", profile="published")]
-    (table,) = companion_tables(rows)
+    (table,) = make_companion_tables(rows)
     assert table.header == ("data set", "model", "acc_r without text", "EMAP")
-    assert companion_tables([cell("acc_r")]) == []
+    assert make_companion_tables([cell("acc_r")]) == []
 
 
 def test_cells_of_the_verb_without_items_are_left_out():
     condition = {"dataset": "cv-probes:+img+cap", "setting": "match"}
     empty = {"value": None, "n": 0, "reason": "none"}
     rows = [cell("verb_shap", 0.1234, **condition), cell("verb_shap", **{**condition, "setting": "non-match", **empty})]
-    (table,) = verb_tables(rows)
+    (table,) = make_verb_tables(rows)
     assert table.rows == (("clip", "+img+cap", "match", "9", "0.123 [40.000, 60.000]", "", ""),)
 
 
 def test_answers_have_a_table_where_there_are_some():
-    assert answer_tables([]) == []
-    (table,) = answer_tables([cell("accuracy", dataset="vqa")])
+    assert make_answer_tables([]) == []
+    (table,) = make_answer_tables([cell("accuracy", dataset="vqa")])
     assert table.rows == (("equations", "vqa", "clip", "alignment", "9", "50.0 [40.0, 60.0]"),)
 
 
@@ -129,7 +127,7 @@ def test_what_edits_move_is_told_by_kind_of_edit_with_what_it_says_of_the_claim(
         *moved("edits:flipping", "all", 9, 0.0),
         cell("cc_shap_posthoc", dataset="vqa"),
     ]
-    (table,) = edit_tables(rows)
+    (table,) = make_edit_tables(rows)
     assert [(row[2:5], row[-1]) for row in table.rows] == [
         (("vqa", "all", "3"), "undecided"),
         (("vqa", "that keep it", "3"), "undecided"),
@@ -137,4 +135,4 @@ def test_what_edits_move_is_told_by_kind_of_edit_with_what_it_says_of_the_claim(
         (("all", "that change the answer", "9"), "refuted"),
     ]
     assert table.rows[0][5] == "0.25 [40.00, 60.00]"
-    assert edit_tables([cell("cc_shap_posthoc")]) == []
+    assert make_edit_tables([cell("cc_shap_posthoc")]) == []

@@ -1,4 +1,4 @@
-from waltz.reporting.page.cv_probes_tables import conditions_table
+from waltz.reporting.page.cv_probes_tables import make_conditions_table
 
 
 def caption(kind, rejected=None, not_simplified=None):
@@ -18,7 +18,7 @@ CAPTIONS = [
 
 
 def test_each_condition_has_its_items_and_each_caption_its_reason():
-    table = conditions_table(ITEMS, CAPTIONS, [])
+    table = make_conditions_table(ITEMS, CAPTIONS, [])
     assert table.header == ("form", "condition", "items", "should be")
     assert table.rows == (("original", "+img+cap", "2", "true"), ("original", "-img+cap", "1", "false"))
     assert table.remarks == (
@@ -41,7 +41,7 @@ def test_the_oracles_shares_stand_beside_the_items():
         for condition in ("+img+cap", "-img+cap")
         for metric, value in (("decided", 90.0), ("as_expected", 80.0))
     ]
-    table = conditions_table(ITEMS, CAPTIONS, shares)
+    table = make_conditions_table(ITEMS, CAPTIONS, shares)
     assert table.header[-2:] == ("decided", "as it should be")
     assert table.rows[1] == ("original", "-img+cap", "1", "false", "90.0 [1.0, 99.0]", "80.0 [1.0, 99.0]")
     assert "by construction" in table.note

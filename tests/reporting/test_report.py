@@ -14,16 +14,16 @@ from printed_numbers import cells_of
 from report_of_two_models import HOSTILE, attribution, cells, items, picture, records, report, runs, score
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.reporting.figures.example_folders import save_samples
+from waltz.reporting.figures.example_folders import save_examples
 from waltz.reporting.page import examples, inlined
-from waltz.reporting.page.examples import Run, browser_data, chosen, outcome
-from waltz.reporting.page.inlined import figure_uris, script_json
-from waltz.reporting.page.report import declared, duration, sample_drawings, write_report
-from waltz.reporting.page.run_facts import Record, cropping_models, read_records, run_facts, warnings_of
-from waltz.reporting.page.table_json import field_names, grid_data
+from waltz.reporting.page.examples import ModelRun, describe_outcome, make_browser_data, select_examples
+from waltz.reporting.page.inlined import escape_json, inline_figures
+from waltz.reporting.page.report import format_duration, get_declaration, list_example_figures, write_report
+from waltz.reporting.page.run_facts import Record, list_cropping_models, list_warnings, read_records, summarize_runs
+from waltz.reporting.page.table_json import list_field_names, make_table_json
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.grid import grid
-from waltz.reporting.tables.verdict_counts import absent_reasons, counted, counted_by, joined
+from waltz.reporting.tables.grid import lay_out_grid
+from waltz.reporting.tables.verdict_counts import count_cells, count_cells_by, count_reasons, select_compared
 
 
 class Parts(HTMLParser):
@@ -82,8 +82,8 @@ def test_the_page_is_the_same_bytes_again(page, tmp_path):
 
 def test_samples_stand_in_folders_and_figures_say_which_printed_ones_they_are(tmp_path):
     folder = tmp_path / "edits" / "clip"
-    save_samples(folder, [("one", "One <edit>", Figure(figsize=(1, 1)))])
-    (drawing,) = sample_drawings([folder], [("Samples: edits", "thesis 5.3, C.13 to C.22")])
+    save_examples(folder, [("one", "One <edit>", Figure(figsize=(1, 1)))])
+    (drawing,) = list_example_figures([folder], [("Samples: edits", "thesis 5.3, C.13 to C.22")])
     assert (drawing.name, drawing.title) == ("edits-clip-one", "One <edit>")
     write_report(tmp_path / "report.html", replace(report(tmp_path), figures=[drawing]))
     text = (tmp_path / "report.html").read_text()
@@ -95,13 +95,13 @@ def test_models_that_crop_are_known_by_their_records():
     first, second = records()
     cropping = replace(first, facts={**first.facts, "middle_square": True})
     whole = replace(second, facts={**second.facts, "middle_square": False})
-    assert cropping_models([cropping, whole, cropping]) == ["clip"]
+    assert list_cropping_models([cropping, whole, cropping]) == ["clip"]
 
 
 def test_a_study_without_tables_or_models_has_a_page(tmp_path):
-    from waltz.reporting.page.report import Report
+    from waltz.reporting.page.report import ReportInputs
 
-    write_report(tmp_path / "report.html", Report("empty", {}))
+    write_report(tmp_path / "report.html", ReportInputs("empty", {}))
     text = (tmp_path / "report.html").read_text()
     assert "none of this study's numbers is compared" in text.replace("&#39;", "'")
     assert "This study has no tables of models" in text
@@ -109,30 +109,30 @@ def test_a_study_without_tables_or_models_has_a_page(tmp_path):
 
 def test_json_of_data_ends_no_script_and_comes_back():
     data = {"caption": "</script><!-- \u2028 &amp;", "value": 0.5}
-    text = script_json(data)
+    text = escape_json(data)
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == data
     with pytest.raises(ValueError, match="JSON"):
-        script_json({"value": float("nan")})
+        escape_json({"value": float("nan")})
 
 
 def test_cells_are_counted_by_verdict_table_and_model():
-    of = joined(cells())
-    total = counted("all", of)
+    of = select_compared(cells())
+    total = count_cells("all", of)
     assert (total.cells, total.compared) == (5, 2)
     assert list(total.kinds.values()) == [1, 0, 1, 2, 1]
     assert total.share("no value") == 0.2
-    assert {counts.name: counts.kinds["ours alone"] for counts in counted_by(of, lambda cell: cell.model)} == {
+    assert {counts.name: counts.kinds["ours alone"] for counts in count_cells_by(of, lambda cell: cell.model)} == {
         "clip": 0,
         "mine": 2,
     }
-    assert absent_reasons(of) == [("not run in this study", 1)]
+    assert count_reasons(of) == [("not run in this study", 1)]
 
 
 def test_a_grid_gives_back_every_cell():
     of = cells()
-    data = grid_data(declared("thesis-3.4", of), of)
-    names, fields = data["names"], field_names()
+    data = make_table_json(get_declaration("thesis-3.4", of), of)
+    names, fields = data["names"], list_field_names()
     back = [dict(zip(fields, row, strict=True)) for row in data["cells"]]
     assert data["layouts"]["published"] == {
         "corner": ("metric", "model"),
@@ -151,15 +151,15 @@ def test_a_grid_gives_back_every_cell():
 def test_a_text_in_place_of_a_number_is_a_value_and_print_is_kept_as_it_stands():
     absent = next(cell for cell in cells() if cell.value is None)
     told = replace(absent, text="nan", published_text="nan", verdict="")
-    data = grid_data(declared("thesis-3.4", [told]), [told])
-    row = dict(zip(field_names(), data["cells"][0], strict=True))
+    data = make_table_json(get_declaration("thesis-3.4", [told]), [told])
+    row = dict(zip(list_field_names(), data["cells"][0], strict=True))
     assert [data["names"][row[name]] for name in ("text", "published_text", "verdict")] == ["nan", "nan", "ours alone"]
-    assert absent_reasons([told]) == []
+    assert count_reasons([told]) == []
 
 
 def test_fields_that_tell_cells_apart_name_rows_even_where_the_declaration_forgets_them():
     of = [replace(cell, setting=setting) for cell in cells() for setting in ("qa", "isa")]
-    data = grid_data(declared("thesis-3.4", of), of)
+    data = make_table_json(get_declaration("thesis-3.4", of), of)
     assert data["layouts"]["published"]["corner"] == ("metric", "model", "setting")
     places = [(data["names"][row[0]], *row[-3:-1]) for row in data["cells"]]
     assert len(set(places)) == len(of)
@@ -168,9 +168,11 @@ def test_fields_that_tell_cells_apart_name_rows_even_where_the_declaration_forge
 def test_the_page_has_the_marks_and_places_of_the_other_forms():
     for table in ("thesis-B.1", "thesis-4.1", "thesis-5.5", "thesis-3.4"):
         of = cells_of(table)
-        data, laid = grid_data(TABLES[table], of), grid(TABLES[table], of)
+        data, laid = make_table_json(TABLES[table], of), lay_out_grid(TABLES[table], of)
         assert data["layouts"]["published"]["columns"] == laid.columns
-        rows = {(packed[-3], packed[-2]): dict(zip(field_names(), packed, strict=True)) for packed in data["cells"]}
+        rows = {
+            (packed[-3], packed[-2]): dict(zip(list_field_names(), packed, strict=True)) for packed in data["cells"]
+        }
         for row, (_, entries) in enumerate(laid.rows):
             for column, marked in enumerate(entries):
                 shown = rows.get((row, column))
@@ -180,14 +182,18 @@ def test_the_page_has_the_marks_and_places_of_the_other_forms():
                     assert shown["mark"] == marked.best + 2 * marked.guessed
                     assert (shown["sd"] or 0) == pytest.approx(marked.cell.sd or 0, rel=1e-6)
         assert sum(packed[-3] < 0 for packed in data["cells"]) == len(of) - len([key for key in rows if key[0] >= 0])
-    assert {packed[-1] for packed in grid_data(TABLES["thesis-3.4"], cells_of("thesis-3.4"))["cells"]} >= {0, 1, 2}
+    assert {packed[-1] for packed in make_table_json(TABLES["thesis-3.4"], cells_of("thesis-3.4"))["cells"]} >= {
+        0,
+        1,
+        2,
+    }
 
 
 def test_facts_say_models_time_and_what_differs_between_runs():
     other = Record("attribution/clip/existence", {**records()[0].facts, "commit": "d" * 40, "wall_seconds": 10.0})
     both = {"nli": {"name": "nli"}, "likelihood": {"name": "mine", "weights": "owner/mine"}}
     filtered = Record("filters/existence", {**records()[0].facts, "model": None, "models": both, "wall_seconds": 9.0})
-    facts = run_facts([*records(), other, filtered])
+    facts = summarize_runs([*records(), other, filtered])
     assert [(model["name"], model["runs"], model["seconds"]) for model in facts.models] == [
         ("clip", 2, 40.0),
         ("mine", 2, 61.0),
@@ -204,8 +210,8 @@ def test_facts_say_models_time_and_what_differs_between_runs():
 
 def test_warnings_are_counted_with_their_reasons():
     first, second = records()
-    assert list(warnings_of(first)) == [("ties, in which neither text is preferred", 2, "")]
-    assert list(warnings_of(second)) == [("texts that could not be scored", 3, "too long: 3")]
+    assert list(list_warnings(first)) == [("ties, in which neither text is preferred", 2, "")]
+    assert list(list_warnings(second)) == [("texts that could not be scored", 3, "too long: 3")]
 
 
 def test_records_are_read_with_their_shards_and_a_broken_one_is_named(tmp_path):
@@ -223,25 +229,25 @@ def test_records_are_read_with_their_shards_and_a_broken_one_is_named(tmp_path):
 
 def test_the_draw_takes_attributed_items_first_and_else_what_the_study_draws():
     ids = [f"item-{number}" for number in range(50)]
-    assert set(chosen([], ids, 10, 3)) == set(sample(ids, 10, 3))
-    assert set(chosen(sample(ids, 4, 3), ids, 10, 3)) == set(sample(ids, 10, 3))
-    assert chosen(["item-7", "item-7"], ids, 3, 3)[0] == "item-7"
-    assert chosen([], ids, 5, 3) == chosen([], ids[::-1], 5, 3) == chosen([], ids, 10, 3)[:5]
+    assert set(select_examples([], ids, 10, 3)) == set(sample(ids, 10, 3))
+    assert set(select_examples(sample(ids, 4, 3), ids, 10, 3)) == set(sample(ids, 10, 3))
+    assert select_examples(["item-7", "item-7"], ids, 3, 3)[0] == "item-7"
+    assert select_examples([], ids, 5, 3) == select_examples([], ids[::-1], 5, 3) == select_examples([], ids, 10, 3)[:5]
 
 
 def test_a_pair_is_right_where_the_caption_wins_and_one_text_where_it_is_judged_right():
     caption, foil = score("i", "caption", 1.0), score("i", "mismatched", 2.0)
-    assert outcome([caption, foil]) == "wrong"
-    assert outcome([{**caption, "score": 3.0}, foil]) == "right"
-    assert outcome([{**caption, "score": 2.0}, foil]) == "tie"
-    assert outcome([caption]) == outcome([{**caption, "score": None}, foil]) == ""
-    assert outcome([{**caption, "correct": True}]) == "right"
+    assert describe_outcome([caption, foil]) == "wrong"
+    assert describe_outcome([{**caption, "score": 3.0}, foil]) == "right"
+    assert describe_outcome([{**caption, "score": 2.0}, foil]) == "tie"
+    assert describe_outcome([caption]) == describe_outcome([{**caption, "score": None}, foil]) == ""
+    assert describe_outcome([{**caption, "correct": True}]) == "right"
     pairwise = {**caption, "setting": "pairwise", "correct": False}
-    assert outcome([{**caption, "score": 3.0}, foil, pairwise]) == "wrong"
+    assert describe_outcome([{**caption, "score": 3.0}, foil, pairwise]) == "wrong"
 
 
 def test_contributions_come_back_from_their_steps():
-    data = browser_data({"existence": items()}, runs(), picture, {"existence": 534})
+    data = make_browser_data({"existence": items()}, runs(), picture, {"existence": 534})
     first = data["items"][0]["results"][0]["contributions"][0]
     (column,) = first["columns"]
     phi = np.array([0.0, -0.5, 0.1, 0.2, 0.0, 0.0, 0.1, 0.25, -0.125, 0.0, 0.5])
@@ -256,8 +262,8 @@ def test_of_several_outputs_the_mean_of_ratios_comes_first():
     row = attribution(
         "existence:0", phi, tokens=["a", "b"], spans=[{"start": 0, "end": 1}] * 2, grid=1, outputs=["x", "y"]
     )
-    data = browser_data(
-        {"existence": items()[:1]}, [Run("m", "existence", attribution=[row])], picture, {"existence": 1}
+    data = make_browser_data(
+        {"existence": items()[:1]}, [ModelRun("m", "existence", attribution=[row])], picture, {"existence": 1}
     )
     mean, x, y = data["items"][0]["results"][0]["contributions"][0]["columns"]
     assert [column["name"] for column in (mean, x, y)] == ["mean of ratios", "x", "y"]
@@ -268,18 +274,18 @@ def test_of_several_outputs_the_mean_of_ratios_comes_first():
 def test_a_value_that_is_no_number_stays_one(monkeypatch):
     phi = np.array([[np.nan], [1.0], [0.5]])
     row = attribution("existence:0", phi, tokens=["a", "b"], spans=[{"start": 0, "end": 1}] * 2, grid=1, t_shap=None)
-    data = browser_data(
-        {"existence": items()[:1]}, [Run("m", "existence", attribution=[row])], picture, {"existence": 1}
+    data = make_browser_data(
+        {"existence": items()[:1]}, [ModelRun("m", "existence", attribution=[row])], picture, {"existence": 1}
     )
     assert data["items"][0]["results"][0]["contributions"][0]["columns"][0]["phi"] == [None, examples.STEPS, 500]
 
 
 def test_what_has_no_room_is_left_out_of_the_last_items_and_says_so(monkeypatch):
     rows = [attribution(f"existence:{number}", np.ones((11, 3))) for number in (0, 1)]
-    run = Run("m", "existence", attribution=rows)
+    run = ModelRun("m", "existence", attribution=rows)
 
     def parts():
-        data = browser_data({"existence": items()}, [run], picture, {"existence": 2})
+        data = make_browser_data({"existence": items()}, [run], picture, {"existence": 2})
         return [item["results"][0]["contributions"][0] for item in data["items"]]
 
     size = sum(len(str(column)) for column in parts()[0]["columns"][1:])
@@ -291,10 +297,10 @@ def test_what_has_no_room_is_left_out_of_the_last_items_and_says_so(monkeypatch)
 
 
 def test_images_that_items_share_are_carried_once():
-    data = browser_data({"existence": items()}, runs(), picture, {"existence": 534})
+    data = make_browser_data({"existence": items()}, runs(), picture, {"existence": 534})
     assert len(data["images"]) == 1
     assert [item["image"] for item in data["items"]] == [0, 0]
-    broken = browser_data({"existence": items()}, runs(), lambda *_: (None, "is missing"), {"existence": 534})
+    broken = make_browser_data({"existence": items()}, runs(), lambda *_: (None, "is missing"), {"existence": 534})
     assert (broken["images"], broken["items"][0]["fault"]) == ([], "is missing")
 
 
@@ -304,7 +310,7 @@ def test_many_pictures_share_the_room(tmp_path, monkeypatch):
     Image.fromarray(noise).resize((900, 720), Image.Resampling.BILINEAR).save(tmp_path / "one.png")
     sizes = {}
     for number in (1, 2, 4):
-        carried = figure_uris([tmp_path / "one.png"] * number)
+        carried = inline_figures([tmp_path / "one.png"] * number)
         assert sum(map(len, carried)) * 3 / 4 <= 40_000
         with Image.open(io.BytesIO(base64.b64decode(carried[0].partition(",")[2]))) as image:
             sizes[number] = image.width
@@ -316,11 +322,11 @@ def test_of_a_large_drawing_the_picture_beside_it_is_carried(tmp_path):
     (tmp_path / "large.svg").write_text("<svg>" + " " * 200_000 + "</svg>")
     (tmp_path / "alone.svg").write_text("<svg>" + " " * 200_000 + "</svg>")
     Image.new("RGB", (10, 10)).save(tmp_path / "large.png")
-    large, alone = figure_uris([tmp_path / "large.svg", tmp_path / "alone.svg"])
+    large, alone = inline_figures([tmp_path / "large.svg", tmp_path / "alone.svg"])
     assert large.startswith("data:image/webp")
     assert alone.startswith("data:image/svg+xml")
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(1.25, "1.2 s"), (99.0, "99 s"), (150, "2 min"), (9000, "2 h 30 min")])
 def test_durations_are_said_in_their_unit(seconds, said):
-    assert duration(seconds) == said
+    assert format_duration(seconds) == said

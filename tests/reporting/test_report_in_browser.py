@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from report_of_two_models import HOSTILE, report
-from waltz.reporting.page.report import Report, write_report
+from waltz.reporting.page.report import ReportInputs, write_report
 from waltz.reporting.tables.cells import Cell
 
 pytestmark = pytest.mark.browser
@@ -205,7 +205,7 @@ def test_best_guessed_and_spread_are_marked_as_in_the_other_forms(browser, tmp_p
         Cell("thesis-4.1", "published", "t_shap", "a", "vqa", "qa", 8.0, 9, None, None, None, None, "", ""),
         Cell("thesis-4.1", "published", "p_c", "a", "vqa", "isa", 7.0, 9, None, None, None, None, "", ""),
     ]
-    write_report(tmp_path / "report.html", Report("marks", {}, cells=of))
+    write_report(tmp_path / "report.html", ReportInputs("marks", {}, cells=of))
     tab = browser.new_page()
     tab.goto((tmp_path / "report.html").as_uri())
     tab.wait_for_selector("html[data-ready]")

@@ -6,7 +6,7 @@ from waltz.attribution.settings import Settings
 from waltz.core.devices import Device
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
-from waltz.reporting.figures.encoder_examples import encoder_figure, shown_items
+from waltz.reporting.figures.encoder_examples import draw_encoder_example, select_example_items
 from waltz.sources.images import open_images
 
 ITEMS = [
@@ -24,7 +24,7 @@ def test_a_figure_shows_the_rows_values(tmp_path):
         rows = attributed(encoder, ITEMS, source, Settings("equations", "auto", 40, 0), tmp_path / "s", lambda n: None)
     of = [row for row in rows if row["item_id"] == "two"]
     with Image.open(tmp_path / "a.png") as opened:
-        figure = encoder_figure(encoder, of, opened.convert("RGB"), "tiny, two")
+        figure = draw_encoder_example(encoder, of, opened.convert("RGB"), "tiny, two")
     written = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
     written += " ".join(axes.get_title(loc=loc) for axes in figure.axes for loc in ("left", "center"))
     for row in of:
@@ -34,9 +34,9 @@ def test_a_figure_shows_the_rows_values(tmp_path):
 
 def test_items_with_errors_are_not_drawn_and_the_sample_does_not_hang_on_others():
     rows = [{"item_id": f"i{number}", "error": None} for number in range(20) for _ in range(2)]
-    few = shown_items(rows, 3, 0)
+    few = select_example_items(rows, 3, 0)
     assert len(set(few)) == 3
-    assert set(few) <= set(shown_items(rows, 5, 0))
+    assert set(few) <= set(select_example_items(rows, 5, 0))
     failed = [{**row, "error": "too long"} if row["item_id"] == few[0] else row for row in rows]
-    assert few[0] not in shown_items(failed, 20, 0)
-    assert shown_items([], 3, 0) == []
+    assert few[0] not in select_example_items(failed, 20, 0)
+    assert select_example_items([], 3, 0) == []

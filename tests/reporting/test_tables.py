@@ -9,18 +9,26 @@ from typer.testing import CliRunner
 from printed_numbers import PUBLISHED, as_printed, printed_of, study_of
 from waltz.cli.app import app
 from waltz.core.intervals import Measure
-from waltz.reporting.tables.cells import COLUMNS, Cell, from_csv, to_csv
-from waltz.reporting.tables.compare_to_paper import CHANCE, DRAWN, NOT_RUN, ONLY_PUBLISHED, RANDOM, Study, join
+from waltz.reporting.tables.cells import COLUMNS, Cell, format_csv, parse_csv
+from waltz.reporting.tables.compare_to_paper import (
+    CHANCE,
+    NOT_RUN,
+    ONLY_PUBLISHED,
+    RANDOM,
+    SYNTHETIC_DATA,
+    StudyFacts,
+    build_cells,
+)
 from waltz.reporting.tables.declaration import AVERAGE, ENCODER, LANGUAGE
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.derived import derived
+from waltz.reporting.tables.derived import derive_numbers
 from waltz.reporting.tables.metric_styles import STYLES
-from waltz.reporting.tables.numbers import Number, words
-from waltz.reporting.tables.paper_values import read_published
+from waltz.reporting.tables.numbers import Number, number_of_text
+from waltz.reporting.tables.paper_values import read_paper_values
 from waltz.reporting.tables.verdicts import DIFFERS, EQUAL
 
 ALL = [table for table in TABLES.values() if table.published]
-NOTHING = Study({}, True, 0.95, {})
+NOTHING = StudyFacts({}, True, 0.95, {})
 
 
 def key_of(cell):
@@ -28,7 +36,7 @@ def key_of(cell):
 
 
 def test_27_published_tables_hold_4478_values_and_running_text_has_10():
-    tables = [read_published(file) for file in sorted(PUBLISHED.glob("*.csv"))]
+    tables = [read_paper_values(file) for file in sorted(PUBLISHED.glob("*.csv"))]
     counts = sorted(sum(bool(cell.value) for cell in table.values()) for table in tables)
     assert len(tables) == 28
     assert sum(counts) == 4478 + 10
@@ -59,7 +67,9 @@ def test_a_declaration_names_what_there_is(declaration):
 @pytest.mark.parametrize("declaration", ALL, ids=lambda table: table.id)
 def test_each_printed_cell_stands_in_one_cell_even_where_nothing_was_run(declaration):
     printed = printed_of(declaration.id)
-    cells = join(declaration, "published", derived(declaration, {}, printed, "published", NOTHING), printed, NOTHING)
+    cells = build_cells(
+        declaration, "published", derive_numbers(declaration, {}, printed, "published", NOTHING), printed, NOTHING
+    )
     assert Counter(map(key_of, cells)) == Counter(list(printed))
     for cell in cells:
         assert cell.value is None
@@ -72,7 +82,7 @@ def test_printed_numbers_given_back_are_equal_to_print(declaration):
     printed = printed_of(declaration.id)
     study = study_of(declaration, printed)
     numbers = as_printed(declaration, printed)
-    cells = {key_of(cell): cell for cell in join(declaration, "published", numbers, printed, study)}
+    cells = {key_of(cell): cell for cell in build_cells(declaration, "published", numbers, printed, study)}
     judged = 0
     for key, cell in printed.items():
         if cell.value and key[1] != RANDOM and key[2] != AVERAGE and key[0] not in declaration.reasons:
@@ -86,7 +96,7 @@ def test_averages_of_the_printed_cells_are_the_printed_averages_but_for_known_on
     for declaration in ALL:
         printed = printed_of(declaration.id)
         study = study_of(declaration, printed)
-        for cell in join(declaration, "published", as_printed(declaration, printed), printed, study):
+        for cell in build_cells(declaration, "published", as_printed(declaration, printed), printed, study):
             if cell.dataset == AVERAGE and cell.difference is not None:
                 places = len(cell.published_text.partition(".")[2])
                 if abs(cell.difference) > 10**-places:  # the cells and the average are rounded by half of it each
@@ -102,7 +112,7 @@ def test_a_number_that_is_far_from_print_differs():
     declaration = TABLES["thesis-C.2"]
     printed = printed_of("thesis-C.2")
     numbers = as_printed(declaration, printed, lambda key, value: value + 7)
-    cells = join(declaration, "published", numbers, printed, study_of(declaration, printed))
+    cells = build_cells(declaration, "published", numbers, printed, study_of(declaration, printed))
     assert {cell.verdict for cell in cells if cell.model != RANDOM} == {DIFFERS}
     assert all(cell.difference == pytest.approx(7) for cell in cells if cell.model != RANDOM)
 
@@ -115,7 +125,7 @@ def _pairwise(profile="published", compared=True):
         for i, dataset in enumerate(dict.fromkeys(key[2] for key in printed if key[2] != AVERAGE))
     }
     models = {"gpt2-large": LANGUAGE, "mine": ENCODER, "reader": LANGUAGE}
-    return join(declaration, profile, numbers, printed, Study(models, compared, 0.95, {}))
+    return build_cells(declaration, profile, numbers, printed, StudyFacts(models, compared, 0.95, {}))
 
 
 @pytest.mark.parametrize(
@@ -128,8 +138,8 @@ def _pairwise(profile="published", compared=True):
     ],
 )
 def test_a_cell_of_what_is_left_out_says_why(table, left_out, model, reason):
-    study = Study({}, True, 0.95, {}, (), left_out)
-    cells = join(TABLES[table], "published", {}, printed_of(table), study)
+    study = StudyFacts({}, True, 0.95, {}, (), left_out)
+    cells = build_cells(TABLES[table], "published", {}, printed_of(table), study)
     of = [cell for cell in cells if cell.model == model and cell.dataset != AVERAGE]
     assert of
     assert {cell.reason for cell in of if cell.value is None and "printed" not in cell.reason} == {reason}
@@ -164,8 +174,8 @@ def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():
 def test_a_model_of_ours_that_is_called_like_another_of_print_is_told_apart():
     declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")  # gpt2 of print is gpt2-large
     place = ("evaluation", "acc_r", "gpt2", "existence", "perplexity")
-    study = Study({"gpt2": LANGUAGE}, True, 0.95, {})
-    cells = join(declaration, "published", {place: Number(Measure(60.0, 9))}, printed, study)
+    study = StudyFacts({"gpt2": LANGUAGE}, True, 0.95, {})
+    cells = build_cells(declaration, "published", {place: Number(Measure(60.0, 9))}, printed, study)
     found = {key_of(cell)[:3]: cell for cell in cells}
     assert found["acc_r", "gpt2", "existence"].value is None
     assert found["acc_r", "gpt2 (ours)", "existence"].value == 60.0
@@ -179,8 +189,8 @@ def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
         ("evaluation", "acc_r", "m", name, "alignment"): Number(Measure(99.0 if name == "mine-too" else 50.0, 9))
         for name in names
     }
-    study = Study({"m": ENCODER}, True, 0.95, {}, ("existence", "mine-too", "unscored"))
-    found = {key_of(cell)[:3]: cell for cell in join(declaration, "published", numbers, printed, study)}
+    study = StudyFacts({"m": ENCODER}, True, 0.95, {}, ("existence", "mine-too", "unscored"))
+    found = {key_of(cell)[:3]: cell for cell in build_cells(declaration, "published", numbers, printed, study)}
     assert found["acc_r", "m", "mine-too"].value == 99.0
     assert found["acc_r", "m", "mine-too"].reason == "not printed"
     assert found["acc_r", "m", AVERAGE].value == 50.0
@@ -190,13 +200,13 @@ def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
 def test_an_average_over_some_data_sets_is_none():
     declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")
     numbers = {("evaluation", "acc_r", "mine", "existence", "alignment"): Number(Measure(60.0, 100))}
-    cells = join(declaration, "published", numbers, printed, Study({"mine": ENCODER}, True, 0.95, {}))
+    cells = build_cells(declaration, "published", numbers, printed, StudyFacts({"mine": ENCODER}, True, 0.95, {}))
     found = {key_of(cell)[:3]: cell for cell in cells}["acc_r", "mine", "average"]
     assert (found.value, found.reason) == (None, "not averaged: 10 of 11 data sets were not run")
 
 
 @pytest.mark.parametrize(
-    ("profile", "compared", "reason"), [("equations", True, ONLY_PUBLISHED), ("published", False, DRAWN)]
+    ("profile", "compared", "reason"), [("equations", True, ONLY_PUBLISHED), ("published", False, SYNTHETIC_DATA)]
 )
 def test_without_comparison_our_models_stand_alone_in_all_columns_of_print(profile, compared, reason):
     cells = _pairwise(profile, compared)
@@ -212,7 +222,7 @@ def test_undefined_correlations_are_equal_where_print_has_nan_and_differ_where_i
     study = study_of(declaration, printed)
     undefined = Number(Measure(None, 5, reason="the test is constant: all 5 verdicts are 1"), text="nan")
     numbers = dict.fromkeys(as_printed(declaration, printed), undefined)
-    cells = join(declaration, "published", numbers, printed, study)
+    cells = build_cells(declaration, "published", numbers, printed, study)
     assert {cell.verdict for cell in cells if cell.published_text == "nan"} == {EQUAL}
     assert {cell.verdict for cell in cells if cell.published_text not in ("nan", "")} == {DIFFERS}
     assert all(cell.n == 5 and cell.text == "nan" for cell in cells if cell.published_text)
@@ -226,7 +236,7 @@ def test_decoders_take_the_setting_that_print_means():
         ("evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"): Number(Measure(1.0, 100)),
         ("consistency", "t_shap_explanation", "bakllava", "existence", "cot"): Number(Measure(33.0, 100)),
     }
-    cells = join(declaration, "published", numbers, printed, study_of(declaration, printed))
+    cells = build_cells(declaration, "published", numbers, printed, study_of(declaration, printed))
     found = {key_of(cell): cell for cell in cells}
     assert found["acc_r", "bakllava", "existence", "post-hoc"].verdict == EQUAL
     assert found["acc_r_cot", "bakllava", "existence", "cot"].value == 1.0
@@ -242,7 +252,7 @@ def test_texts_of_other_images_have_data_sets_of_their_own():
         ("evaluation", "accuracy", "lxmert-vqa", "vqa", "answering"): Number(Measure(72.5, 20)),
     }
     study = study_of(declaration, printed, **{"lxmert-vqa": ENCODER})
-    cells = join(declaration, "published", numbers, printed, study)
+    cells = build_cells(declaration, "published", numbers, printed, study)
     assert not [cell for cell in cells if cell.model == "lxmert-vqa"]
     found = {key_of(cell): cell for cell in cells}
     assert found["acc_r", "lxmert", "vqa", "isa"].verdict == EQUAL
@@ -252,7 +262,7 @@ def test_texts_of_other_images_have_data_sets_of_their_own():
 def test_a_dash_of_print_with_a_number_of_ours_has_no_verdict():
     declaration, printed = TABLES["thesis-4.1"], printed_of("thesis-4.1")
     numbers = {("evaluation", "p_c", "clip", "mscoco", "alignment"): Number(Measure(50.0, 20))}
-    cells = join(declaration, "published", numbers, printed, study_of(declaration, printed))
+    cells = build_cells(declaration, "published", numbers, printed, study_of(declaration, printed))
     found = {key_of(cell): cell for cell in cells}["p_c", "clip", "mscoco", "isa"]
     assert (found.value, found.verdict, found.reason) == (50.0, "", "not reported: the table prints a dash")
 
@@ -261,7 +271,9 @@ def test_a_category_is_compared_as_text():
     declaration, printed = TABLES["thesis-4.2"], printed_of("thesis-4.2")
     place = ("derived", "mm_skew", "clip", AVERAGE, "t_shap_c")
     for text, verdict in (("balanced", EQUAL), ("textual", DIFFERS)):
-        cells = join(declaration, "published", {place: words(text, 11)}, printed, study_of(declaration, printed))
+        cells = build_cells(
+            declaration, "published", {place: number_of_text(text, 11)}, printed, study_of(declaration, printed)
+        )
         found = {key_of(cell): cell for cell in cells}["mm_skew", "clip", AVERAGE, "t_shap_c"]
         assert (found.text, found.verdict) == (text, verdict)
 
@@ -269,10 +281,10 @@ def test_a_category_is_compared_as_text():
 def test_the_command_prints_tables_and_passes_over_empty_ones_and_those_of_another_profile(tmp_path):
     folder = tmp_path / "s" / "reporting" / "tables"
     folder.mkdir(parents=True)
-    (folder / "thesis-3.4.csv").write_text(to_csv([*_pairwise(), *_pairwise("equations")]))
-    (folder / "thesis-5.1.csv").write_text(to_csv([]))
+    (folder / "thesis-3.4.csv").write_text(format_csv([*_pairwise(), *_pairwise("equations")]))
+    (folder / "thesis-5.1.csv").write_text(format_csv([]))
     overview = Cell("thesis-3.1", "published", "examples", "", "existence", "", 505.0, 534, *[None] * 4, "", "")
-    (folder / "thesis-3.1.csv").write_text(to_csv([overview]))
+    (folder / "thesis-3.1.csv").write_text(format_csv([overview]))
     command = ["tables", "--study", "s", "--results", str(tmp_path), "--why"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
@@ -286,9 +298,9 @@ def test_the_command_prints_tables_and_passes_over_empty_ones_and_those_of_anoth
 
 def test_a_table_survives_its_csv():
     cells = _pairwise()
-    text = to_csv(cells)
+    text = format_csv(cells)
     assert next(csv.reader(text.splitlines())) == COLUMNS
-    assert from_csv(text) == cells
+    assert parse_csv(text) == cells
 
 
 def test_old_columns_come_first_in_their_old_order():

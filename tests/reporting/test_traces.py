@@ -2,8 +2,8 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from waltz.reporting.figures.frequencies import save
-from waltz.reporting.figures.traces import HEADING, MOST, WIDTH, entries, trace_figure, trace_figures
+from waltz.reporting.figures.frequencies import save_figure
+from waltz.reporting.figures.traces import HEADING, MAX_FIGURES, WIDTH, draw_trace, draw_traces, list_entries
 
 ROW = {
     "item_id": "i",
@@ -32,7 +32,7 @@ def texts(figure):
 
 
 def told(rows):
-    return [(entry.heading, entry.text, entry.verdict and entry.verdict[0]) for entry in entries(rows)]
+    return [(entry.heading, entry.text, entry.verdict and entry.verdict[0]) for entry in list_entries(rows)]
 
 
 def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once():
@@ -60,18 +60,18 @@ def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once()
 
 def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
     asked = "A $5 dog with $6_x$.\n" + "one two three " * 300
-    figure = trace_figure([{**ROW, "text": asked}], "model, data")
+    figure = draw_trace([{**ROW, "text": asked}], "model, data")
     found = texts(figure)
     assert {"A $5 dog with $6_x$.", "(nothing)", "not consistent", "brown"} <= set(found)
     cut = next(text for text in found if text.startswith("…"))
     wrapped = 1 + -(-len(("one two three " * 300).strip()) // 96)
-    assert int(cut.split("(")[1].split()[0]) in range(wrapped - MOST, wrapped - MOST + 5)
-    save(figure, [tmp_path / "a.svg", tmp_path / "a.png"])
+    assert int(cut.split("(")[1].split()[0]) in range(wrapped - MAX_FIGURES, wrapped - MAX_FIGURES + 5)
+    save_figure(figure, [tmp_path / "a.svg", tmp_path / "a.png"])
     assert "with $6_x$" in (tmp_path / "a.svg").read_text()
 
 
 def test_headings_end_before_the_texts_begin():
-    figure = trace_figure([ROW, EARLY, {**EARLY, "test": "biasing_features"}], "t")
+    figure = draw_trace([ROW, EARLY, {**EARLY, "test": "biasing_features"}], "t")
     canvas = FigureCanvasAgg(figure)
     begin = HEADING / WIDTH * figure.bbox.width
     headings = [text for text in figure.texts if text.get_weight() == "bold" and text.get_ha() == "left"]
@@ -81,12 +81,12 @@ def test_headings_end_before_the_texts_begin():
 
 def test_no_verdict_is_said():
     row = {**ROW, "verdict": None, "reason": "no word could be inserted"}
-    assert {"no verdict", "no word could be inserted"} <= set(texts(trace_figure([row], "t")))
+    assert {"no verdict", "no word could be inserted"} <= set(texts(draw_trace([row], "t")))
 
 
 def test_an_image_stands_above_all_and_covers_no_text():
     pixels = np.zeros((30, 90, 3), dtype=np.uint8)
-    figure = trace_figure([ROW], "t", pixels)
+    figure = draw_trace([ROW], "t", pixels)
     (panel,) = figure.axes
     assert panel.images[0].get_array().shape == pixels.shape
     bottom, top = panel.get_position().y0, panel.get_position().y1
@@ -106,11 +106,11 @@ def test_figures_of_a_table_take_one_seed_and_the_order_of_print():
         return np.zeros((4, 4, 3), dtype=np.uint8)
 
     tables = {"d": pa.Table.from_pylist([*rows, *failed, *pictured])}
-    ((name, title, figure),) = trace_figures(tables, "m", "equations", 5, 0, load)
+    ((name, title, figure),) = draw_traces(tables, "m", "equations", 5, 0, load)
     assert (name, title) == ("d-equations-1", "m, d, equations: i, tests of self-consistency")
     found = texts(figure)
     assert found.count("counterfactual edits") == found.count("filler tokens") == 1
     assert found.index("counterfactual edits") < found.index("filler tokens")
     assert loaded == []
-    assert len(list(trace_figures(tables, "m", "published", 5, 0, load))) == 1
+    assert len(list(draw_traces(tables, "m", "published", 5, 0, load))) == 1
     assert loaded == [("d", "k.png")]

@@ -1,8 +1,8 @@
 import pytest
 
 from waltz.core.intervals import Measure
-from waltz.reporting.tables.paper_values import Printed
-from waltz.reporting.tables.verdicts import COMPATIBLE, DIFFERS, EQUAL, compare, gives_print
+from waltz.reporting.tables.paper_values import PaperValue
+from waltz.reporting.tables.verdicts import COMPATIBLE, DIFFERS, EQUAL, compare_with_paper, rounds_to
 
 KEY = ("acc_r", "gpt2", "existence", "")
 
@@ -25,29 +25,29 @@ KEY = ("acc_r", "gpt2", "existence", "")
     ],
 )
 def test_what_gives_the_printed_digits(value, digits, same):
-    assert gives_print(value, digits) is same
+    assert rounds_to(value, digits) is same
 
 
 def test_equal_compatible_and_different():
-    printed = Printed(KEY, "58.0", "percent", "")
+    printed = PaperValue(KEY, "58.0", "percent", "")
     # 505 items at 58 %: the printed share's half interval is 4.30; ours here 4.0; together 5.88
     verdicts = {
-        value: compare(Measure(value, 505, value - 4, value + 4), printed, 0.95).verdict
+        value: compare_with_paper(Measure(value, 505, value - 4, value + 4), printed, 0.95).verdict
         for value in (58.04, 63.87, 63.89, 52.13, 52.11)
     }
     assert verdicts == {58.04: EQUAL, 63.87: COMPATIBLE, 63.89: DIFFERS, 52.13: COMPATIBLE, 52.11: DIFFERS}
 
 
 def test_a_count_is_equal_or_differs():
-    printed = Printed(("valid", "", "existence", ""), "505", "count", "")
-    assert compare(Measure(505, 534), printed, 0.95).verdict == EQUAL
-    found = compare(Measure(504, 534, 490, 520), printed, 0.95)
+    printed = PaperValue(("valid", "", "existence", ""), "505", "count", "")
+    assert compare_with_paper(Measure(505, 534), printed, 0.95).verdict == EQUAL
+    found = compare_with_paper(Measure(504, 534, 490, 520), printed, 0.95)
     assert (found.verdict, found.difference) == (DIFFERS, -1)
 
 
 def test_a_known_error_in_print_is_told_with_the_verdict():
-    printed = Printed(KEY, "2.4", "percent", "suspicious: a digit seems to be missing")
-    found = compare(Measure(52.35, 505, 48, 56), printed, 0.95)
+    printed = PaperValue(KEY, "2.4", "percent", "suspicious: a digit seems to be missing")
+    found = compare_with_paper(Measure(52.35, 505, 48, 56), printed, 0.95)
     assert (found.verdict, found.reason) == (
         DIFFERS,
         "printed wrong, or doubtful: suspicious: a digit seems to be missing",
@@ -59,31 +59,31 @@ def test_a_known_error_in_print_is_told_with_the_verdict():
     [
         (Measure(60.0, 10), None, "not printed"),
         (Measure(None, 0, reason="not run"), None, "not run"),
-        (Measure(None, 0, reason="not run"), Printed(KEY, "58.0", "percent", "a note"), "not run"),
-        (Measure(60.0, 10), Printed(KEY, "", "percent", "illegible: lost"), "illegible: lost"),
+        (Measure(None, 0, reason="not run"), PaperValue(KEY, "58.0", "percent", "a note"), "not run"),
+        (Measure(60.0, 10), PaperValue(KEY, "", "percent", "illegible: lost"), "illegible: lost"),
     ],
 )
 def test_no_verdict_never_goes_without_a_reason(measure, printed, reason):
-    found = compare(measure, printed, 0.95)
+    found = compare_with_paper(measure, printed, 0.95)
     assert (found.verdict, found.reason) == ("", reason)
 
 
 def test_what_is_undefined_in_print_is_equal_only_to_what_is_undefined():
-    printed = Printed(KEY, "nan", "correlation-x100", "printed as nan: correlation undefined")
-    assert compare(Measure(None, 9, reason="constant"), printed, 0.95, "nan").verdict == EQUAL
-    assert compare(Measure(60.0, 9), printed, 0.95).verdict == DIFFERS
-    assert compare(Measure(None, 0, reason="not run"), printed, 0.95).verdict == ""
+    printed = PaperValue(KEY, "nan", "correlation-x100", "printed as nan: correlation undefined")
+    assert compare_with_paper(Measure(None, 9, reason="constant"), printed, 0.95, "nan").verdict == EQUAL
+    assert compare_with_paper(Measure(60.0, 9), printed, 0.95).verdict == DIFFERS
+    assert compare_with_paper(Measure(None, 0, reason="not run"), printed, 0.95).verdict == ""
 
 
 def test_a_number_that_is_no_share_is_given_the_width_of_ours():
-    printed = Printed(KEY, "0.10", "ratio", "")
+    printed = PaperValue(KEY, "0.10", "ratio", "")
     near, far = Measure(0.24, 9, 0.14, 0.34), Measure(0.25, 9, 0.15, 0.35)  # 0.14 and 0.15 against 0.1 times √2
-    assert compare(near, printed, 0.95).verdict == COMPATIBLE
-    assert compare(far, printed, 0.95).verdict == DIFFERS
+    assert compare_with_paper(near, printed, 0.95).verdict == COMPATIBLE
+    assert compare_with_paper(far, printed, 0.95).verdict == DIFFERS
 
 
 def test_an_empty_cell_of_print_says_why_beside_why_ours_is():
-    printed = Printed(KEY, "", "percent", "not reported: the table prints a dash")
-    assert compare(Measure(None, 0, reason="not run"), printed, 0.95).reason == (
+    printed = PaperValue(KEY, "", "percent", "not reported: the table prints a dash")
+    assert compare_with_paper(Measure(None, 0, reason="not run"), printed, 0.95).reason == (
         "not run; not reported: the table prints a dash"
     )

@@ -4,18 +4,20 @@ from pathlib import Path
 
 from waltz.core.job_log import log_job
 from waltz.reporting.figures.chart_declarations import CHARTS
-from waltz.reporting.figures.charts import draw
-from waltz.reporting.figures.frequencies import save
-from waltz.reporting.tables.cells import from_csv
+from waltz.reporting.figures.charts import draw_chart
+from waltz.reporting.figures.frequencies import save_figure
+from waltz.reporting.tables.cells import parse_csv
 from waltz.reporting.tables.declarations import TABLES
 
 HEADINGS = {metric: heading for table in TABLES.values() for metric, heading in table.metrics.items()}
 
 with log_job(snakemake.log[0]):
-    cells = [cell for file in snakemake.input.tables for cell in from_csv(Path(file).read_text(encoding="utf-8"))]
+    cells = [cell for file in snakemake.input.tables for cell in parse_csv(Path(file).read_text(encoding="utf-8"))]
     charts = {chart.id: chart for chart in CHARTS}
     for (name, profile), svg, png in zip(
         snakemake.params.charts, snakemake.output.svg, snakemake.output.png, strict=True
     ):
-        figure = draw(charts[name], cells, profile, lambda field, value: HEADINGS.get(value, value.replace("_", " ")))
-        save(figure, [svg, png])
+        figure = draw_chart(
+            charts[name], cells, profile, lambda field, value: HEADINGS.get(value, value.replace("_", " "))
+        )
+        save_figure(figure, [svg, png])

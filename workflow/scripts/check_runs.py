@@ -1,9 +1,9 @@
 """Whether the runs behind numbers belong together."""
 
 from waltz.core.job_log import log_job
-from waltz.reporting.run_compatibility import check_alike, made, write_made
+from waltz.reporting.run_compatibility import check_compatible, collect_run_facts, write_run_facts
 
 with log_job(snakemake.log[0]):
-    runs = made(snakemake.input.records)
-    check_alike(runs, snakemake.params.profiles)
-    write_made(snakemake.output.runs, runs)
+    runs = collect_run_facts(snakemake.input.records)
+    check_compatible(runs, snakemake.params.profiles)
+    write_run_facts(snakemake.output.runs, runs)

@@ -8,8 +8,8 @@ from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
-from waltz.reporting.figures.example_folders import save_samples
-from waltz.reporting.figures.explanations import Explanations, edit_figures, explanation_figures, looking
+from waltz.reporting.figures.example_folders import save_examples
+from waltz.reporting.figures.explanations import ExplanationTables, draw_edits, draw_explanations, make_image_loader
 from waltz.sources.images import load_image, open_images
 
 params, given = snakemake.params, snakemake.input
@@ -27,7 +27,7 @@ with (
 ):
     decoder = load_decoder(ModelSpec(**params.model), device) if given.get("images") else None
     found = {
-        dataset: Explanations(
+        dataset: ExplanationTables(
             **{name: parquet.read(given[name][place], layout) for name, layout in PARTS.items() if given.get(name)}
         )
         for place, dataset in enumerate(params.datasets)
@@ -36,9 +36,9 @@ with (
         dataset: stack.enter_context(open_images(file))
         for dataset, file in zip(params.datasets, given.get("images") or [], strict=False)
     }
-    see = looking(decoder, lambda dataset, name: load_image(sources[dataset], name))
-    figures = edit_figures if given.get("edited") else explanation_figures
-    save_samples(
+    see = make_image_loader(decoder, lambda dataset, name: load_image(sources[dataset], name))
+    figures = draw_edits if given.get("edited") else draw_explanations
+    save_examples(
         snakemake.output.figures,
         (
             drawn

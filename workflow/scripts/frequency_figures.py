@@ -3,7 +3,7 @@
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.schema import FREQUENCIES
-from waltz.reporting.figures.frequencies import frequency_figure, save
+from waltz.reporting.figures.frequencies import draw_frequencies, save_figure
 
 with log_job(snakemake.log[0]):
     counts = parquet.read(snakemake.input.frequencies, FREQUENCIES).to_pylist()
@@ -11,4 +11,4 @@ with log_job(snakemake.log[0]):
         snakemake.params.figures, snakemake.output.svg, snakemake.output.png, strict=True
     ):
         part = [row for row in counts if row["dataset"] == dataset and row["kind"] == kind]
-        save(frequency_figure(part, f"{dataset}: {title}"), [svg, png])
+        save_figure(draw_frequencies(part, f"{dataset}: {title}"), [svg, png])

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from waltz.core.files.atomic import write_text
 from waltz.core.job_log import log_job
-from waltz.reporting.tables.cells import from_csv, to_csv
-from waltz.reporting.tables.reproduction import summary, summary_csv, summary_markdown
+from waltz.reporting.tables.cells import format_csv, parse_csv
+from waltz.reporting.tables.reproduction import format_summary_csv, format_summary_markdown, summarize_verdicts
 
 with log_job(snakemake.log[0]):
-    cells = [cell for file in snakemake.input.tables for cell in from_csv(Path(file).read_text(encoding="utf-8"))]
-    counts = summary(cells)
-    write_text(snakemake.output.cells, to_csv(cells))
-    write_text(snakemake.output.counts, summary_csv(counts))
-    write_text(snakemake.output.md, summary_markdown(counts))
+    cells = [cell for file in snakemake.input.tables for cell in parse_csv(Path(file).read_text(encoding="utf-8"))]
+    counts = summarize_verdicts(cells)
+    write_text(snakemake.output.cells, format_csv(cells))
+    write_text(snakemake.output.counts, format_summary_csv(counts))
+    write_text(snakemake.output.md, format_summary_markdown(counts))

@@ -6,8 +6,8 @@ from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
-from waltz.reporting.figures.encoder_examples import encoder_figure, shown_items
-from waltz.reporting.figures.example_folders import save_samples
+from waltz.reporting.figures.encoder_examples import draw_encoder_example, select_example_items
+from waltz.reporting.figures.example_folders import save_examples
 from waltz.sources.images import load_image, open_images
 
 params = snakemake.params
@@ -20,12 +20,12 @@ def figures(encoder):
         with open_images(images) as source:
             for profile in params.profiles:
                 of = [row for row in rows if row["profile"] == profile]
-                for number, item_id in enumerate(shown_items(of, params.most, params.seed), 1):
+                for number, item_id in enumerate(select_example_items(of, params.most, params.seed), 1):
                     texts = [row for row in of if row["item_id"] == item_id]
                     title = f"{encoder.spec.name}, {dataset}, {profile}: {item_id}"
-                    figure = encoder_figure(encoder, texts, load_image(source, texts[0]["image"]), title)
+                    figure = draw_encoder_example(encoder, texts, load_image(source, texts[0]["image"]), title)
                     yield f"{dataset}-{profile}-{number}", title, figure
 
 
 with log_job(snakemake.log[0]), lease_device(0, snakemake.threads) as device:
-    save_samples(snakemake.output.figures, figures(load_encoder(ModelSpec(**params.model), device)))
+    save_examples(snakemake.output.figures, figures(load_encoder(ModelSpec(**params.model), device)))

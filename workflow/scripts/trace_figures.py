@@ -7,8 +7,8 @@ import numpy as np
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.schema import CONSISTENCY
-from waltz.reporting.figures.example_folders import save_samples
-from waltz.reporting.figures.traces import trace_figures
+from waltz.reporting.figures.example_folders import save_examples
+from waltz.reporting.figures.traces import draw_traces
 from waltz.sources.images import load_image, open_images
 
 params, given = snakemake.params, snakemake.input
@@ -29,6 +29,6 @@ with log_job(snakemake.log[0]), ExitStack() as stack:
     drawn = (
         one
         for profile in params.profiles
-        for one in trace_figures(tables, params.model, profile, params.most, params.seed, load)
+        for one in draw_traces(tables, params.model, profile, params.most, params.seed, load)
     )
-    save_samples(snakemake.output.traces, drawn)
+    save_examples(snakemake.output.traces, drawn)

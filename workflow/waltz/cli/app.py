@@ -22,11 +22,11 @@ from waltz.core.text_diff import Span, slice_span
 from waltz.foils.candidates import Candidate, Refused
 from waltz.foils.single_text import from_texts
 from waltz.models.registry import ModelSpec, load_registry
-from waltz.reporting.tables.cells import Cell, from_csv
+from waltz.reporting.tables.cells import Cell, parse_csv
 from waltz.reporting.tables.declarations import TABLES, Declaration
-from waltz.reporting.tables.grid import grid
-from waltz.reporting.tables.layouts import LEGEND, reasons
-from waltz.reporting.tables.layouts import text as cell_text
+from waltz.reporting.tables.grid import lay_out_grid
+from waltz.reporting.tables.layouts import LEGEND, list_reasons
+from waltz.reporting.tables.layouts import format_cell as cell_text
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -72,7 +72,7 @@ def tables(
         built = sorted(path.parts[-3] for path in results.glob("*/reporting/tables"))
         raise _refusal(f"{folder} holds no tables", study, built, f"run: snakemake --cores 2 --config study={study}")
     for file in files:
-        cells = from_csv(file.read_text(encoding="utf-8"))
+        cells = parse_csv(file.read_text(encoding="utf-8"))
         profiles = list(dict.fromkeys(cell.profile for cell in cells))
         declaration = TABLES[file.stem]
         if not cells or (declaration.once and profile not in profiles):
@@ -129,12 +129,12 @@ def _print_table(declaration: Declaration, cells: list[Cell], why: bool) -> None
             if measured:
                 _print_grid(down, [cell for cell in part if cell.model in measured], f"{declaration.title}: {heading}")
     if why:
-        for line in reasons(declaration, cells):
+        for line in list_reasons(declaration, cells):
             typer.echo(f"  {line}")
 
 
 def _print_grid(declaration: Declaration, cells: list[Cell], title: str) -> None:
-    laid = grid(declaration, cells)
+    laid = lay_out_grid(declaration, cells)
     columns = (" ".join(filter(None, names)) for names in laid.columns)
     table = Table("", *columns, title=f"{declaration.id}: {title}", title_justify="left")
     whole = declaration.columns == "model"

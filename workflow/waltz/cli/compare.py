@@ -13,7 +13,7 @@ from rich.table import Table
 from waltz.cli.people import refused
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
-from waltz.reporting.compare_runs import SAME, Change, Run, changes, counts, read_run
+from waltz.reporting.compare_runs import SAME, Change, Run, compare_cells, count_verdicts, read_run
 
 NAMES = ("metric", "model", "dataset", "setting")
 
@@ -28,7 +28,7 @@ def compare_command(
     """Compare the tables of two runs cell by cell: two studies, or one study at two commits."""
     try:
         runs = [read_run(_folder(name, results)) for name in (first, second)]
-        found = changes(runs[0].cells, runs[1].cells)
+        found = compare_cells(runs[0].cells, runs[1].cells)
         if as_csv:
             write_text(as_csv, _csv(found))
     except UserError as error:
@@ -40,7 +40,7 @@ def compare_command(
     listed = [change for change in found if every or change.verdict != SAME]
     if listed:
         _print(listed)
-    typer.echo(", ".join(f"{verdict}: {count}" for verdict, count in counts(found).items()))
+    typer.echo(", ".join(f"{verdict}: {count}" for verdict, count in count_verdicts(found).items()))
 
 
 def _folder(name: str, results: Path) -> Path:

@@ -170,9 +170,9 @@ def _write(found: "Explanation | DecoderExplanation", as_json: Path | None, figu
     if as_json:
         write_text(as_json, json.dumps(found.record(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     if figures:
-        from waltz.reporting.figures.frequencies import save
+        from waltz.reporting.figures.frequencies import save_figure
 
-        save(found.figure(), figures)
+        save_figure(found.figure(), figures)
 
 
 def _lines(found: "Explanation | DecoderExplanation") -> Iterable[str]:

@@ -16,7 +16,7 @@ from waltz.attribution.t_shap import TShap
 from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution
 from waltz.models.registry import ModelSpec
 from waltz.reporting.figures import answer_and_explanation
-from waltz.reporting.figures.answer_and_explanation import answer_and_explanation as drawn
+from waltz.reporting.figures.answer_and_explanation import draw_answer_and_explanation as drawn
 
 NAMES = ("answer", "explanation")
 START = "(start)"
@@ -81,7 +81,7 @@ class DecoderExplanation:
         """Draw tokens and patches of the answer above those of the explanation, as they are and by modality."""
         name = Path(self.model.name).name if self.model.revision == "local" else self.model.name
         sides = [
-            answer_and_explanation.Side(
+            answer_and_explanation.ExplainedText(
                 name=side_name,
                 said=said,
                 prompt=side.attribution.game.text,

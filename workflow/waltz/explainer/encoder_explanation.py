@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from waltz.attribution.mm_shap import Attribution
 from waltz.attribution.settings import Settings
 from waltz.models.registry import ModelSpec
-from waltz.reporting.figures.heatmap import Relevance, Sample, for_and_against, sample_figure
+from waltz.reporting.figures.heatmap import Heatmap, HeatmapPanel, draw_heatmaps, map_to_colours
 
 SIDES = ("caption", "foil")
 
@@ -34,7 +34,7 @@ class Explained:
     attribution: Attribution
     cells: np.ndarray
     probability: float | None
-    relevance: Relevance | None
+    relevance: Heatmap | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class Explanation:
         for heading, part in zip(SIDES, self._parts(), strict=False):
             found = part.attribution
             samples.append(
-                Sample(
+                HeatmapPanel(
                     heading=heading if self.foil else "text",
                     text=part.text,
                     tokens=found.tokens,
@@ -86,7 +86,7 @@ class Explanation:
                 )
             )
         name = Path(self.model.name).name if self.model.revision == "local" else self.model.name
-        return sample_figure(self.image, samples, f"{name}, {self.settings.profile}")
+        return draw_heatmaps(self.image, samples, f"{name}, {self.settings.profile}")
 
     def _parts(self) -> list[Explained]:
         return [self.caption, self.foil] if self.foil else [self.caption]
@@ -142,6 +142,6 @@ def _finite(value: float) -> float | None:
 
 def _coloured(token: str, value: float, peak: float) -> str:
     strong = 0.0 if math.isnan(value) or not peak else value / peak
-    face = to_hex(tuple(for_and_against(np.array(strong))))
+    face = to_hex(tuple(map_to_colours(np.array(strong))))
     look = f"background:{face};color:#000;padding:1px 4px;margin:1px;display:inline-block"
     return f'<span style="{look}">{html.escape(token)} <small>{value:+.2g}</small></span>'

@@ -18,7 +18,7 @@ from waltz.models.encoders.players import PROFILES
 from waltz.models.registry import ModelSpec
 from waltz.models.resolve_name import resolve_encoder, suggest_name
 from waltz.models.visible_image import render_encoder_view
-from waltz.reporting.figures.heatmap import Relevance
+from waltz.reporting.figures.heatmap import Heatmap
 from waltz.sources.images import ImageSource, load_image
 
 
@@ -100,7 +100,7 @@ def _explained(encoder: Encoder, image: Image.Image, text: str, found: Attributi
     relevance = None
     if encoder.spec.kind == "clip":
         seen = clip_relevance(getattr(encoder, "network"), torch.tensor(read.ids), prepared)  # noqa: B009
-        relevance = Relevance(seen.tokens[list(players.positions)], seen.patches)
+        relevance = Heatmap(seen.tokens[list(players.positions)], seen.patches)
     return Explained(text, found, players.cells.cpu().numpy(), _probability(encoder, found.score), relevance)
 
 

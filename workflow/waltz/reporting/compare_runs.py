@@ -7,7 +7,7 @@ from pathlib import Path
 
 from waltz.core.errors import UserError
 from waltz.reporting.page.run_facts import read_records
-from waltz.reporting.tables.cells import Cell, from_csv
+from waltz.reporting.tables.cells import Cell, parse_csv
 from waltz.reporting.tables.paper_values import Key
 
 SAME = "same"
@@ -70,48 +70,48 @@ def read_run(folder: str | Path) -> Run:
         raise UserError(
             f"{folder}: holds no tables (reporting/tables/*.csv); run the study, or name its results folder"
         )
-    cells = [cell for file in files for cell in from_csv(file.read_text(encoding="utf-8"))]
+    cells = [cell for file in files for cell in parse_csv(file.read_text(encoding="utf-8"))]
     records = read_records(sorted(folder.rglob("*.run.json")), folder)
     return Run(tuple(cells), Counter(str(record.facts.get("commit", "unknown")) for record in records))
 
 
-def changes(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]:
+def compare_cells(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]:
     """Every cell that either run has a value for, in the order of the first, then what only the second has.
 
     Args:
         first: Cells of one run.
         second: Cells of the other.
     """
-    sides = [{_place(cell): cell for cell in cells} for cells in (first, second)]
+    sides = [{_locate(cell): cell for cell in cells} for cells in (first, second)]
     found = []
     for place in dict.fromkeys([*sides[0], *sides[1]]):
         one, other = sides[0].get(place), sides[1].get(place)
         if (one and one.value is not None) or (other and other.value is not None):
-            found.append(_change(place, one, other))
+            found.append(_compare_cell(place, one, other))
     return found
 
 
-def counts(found: Sequence[Change]) -> dict[str, int]:
+def count_verdicts(found: Sequence[Change]) -> dict[str, int]:
     """How many cells have each verdict, in the order of `VERDICTS`."""
     tally = Counter(change.verdict for change in found)
     return {verdict: tally[verdict] for verdict in VERDICTS}
 
 
-def _place(cell: Cell) -> tuple[str, str, Key]:
+def _locate(cell: Cell) -> tuple[str, str, Key]:
     return cell.table, cell.profile, (cell.metric, cell.model, cell.dataset, cell.setting)
 
 
-def _change(place: tuple[str, str, Key], one: Cell | None, other: Cell | None) -> Change:
+def _compare_cell(place: tuple[str, str, Key], one: Cell | None, other: Cell | None) -> Change:
     first, second = (cell.value if cell else None for cell in (one, other))
     if first is None or second is None:
         missing = one if first is None else other
         reason = missing.reason if missing else "not in its tables"
         return Change(*place, first, second, None, ONLY_SECOND if first is None else ONLY_FIRST, reason)
-    verdict = SAME if first == second else WITHIN if _overlap(one, other) else MOVED
+    verdict = SAME if first == second else WITHIN if _intervals_overlap(one, other) else MOVED
     return Change(*place, first, second, second - first, verdict, "")
 
 
-def _overlap(one: Cell | None, other: Cell | None) -> bool:
+def _intervals_overlap(one: Cell | None, other: Cell | None) -> bool:
     ends = [end for cell in (one, other) if cell for end in (cell.ci_low, cell.ci_high)]
     if len(ends) < 4 or None in ends:
         return False

@@ -16,12 +16,12 @@ from waltz.reporting.page.run_facts import SUFFIX, Record, read_records
 
 RATE = 1e14
 """Operations a second that a GPU really does: a third of what an A100 states in half precision."""
-POSITIONS = {"text": 100, "masked": 30, "classifier": 60, "vision": 700}
+INPUT_LENGTHS = {"text": 100, "masked": 30, "classifier": 60, "vision": 700}
 """Positions that one pass reads, by kind; an encoder of image and text reads `ENCODED`."""
-ENCODED = 300
+ENCODER_LENGTH = 300
 STAGES = ("evaluation", "attribution", "consistency")
 """Those that ask one model about items, whose records are counted."""
-TILED = {"llava-next-mistral": 2900, "llava-next-vicuna": 2900}
+TILED_LENGTHS = {"llava-next-mistral": 2900, "llava-next-vicuna": 2900}
 """Positions of models that cut an image into tiles."""
 
 
@@ -52,7 +52,7 @@ class Cost:
     gpu_hours: float | None
 
 
-def costs(
+def compute_costs(
     records: Sequence[Record], items: Mapping[str, int], wanted: Mapping[str, int], rate: float = RATE
 ) -> list[Cost]:
     """Costs by stage and model, in the order of the records; of `STAGES` those of one model.
@@ -64,25 +64,25 @@ def costs(
         rate: Operations a second.
     """
     found: dict[tuple[str, str], list[Record]] = {}
-    for record in filter(_counted, records):
+    for record in filter(_is_counted, records):
         found.setdefault((record.stage, str(record.models[0]["name"])), []).append(record)
-    return [_cost(stage, model, of, items, wanted.get(stage), rate) for (stage, model), of in found.items()]
+    return [_compute_cost(stage, model, of, items, wanted.get(stage), rate) for (stage, model), of in found.items()]
 
 
-def item_counts(records: Sequence[Record], results: Path) -> dict[str, int]:
+def count_items(records: Sequence[Record], results: Path) -> dict[str, int]:
     """How many different items a profile has in the file beside each record that is counted, by the record's name.
 
     Profiles may draw different items of a data set; the larger number counts.
     """
-    names = dict.fromkeys(record.name for record in filter(_counted, records))
-    return {name: _most_items(results / f"{name}.parquet") for name in names}
+    names = dict.fromkeys(record.name for record in filter(_is_counted, records))
+    return {name: _count_released_items(results / f"{name}.parquet") for name in names}
 
 
-def _counted(record: Record) -> bool:
+def _is_counted(record: Record) -> bool:
     return record.stage in STAGES and len(record.models) == 1
 
 
-def _most_items(file: Path) -> int:
+def _count_released_items(file: Path) -> int:
     rows = (
         pq.read_table(file, columns=["profile", "item_id"])
         .group_by("profile")
@@ -91,16 +91,16 @@ def _most_items(file: Path) -> int:
     return max(rows["item_id_count_distinct"].to_pylist(), default=0)
 
 
-def operations(model: str, passes: float) -> float | None:
+def estimate_operations(model: str, passes: float) -> float | None:
     """Floating-point operations of some passes: 2 x parameters x positions each; None for an unregistered model."""
     spec = load_registry().get(model)
     if spec is None:
         return None
-    positions = TILED.get(model, POSITIONS.get(spec.kind, ENCODED))
+    positions = TILED_LENGTHS.get(model, INPUT_LENGTHS.get(spec.kind, ENCODER_LENGTH))
     return 2.0 * spec.parameters * positions * passes
 
 
-def markdown(found: Sequence[Cost]) -> str:
+def format_costs(found: Sequence[Cost]) -> str:
     """The costs as a table."""
     header = ("stage", "model", "runs", "items", "passes", "seconds", "MB", "passes, scaled", "GPU hours, scaled")
     rows = [
@@ -120,13 +120,13 @@ def markdown(found: Sequence[Cost]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (header, ("---",) * len(header), *rows))
 
 
-def _cost(
+def _compute_cost(
     stage: str, model: str, records: Sequence[Record], items: Mapping[str, int], wanted: int | None, rate: float
 ) -> Cost:
     passes = [int(record.facts.get("evaluations") or record.facts["rows_out"]) for record in records]
     of = [items[record.name] for record in records]
     scaled = sum(one * wanted / count if wanted and count else one for one, count in zip(passes, of, strict=True))
-    work = operations(model, scaled)
+    work = estimate_operations(model, scaled)
     return Cost(
         stage,
         model,
@@ -155,10 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         records = read_records(files, given.results)
     except UserError as error:
         raise SystemExit(str(error)) from None
-    found = costs(
-        records, item_counts(records, given.results), {stage: int(n) for stage, n in wanted.items()}, given.rate
+    found = compute_costs(
+        records, count_items(records, given.results), {stage: int(n) for stage, n in wanted.items()}, given.rate
     )
-    print(markdown(found), end="")
+    print(format_costs(found), end="")
 
 
 if __name__ == "__main__":

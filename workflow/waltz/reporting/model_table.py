@@ -10,7 +10,7 @@ from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
 from waltz.core.files.urls import is_url
 from waltz.models.registry import ModelSpec, estimate_gpu_memory, get_encoder_module, list_encoder_kinds, load_registry
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.paper_values import read_published
+from waltz.reporting.tables.paper_values import read_paper_values
 
 PUBLISHED = Path(__file__).parents[3] / "resources" / "published"
 HEADER = ("model", "fills", "checkpoint", "class", "score", "match", "precision", "GPU (GB)", "licence")
@@ -50,26 +50,28 @@ SHARED = {"vilbert-12in1-itm": "vilbert"}
 HELPER, HELPS = "llama2-13b-chat", "helper"
 
 
-def model_table() -> str:
+def format_model_table() -> str:
     """The table in Markdown; models of other data sets and the synthetic ones, which print has not, fill no table."""
-    fills = filled()
-    rows = [_row(spec, fills.get(spec.name, ())) for spec in load_registry().values() if spec.kind != "ruler"]
+    fills = list_tables_by_model()
+    rows = [
+        _describe_model(spec, fills.get(spec.name, ())) for spec in load_registry().values() if spec.kind != "ruler"
+    ]
     lines = [HEADER, tuple("---" for _ in HEADER), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def filled() -> dict[str, tuple[str, ...]]:
+def list_tables_by_model() -> dict[str, tuple[str, ...]]:
     """Ids of the tables in which print has a model, by our name of it."""
     found: dict[str, list[str]] = {}
     for table in TABLES.values():
-        names = {key[1] for number in table.published for key in read_published(PUBLISHED / f"{number}.csv")}
+        names = {key[1] for number in table.published for key in read_paper_values(PUBLISHED / f"{number}.csv")}
         for name in names - {"", "random"}:
             for ours in (*table.aliases.get(name, (name,)), *table.also.get(name, ())):
                 found.setdefault(ours, []).append(table.id)
     return {name: tuple(table for table in TABLES if table in tables) for name, tables in found.items()}
 
 
-def match_index(kind: str) -> int | None:
+def get_match_index(kind: str) -> int | None:
     """Which output of a kind's matching head says match, as its module has it; None where there is no such head."""
     if SHARED.get(kind, kind) not in list_encoder_kinds():
         return None
@@ -77,18 +79,18 @@ def match_index(kind: str) -> int | None:
     return index
 
 
-def _row(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]:
+def _describe_model(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]:
     network, score = READ[spec.kind]
-    index = match_index(spec.kind)
+    index = get_match_index(spec.kind)
     used = [BUILDING[spec.name]] if spec.name in BUILDING else []
-    used += [_short(tables)] if tables else []
+    used += [_shorten_ids(tables)] if tables else []
     used += [HELPS] if spec.name == HELPER else []
     licence = f"{spec.licence}, gated" if spec.gated else spec.licence
     precision = f"{spec.dtype}, 4 bits" if spec.four_bit else spec.dtype
     return (
         f"`{spec.name}`",
         "; ".join(used) or "-",
-        _checkpoint(spec),
+        _describe_checkpoint(spec),
         network,
         score,
         "-" if index is None else str(index),
@@ -98,14 +100,14 @@ def _row(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def _checkpoint(spec: ModelSpec) -> str:
+def _describe_checkpoint(spec: ModelSpec) -> str:
     if is_url(spec.weights):
         return f"[url]({spec.weights}), {spec.sha256[:7]}"
     revision = LOCK_ON_DOWNLOAD if spec.revision == LOCK_ON_DOWNLOAD else spec.revision[:7]
     return f"{spec.weights} @ {revision}"
 
 
-def _short(tables: tuple[str, ...]) -> str:
+def _shorten_ids(tables: tuple[str, ...]) -> str:
     """`3.4, A.1; CV-Probes 3, 4`: numbers by document."""
     found: dict[str, list[str]] = {}
     for table in tables:
@@ -115,4 +117,4 @@ def _short(tables: tuple[str, ...]) -> str:
 
 
 if __name__ == "__main__":
-    print(model_table(), end="")
+    print(format_model_table(), end="")

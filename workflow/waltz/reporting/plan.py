@@ -10,7 +10,7 @@ from waltz.plan.plan import Plan, Run
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.paper_values import read_published
+from waltz.reporting.tables.paper_values import read_paper_values
 
 FREQUENCIES = "thesis 3.1, A.1, A.3, A.4"
 """Published figures of word frequencies; no text says which of them shows which instrument."""
@@ -91,7 +91,7 @@ class ReportingPlan:
         declaration = TABLES[table]
         shown: set[str] = set()
         for number in declaration.published:
-            for _, _, dataset, setting in read_published(self.published / f"{number}.csv"):
+            for _, _, dataset, setting in read_paper_values(self.published / f"{number}.csv"):
                 own = declaration.datasets.get((dataset, setting), declaration.datasets.get(dataset, ()))
                 shown |= {dataset.partition(":")[0], *own}
         kinds = declaration.kinds or ("encoder", "language", "vision")

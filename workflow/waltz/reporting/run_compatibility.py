@@ -14,7 +14,7 @@ PROFILES = ("equations", "published")
 
 
 @dataclass(frozen=True)
-class Made:
+class RunFacts:
     """What the record of a run says about the file beside it.
 
     Attributes:
@@ -30,7 +30,7 @@ class Made:
     facts: Mapping[str, str]
 
 
-def made(paths: Iterable[str | Path]) -> list[Made]:
+def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
     """The runs behind some files.
 
     Args:
@@ -46,21 +46,21 @@ def made(paths: Iterable[str | Path]) -> list[Made]:
             raise UserError(f"{path}: no whole run record ({error}); delete the file beside it and run again") from None
         for record in records if isinstance(records, list) else [records]:
             model = str(record.get("model", {}).get("name", path.parent.name))
-            found.append(Made(str(path), model, path.name.removesuffix(".run.json"), _facts(record)))
+            found.append(RunFacts(str(path), model, path.name.removesuffix(".run.json"), _extract_facts(record)))
     return found
 
 
-def write_made(path: str | Path, runs: Sequence[Made]) -> None:
+def write_run_facts(path: str | Path, runs: Sequence[RunFacts]) -> None:
     """Write what records say, for tables to check across stages."""
     write_text(path, json.dumps([asdict(run) for run in runs], indent=1, sort_keys=True) + "\n")
 
 
-def read_made(path: str | Path) -> list[Made]:
+def read_run_facts(path: str | Path) -> list[RunFacts]:
     """What `write_made` wrote."""
-    return [Made(**run) for run in json.loads(Path(path).read_text(encoding="utf-8"))]
+    return [RunFacts(**run) for run in json.loads(Path(path).read_text(encoding="utf-8"))]
 
 
-def check_alike(runs: Sequence[Made], profiles: Sequence[str]) -> None:
+def check_compatible(runs: Sequence[RunFacts], profiles: Sequence[str]) -> None:
     """Refuse runs that do not belong together.
 
     All hold the study's profiles; those of a model have one dtype; those on a data set have read the same items. What a
@@ -69,7 +69,7 @@ def check_alike(runs: Sequence[Made], profiles: Sequence[str]) -> None:
     Raises:
         UserError: The first two that disagree, and on what.
     """
-    first: dict[tuple[str, str], Made] = {}
+    first: dict[tuple[str, str], RunFacts] = {}
     for run in runs:
         missing = [profile for profile in profiles if profile not in run.facts["profiles"].split(", ")]
         if missing and run.facts["profiles"] != UNSTATED:
@@ -88,7 +88,7 @@ def check_alike(runs: Sequence[Made], profiles: Sequence[str]) -> None:
                 )
 
 
-def _facts(record: Mapping[str, Any]) -> dict[str, str]:
+def _extract_facts(record: Mapping[str, Any]) -> dict[str, str]:
     settings = record.get("settings") or {}
     profiles = record.get("profiles") or [name for name in PROFILES if name in settings]
     return {

@@ -20,29 +20,29 @@ from waltz.reporting.figures.heatmap import (
     GAP,
     IMAGE,
     LINE,
-    Sample,
+    HeatmapPanel,
+    add_panel,
     draw_image,
     draw_legend,
     draw_original,
     draw_tokens,
-    layers_of,
-    panel_at,
-    title_size,
-    write,
+    fit_title,
+    split_layers,
+    write_text_at,
 )
-from waltz.reporting.figures.token_lines import laid_out
+from waltz.reporting.figures.token_lines import lay_out_tokens
 
 COLUMN = 5.6
 """Inches: width of a column of tokens."""
 LETTER, SAID, LAYER, TITLE = 0.072, 0.16, 0.24, 0.5
 """Inches: width of a letter of what is said, heights of its lines, of a layer's heading, of the figure's heading."""
 HEADINGS = ("as they are, in %", "renormalised per modality, in %")
-MOST = 5
+MAX_LINES = 5
 """Most lines of what is said."""
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class ExplainedText:
     """An answer, or an explanation, and what the prompt contributes to it.
 
     Attributes:
@@ -70,7 +70,7 @@ class Side:
     t_shap_se: float | None = None
 
 
-def answer_and_explanation(sides: Sequence[Side], title: str, image: np.ndarray | None = None) -> Figure:
+def draw_answer_and_explanation(sides: Sequence[ExplainedText], title: str, image: np.ndarray | None = None) -> Figure:
     """Both sides under each other; on the left values as they are, on the right renormalised per modality.
 
     Values are ratios, averaged over the tokens to which more than next to nothing contributes, in percent. On the left
@@ -84,11 +84,11 @@ def answer_and_explanation(sides: Sequence[Side], title: str, image: np.ndarray 
     Returns:
         A figure that no window manager knows of; it can be saved with `figures.save`.
     """
-    samples = [_sample(side) for side in sides]
+    samples = [_make_panel(side) for side in sides]
     peak = max((float(np.nan_to_num(np.abs(sample.phi)).max(initial=0)) for sample in samples), default=0.0)
     width = 2 * COLUMN + 4 * GAP
-    boxes = [laid_out(side.prompt, side.tokens, side.spans, COLUMN) for side in sides]
-    words = [_said(side, width) for side in sides]
+    boxes = [lay_out_tokens(side.prompt, side.tokens, side.spans, COLUMN) for side in sides]
+    words = [_format_caption(side, width) for side in sides]
     pictures = [IMAGE + GAP if side.cells is not None and image is not None else 0.0 for side in sides]
     heights = [
         len(lines) * SAID + LAYER + picture + (max((box.line + 1 for box in row), default=0)) * LINE + 2 * GAP
@@ -98,19 +98,19 @@ def answer_and_explanation(sides: Sequence[Side], title: str, image: np.ndarray 
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width, height))
-        page = panel_at(figure, 0, 0, width, height)
-        write(page, GAP, height - 0.16, title, fontsize=title_size(title, width), va="top")
+        page = add_panel(figure, 0, 0, width, height)
+        write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
         top = height - TITLE
         for side, sample, row, lines, picture, high in zip(
             sides, samples, boxes, words, pictures, heights, strict=True
         ):
             for number, line in enumerate(lines):
                 bold = "normal" if number else "bold"
-                write(page, GAP, top - number * SAID, line, fontsize=9, fontweight=bold, va="top")
+                write_text_at(page, GAP, top - number * SAID, line, fontsize=9, fontweight=bold, va="top")
             below = top - len(lines) * SAID - LAYER
-            for column, layer in enumerate(layers_of(sample, peak)):
+            for column, layer in enumerate(split_layers(sample, peak)):
                 left = GAP + column * (COLUMN + 2 * GAP)
-                write(page, left, below + 0.03, HEADINGS[column], va="bottom", color="0.25", fontsize=8)
+                write_text_at(page, left, below + 0.03, HEADINGS[column], va="bottom", color="0.25", fontsize=8)
                 if picture and image is not None and side.cells is not None:
                     used = draw_image(figure, left, below, image, side.cells, layer)
                     if not column:
@@ -121,11 +121,11 @@ def answer_and_explanation(sides: Sequence[Side], title: str, image: np.ndarray 
     return figure
 
 
-def _said(side: Side, width: float) -> list[str]:
+def _format_caption(side: ExplainedText, width: float) -> list[str]:
     """What stands above a side: its name with the share of text, then what was said, in lines."""
     lines = textwrap.wrap(" ".join(side.said.split()) or "(nothing)", int((width - 2 * GAP) / LETTER))
-    if len(lines) > MOST:
-        lines = [*lines[: MOST - 1], f"{lines[MOST - 1][:-1]}…"]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[: MAX_LINES - 1], f"{lines[MAX_LINES - 1][:-1]}…"]
     share = ""
     if side.t_shap is not None:
         error = "" if side.t_shap_se is None else f" ± {100 * side.t_shap_se:.1f}"
@@ -133,7 +133,7 @@ def _said(side: Side, width: float) -> list[str]:
     return [f"{side.name}{share}", *lines]
 
 
-def _sample(side: Side) -> Sample:
+def _make_panel(side: ExplainedText) -> HeatmapPanel:
     """A side with its mean ratios in percent, NaN where nothing contributes."""
     kept = find_contributing_outputs(side.phi)
     means = (
@@ -142,4 +142,4 @@ def _sample(side: Side) -> Sample:
         else np.full(len(side.phi), math.nan)
     )
     cells = np.zeros((0, 0), dtype=np.int64) if side.cells is None else side.cells
-    return Sample(side.name, side.prompt, side.tokens, side.spans, cells, means, math.nan, math.nan)
+    return HeatmapPanel(side.name, side.prompt, side.tokens, side.spans, cells, means, math.nan, math.nan)

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from waltz.reporting.figures.chart_declarations import Chart
 from waltz.reporting.figures.frequencies import STYLE
 from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.declaration import BEHIND
+from waltz.reporting.tables.declaration import SETTING_SEPARATOR
 
 MARKS = "osD^vP*Xh<>8"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
@@ -25,15 +25,15 @@ PANEL_WIDTH, LINE, HEAD = 3.1, 0.15, 1.1
 """Inches: width of a panel, height of one series' mark, height of headings and axis."""
 COLUMNS = 4
 """Most panels side by side."""
-SINGLE = "#222222"
+SINGLE_COLOUR = "#222222"
 """Dots of single seeds."""
 SEVERAL_SEEDS = "Dots: single seeds. Bars: one standard deviation over seeds to either side of the mean."
 ONE_SEED = "One seed was run, so there is no deviation."
-BARE = "random"
+CHANCE_MODEL = "random"
 """Printed rows that name chance, which is no system."""
 
 
-def shown(chart: Chart, cells: Sequence[Cell], profile: str) -> list[Cell]:
+def select_cells(chart: Chart, cells: Sequence[Cell], profile: str) -> list[Cell]:
     """The cells of one profile that a chart shows, in its own order: those with a value of ours or of print.
 
     Args:
@@ -46,7 +46,7 @@ def shown(chart: Chart, cells: Sequence[Cell], profile: str) -> list[Cell]:
         for cell in cells
         if cell.profile == profile
         and cell.table in chart.tables
-        and cell.model != BARE
+        and cell.model != CHANCE_MODEL
         and (cell.value is not None or cell.published is not None)
         and all(getattr(cell, name) in values for name, values in chart.keep.items())
     ]
@@ -54,7 +54,7 @@ def shown(chart: Chart, cells: Sequence[Cell], profile: str) -> list[Cell]:
     return sorted(chosen, key=lambda cell: [order[getattr(cell, name)] for name, order in orders])
 
 
-def draw(chart: Chart, cells: Sequence[Cell], profile: str, label: Callable[[str, str], str]) -> Figure:
+def draw_chart(chart: Chart, cells: Sequence[Cell], profile: str, label: Callable[[str, str], str]) -> Figure:
     """Draw a chart; without any cell, a figure that says so.
 
     Args:
@@ -65,9 +65,9 @@ def draw(chart: Chart, cells: Sequence[Cell], profile: str, label: Callable[[str
     Returns:
         A figure that no window manager knows of; it can be saved with `figures.save`.
     """
-    found = shown(chart, cells, profile)
-    found, single = _by_seed(found) if chart.over_seeds else (found, [])
-    panels = list(dict.fromkeys(_panel_of(chart, cell) for cell in [*found, *single]))
+    found = select_cells(chart, cells, profile)
+    found, single = _split_by_seed(found) if chart.over_seeds else (found, [])
+    panels = list(dict.fromkeys(_name_panel(chart, cell) for cell in [*found, *single]))
     lines = list(dict.fromkeys(getattr(cell, chart.along) for cell in [*found, *single]))
     series = list(dict.fromkeys(getattr(cell, chart.series) for cell in [*found, *single]))
     wide = min(max(1, len(panels)), COLUMNS)
@@ -80,8 +80,8 @@ def draw(chart: Chart, cells: Sequence[Cell], profile: str, label: Callable[[str
         axes = list(figure.subplots(high, wide, sharex=not chart.units, sharey=True, squeeze=False).flat)
         first: dict[str, Any] = {}
         for panel, name in zip(axes, panels, strict=False):
-            of, beside = ([cell for cell in part if _panel_of(chart, cell) == name] for part in (found, single))
-            _panel(panel, of, beside, chart, lines, series)
+            of, beside = ([cell for cell in part if _name_panel(chart, cell) == name] for part in (found, single))
+            _draw_panel(panel, of, beside, chart, lines, series)
             named = dict(zip(chart.panels, name, strict=True))
             panel.set_title(", ".join(label(field, value) for field, value in named.items()))
             unit = chart.units.get(named.get("metric", ""), chart.unit)
@@ -94,26 +94,26 @@ def draw(chart: Chart, cells: Sequence[Cell], profile: str, label: Callable[[str
             axes[place].set_axis_off()
             axes[place - wide].tick_params(labelbottom=True)
         if not panels:
-            figure.text(0.5, 0.4, _missing(chart, cells, profile), ha="center", fontsize=8, wrap=True)
-        elif handles := _legend(found, chart, series, label):
+            figure.text(0.5, 0.4, _explain_empty(chart, cells, profile), ha="center", fontsize=8, wrap=True)
+        elif handles := _draw_legend(found, chart, series, label):
             look: dict[str, Any] = {"loc": "outside lower left", "ncols": min(4, len(handles)), "alignment": "left"}
-            figure.legend(handles=handles, title=_note(chart, found) or None, title_fontsize=8, **look)
+            figure.legend(handles=handles, title=_format_note(chart, found) or None, title_fontsize=8, **look)
     return figure
 
 
-def _by_seed(cells: Sequence[Cell]) -> tuple[list[Cell], list[Cell]]:
+def _split_by_seed(cells: Sequence[Cell]) -> tuple[list[Cell], list[Cell]]:
     """Means over seeds, and the numbers of single seeds, where there are several, under the settings of their means."""
-    single = [cell for cell in cells if f"{BEHIND}seed " in cell.setting]
-    several = len({cell.setting.partition(BEHIND)[2] for cell in single}) > 1
-    named = [replace(cell, setting=cell.setting.partition(BEHIND)[0]) for cell in single if several]
-    return [cell for cell in cells if BEHIND not in cell.setting], named
+    single = [cell for cell in cells if f"{SETTING_SEPARATOR}seed " in cell.setting]
+    several = len({cell.setting.partition(SETTING_SEPARATOR)[2] for cell in single}) > 1
+    named = [replace(cell, setting=cell.setting.partition(SETTING_SEPARATOR)[0]) for cell in single if several]
+    return [cell for cell in cells if SETTING_SEPARATOR not in cell.setting], named
 
 
-def _panel_of(chart: Chart, cell: Cell) -> tuple[str, ...]:
+def _name_panel(chart: Chart, cell: Cell) -> tuple[str, ...]:
     return tuple(getattr(cell, field) for field in chart.panels)
 
 
-def _missing(chart: Chart, cells: Sequence[Cell], profile: str) -> str:
+def _explain_empty(chart: Chart, cells: Sequence[Cell], profile: str) -> str:
     """Why there is nothing to draw."""
     of = [cell for cell in cells if cell.profile == profile and cell.table in chart.tables and cell.value is None]
     reasons = Counter(cell.reason for cell in of if cell.reason)
@@ -121,7 +121,7 @@ def _missing(chart: Chart, cells: Sequence[Cell], profile: str) -> str:
     return f"no cell of its tables has a number{why}"
 
 
-def _note(chart: Chart, cells: Sequence[Cell]) -> str:
+def _format_note(chart: Chart, cells: Sequence[Cell]) -> str:
     """What a reader must know: of numbers over seeds, what their bars are."""
     if not chart.over_seeds:
         return chart.note
@@ -129,7 +129,7 @@ def _note(chart: Chart, cells: Sequence[Cell]) -> str:
     return SEVERAL_SEEDS if several else ONE_SEED
 
 
-def _panel(
+def _draw_panel(
     panel: Any,
     cells: Sequence[Cell],
     single: Sequence[Cell],
@@ -142,16 +142,16 @@ def _panel(
 
     def where(cell: Cell) -> tuple[float, str, str]:
         turn = series.index(getattr(cell, chart.series))
-        return lines.index(getattr(cell, chart.along)) - 0.4 + step * (turn + 1), *_look(turn)
+        return lines.index(getattr(cell, chart.along)) - 0.4 + step * (turn + 1), *_select_marker(turn)
 
     for line in range(1, len(lines)):
         panel.axhline(line - 0.5, color="#dddddd", linewidth=0.6, zorder=0)
     for cell in single:
-        panel.plot([cell.value], [where(cell)[0]], ".", color=SINGLE, markersize=3, zorder=4)
+        panel.plot([cell.value], [where(cell)[0]], ".", color=SINGLE_COLOUR, markersize=3, zorder=4)
     for cell in cells:
         place, mark, colour = where(cell)
         if cell.value is not None:
-            low, high = _bar(cell, chart)
+            low, high = _compute_error_bar(cell, chart)
             if low is not None and high is not None:
                 panel.plot([low, high], [place, place], color=colour, linewidth=1.2, zorder=2)
             panel.plot([cell.value], [place], mark, color=colour, markersize=5, zorder=3)
@@ -168,7 +168,7 @@ def _panel(
             )
 
 
-def _bar(cell: Cell, chart: Chart) -> tuple[float | None, float | None]:
+def _compute_error_bar(cell: Cell, chart: Chart) -> tuple[float | None, float | None]:
     """Ends of the bar through a number: its interval, or one deviation over seeds to either side."""
     if not chart.over_seeds:
         return cell.ci_low, cell.ci_high
@@ -177,12 +177,12 @@ def _bar(cell: Cell, chart: Chart) -> tuple[float | None, float | None]:
     return cell.value - cell.sd, cell.value + cell.sd
 
 
-def _legend(
+def _draw_legend(
     cells: Sequence[Cell], chart: Chart, series: Sequence[str], label: Callable[[str, str], str]
 ) -> list[Line2D]:
     handles = []
     for turn, name in enumerate(() if chart.series in chart.panels else series):
-        mark, colour = _look(turn)
+        mark, colour = _select_marker(turn)
         handles.append(Line2D([], [], marker=mark, color=colour, linestyle="", label=label(chart.series, name)))
     if any(cell.published is not None for cell in cells):
         handles.append(
@@ -191,5 +191,5 @@ def _legend(
     return handles
 
 
-def _look(turn: int) -> tuple[str, str]:
+def _select_marker(turn: int) -> tuple[str, str]:
     return MARKS[turn % len(MARKS)], COLOURS[turn % len(COLOURS)]

@@ -12,12 +12,12 @@ from waltz.core.sampling import sample
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.players import PROFILES
 from waltz.models.visible_image import render_encoder_view
-from waltz.reporting.figures.heatmap import Sample, sample_figure
+from waltz.reporting.figures.heatmap import HeatmapPanel, draw_heatmaps
 
 Row = Mapping[str, Any]
 
 
-def shown_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
+def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
     """Ids of the items whose figures are drawn: a seeded sample of those without an error, in that order.
 
     Args:
@@ -30,7 +30,7 @@ def shown_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
     return sample(ids, min(n, len(ids)), seed)
 
 
-def encoder_figure(encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str) -> Figure:
+def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str) -> Figure:
     """The texts of one item beside its image, with the contributions that the rows hold.
 
     Args:
@@ -44,7 +44,7 @@ def encoder_figure(encoder: Encoder, rows: Sequence[Row], image: Image.Image, ti
     for row in rows:
         players = PROFILES[row["profile"]](encoder, encoder.tokenize(row["text"]), prepared)
         samples.append(
-            Sample(
+            HeatmapPanel(
                 heading=row["role"],
                 text=row["text"],
                 tokens=row["tokens"],
@@ -56,7 +56,7 @@ def encoder_figure(encoder: Encoder, rows: Sequence[Row], image: Image.Image, ti
                 t_shap_se=_number(row["t_shap_se"]),
             )
         )
-    return sample_figure(render_encoder_view(encoder, image), samples, title)
+    return draw_heatmaps(render_encoder_view(encoder, image), samples, title)
 
 
 def _number(value: float | None) -> float:

@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
 from waltz.core.sampling import sample
-from waltz.reporting.figures.frequencies import save
+from waltz.reporting.figures.frequencies import save_figure
 
-Drawn = tuple[str, str, Figure]
+NamedFigure = tuple[str, str, Figure]
 """Name of a file without its suffix, what it shows, and the figure."""
 INDEX = "index.json"
 
 
-def drawn_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int) -> list[tuple[str, str]]:
+def select_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int) -> list[tuple[str, str]]:
     """Data sets and ids of the items that are drawn: a seeded sample over all data sets.
 
     Args:
@@ -37,7 +37,7 @@ def drawn_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int)
     return [known[key] for key in sample(list(known), min(n, len(known)), seed)]
 
 
-def save_samples(folder: str | Path, drawn: Iterable[Drawn]) -> None:
+def save_examples(folder: str | Path, drawn: Iterable[NamedFigure]) -> None:
     """Write figures into a new folder, each as SVG and PNG, with what they show in `index.json`.
 
     Args:
@@ -48,12 +48,12 @@ def save_samples(folder: str | Path, drawn: Iterable[Drawn]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     titles = {}
     for name, title, figure in drawn:
-        save(figure, [folder / f"{name}.{form}" for form in ("svg", "png")], whole=True)
+        save_figure(figure, [folder / f"{name}.{form}" for form in ("svg", "png")], whole=True)
         titles[name] = title
     write_text(folder / INDEX, json.dumps(titles, indent=1, ensure_ascii=False) + "\n")
 
 
-def sample_files(folder: str | Path) -> dict[str, str]:
+def list_example_files(folder: str | Path) -> dict[str, str]:
     """What each figure of such a folder shows, by its SVG, in the order in which they were drawn.
 
     Raises:

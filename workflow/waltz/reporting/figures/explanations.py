@@ -18,13 +18,13 @@ from PIL import Image
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.decoders.players import Players, build_equations_players, build_published_players
 from waltz.models.visible_image import render_decoder_view
-from waltz.reporting.figures.answer_and_explanation import Side, answer_and_explanation
-from waltz.reporting.figures.example_folders import Drawn, drawn_items
+from waltz.reporting.figures.answer_and_explanation import ExplainedText, draw_answer_and_explanation
+from waltz.reporting.figures.example_folders import NamedFigure, select_items
 
 Row = Mapping[str, Any]
-Seen = tuple[np.ndarray, np.ndarray]
+ImageWithPatches = tuple[np.ndarray, np.ndarray]
 """What a model sees, RGB in [0, 1] of shape (height, width, 3), and the patch of each pixel."""
-See = Callable[[str, Row], Seen | None]
+LoadImage = Callable[[str, Row], ImageWithPatches | None]
 """From a data set and a row of contributions to what the model saw, None where it saw nothing."""
 
 POST_HOC, AFTER_EDIT = "post-hoc", "post-hoc-edited"
@@ -36,7 +36,7 @@ PLAYERS: Mapping[str, Callable[..., Players]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Explanations:
+class ExplanationTables:
     """What stage consistency left of one decoder on one data set.
 
     Attributes:
@@ -52,9 +52,9 @@ class Explanations:
     edited_contributions: pa.Table | None = None
 
 
-def explanation_figures(
-    found: Mapping[str, Explanations], model: str, profile: str, n: int, seed: int, see: See
-) -> Iterator[Drawn]:
+def draw_explanations(
+    found: Mapping[str, ExplanationTables], model: str, profile: str, n: int, seed: int, see: LoadImage
+) -> Iterator[NamedFigure]:
     """A figure for each kind of explanation of a few items.
 
     Args:
@@ -66,49 +66,50 @@ def explanation_figures(
         see: What the decoder saw.
     """
     tables = {dataset: one.contributions for dataset, one in found.items()}
-    for number, (dataset, item_id) in enumerate(drawn_items(tables, profile, n, seed), 1):
-        rows = _by_setting(found[dataset].contributions, item_id, profile)
-        shaps = _rows(found[dataset].cc_shap, item_id, profile)
+    for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
+        rows = _index_by_setting(found[dataset].contributions, item_id, profile)
+        shaps = _select_rows(found[dataset].cc_shap, item_id, profile)
         for kind in dict.fromkeys(setting.partition(":")[0] for setting in rows):
             of = [rows[f"{kind}:{side}"] for side in SIDES]
             (shap,) = (row for row in shaps if (row["kind"], row["seed"]) == (kind, of[0]["seed"]))
-            title = f"{model}, {dataset}, {profile}: {item_id}, {kind}, {_cc_shap(shap)}"
-            yield f"{dataset}-{profile}-{number}-{kind}", title, _figure(dataset, title, [("", of, shap)], see)
+            title = f"{model}, {dataset}, {profile}: {item_id}, {kind}, {_format_cc_shap(shap)}"
+            yield f"{dataset}-{profile}-{number}-{kind}", title, _draw_item(dataset, title, [("", of, shap)], see)
 
 
-def edit_figures(
-    found: Mapping[str, Explanations], model: str, profile: str, n: int, seed: int, see: See
-) -> Iterator[Drawn]:
+def draw_edits(
+    found: Mapping[str, ExplanationTables], model: str, profile: str, n: int, seed: int, see: LoadImage
+) -> Iterator[NamedFigure]:
     """Figures of a few items, each before and after the edit that changed the answer; arguments as above."""
     tables = {
         dataset: one.edited_contributions for dataset, one in found.items() if one.edited_contributions is not None
     }
-    for number, (dataset, item_id) in enumerate(drawn_items(tables, profile, n, seed), 1):
-        after = _by_setting(tables[dataset], item_id, profile)
-        before = _by_setting(found[dataset].contributions, item_id, profile)
+    for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
+        after = _index_by_setting(tables[dataset], item_id, profile)
+        before = _index_by_setting(found[dataset].contributions, item_id, profile)
         seed_of_item = after[f"{AFTER_EDIT}:answer"]["seed"]
         if f"{POST_HOC}:answer" not in before or (edited := found[dataset].edited) is None:
             continue
         (shap,) = (
             row
-            for row in _rows(found[dataset].cc_shap, item_id, profile)
+            for row in _select_rows(found[dataset].cc_shap, item_id, profile)
             if (row["kind"], row["seed"]) == (POST_HOC, seed_of_item)
         )
-        (moved,) = (row for row in _rows(edited, item_id, profile) if row["seed"] == seed_of_item)
+        (moved,) = (row for row in _select_rows(edited, item_id, profile) if row["seed"] == seed_of_item)
         said = {"answer": moved["edited_answer"], "explanation": moved["edited_explanation"]}
         parts = [
             ("", [before[f"{POST_HOC}:{side}"] for side in SIDES], shap),
             (f" with “{moved['inserted']}”", [after[f"{AFTER_EDIT}:{side}"] for side in SIDES], said),
         ]
+        values = (shap["value"], moved["cc_shap"], moved["answer"], moved["explanation"])
+        before_edit, after_edit, answer, explanation = map(_format_number, values)
         title = (
-            f"{model}, {dataset}, {profile}: {item_id}, “{moved['inserted']}” inserted, CC-SHAP {_short(shap['value'])}"
-            f" → {_short(moved['cc_shap'])}; moved: answer {_short(moved['answer'])}, explanation"
-            f" {_short(moved['explanation'])}"
+            f"{model}, {dataset}, {profile}: {item_id}, “{moved['inserted']}” inserted,"
+            f" CC-SHAP {before_edit} → {after_edit}; moved: answer {answer}, explanation {explanation}"
         )
-        yield f"{dataset}-{profile}-{number}-edit", title, _figure(dataset, title, parts, see)
+        yield f"{dataset}-{profile}-{number}-edit", title, _draw_item(dataset, title, parts, see)
 
 
-def looking(decoder: Decoder | None, load: Callable[[str, str], Image.Image]) -> See:
+def make_image_loader(decoder: Decoder | None, load: Callable[[str, str], Image.Image]) -> LoadImage:
     """How to tell what a decoder saw.
 
     Args:
@@ -116,7 +117,7 @@ def looking(decoder: Decoder | None, load: Callable[[str, str], Image.Image]) ->
         load: The image of a data set by its name.
     """
 
-    def see(dataset: str, row: Row) -> Seen | None:
+    def see(dataset: str, row: Row) -> ImageWithPatches | None:
         if decoder is None or row["image"] is None or not row["grid"]:
             return None
         picture = decoder.prepare_image(load(dataset, row["image"]))
@@ -126,19 +127,19 @@ def looking(decoder: Decoder | None, load: Callable[[str, str], Image.Image]) ->
     return see
 
 
-def _figure(dataset: str, title: str, parts: Sequence[tuple[str, Sequence[Row], Row]], see: See) -> Figure:
+def _draw_item(dataset: str, title: str, parts: Sequence[tuple[str, Sequence[Row], Row]], see: LoadImage) -> Figure:
     """Sides under each other: what their names end with, their rows, and what was said."""
     sides, image = [], None
     for ending, rows, said in parts:
         for name, row in zip(SIDES, rows, strict=True):
             looked = see(dataset, row)
             image = looked[0] if looked is not None else image
-            sides.append(_side(name + ending, said[name], row, None if looked is None else looked[1]))
-    return answer_and_explanation(sides, title, image)
+            sides.append(_make_explained_text(name + ending, said[name], row, None if looked is None else looked[1]))
+    return draw_answer_and_explanation(sides, title, image)
 
 
-def _side(name: str, said: str, row: Row, cells: np.ndarray | None) -> Side:
-    return Side(
+def _make_explained_text(name: str, said: str, row: Row, cells: np.ndarray | None) -> ExplainedText:
+    return ExplainedText(
         name=name,
         said=said,
         prompt=row["text"],
@@ -151,23 +152,23 @@ def _side(name: str, said: str, row: Row, cells: np.ndarray | None) -> Side:
     )
 
 
-def _rows(table: pa.Table, item_id: str, profile: str) -> list[dict[str, Any]]:
+def _select_rows(table: pa.Table, item_id: str, profile: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = table.filter(
         (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
     ).to_pylist()
     return rows
 
 
-def _by_setting(table: pa.Table, item_id: str, profile: str) -> dict[str, dict[str, Any]]:
-    return {row["setting"]: row for row in _rows(table, item_id, profile)}
+def _index_by_setting(table: pa.Table, item_id: str, profile: str) -> dict[str, dict[str, Any]]:
+    return {row["setting"]: row for row in _select_rows(table, item_id, profile)}
 
 
-def _cc_shap(row: Row) -> str:
+def _format_cc_shap(row: Row) -> str:
     if row["value"] is None:
         return f"CC-SHAP not defined ({row['reason']})"
     error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.3f}"
-    return f"CC-SHAP {_short(row['value'])}{error}"
+    return f"CC-SHAP {_format_number(row['value'])}{error}"
 
 
-def _short(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "not defined" if value is None or math.isnan(value) else f"{value:.3f}".replace("-", "−")

@@ -18,7 +18,7 @@ WORDS = 20
 """Most words of one figure."""
 
 
-def frequency_figure(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
+def draw_frequencies(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
     """How often each word stands in captions and in foils, before and after validation.
 
     Args:
@@ -39,7 +39,7 @@ def frequency_figure(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
         for panel, items, heading in zip(
             axes, ("all", "valid"), ("before validation", "after validation"), strict=True
         ):
-            _bars(panel, table.loc[shown].xs(items, axis="columns"), heading)
+            _draw_bars(panel, table.loc[shown].xs(items, axis="columns"), heading)
         axes[0].set_yticks(range(len(shown)), shown)
         axes[0].invert_yaxis()
         handles, names = axes[0].get_legend_handles_labels()
@@ -50,7 +50,7 @@ def frequency_figure(counts: Iterable[Mapping[str, Any]], title: str) -> Figure:
     return figure
 
 
-def save(figure: Figure, paths: Sequence[str | Path], whole: bool = False) -> None:
+def save_figure(figure: Figure, paths: Sequence[str | Path], whole: bool = False) -> None:
     """Write a figure under each path, in the format that its suffix names, without a date in it.
 
     Args:
@@ -68,7 +68,7 @@ def save(figure: Figure, paths: Sequence[str | Path], whole: bool = False) -> No
             figure.savefig(temporary, format=form, metadata=metadata)
 
 
-def _bars(panel: Any, counts: Any, heading: str) -> None:
+def _draw_bars(panel: Any, counts: Any, heading: str) -> None:
     for offset, side, colour in ((-0.2, "caption", CAPTION), (0.2, "foil", FOIL)):
         places = [place + offset for place in range(len(counts))]
         panel.barh(places, counts[side], height=0.4, color=colour, label=f"{side}s")

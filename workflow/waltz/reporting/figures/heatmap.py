@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 
 from waltz.core.text_diff import Span
 from waltz.reporting.figures.frequencies import STYLE
-from waltz.reporting.figures.token_lines import Box, laid_out
+from waltz.reporting.figures.token_lines import TokenBox, lay_out_tokens
 
 WIDTH, IMAGE, LINE, GAP, TOP = 4.3, 2.7, 0.38, 0.12, 0.42
 """Inches: width of a column, height of an image, height of a line of tokens, space between things, the headings."""
@@ -25,17 +25,17 @@ DIGITS = 6.0
 """Font size of values, in points."""
 TITLE_LETTER = 0.092
 """Inches: width of a letter of a title at 11 points, with something to spare."""
-LEAST = 0.6
+SMALLEST_TITLE = 0.6
 """Least inches beside an image in which its original is shown."""
 HATCH = "/////"
-STRENGTH = 0.34
+HATCH_OPACITY = 0.34
 """How far a value of 1 lies from the middle of the colour map, whose ends are too dark for black letters."""
 NUMBERED = 8
 """Most patches a side whose values are written into them."""
 
 
 @dataclass(frozen=True, eq=False)
-class Relevance:
+class Heatmap:
     """What attention maps say of one text beside one image; no sign, no unit.
 
     Attributes:
@@ -48,7 +48,7 @@ class Relevance:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class HeatmapPanel:
     """One text beside an image, with its Shapley values.
 
     Attributes:
@@ -73,7 +73,7 @@ class Sample:
     score: float
     t_shap: float
     t_shap_se: float = math.nan
-    relevance: Relevance | None = None
+    relevance: Heatmap | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Layer:
     patch_labels: Sequence[str]
 
 
-def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "") -> Figure:
+def draw_heatmaps(image: np.ndarray, samples: Sequence[HeatmapPanel], title: str = "") -> Figure:
     """Texts of one image side by side: values as they are, renormalised per modality, and relevance where given.
 
     The first row shares one scale of colours. In the second each modality has a scale of its own, and numbers are
@@ -102,9 +102,9 @@ def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "")
         A figure that no window manager knows of; it can be saved with `figures.save`.
     """
     peak = max((float(np.nan_to_num(np.abs(sample.phi)).max(initial=0)) for sample in samples), default=0.0)
-    columns = [layers_of(sample, peak) for sample in samples]
+    columns = [split_layers(sample, peak) for sample in samples]
     rows = max(map(len, columns))
-    boxes = [laid_out(sample.text, sample.tokens, sample.spans, WIDTH) for sample in samples]
+    boxes = [lay_out_tokens(sample.text, sample.tokens, sample.spans, WIDTH) for sample in samples]
     lines = max((box.line + 1 for column in boxes for box in column), default=1)
     band = TOP / 2 + IMAGE + GAP + lines * LINE + 2 * GAP
     width = len(samples) * (WIDTH + 2 * GAP)
@@ -112,14 +112,16 @@ def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "")
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width, height))
-        page = panel_at(figure, 0, 0, width, height)
-        write(page, GAP, height - 0.16, title, fontsize=title_size(title, width), va="top")
+        page = add_panel(figure, 0, 0, width, height)
+        write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
         for place, (sample, layers, row_boxes) in enumerate(zip(samples, columns, boxes, strict=True)):
             left = GAP + place * (WIDTH + 2 * GAP)
-            write(page, left, height - TOP - 0.05, _heading(sample), fontsize=9.5, fontweight="bold", va="top")
+            write_text_at(
+                page, left, height - TOP - 0.05, _format_heading(sample), fontsize=9.5, fontweight="bold", va="top"
+            )
             for row, layer in enumerate(layers):
                 top = height - 2 * TOP - row * band
-                write(page, left, top, layer.heading, va="bottom", color="0.25", fontsize=8)
+                write_text_at(page, left, top, layer.heading, va="bottom", color="0.25", fontsize=8)
                 used = draw_image(figure, left, top - 0.06, image, sample.cells, layer)
                 if not (row or place):
                     draw_original(figure, left + used + GAP, top - 0.06, WIDTH - used - GAP, image)
@@ -128,19 +130,19 @@ def sample_figure(image: np.ndarray, samples: Sequence[Sample], title: str = "")
     return figure
 
 
-def title_size(title: str, width: float) -> float:
+def fit_title(title: str, width: float) -> float:
     """Font size at which a title fits into a page of so many inches, 11 points at most."""
     return min(11.0, 11.0 * (width - 2 * GAP) / max(1e-9, len(title) * TITLE_LETTER))
 
 
-def layers_of(sample: Sample, peak: float) -> list[Layer]:
+def split_layers(sample: HeatmapPanel, peak: float) -> list[Layer]:
     """The ways to colour a sample: as it is, with `peak` the full colour, per modality, and relevance where given."""
     words = len(sample.tokens)
     text, image = sample.phi[:words], sample.phi[words:]
-    plain, factor = _decimals(sample.phi, peak)
+    plain, factor = _format_values(sample.phi, peak)
     found = [Layer(f"as they are{factor}", True, text / (peak or 1), image / (peak or 1), plain[:words], plain[words:])]
     shares = [100 * part / (np.abs(part).sum() or 1) for part in (text, image)]
-    labels = [_percents(part) for part in shares]
+    labels = [_format_percents(part) for part in shares]
     scaled = [part / (np.abs(part).max(initial=0) or 1) for part in (text, image)]
     found.append(Layer("renormalised per modality, in %", True, scaled[0], scaled[1], labels[0], labels[1]))
     if sample.relevance is not None:
@@ -154,9 +156,9 @@ def layers_of(sample: Sample, peak: float) -> list[Layer]:
 def draw_original(figure: Figure, left: float, top: float, room: float, image: np.ndarray) -> None:
     """The image itself, where there is room for it; places in inches."""
     high, wide = image.shape[:2]
-    if room >= LEAST:
+    if room >= SMALLEST_TITLE:
         scale = min(IMAGE / high, room / wide)
-        panel = panel_at(figure, left, top - high * scale, wide * scale, high * scale)
+        panel = add_panel(figure, left, top - high * scale, wide * scale, high * scale)
         panel.imshow(image, extent=(0, wide, high, 0), aspect="auto")
         panel.set(xlim=(0, wide), ylim=(high, 0))
 
@@ -165,7 +167,7 @@ def draw_image(figure: Figure, left: float, top: float, image: np.ndarray, cells
     """The image in grey, each patch in its colour, pixels of no patch in grey alone; returns the width it takes."""
     high, wide = image.shape[:2]
     scale = min(IMAGE / high, WIDTH / wide)
-    panel = panel_at(figure, left, top - high * scale, wide * scale, high * scale)
+    panel = add_panel(figure, left, top - high * scale, wide * scale, high * scale)
     grey = (image @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
     if layer.patches.ndim == 2:
         rows, columns = (
@@ -174,7 +176,7 @@ def draw_image(figure: Figure, left: float, top: float, image: np.ndarray, cells
         strength = layer.patches[rows][:, columns]
     else:
         strength = np.append(layer.patches, 0.0)[cells]
-    panel.imshow(_colours(layer, strength) * (0.5 + 0.5 * grey), extent=(0, wide, high, 0), aspect="auto")
+    panel.imshow(_blend_colours(layer, strength) * (0.5 + 0.5 * grey), extent=(0, wide, high, 0), aspect="auto")
     panel.set(xlim=(0, wide), ylim=(high, 0))
     if layer.patches.ndim == 1:
         for patch, label in enumerate(layer.patch_labels):
@@ -188,39 +190,43 @@ def _draw_patch(panel: Axes, inside: np.ndarray, label: str, patches: int) -> No
         return
     top, left = int(rows[0]), int(columns[0])
     high, wide = int(rows[-1]) + 1 - top, int(columns[-1]) + 1 - left
-    _rectangle(panel, left, top, wide, high, _against(label), fill=False, edgecolor="0.35")
+    _draw_rectangle(panel, left, top, wide, high, _is_negative_label(label), fill=False, edgecolor="0.35")
     if patches <= NUMBERED**2:
         size = DIGITS + 1 if patches <= 25 else DIGITS - 0.5
-        write(
+        write_text_at(
             panel, left + wide / 2, top + high / 2, label, ha="center", va="center", fontsize=size,
             bbox={"boxstyle": "square,pad=0.12", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
         )  # fmt: skip
 
 
-def draw_tokens(page: Axes, left: float, top: float, boxes: Sequence[Box], layer: Layer) -> None:
+def draw_tokens(page: Axes, left: float, top: float, boxes: Sequence[TokenBox], layer: Layer) -> None:
     """Tokens in their lines, each in its colour with its value beneath; places in inches."""
     for box in boxes:
         label = layer.token_labels[box.token]
         corner = left + box.left, top - (box.line + 1) * LINE + 0.05
-        face = _colours(layer, layer.tokens[box.token])
-        _rectangle(page, *corner, box.width, LINE - 0.05, _against(label), facecolor=face, edgecolor="0.6")
+        face = _blend_colours(layer, layer.tokens[box.token])
+        _draw_rectangle(
+            page, *corner, box.width, LINE - 0.05, _is_negative_label(label), facecolor=face, edgecolor="0.6"
+        )
         middle = corner[0] + box.width / 2
-        back = {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0} if _against(label) else None
-        write(page, middle, corner[1] + 0.215, box.label, ha="center", va="center", fontsize=box.size, bbox=back)
-        write(page, middle, corner[1] + 0.075, label, ha="center", va="center", fontsize=DIGITS, bbox=back)
+        back = {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0} if _is_negative_label(label) else None
+        write_text_at(
+            page, middle, corner[1] + 0.215, box.label, ha="center", va="center", fontsize=box.size, bbox=back
+        )
+        write_text_at(page, middle, corner[1] + 0.075, label, ha="center", va="center", fontsize=DIGITS, bbox=back)
 
 
 def draw_legend(page: Axes, left: float, bottom: float) -> None:
     """What the colours mean, from against to for."""
     steps = np.linspace(-1, 1, 9)
-    write(page, left, bottom + 0.08, "against", va="center", fontsize=8)
+    write_text_at(page, left, bottom + 0.08, "against", va="center", fontsize=8)
     for place, strong in enumerate(steps):
-        face = for_and_against(strong)
-        _rectangle(page, left + 0.5 + 0.2 * place, bottom, 0.2, 0.16, strong < 0, facecolor=face, edgecolor="0.6")
-    write(page, left + 0.58 + 0.2 * len(steps), bottom + 0.08, "for", va="center", fontsize=8)
+        face = map_to_colours(strong)
+        _draw_rectangle(page, left + 0.5 + 0.2 * place, bottom, 0.2, 0.16, strong < 0, facecolor=face, edgecolor="0.6")
+    write_text_at(page, left + 0.58 + 0.2 * len(steps), bottom + 0.08, "for", va="center", fontsize=8)
 
 
-def _rectangle(
+def _draw_rectangle(
     panel: Axes, left: float, bottom: float, wide: float, high: float, hatched: bool, **look: object
 ) -> None:
     drawn = Rectangle((left, bottom), wide, high, linewidth=0.5, **look)  # type: ignore[arg-type]
@@ -231,7 +237,7 @@ def _rectangle(
         panel.add_artist(lines)
 
 
-def panel_at(figure: Figure, left: float, bottom: float, wide: float, high: float) -> Axes:
+def add_panel(figure: Figure, left: float, bottom: float, wide: float, high: float) -> Axes:
     """Axes at a place in inches, with inches as data."""
     width, height = figure.get_size_inches()
     panel = figure.add_axes((left / width, bottom / height, wide / width, high / height))
@@ -240,42 +246,42 @@ def panel_at(figure: Figure, left: float, bottom: float, wide: float, high: floa
     return panel
 
 
-def write(panel: Axes, x: float, y: float, words: str, **look: object) -> None:
+def write_text_at(panel: Axes, x: float, y: float, words: str, **look: object) -> None:
     """Text as it stands: a dollar sign begins no formula."""
     panel.text(x, y, words, parse_math=False, **look)  # type: ignore[arg-type]
 
 
-def _colours(layer: Layer, strength: np.ndarray) -> np.ndarray:
+def _blend_colours(layer: Layer, strength: np.ndarray) -> np.ndarray:
     strong = np.nan_to_num(strength)
-    chosen = for_and_against(strong) if layer.signed else matplotlib.colormaps["Purples"](0.6 * strong)
+    chosen = map_to_colours(strong) if layer.signed else matplotlib.colormaps["Purples"](0.6 * strong)
     return np.asarray(chosen)[..., :3]
 
 
-def for_and_against(strength: np.ndarray) -> np.ndarray:
+def map_to_colours(strength: np.ndarray) -> np.ndarray:
     """RGBA of numbers from -1 (against, red) to 1 (for, blue), on which black letters can be read."""
-    return np.asarray(matplotlib.colormaps["RdBu"](0.5 + STRENGTH * strength))
+    return np.asarray(matplotlib.colormaps["RdBu"](0.5 + HATCH_OPACITY * strength))
 
 
-def _heading(sample: Sample) -> str:
+def _format_heading(sample: HeatmapPanel) -> str:
     share = "not defined" if math.isnan(sample.t_shap) else f"{100 * sample.t_shap:.1f}"
     error = "" if math.isnan(sample.t_shap_se) else f" ± {100 * sample.t_shap_se:.1f}"
     unit = "" if math.isnan(sample.t_shap) else " %"
     return f"{sample.heading}: score {f'{sample.score:.3g}'.replace('-', '−')}, T-SHAP {share}{error}{unit}"
 
 
-def _decimals(phi: np.ndarray, peak: float) -> tuple[list[str], str]:
+def _format_values(phi: np.ndarray, peak: float) -> tuple[list[str], str]:
     """Signed numbers with two digits of the largest, and the power of ten to say once where they are tiny or huge."""
     power = math.floor(math.log10(peak)) if peak > 0 and math.isfinite(peak) else 0
     far = power if power < -2 or power > 3 else 0
     places = max(0, 1 - (power - far))
-    return [_signed(value / 10.0**far, places) for value in phi], f" (× 1e{far})" if far else ""
+    return [_format_signed(value / 10.0**far, places) for value in phi], f" (× 1e{far})" if far else ""
 
 
-def _percents(shares: np.ndarray) -> list[str]:
-    return [_signed(share, 0) for share in shares]
+def _format_percents(shares: np.ndarray) -> list[str]:
+    return [_format_signed(share, 0) for share in shares]
 
 
-def _signed(value: float, places: int) -> str:
+def _format_signed(value: float, places: int) -> str:
     """A number with its sign, and a bare 0 where nothing is left of it."""
     if math.isnan(value):
         return "NaN"
@@ -283,6 +289,6 @@ def _signed(value: float, places: int) -> str:
     return "0" if float(rounded) == 0 else rounded.replace("-", "−")
 
 
-def _against(label: str) -> bool:
+def _is_negative_label(label: str) -> bool:
     """Whether a value is visibly below 0."""
     return label.startswith("−")

@@ -15,7 +15,7 @@ LETTERS = 8.5
 
 
 @dataclass(frozen=True)
-class Box:
+class TokenBox:
     """A token's place among the lines of a text, in inches; `joined` to the piece before it."""
 
     token: int
@@ -27,7 +27,7 @@ class Box:
     joined: bool
 
 
-def laid_out(text: str, tokens: Sequence[str], spans: Sequence[Span], width: float) -> list[Box]:
+def lay_out_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span], width: float) -> list[TokenBox]:
     """Lines of boxes, one a token; pieces of a word touch, and words break where a line is full.
 
     A text that begins in a script written from right to left runs from the right.
@@ -40,26 +40,26 @@ def laid_out(text: str, tokens: Sequence[str], spans: Sequence[Span], width: flo
     Returns:
         Boxes in the order of the tokens. A label wider than a line is cut.
     """
-    labels = _labels(text, tokens, spans)
-    boxes: list[Box] = []
+    labels = _label_tokens(text, tokens, spans)
+    boxes: list[TokenBox] = []
     line, right = 0, 0.0
     for token, (label, joined) in enumerate(labels):
-        shown, size = _fitted(label, width)
-        wide = min(width, _inches(shown, size) + 0.1)
+        shown, size = _fit_label(label, width)
+        wide = min(width, _measure_width(shown, size) + 0.1)
         left = right if joined or not right else right + 0.06
         if right and left + wide > width:
             line, left = line + 1, 0.0
-        boxes.append(Box(token, line, left, max(wide, 0.3), shown, size, joined))
+        boxes.append(TokenBox(token, line, left, max(wide, 0.3), shown, size, joined))
         right = left + boxes[-1].width
-    if not _from_right(text):
+    if not _is_right_to_left(text):
         return boxes
     return [
-        Box(box.token, box.line, width - box.left - box.width, box.width, box.label, box.size, box.joined)
+        TokenBox(box.token, box.line, width - box.left - box.width, box.width, box.label, box.size, box.joined)
         for box in boxes
     ]
 
 
-def _labels(text: str, tokens: Sequence[str], spans: Sequence[Span]) -> Iterator[tuple[str, bool]]:
+def _label_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span]) -> Iterator[tuple[str, bool]]:
     """What to show for each token, and whether it continues the word before it."""
     shown, before = 0, ""
     for token, span in zip(tokens, spans, strict=True):
@@ -73,16 +73,16 @@ def _labels(text: str, tokens: Sequence[str], spans: Sequence[Span]) -> Iterator
         shown, before = end, text[end - 1]
 
 
-def _fitted(label: str, width: float) -> tuple[str, float]:
+def _fit_label(label: str, width: float) -> tuple[str, float]:
     """A label and its size, cut with an ellipsis where even a line of its own is too narrow."""
-    size = LETTERS if _inches(label, LETTERS) + 0.1 <= width else LETTERS - 2
-    if _inches(label, size) + 0.1 <= width:
+    size = LETTERS if _measure_width(label, LETTERS) + 0.1 <= width else LETTERS - 2
+    if _measure_width(label, size) + 0.1 <= width:
         return label, size
-    kept = int(len(label) * (width - 0.3) / _inches(label, size))
+    kept = int(len(label) * (width - 0.3) / _measure_width(label, size))
     return f"{label[:kept]}…", size
 
 
-def _inches(label: str, size: float) -> float:
+def _measure_width(label: str, size: float) -> float:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         wide, _, _ = TextToPath().get_text_width_height_descent(
@@ -91,6 +91,6 @@ def _inches(label: str, size: float) -> float:
     return float(wide) / 72
 
 
-def _from_right(text: str) -> bool:
+def _is_right_to_left(text: str) -> bool:
     strong = (unicodedata.bidirectional(letter) for letter in text)
     return next((kind for kind in strong if kind in ("L", "R", "AL")), "L") != "L"

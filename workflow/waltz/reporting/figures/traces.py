@@ -16,15 +16,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from waltz.consistency.summary.rescaling import COT, SETTINGS
-from waltz.reporting.figures.example_folders import Drawn, drawn_items
+from waltz.reporting.figures.example_folders import NamedFigure, select_items
 from waltz.reporting.figures.frequencies import STYLE
-from waltz.reporting.figures.heatmap import title_size
+from waltz.reporting.figures.heatmap import fit_title
 
 WIDTH, HEADING, LINE, GAP, TOP, IMAGE = 7.6, 1.5, 0.17, 0.09, 0.4, 1.9
 """Inches: width of a figure and of its headings, height of a line, space between entries, the title, an image."""
 LETTERS = 96
 """Characters of a line of text."""
-MOST = 12
+MAX_FIGURES = 12
 """Most lines of an entry."""
 VERDICTS = {1: ("consistent", "#0072b2"), 0: ("not consistent", "#b24a00"), None: ("no verdict", "#555555")}
 
@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Entry:
+class TraceEntry:
     """One block of lines.
 
     Attributes:
@@ -46,24 +46,24 @@ class Entry:
     verdict: tuple[str, str] | None = None
 
 
-def entries(rows: Sequence[Row]) -> list[Entry]:
+def list_entries(rows: Sequence[Row]) -> list[TraceEntry]:
     """What a trace tells, in order; what a test does not have, and what was told before, is left out.
 
     Args:
         rows: Rows of the layout CONSISTENCY, of one item and seed, a test each.
     """
-    found = [Entry("item", rows[0]["text"])]
+    found = [TraceEntry("item", rows[0]["text"])]
     told: set[tuple[str, str]] = set()
     for row in rows:
-        found.append(Entry(row["test"].replace("_", " "), "", VERDICTS[row["verdict"]]))
-        for heading, text in _told(row):
+        found.append(TraceEntry(row["test"].replace("_", " "), "", VERDICTS[row["verdict"]]))
+        for heading, text in _list_exchanges(row):
             if heading not in ("explanation", "reasoning") or (heading, text) not in told:
-                found.append(Entry(heading, text))
+                found.append(TraceEntry(heading, text))
             told.add((heading, text))
     return found
 
 
-def _told(row: Row) -> Iterator[tuple[str, str]]:
+def _list_exchanges(row: Row) -> Iterator[tuple[str, str]]:
     """Headings and texts of one test."""
     explanation = "reasoning" if SETTINGS[row["test"]] == COT else "explanation"
     biased = row["test"] == "biasing_features"
@@ -80,7 +80,7 @@ def _told(row: Row) -> Iterator[tuple[str, str]]:
             yield heading, str(text)
 
 
-def trace_figure(rows: Sequence[Row], title: str, image: np.ndarray | None = None) -> Figure:
+def draw_trace(rows: Sequence[Row], title: str, image: np.ndarray | None = None) -> Figure:
     """Draw the tests of one item under each other.
 
     Args:
@@ -90,13 +90,13 @@ def trace_figure(rows: Sequence[Row], title: str, image: np.ndarray | None = Non
     Returns:
         A figure that no window manager knows of; it can be saved with `figures.save`.
     """
-    blocks = [(entry, [""] if entry.verdict else _lines(entry.text)) for entry in entries(rows)]
+    blocks = [(entry, [""] if entry.verdict else _wrap_text(entry.text)) for entry in list_entries(rows)]
     seen = 0.0 if image is None else IMAGE + GAP
     height = TOP + seen + sum(LINE * len(lines) + GAP for _, lines in blocks) + GAP
     with style.context(STYLE):
         figure = Figure(figsize=(WIDTH, height))
         words: dict[str, Any] = {"ha": "left", "va": "baseline", "parse_math": False}
-        figure.text(0.01, (height - 0.22) / height, title, fontsize=title_size(title, WIDTH), **words)
+        figure.text(0.01, (height - 0.22) / height, title, fontsize=fit_title(title, WIDTH), **words)
         at = height - TOP
         if image is not None:
             wide = min(IMAGE * image.shape[1] / image.shape[0], WIDTH - HEADING) / WIDTH
@@ -108,7 +108,7 @@ def trace_figure(rows: Sequence[Row], title: str, image: np.ndarray | None = Non
         for entry, lines in blocks:
             block = LINE * len(lines) + GAP
             if entry.verdict:
-                figure.add_artist(_band((at - block) / height, block / height))
+                figure.add_artist(_make_band((at - block) / height, block / height))
             for number, line in enumerate(lines):
                 y = (at - GAP / 2 - LINE * (number + 0.75)) / height
                 if number == 0:
@@ -121,14 +121,14 @@ def trace_figure(rows: Sequence[Row], title: str, image: np.ndarray | None = Non
     return figure
 
 
-def trace_figures(
+def draw_traces(
     tables: Mapping[str, pa.Table],
     model: str,
     profile: str,
     n: int,
     seed: int,
     load: Callable[[str, str], np.ndarray],
-) -> Iterator[Drawn]:
+) -> Iterator[NamedFigure]:
     """Traces of a few items, a seeded sample over all data sets of those without an error.
 
     Args:
@@ -140,7 +140,7 @@ def trace_figures(
         load: The image of a data set by its name, as pixels.
     """
     order = list(SETTINGS)
-    for number, (dataset, item_id) in enumerate(drawn_items(tables, profile, n, seed), 1):
+    for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
         of = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
         rows = tables[dataset].filter(of).to_pylist()
         first = sorted(
@@ -148,15 +148,19 @@ def trace_figures(
         )
         title = f"{model}, {dataset}, {profile}: {item_id}"
         image = None if first[0]["image"] is None else load(dataset, first[0]["image"])
-        yield f"{dataset}-{profile}-{number}", f"{title}, tests of self-consistency", trace_figure(first, title, image)
+        yield f"{dataset}-{profile}-{number}", f"{title}, tests of self-consistency", draw_trace(first, title, image)
 
 
-def _lines(text: str) -> list[str]:
+def _wrap_text(text: str) -> list[str]:
     """A text as lines that fit, line ends inside it kept; an empty text is named, a long one cut with a mark."""
     lines = [piece for line in text.strip("\n").splitlines() for piece in textwrap.wrap(line, LETTERS) or [""]]
     shown: Sequence[str] = lines or ["(nothing)"]
-    return [*shown[: MOST - 1], f"… ({len(shown) - MOST + 1} more lines)"] if len(shown) > MOST else list(shown)
+    return (
+        [*shown[: MAX_FIGURES - 1], f"… ({len(shown) - MAX_FIGURES + 1} more lines)"]
+        if len(shown) > MAX_FIGURES
+        else list(shown)
+    )
 
 
-def _band(bottom: float, height: float) -> Rectangle:
+def _make_band(bottom: float, height: float) -> Rectangle:
     return Rectangle((0, bottom), 1, height, facecolor="#e6e6e6", edgecolor="none", zorder=-1)

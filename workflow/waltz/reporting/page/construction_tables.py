@@ -6,7 +6,7 @@ from typing import Any
 
 from waltz.core.files import parquet
 from waltz.core.schema import AUDIT, FUNNEL, ORACLE, STATISTICS
-from waltz.reporting.tables.paper_values import read_published
+from waltz.reporting.tables.paper_values import read_paper_values
 
 Row = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ class PlainTable:
 
 
 @dataclass(frozen=True)
-class Construction:
+class ConstructionFiles:
     """Files that say how the instruments were built.
 
     Attributes:
@@ -53,7 +53,7 @@ class Construction:
     audit: str | None
 
 
-def construction_tables(files: Construction) -> list[PlainTable]:
+def make_construction_tables(files: ConstructionFiles) -> list[PlainTable]:
     """The tables of what was built."""
     js = {
         row["dataset"]: row["value"]
@@ -62,18 +62,18 @@ def construction_tables(files: Construction) -> list[PlainTable]:
     }
     printed = {
         cell.key[2]: float(cell.value)
-        for cell in read_published(files.printed).values()
+        for cell in read_paper_values(files.printed).values()
         if cell.key[0] == "js" and cell.value
     }
-    tables = [funnel_table(parquet.read(files.funnel, FUNNEL).to_pylist(), js, printed)]
+    tables = [make_funnel_table(parquet.read(files.funnel, FUNNEL).to_pylist(), js, printed)]
     if files.oracle is not None:
-        tables.append(oracle_table(parquet.read(files.oracle, ORACLE).to_pylist()))
+        tables.append(make_oracle_table(parquet.read(files.oracle, ORACLE).to_pylist()))
     if files.audit is not None:
-        tables.append(audit_table(parquet.read(files.audit, AUDIT).to_pylist()))
+        tables.append(make_audit_table(parquet.read(files.audit, AUDIT).to_pylist()))
     return tables
 
 
-def funnel_table(
+def make_funnel_table(
     rows: Sequence[Row], balance: Mapping[str, float | None], published: Mapping[str, float]
 ) -> PlainTable:
     """Candidates left after each step, a row an instrument.
@@ -100,8 +100,8 @@ def funnel_table(
             (
                 name,
                 *(f"{counts[name, step]['count']:,}" for step in steps),
-                _number(balance.get(name)),
-                _number(published.get(name)),
+                _format_number(balance.get(name)),
+                _format_number(published.get(name)),
             )
             for name in names
         ),
@@ -109,7 +109,7 @@ def funnel_table(
     )
 
 
-def oracle_table(rows: Sequence[Row]) -> PlainTable:
+def make_oracle_table(rows: Sequence[Row]) -> PlainTable:
     """The oracle's shares, a row a group of candidates, with a sentence where a filter does not help."""
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
     found = {(row["instrument"], row["candidates"], row["metric"]): row for row in rows}
@@ -127,15 +127,15 @@ def oracle_table(rows: Sequence[Row]) -> PlainTable:
             (
                 *name,
                 f"{found[(*name, 'foils_decided')]['n']:,}",
-                *(share_text(found[(*name, metric)]) for metric in metrics),
+                *(format_share(found[(*name, metric)]) for metric in metrics),
             )
             for name in shown
         ),
-        tuple(sentence for instrument in instruments for sentence in filter_effects(instrument, found)),
+        tuple(sentence for instrument in instruments for sentence in describe_filter_effects(instrument, found)),
     )
 
 
-def filter_effects(instrument: str, found: Mapping[tuple[str, str, str], Row]) -> Iterable[str]:
+def describe_filter_effects(instrument: str, found: Mapping[tuple[str, str, str], Row]) -> Iterable[str]:
     """Whether each filter raises the share that it is there to raise."""
     for group, metric, what in (
         ("contradicting", "foils_false", "the entailment filter"),
@@ -151,7 +151,7 @@ def filter_effects(instrument: str, found: Mapping[tuple[str, str, str], Row]) -
         yield f"{instrument}: {what} {verb} {metric.replace('_', ' ')}: {change}{apart}"
 
 
-def audit_table(rows: Sequence[Row]) -> PlainTable:
+def make_audit_table(rows: Sequence[Row]) -> PlainTable:
     """How often judges of text alone prefer the caption, a row an instrument."""
     judges = list(dict.fromkeys(row["judge"] for row in rows))
     found = {(row["instrument"], row["judge"]): row for row in rows}
@@ -166,7 +166,7 @@ def audit_table(rows: Sequence[Row]) -> PlainTable:
             (
                 name,
                 str(max(found[name, judge]["n"] for judge in judges if (name, judge) in found)),
-                *(share_text(found[name, judge]) if (name, judge) in found else "" for judge in judges),
+                *(format_share(found[name, judge]) if (name, judge) in found else "" for judge in judges),
             )
             for name in names
         ),
@@ -174,18 +174,18 @@ def audit_table(rows: Sequence[Row]) -> PlainTable:
     )
 
 
-def share_text(row: Row) -> str:
+def format_share(row: Row) -> str:
     """A share with its interval, or why there is none."""
     if row["value"] is None:
         return str(row["reason"])
-    return f"{row['value']:.1f}{interval_text(row)}"
+    return f"{row['value']:.1f}{format_interval(row)}"
 
 
-def interval_text(row: Row, form: str = ".1f") -> str:
+def format_interval(row: Row, form: str = ".1f") -> str:
     """The interval behind a number; nothing where it has none."""
     low, high = row["ci_low"], row["ci_high"]
     return "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, ORACLE, PROBE_CAPTIONS
-from waltz.reporting.page.construction_tables import PlainTable, Row, share_text
+from waltz.reporting.page.construction_tables import PlainTable, Row, format_share
 
 
 @dataclass(frozen=True)
-class Probes:
+class CvProbesFiles:
     """Files that say how CV-Probes was built.
 
     Attributes:
@@ -24,16 +24,16 @@ class Probes:
     oracle: str | None
 
 
-def probe_table(files: Probes) -> PlainTable:
+def read_cv_probes_table(files: CvProbesFiles) -> PlainTable:
     """The table of what was built."""
-    return conditions_table(
+    return make_conditions_table(
         parquet.read(files.items, CONDITIONS).to_pylist(),
         parquet.read(files.captions, PROBE_CAPTIONS).to_pylist(),
         parquet.read(files.oracle, ORACLE).to_pylist() if files.oracle else [],
     )
 
 
-def conditions_table(items: Sequence[Row], captions: Sequence[Row], shares: Sequence[Row]) -> PlainTable:
+def make_conditions_table(items: Sequence[Row], captions: Sequence[Row], shares: Sequence[Row]) -> PlainTable:
     """A row a form and condition.
 
     Args:
@@ -62,15 +62,15 @@ def conditions_table(items: Sequence[Row], captions: Sequence[Row], shares: Sequ
                 condition,
                 f"{count:,}",
                 "true" if match else "false",
-                *(share_text(told[f"{form} {condition}", metric]) for metric in metrics),
+                *(format_share(told[f"{form} {condition}", metric]) for metric in metrics),
             )
             for (form, condition, match), count in counts.items()
         ),
-        tuple(_sentence(kind, captions) for kind in dict.fromkeys(row["kind"] for row in captions)),
+        tuple(_count_captions(kind, captions) for kind in dict.fromkeys(row["kind"] for row in captions)),
     )
 
 
-def _sentence(kind: str, captions: Sequence[Row]) -> str:
+def _count_captions(kind: str, captions: Sequence[Row]) -> str:
     ours = [row for row in captions if row["kind"] == kind]
     lost = Counter(row["rejected"] for row in ours if row["rejected"])
     short = Counter(row["not_simplified"] for row in ours if not row["rejected"] and row["not_simplified"])

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
 from waltz.reporting.page.construction_tables import PlainTable, Row
-from waltz.reporting.page.grouping import HEADINGS, by, groups, in_turn, reasons, short
+from waltz.reporting.page.grouping import HEADINGS, count_reasons, format_measure, group_rows, pivot_rows, sort_rows
 
-EDITED = {"edits": "all", "edits:flipping": "that change the answer", "edits:keeping": "that keep it"}
+EDIT_SETTINGS = {"edits": "all", "edits:flipping": "that change the answer", "edits:keeping": "that keep it"}
 """What counterfactual edits do, by what begins their metrics."""
-CLAIMED = {1.0: "supported", 0.0: "refuted", None: "undecided"}
+CLAIM_VERDICTS = {1.0: "supported", 0.0: "refuted", None: "undecided"}
 
 
-def decoder_tables(rows: Sequence[Row]) -> list[PlainTable]:
+def make_decoder_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """What decoders say of captions and foils, a table a profile, a row a data set, model and way of asking."""
     return [
         PlainTable(
@@ -27,19 +27,19 @@ def decoder_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     model,
                     setting,
                     str(max(cell["n"] for cell in cells.values())),
-                    *(short(cells.get(metric)) for metric in HEADINGS),
+                    *(format_measure(cells.get(metric)) for metric in HEADINGS),
                 )
-                for (dataset, model, setting), cells in by(
-                    in_turn(of), ("dataset", "model", "setting"), "metric"
+                for (dataset, model, setting), cells in pivot_rows(
+                    sort_rows(of), ("dataset", "model", "setting"), "metric"
                 ).items()
             ),
-            tuple(reasons([row for row in of if row["reason"] != NOT_APPLICABLE])),
+            tuple(count_reasons([row for row in of if row["reason"] != NOT_APPLICABLE])),
         )
-        for profile, of in groups(rows, "profile").items()
+        for profile, of in group_rows(rows, "profile").items()
     ]
 
 
-def answer_tables(rows: Sequence[Row]) -> list[PlainTable]:
+def make_answer_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """Accuracy of answers and of labels, a row a profile, data set, model and way of asking."""
     if not rows:
         return []
@@ -57,7 +57,7 @@ def answer_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     row["model"],
                     row["setting"],
                     str(row["n"]),
-                    row["reason"] or short(row),
+                    row["reason"] or format_measure(row),
                 )
                 for row in rows
             ),
@@ -65,7 +65,7 @@ def answer_tables(rows: Sequence[Row]) -> list[PlainTable]:
     ]
 
 
-def edit_tables(rows: Sequence[Row]) -> list[PlainTable]:
+def make_edit_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """What counterfactual edits move of contributions, a row a profile, model, data set and kind of edit.
 
     Args:
@@ -73,11 +73,11 @@ def edit_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """
     told = [
         {**row, "begins": begins, "told": row["metric"].removeprefix(f"{begins}:")}
-        for begins in EDITED
+        for begins in EDIT_SETTINGS
         for row in rows
         if row["metric"].rpartition(":")[0] == begins
     ]
-    cells = by(in_turn(told), ("profile", "model", "dataset", "begins"), "told")
+    cells = pivot_rows(sort_rows(told), ("profile", "model", "dataset", "begins"), "told")
     shown = {names: of for names, of in cells.items() if of["difference"]["n"]}
     if not shown:
         return []
@@ -95,10 +95,10 @@ def edit_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     profile,
                     model,
                     dataset,
-                    EDITED[begins],
+                    EDIT_SETTINGS[begins],
                     str(of["difference"]["n"]),
-                    *(short(of[side], 2) for side in ("answer", "explanation", "difference")),
-                    CLAIMED[of["claim"]["value"]],
+                    *(format_measure(of[side], 2) for side in ("answer", "explanation", "difference")),
+                    CLAIM_VERDICTS[of["claim"]["value"]],
                 )
                 for (profile, model, dataset, begins), of in sorted(shown.items(), key=lambda item: item[0][:2])
             ),

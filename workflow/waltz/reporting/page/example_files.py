@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import ATTRIBUTION, EVALUATION, Layout
-from waltz.reporting.page.examples import Row, Run, chosen
-from waltz.reporting.page.inlined import image_uri
+from waltz.reporting.page.examples import ModelRun, Row, select_examples
+from waltz.reporting.page.inlined import inline_image
 from waltz.sources.images import load_image, open_images
 
 SIDE = 240
@@ -44,9 +44,9 @@ class RunFiles:
         return list(dict.fromkeys([*self.evaluation, *self.attribution, *self.consistency, *self.cc_shap]))
 
 
-def browsed(
+def read_examples(
     items: Mapping[str, Sequence[Row]], files: RunFiles, n: int, seed: int
-) -> tuple[dict[str, list[Row]], list[Run]]:
+) -> tuple[dict[str, list[Row]], list[ModelRun]]:
     """The items to show of each data set, and what models made of them.
 
     Args:
@@ -60,22 +60,22 @@ def browsed(
     ids = {}
     for dataset in items:
         explained, scored = (
-            [item for run, file in of.items() if run[1] == dataset for item in _ids(file)]
+            [item for run, file in of.items() if run[1] == dataset for item in _read_ids(file)]
             for of in (files.attribution, files.evaluation)
         )
-        ids[dataset] = chosen(explained, scored, n, seed)
+        ids[dataset] = select_examples(explained, scored, n, seed)
     shown = {}
     for dataset, rows in items.items():
         known = {row["item_id"]: row for row in rows if row["item_id"] in set(ids[dataset])}
         shown[dataset] = [known[item] for item in ids[dataset] if item in known]
     runs = [
-        Run(
+        ModelRun(
             model,
             dataset,
-            _rows(files.evaluation.get((model, dataset)), ids[dataset], EVALUATION),
-            _rows(files.attribution.get((model, dataset)), ids[dataset], ATTRIBUTION),
-            _rows(files.consistency.get((model, dataset)), ids[dataset]),
-            _rows(files.cc_shap.get((model, dataset)), ids[dataset]),
+            _read_rows(files.evaluation.get((model, dataset)), ids[dataset], EVALUATION),
+            _read_rows(files.attribution.get((model, dataset)), ids[dataset], ATTRIBUTION),
+            _read_rows(files.consistency.get((model, dataset)), ids[dataset]),
+            _read_rows(files.cc_shap.get((model, dataset)), ids[dataset]),
         )
         for model, dataset in files.runs()
         if dataset in items
@@ -84,7 +84,7 @@ def browsed(
 
 
 @contextmanager
-def pictures(folders: Mapping[str, str]) -> Iterator[Callable[[str, str], tuple[str | None, str]]]:
+def open_thumbnails(folders: Mapping[str, str]) -> Iterator[Callable[[str, str], tuple[str | None, str]]]:
     """Small images by data set and name, as data URIs, or why there is none.
 
     Args:
@@ -97,14 +97,14 @@ def pictures(folders: Mapping[str, str]) -> Iterator[Callable[[str, str], tuple[
             if dataset not in folders:
                 return None, "this study has no images of the data set"
             try:
-                return image_uri(load_image(sources[folders[dataset]], name), SIDE), ""
+                return inline_image(load_image(sources[folders[dataset]], name), SIDE), ""
             except UserError as error:
                 return None, str(error)
 
         yield picture
 
 
-def _ids(file: str) -> list[str]:
+def _read_ids(file: str) -> list[str]:
     try:
         column = pq.read_table(file, columns=["item_id"], partitioning=None).column("item_id")
     except FileNotFoundError:
@@ -112,7 +112,7 @@ def _ids(file: str) -> list[str]:
     return [str(item) for item in pc.unique(column).to_pylist()]
 
 
-def _rows(file: str | None, ids: Sequence[str], layout: Layout | None = None) -> list[dict[str, Any]]:
+def _read_rows(file: str | None, ids: Sequence[str], layout: Layout | None = None) -> list[dict[str, Any]]:
     """Rows of some items, none without a file; checked where there is a layout."""
     if file is None:
         return []

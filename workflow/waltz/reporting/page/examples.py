@@ -22,7 +22,7 @@ MEAN = "mean of ratios"
 TEXTS = {"caption": "caption", "question": "question", "answer": "gold answer"}
 """Fields of an item that are texts, beside its foil."""
 FACTS = ("piece", "condition", "form", "verb", "source", "split", "direction")
-JUDGED = {"valid": ("valid", "not valid"), "match": ("a match", "no match")}
+JUDGEMENTS = {"valid": ("valid", "not valid"), "match": ("a match", "no match")}
 VOTES = ("votes_caption", "votes_foil", "votes_other")
 SCORES = ("role", "setting", "score", "probability", "prediction", "correct", "order", "reasoning", "error")
 SHARES = ("role", "setting", "explained", "score", "t_shap", "t_shap_se", "estimator", "evaluated", "reason", "error")
@@ -58,7 +58,7 @@ CC_SHAPS = (
 
 
 @dataclass(frozen=True)
-class Run:
+class ModelRun:
     """What one model made of one data set.
 
     Attributes:
@@ -78,7 +78,7 @@ class Run:
     cc_shap: Sequence[Row] = ()
 
 
-def chosen(attributed: Sequence[str], evaluated: Sequence[str], n: int, seed: int) -> list[str]:
+def select_examples(attributed: Sequence[str], evaluated: Sequence[str], n: int, seed: int) -> list[str]:
     """The items of a data set that the page shows: those of lowest rank, attributed ones first.
 
     Args:
@@ -92,9 +92,9 @@ def chosen(attributed: Sequence[str], evaluated: Sequence[str], n: int, seed: in
     return order[:n]
 
 
-def browser_data(
+def make_browser_data(
     items: Mapping[str, Sequence[Row]],
-    runs: Sequence[Run],
+    runs: Sequence[ModelRun],
     picture: Callable[[str, str], tuple[str | None, str]],
     sizes: Mapping[str, int],
     middle_square: Sequence[str] = (),
@@ -116,18 +116,18 @@ def browser_data(
     images: dict[str, int] = {}
     for dataset, rows in items.items():
         of = [run for run in runs if run.dataset == dataset]
-        by_item = [_by_item(run) for run in of]
+        by_item = [_group_by_item(run) for run in of]
         for place, row in enumerate(rows):
             results = [
                 {"model": models.index(run.model), **result}
                 for run, found in zip(of, by_item, strict=True)
-                for result in _results(found.get(row["item_id"], {}), players)
+                for result in _pack_results(found.get(row["item_id"], {}), players)
             ]
             uri, fault = picture(dataset, row["image"]) if row.get("image") else (None, "")
             image = None if uri is None else images.setdefault(uri, len(images))
             seen = {"image": image, "fault": fault}
-            shown.append({"dataset": dataset, "place": place, **_item(row), **seen, "results": results})
-    _make_room(shown)
+            shown.append({"dataset": dataset, "place": place, **_describe_item(row), **seen, "results": results})
+    _drop_largest(shown)
     return {
         "datasets": [{"name": name, "items": sizes[name], "shown": len(rows)} for name, rows in items.items()],
         "models": models,
@@ -139,7 +139,7 @@ def browser_data(
     }
 
 
-def outcome(rows: Sequence[Row]) -> str:
+def describe_outcome(rows: Sequence[Row]) -> str:
     """Whether a model got an item right: `right`, `wrong`, `tie`, or nothing where that is not decided.
 
     Pairs are right where the caption wins; what has no pair is right where its one text, or answer, is.
@@ -148,7 +148,7 @@ def outcome(rows: Sequence[Row]) -> str:
         rows: Rows of the evaluation layout, of one item and profile.
     """
     settings = {row["setting"] for row in rows}
-    for setting in sorted(settings, key=_preference):
+    for setting in sorted(settings, key=_rank_setting):
         of = {("foil" if row["role"] in FOILS else row["role"]): row for row in rows if row["setting"] == setting}
         if setting in (ALIGNMENT, SINGLE) and {"caption", "foil"} <= of.keys():
             scores = of["caption"]["score"], of["foil"]["score"]
@@ -162,19 +162,19 @@ def outcome(rows: Sequence[Row]) -> str:
     return ""
 
 
-def _preference(setting: str) -> tuple[int, str]:
+def _rank_setting(setting: str) -> tuple[int, str]:
     known = (PAIRWISE, PERPLEXITY, ALIGNMENT, SINGLE)
     return (known.index(setting) if setting in known else len(known), setting)
 
 
-def _item(row: Row) -> dict[str, Any]:
+def _describe_item(row: Row) -> dict[str, Any]:
     texts = {role: row[field] for field, role in TEXTS.items() if row.get(field)}
     if row.get("foil"):
         texts[MISMATCHED if row.get("instrument") == ALIGNMENT else "foil"] = row["foil"]
-    spans = {side: _span(row.get(f"{side}_span")) for side in ("caption", "foil")}
+    spans = {side: _pack_span(row.get(f"{side}_span")) for side in ("caption", "foil")}
     votes = [str(row[name]) for name in VOTES if row.get(name) is not None]
     facts = [f"{name} {row[name]}" for name in FACTS if row.get(name)]
-    facts += [words[not row[name]] for name, words in JUDGED.items() if row.get(name) is not None]
+    facts += [words[not row[name]] for name, words in JUDGEMENTS.items() if row.get(name) is not None]
     if votes:
         facts.append(f"votes of {row.get('voter') or 'people'} for caption, foil, neither: {', '.join(votes)}")
     return {
@@ -185,11 +185,11 @@ def _item(row: Row) -> dict[str, Any]:
     }
 
 
-def _span(span: Row | None) -> list[int] | None:
+def _pack_span(span: Row | None) -> list[int] | None:
     return [span["start"], span["end"]] if span and span["end"] > span["start"] else None
 
 
-def _by_item(run: Run) -> dict[str, dict[str, list[Row]]]:
+def _group_by_item(run: ModelRun) -> dict[str, dict[str, list[Row]]]:
     found: dict[str, dict[str, list[Row]]] = {}
     for kind in ("evaluation", "attribution", "consistency", "cc_shap"):
         for row in getattr(run, kind):
@@ -197,7 +197,7 @@ def _by_item(run: Run) -> dict[str, dict[str, list[Row]]]:
     return found
 
 
-def _results(found: Mapping[str, Sequence[Row]], players: dict[str, int]) -> list[dict[str, Any]]:
+def _pack_results(found: Mapping[str, Sequence[Row]], players: dict[str, int]) -> list[dict[str, Any]]:
     """What was made of an item, one for each profile."""
     profiles = dict.fromkeys(row["profile"] for rows in found.values() for row in rows)
     results = []
@@ -205,40 +205,40 @@ def _results(found: Mapping[str, Sequence[Row]], players: dict[str, int]) -> lis
         of = {kind: [row for row in rows if row["profile"] == profile] for kind, rows in found.items()}
         result = {
             "profile": profile,
-            "outcome": outcome(of.get("evaluation", [])),
-            "scores": [_packed(row, SCORES) for row in of.get("evaluation", [])],
-            "contributions": [_contributions(row, players) for row in of.get("attribution", [])],
-            "tests": [_kept(row, TESTS) for row in of.get("consistency", [])],
-            "cc_shap": [_kept(row, CC_SHAPS) for row in of.get("cc_shap", [])],
+            "outcome": describe_outcome(of.get("evaluation", [])),
+            "scores": [_pack_fields(row, SCORES) for row in of.get("evaluation", [])],
+            "contributions": [_pack_attributions(row, players) for row in of.get("attribution", [])],
+            "tests": [_select_fields(row, TESTS) for row in of.get("consistency", [])],
+            "cc_shap": [_select_fields(row, CC_SHAPS) for row in of.get("cc_shap", [])],
         }
         results.append({key: value for key, value in result.items() if value})
     return results
 
 
-def _kept(row: Row, fields: Sequence[str]) -> dict[str, Any]:
+def _select_fields(row: Row, fields: Sequence[str]) -> dict[str, Any]:
     """Some fields of a row as the page shows them: numbers short, what is empty left out."""
-    kept = {field: _plain(row.get(field)) for field in fields}
+    kept = {field: _simplify(row.get(field)) for field in fields}
     return {field: value for field, value in kept.items() if value not in (None, "", [])}
 
 
-def _packed(row: Row, fields: Sequence[str]) -> list[Any]:
+def _pack_fields(row: Row, fields: Sequence[str]) -> list[Any]:
     """Some fields of a row as a list, cut after the last that is not empty."""
-    kept = _kept(row, fields)
+    kept = _select_fields(row, fields)
     length = max((place for place, field in enumerate(fields, 1) if field in kept), default=0)
     return [kept.get(field) for field in fields[:length]]
 
 
-def _plain(value: Any) -> Any:
+def _simplify(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.5g}") if math.isfinite(value) else None
     if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
+        return [_simplify(part) for part in value]
     return value if isinstance(value, (bool, int, str, dict)) or value is None else str(value)
 
 
-def _contributions(row: Row, players: dict[str, int]) -> dict[str, Any]:
+def _pack_attributions(row: Row, players: dict[str, int]) -> dict[str, Any]:
     """What players contribute; who they are is said once for all rows, under a number."""
-    kept: dict[str, Any] = {"is": _packed(row, SHARES)}
+    kept: dict[str, Any] = {"is": _pack_fields(row, SHARES)}
     if row["phi"] is None:
         return kept
     phi = np.array(row["phi"], dtype=np.float64)
@@ -246,15 +246,15 @@ def _contributions(row: Row, players: dict[str, int]) -> dict[str, Any]:
     known = {"text": row["text"], "tokens": row["tokens"], "spans": spans, "grid": row["grid"] or 0}
     kept["players"] = players.setdefault(json.dumps(known, ensure_ascii=False), len(players))
     if phi.shape[1] == 1:
-        return kept | {"columns": [_column("", phi[:, 0], STEPS)]}
+        return kept | {"columns": [_quantize("", phi[:, 0], STEPS)]}
     counts = find_contributing_outputs(phi)
     mean = compute_contribution_ratios(phi[:, counts]).mean(axis=1) if counts.any() else np.full(len(phi), np.nan)
     outputs = row.get("outputs") or [f"output {number}" for number in range(1, phi.shape[1] + 1)]
-    details = [_column(name, phi[:, place], DETAIL_STEPS) for place, name in enumerate(outputs)]
-    return kept | {"columns": [_column(MEAN, mean, STEPS), *details]}
+    details = [_quantize(name, phi[:, place], DETAIL_STEPS) for place, name in enumerate(outputs)]
+    return kept | {"columns": [_quantize(MEAN, mean, STEPS), *details]}
 
 
-def _column(name: str, phi: np.ndarray, steps: int) -> dict[str, Any]:
+def _quantize(name: str, phi: np.ndarray, steps: int) -> dict[str, Any]:
     """Shapley values of one output as whole numbers of steps; `step` is how much one is worth."""
     peak = float(np.nan_to_num(np.abs(phi)).max(initial=0))
     step = peak / steps or 1.0
@@ -262,7 +262,7 @@ def _column(name: str, phi: np.ndarray, steps: int) -> dict[str, Any]:
     return {"name": name, "step": float(f"{step:.6g}"), "phi": values}
 
 
-def _make_room(items: Sequence[Mapping[str, Any]]) -> None:
+def _drop_largest(items: Sequence[Mapping[str, Any]]) -> None:
     """Leave out columns that are too many for a page, those of each data set's last items first."""
     details, room = DETAILS, ROOM
     contributions = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from waltz.reporting.page.construction_tables import Row, interval_text
+from waltz.reporting.page.construction_tables import Row, format_interval
 
 HEADINGS = {
     "acc_r": "acc_r",
@@ -15,12 +15,12 @@ HEADINGS = {
 """Metrics of captions and foils, as tables head them."""
 
 
-def in_turn(rows: Sequence[Row]) -> list[Row]:
+def sort_rows(rows: Sequence[Row]) -> list[Row]:
     """Rows data set by data set, so that models stand below each other."""
-    return [row for of in groups(rows, "dataset").values() for row in of]
+    return [row for of in group_rows(rows, "dataset").values() for row in of]
 
 
-def groups(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
+def group_rows(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
     """Rows by the value of a column, in order."""
     found: dict[str, list[Row]] = {}
     for row in rows:
@@ -28,7 +28,7 @@ def groups(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
     return found
 
 
-def by(rows: Sequence[Row], keys: Sequence[str], column: str) -> dict[tuple[str, ...], dict[str, Row]]:
+def pivot_rows(rows: Sequence[Row], keys: Sequence[str], column: str) -> dict[tuple[str, ...], dict[str, Row]]:
     """Rows by the values of some columns, then by that of another."""
     found: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in rows:
@@ -36,7 +36,7 @@ def by(rows: Sequence[Row], keys: Sequence[str], column: str) -> dict[tuple[str,
     return found
 
 
-def reasons(rows: Sequence[Mapping[str, object]]) -> list[str]:
+def count_reasons(rows: Sequence[Mapping[str, object]]) -> list[str]:
     """Each reason for empty cells once, with the models that have it."""
     models: dict[str, list[str]] = {}
     for row in rows:
@@ -47,15 +47,15 @@ def reasons(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return [f"{', '.join(of)}: {reason}" for reason, of in models.items()]
 
 
-def short(row: Row | None, places: int = 1) -> str:
+def format_measure(row: Row | None, places: int = 1) -> str:
     """A cell with its interval; a dash where its reason stands below the table."""
     if row is None:
         return ""
     if row["value"] is None:
         return "–"
-    return f"{row['value']:.{places}f}{interval_text(row, f'.{places}f')}"
+    return f"{row['value']:.{places}f}{format_interval(row, f'.{places}f')}"
 
 
-def number(value: float | None, places: int) -> str:
+def format_number(value: float | None, places: int) -> str:
     """A number with some places; nothing for None."""
     return "" if value is None else f"{value:.{places}f}"

@@ -23,7 +23,7 @@ MARGIN = 0.9
 FIGURE_QUALITY, LEAST_QUALITY, SAMPLE_QUALITY = 60, 35, 75
 
 
-def script_json(data: Any) -> str:
+def escape_json(data: Any) -> str:
     """Data as JSON to stand in a `<script type="application/json">`: nothing in it begins a tag or a comment.
 
     Raises:
@@ -35,25 +35,26 @@ def script_json(data: Any) -> str:
     return text
 
 
-def script_hash(script: str) -> str:
+def hash_script(script: str) -> str:
     """What a content security policy calls an inline script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
-def figure_uris(files: Sequence[str | Path]) -> list[str]:
+def inline_figures(files: Sequence[str | Path]) -> list[str]:
     """Figures as they are where they are small drawings, else as WebP; the more of these, the smaller.
 
     Args:
         files: SVGs or pictures. Of a large SVG, the PNG beside it is taken where there is one.
     """
-    carried = [_carried(Path(file)) for file in files]
+    carried = [_select_format(Path(file)) for file in files]
     room = PICTURES_BYTES // max(1, sum(file.suffix != ".svg" for file in carried))
     return [
-        _uri("image/svg+xml", file.read_bytes()) if file.suffix == ".svg" else _fitted(file, room) for file in carried
+        _make_uri("image/svg+xml", file.read_bytes()) if file.suffix == ".svg" else _fit_figure(file, room)
+        for file in carried
     ]
 
 
-def figure_size(file: str | Path) -> tuple[int, int] | None:
+def read_figure_size(file: str | Path) -> tuple[int, int] | None:
     """Width and height of a figure, in pixels or points; None for an SVG that does not say."""
     file = Path(file)
     if file.suffix != ".svg":
@@ -65,32 +66,32 @@ def figure_size(file: str | Path) -> tuple[int, int] | None:
     return (round(float(width[1])), round(float(height[1]))) if width and height else None
 
 
-def _carried(file: Path) -> Path:
+def _select_format(file: Path) -> Path:
     if file.suffix == ".svg" and file.stat().st_size > SVG_BYTES and file.with_suffix(".png").is_file():
         return file.with_suffix(".png")
     return file
 
 
-def _fitted(file: Path, room: int) -> str:
+def _fit_figure(file: Path, room: int) -> str:
     """A picture as large as there is room for, in bytes."""
     with Image.open(file) as image:
         image.load()
-        content = _webp(image, LEAST, FIGURE_QUALITY)
+        content = _encode_webp(image, LEAST, FIGURE_QUALITY)
         side = min(WIDEST, int(LEAST * math.sqrt(MARGIN * room / len(content))))
         if side > LEAST and max(image.size) > LEAST:
-            larger = _webp(image, side, FIGURE_QUALITY)
+            larger = _encode_webp(image, side, FIGURE_QUALITY)
             content = larger if len(larger) <= room else content
         if len(content) > room:
-            content = _webp(image, LEAST, LEAST_QUALITY)
-    return _uri("image/webp", content)
+            content = _encode_webp(image, LEAST, LEAST_QUALITY)
+    return _make_uri("image/webp", content)
 
 
-def image_uri(image: Image.Image, side: int) -> str:
+def inline_image(image: Image.Image, side: int) -> str:
     """An image as a WebP of at most `side` pixels a side, in its own proportions."""
-    return _uri("image/webp", _webp(image, side, SAMPLE_QUALITY))
+    return _make_uri("image/webp", _encode_webp(image, side, SAMPLE_QUALITY))
 
 
-def _webp(image: Image.Image, side: int, quality: int) -> bytes:
+def _encode_webp(image: Image.Image, side: int, quality: int) -> bytes:
     scale = min(1.0, side / max(image.size))
     size = (max(1, math.floor(image.width * scale)), max(1, math.floor(image.height * scale)))
     small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
@@ -99,5 +100,5 @@ def _webp(image: Image.Image, side: int, quality: int) -> bytes:
     return content.getvalue()
 
 
-def _uri(kind: str, content: bytes) -> str:
+def _make_uri(kind: str, content: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"

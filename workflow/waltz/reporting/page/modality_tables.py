@@ -7,17 +7,25 @@ from waltz.core.files import parquet
 from waltz.core.schema import COMPARISONS, METRICS, SHARES
 from waltz.evaluation.metrics.pair_metrics import METRICS as PAIRED
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
-from waltz.reporting.page.construction_tables import PlainTable, Row, interval_text
-from waltz.reporting.page.decoder_tables import answer_tables, decoder_tables, edit_tables
-from waltz.reporting.page.grouping import HEADINGS, by, groups, in_turn, number, reasons, short
+from waltz.reporting.page.construction_tables import PlainTable, Row, format_interval
+from waltz.reporting.page.decoder_tables import make_answer_tables, make_decoder_tables, make_edit_tables
+from waltz.reporting.page.grouping import (
+    HEADINGS,
+    count_reasons,
+    format_measure,
+    format_number,
+    group_rows,
+    pivot_rows,
+    sort_rows,
+)
 
 SIGNIFICANT = 0.05
-SCORED = ("", ALIGNMENT, PERPLEXITY)
+SCORE_SETTINGS = ("", ALIGNMENT, PERPLEXITY)
 """Settings of models that score texts without being asked; the others are decoders'."""
 
 
 @dataclass(frozen=True)
-class Multimodality:
+class ModalityFiles:
     """Files about models' scores and answers, and what they come from.
 
     Attributes:
@@ -35,28 +43,28 @@ class Multimodality:
     consistency: str | None = None
 
 
-def multimodality_tables(files: Multimodality) -> list[PlainTable]:
+def make_modality_tables(files: ModalityFiles) -> list[PlainTable]:
     """All tables about encoders' scores and decoders' answers that a study has numbers for."""
     metrics = parquet.read(files.metrics, METRICS).to_pylist()
     paired = [row for row in metrics if row["metric"] in PAIRED and ":" not in row["dataset"]]
     tables = [
-        *metrics_tables([row for row in paired if row["setting"] in SCORED]),
-        *decoder_tables([row for row in paired if row["setting"] not in SCORED]),
-        *answer_tables([row for row in metrics if row["metric"] == "accuracy" and ":" not in row["dataset"]]),
-        *probes_tables([row for row in metrics if ":" in row["dataset"]]),
-        *comparison_tables(parquet.read(files.comparisons, COMPARISONS).to_pylist()),
+        *make_metrics_tables([row for row in paired if row["setting"] in SCORE_SETTINGS]),
+        *make_decoder_tables([row for row in paired if row["setting"] not in SCORE_SETTINGS]),
+        *make_answer_tables([row for row in metrics if row["metric"] == "accuracy" and ":" not in row["dataset"]]),
+        *make_cv_probes_tables([row for row in metrics if ":" in row["dataset"]]),
+        *make_comparison_tables(parquet.read(files.comparisons, COMPARISONS).to_pylist()),
     ]
     if files.shares is not None and files.attributed is not None:
-        tables += share_tables(parquet.read(files.shares, SHARES).to_pylist())
+        tables += make_share_tables(parquet.read(files.shares, SHARES).to_pylist())
         attributed = parquet.read(files.attributed, METRICS).to_pylist()
-        tables += companion_tables(attributed)
-        tables += verb_tables([row for row in attributed if row["dataset"].startswith("cv-probes:")])
+        tables += make_companion_tables(attributed)
+        tables += make_verb_tables([row for row in attributed if row["dataset"].startswith("cv-probes:")])
     if files.consistency is not None:
-        tables += edit_tables(parquet.read(files.consistency, METRICS).to_pylist())
+        tables += make_edit_tables(parquet.read(files.consistency, METRICS).to_pylist())
     return tables
 
 
-def metrics_tables(rows: Sequence[Row]) -> list[PlainTable]:
+def make_metrics_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """A table a profile, a row a data set and model."""
     return [
         PlainTable(
@@ -70,21 +78,21 @@ def metrics_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     dataset,
                     model,
                     str(max(cell["n"] for cell in cells.values())),
-                    *(short(cells.get(metric)) for metric in HEADINGS),
+                    *(format_measure(cells.get(metric)) for metric in HEADINGS),
                 )
-                for (dataset, model), cells in by(in_turn(of), ("dataset", "model"), "metric").items()
+                for (dataset, model), cells in pivot_rows(sort_rows(of), ("dataset", "model"), "metric").items()
             ),
-            tuple(reasons(of)),
+            tuple(count_reasons(of)),
             profile=profile,
         )
-        for profile, of in groups(rows, "profile").items()
+        for profile, of in group_rows(rows, "profile").items()
     ]
 
 
-def probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
+def make_cv_probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """CV-Probes: a table a profile, a row a form and model, a column a condition."""
     tables = []
-    for profile, of in groups(rows, "profile").items():
+    for profile, of in group_rows(rows, "profile").items():
         columns = list(dict.fromkeys((row["dataset"].partition(":")[2], row["metric"]) for row in of))
         cells = {(row["setting"], row["model"], row["dataset"].partition(":")[2], row["metric"]): row for row in of}
         tables.append(
@@ -96,20 +104,20 @@ def probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
                 " need none.",
                 ("form", "model", *(f"{name} {metric}" for name, metric in columns)),
                 tuple(
-                    (form, model, *(short(cells.get((form, model, *column))) for column in columns))
+                    (form, model, *(format_measure(cells.get((form, model, *column))) for column in columns))
                     for form, model in dict.fromkeys((row["setting"], row["model"]) for row in of)
                 ),
-                tuple(reasons(of)),
+                tuple(count_reasons(of)),
                 profile=profile,
             )
         )
     return tables
 
 
-def comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
+def make_comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """Pairs of models that differ in acc_r beyond chance, a table a profile."""
     tables = []
-    for profile, of in groups([row for row in rows if row["metric"] == "acc_r"], "profile").items():
+    for profile, of in group_rows([row for row in rows if row["metric"] == "acc_r"], "profile").items():
         told = [row for row in of if row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANT]
         tables.append(
             PlainTable(
@@ -125,7 +133,7 @@ def comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
                         row["setting"],
                         row["model_a"],
                         row["model_b"],
-                        f"{row['difference']:+.1f}{interval_text(row, '+.1f')}",
+                        f"{row['difference']:+.1f}{format_interval(row, '+.1f')}",
                         f"{row['p_holm']:.2g}",
                         str(row["n"]),
                     )
@@ -137,7 +145,7 @@ def comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
     return tables
 
 
-def share_tables(rows: Sequence[Row]) -> list[PlainTable]:
+def make_share_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """T-SHAP, a table a profile, a row a data set, model and role."""
     return [
         PlainTable(
@@ -153,13 +161,13 @@ def share_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     row["model"],
                     row["role"],
                     str(row["n"]),
-                    short(row),
-                    number(row["sd"], 1),
-                    number(row["standard_error"], 2),
+                    format_measure(row),
+                    format_number(row["sd"], 1),
+                    format_number(row["standard_error"], 2),
                     row["mm_skew"] or "",
-                    number(row["rho"], 2),
+                    format_number(row["rho"], 2),
                 )
-                for row in in_turn(of)
+                for row in sort_rows(of)
             ),
             tuple(
                 f"{row['dataset']}, {row['model']}, {row['role']}: {entry['count']} without a T-SHAP: {entry['reason']}"
@@ -168,11 +176,11 @@ def share_tables(rows: Sequence[Row]) -> list[PlainTable]:
             ),
             profile=profile,
         )
-        for profile, of in groups(rows, "profile").items()
+        for profile, of in group_rows(rows, "profile").items()
     ]
 
 
-def companion_tables(rows: Sequence[Row]) -> list[PlainTable]:
+def make_companion_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """Accuracy without one modality, EMAP and perceptual score, a row a data set and model."""
     names = {
         ("without text", "acc_r"): "acc_r without text",
@@ -196,14 +204,14 @@ def companion_tables(rows: Sequence[Row]) -> list[PlainTable]:
             " among the items, in points.",
             ("data set", "model", *(names[column] for column in columns)),
             tuple(
-                (dataset, model, *(short(cells.get((dataset, model, *column))) for column in columns))
+                (dataset, model, *(format_measure(cells.get((dataset, model, *column))) for column in columns))
                 for dataset, model in dict.fromkeys((row["dataset"], row["model"]) for row in told)
             ),
         )
     ]
 
 
-def verb_tables(rows: Sequence[Row]) -> list[PlainTable]:
+def make_verb_tables(rows: Sequence[Row]) -> list[PlainTable]:
     """What the verb contributes on CV-Probes, a table a profile, a row a model, condition and answer."""
     metrics = {"verb_shap": "verb, signed", "verb_share": "verb, % of text", "t_shap_overall": "T-SHAP, %"}
     return [
@@ -219,12 +227,12 @@ def verb_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     dataset.partition(":")[2],
                     said,
                     str(max(cell["n"] for cell in cells.values())),
-                    *(short(cells.get(metric), 3 if metric == "verb_shap" else 1) for metric in metrics),
+                    *(format_measure(cells.get(metric), 3 if metric == "verb_shap" else 1) for metric in metrics),
                 )
-                for (model, dataset, said), cells in by(of, ("model", "dataset", "setting"), "metric").items()
+                for (model, dataset, said), cells in pivot_rows(of, ("model", "dataset", "setting"), "metric").items()
                 if max(cell["n"] for cell in cells.values())
             ),
             profile=profile,
         )
-        for profile, of in groups(rows, "profile").items()
+        for profile, of in group_rows(rows, "profile").items()
     ]

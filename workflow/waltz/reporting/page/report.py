@@ -10,14 +10,15 @@ import jinja2
 
 from waltz.core.files.atomic import write_text
 from waltz.plan.raw_files import name_files
-from waltz.reporting.figures.example_folders import sample_files
+from waltz.reporting.figures.example_folders import list_example_files
 from waltz.reporting.page.construction_tables import PlainTable, Row
-from waltz.reporting.page.inlined import figure_size, figure_uris, script_hash, script_json
-from waltz.reporting.page.run_facts import Record, run_facts, warnings_of
-from waltz.reporting.page.table_json import by_table, field_names, grid_data
+from waltz.reporting.page.inlined import escape_json, hash_script, inline_figures, read_figure_size
+from waltz.reporting.page.run_facts import Record, list_warnings, summarize_runs
+from waltz.reporting.page.table_json import group_by_table, list_field_names, make_table_json
 from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.declarations import TABLES, Declaration, Where
-from waltz.reporting.tables.verdict_counts import KINDS, absent_reasons, counted, counted_by, joined
+from waltz.reporting.tables.declaration import Declaration, NumberSource
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.verdict_counts import KINDS, count_cells, count_cells_by, count_reasons, select_compared
 from waltz.reporting.tables.verdicts import COMPATIBLE, DIFFERS, EQUAL
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -25,13 +26,13 @@ CLASSES = dict(zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"),
 """Class of each kind of cell in the style sheet."""
 MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
 NUMBER = r"[-+−–]?[\d,.]+(?![a-z])|–?$"
-DRAWN = "drawn by this package, sprites CC-BY 4.0"
-LISTED = 200
+SYNTHETIC_LICENCE = "drawn by this package, sprites CC-BY 4.0"
+MAX_FAULTS = 200
 """Most image faults that are named one by one."""
 
 
 @dataclass(frozen=True)
-class Drawing:
+class FigureSection:
     """A figure on the page.
 
     Attributes:
@@ -50,7 +51,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportInputs:
     """All that a study reports.
 
     Attributes:
@@ -70,7 +71,7 @@ class Report:
     sources: Mapping[str, Mapping[str, Any]]
     records: Sequence[Record] = ()
     cells: Sequence[Cell] = ()
-    figures: Sequence[Drawing] = ()
+    figures: Sequence[FigureSection] = ()
     models: Sequence[PlainTable] = ()
     construction: Sequence[PlainTable] = ()
     scene_scores: Sequence[Row] = ()
@@ -78,7 +79,7 @@ class Report:
     browser: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_report(path: str | Path, report: Report) -> None:
+def write_report(path: str | Path, report: ReportInputs) -> None:
     """Write the page; it needs no other file and no network."""
     script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
     environment = jinja2.Environment(
@@ -88,38 +89,42 @@ def write_report(path: str | Path, report: Report) -> None:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"duration": duration, "numeric_columns": numeric_columns, "script_json": script_json}
-    tables = by_table(report.cells)
+    environment.filters |= {
+        "duration": format_duration,
+        "numeric_columns": find_numeric_columns,
+        "script_json": escape_json,
+    }
+    tables = group_by_table(report.cells)
     page = environment.get_template("report.html").render(
         report=report,
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=script,
-        script_hash=script_hash(script),
+        script_hash=hash_script(script),
         classes=CLASSES,
-        sources=[_source(name, source, report.records) for name, source in report.sources.items()],
-        facts=run_facts(report.records),
-        reproduced=_reproduced(report.cells),
-        tables=[_table(name, cells) for name, cells in tables.items()],
+        sources=[_describe_source(name, source, report.records) for name, source in report.sources.items()],
+        facts=summarize_runs(report.records),
+        reproduced=_describe_reproduction(report.cells),
+        tables=[_describe_table(name, cells) for name, cells in tables.items()],
         grids={
-            "fields": field_names(),
+            "fields": list_field_names(),
             "classes": CLASSES,
             "marks": MARKS,
-            "tables": [grid_data(declared(name, cells), cells) for name, cells in tables.items()],
+            "tables": [make_table_json(get_declaration(name, cells), cells) for name, cells in tables.items()],
         },
-        figures=_figures(report.figures),
-        pictures=figure_uris([drawing.file for drawing in report.figures]),
+        figures=_group_figures(report.figures),
+        pictures=inline_figures([drawing.file for drawing in report.figures]),
         funnel=next((table for table in report.construction if table.id == "funnel"), None),
         warned=[
             (record.name, kind, count, reasons)
             for record in report.records
-            for kind, count, reasons in warnings_of(record)
+            for kind, count, reasons in list_warnings(record)
         ],
-        faults=report.faults[:LISTED],
+        faults=report.faults[:MAX_FAULTS],
     )
     write_text(path, page)
 
 
-def sample_drawings(folders: Sequence[str | Path], shown: Sequence[tuple[str, str]]) -> list[Drawing]:
+def list_example_figures(folders: Sequence[str | Path], shown: Sequence[tuple[str, str]]) -> list[FigureSection]:
     """All figures of some folders of samples.
 
     Args:
@@ -127,21 +132,21 @@ def sample_drawings(folders: Sequence[str | Path], shown: Sequence[tuple[str, st
         shown: Of each folder, the heading under which its figures stand, and the printed ones that they stand for.
     """
     return [
-        Drawing("-".join([*Path(file).parts[-3:-1], Path(file).stem]), file, title, *of)
+        FigureSection("-".join([*Path(file).parts[-3:-1], Path(file).stem]), file, title, *of)
         for folder, of in zip(folders, shown, strict=True)
-        for file, title in sample_files(folder).items()
+        for file, title in list_example_files(folder).items()
     ]
 
 
-def declared(name: str, cells: Sequence[Cell]) -> Declaration:
+def get_declaration(name: str, cells: Sequence[Cell]) -> Declaration:
     """How a table is laid out; one without a declaration has rows of metric, model and setting."""
     if name in TABLES:
         return TABLES[name]
-    nowhere: dict[str, tuple[Where, ...]] = {cell.metric: () for cell in cells}
+    nowhere: dict[str, tuple[NumberSource, ...]] = {cell.metric: () for cell in cells}
     return Declaration(id=name, title="", sources=nowhere, rows=("metric", "model"), columns="dataset")
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds in the unit that suits them."""
     if seconds < 100:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
@@ -149,17 +154,17 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def numeric_columns(table: PlainTable) -> list[bool]:
+def find_numeric_columns(table: PlainTable) -> list[bool]:
     """Which columns of a table hold numbers, or nothing, or the dash of a reason below."""
     columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
     return [bool(column) and all(re.match(NUMBER, text) for text in column) for column in columns]
 
 
-def _source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
+def _describe_source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
     """A source, what was read of it, and its files, each with where it comes from and its checksum."""
     read = next((record.facts for record in records if record.name == f"sources/{name}"), {})
     entries = name_files(source["files"], source.get("images"))
-    unnamed = DRAWN if all("drawn" in file for file in entries.values()) else "not stated"
+    unnamed = SYNTHETIC_LICENCE if all("drawn" in file for file in entries.values()) else "not stated"
     return {
         "name": name,
         "format": source["format"],
@@ -178,32 +183,32 @@ def _source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> 
     }
 
 
-def _table(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
-    declaration = declared(name, cells)
+def _describe_table(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
+    declaration = get_declaration(name, cells)
     return {
         "id": name,
         "title": declaration.title,
         "notes": declaration.notes,
-        "counts": counted(name, joined(cells) or cells),
+        "counts": count_cells(name, select_compared(cells) or cells),
         "filled": any(cell.value is not None for cell in cells),
     }
 
 
-def _reproduced(cells: Sequence[Cell]) -> dict[str, Any]:
-    compared = joined(cells)
+def _describe_reproduction(cells: Sequence[Cell]) -> dict[str, Any]:
+    compared = select_compared(cells)
     return {
-        "all": counted("all tables", compared),
+        "all": count_cells("all tables", compared),
         "groups": {
-            "table": counted_by(compared, lambda cell: cell.table),
-            "model": counted_by(compared, lambda cell: cell.model or "(no model)"),
+            "table": count_cells_by(compared, lambda cell: cell.table),
+            "model": count_cells_by(compared, lambda cell: cell.model or "(no model)"),
         },
-        "reasons": absent_reasons(compared),
+        "reasons": count_reasons(compared),
         "marks": MARKS,
         "other_cells": len(cells) - len(compared),
     }
 
 
-def _figures(figures: Sequence[Drawing]) -> dict[str, list[dict[str, Any]]]:
+def _group_figures(figures: Sequence[FigureSection]) -> dict[str, list[dict[str, Any]]]:
     """Figures by group, each with its place among the page's pictures."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for place, drawing in enumerate(figures):
@@ -213,5 +218,5 @@ def _figures(figures: Sequence[Drawing]) -> dict[str, list[dict[str, Any]]]:
             "printed": drawing.printed,
             "file": Path(drawing.file).name,
         }
-        groups.setdefault(drawing.group, []).append({**shown, "place": place, "size": figure_size(drawing.file)})
+        groups.setdefault(drawing.group, []).append({**shown, "place": place, "size": read_figure_size(drawing.file)})
     return groups

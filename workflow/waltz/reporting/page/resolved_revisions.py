@@ -11,7 +11,7 @@ from waltz.plan.raw_files import IMAGES
 from waltz.reporting.page.run_facts import Record
 
 
-def with_revisions(records: Sequence[Record], origins: Mapping[str, str], lock: Path) -> list[Record]:
+def resolve_revisions(records: Sequence[Record], origins: Mapping[str, str], lock: Path) -> list[Record]:
     """Run records whose models say the commit or the SHA-256 that the lock file holds in the place of `lock`.
 
     Args:
@@ -19,7 +19,7 @@ def with_revisions(records: Sequence[Record], origins: Mapping[str, str], lock: 
         origins: Hub id or url of each such model's weights, by the model's name.
         lock: The lock file.
     """
-    fetched = {name: _recorded(origin, lock) for name, origin in origins.items()}
+    fetched = {name: _read_lock(origin, lock) for name, origin in origins.items()}
 
     def settled(model: Any) -> Any:
         if not isinstance(model, Mapping) or model.get("revision") != LOCK_ON_DOWNLOAD:
@@ -37,7 +37,7 @@ def with_revisions(records: Sequence[Record], origins: Mapping[str, str], lock: 
     return [replace(record, facts=facts(record)) for record in records]
 
 
-def with_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict[str, dict[str, Any]]:
+def resolve_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict[str, dict[str, Any]]:
     """A study's sources whose files say the SHA-256 that the lock file holds in the place of `lock`.
 
     Args:
@@ -47,7 +47,7 @@ def with_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict
 
     def settled(file: Mapping[str, Any]) -> dict[str, Any]:
         return (
-            {**file, "sha256": _recorded(file["url"], lock)} if file.get("sha256") == LOCK_ON_DOWNLOAD else dict(file)
+            {**file, "sha256": _read_lock(file["url"], lock)} if file.get("sha256") == LOCK_ON_DOWNLOAD else dict(file)
         )
 
     def images(entry: Any) -> Any:
@@ -63,7 +63,7 @@ def with_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict
     }
 
 
-def _recorded(origin: str, lock: Path) -> str:
+def _read_lock(origin: str, lock: Path) -> str:
     """What the lock file holds for an origin; `lock` where it holds nothing."""
     key = "sha256" if is_url(origin) else "commit"
     return read_recorded(lock, origin.partition("#")[0], key) or LOCK_ON_DOWNLOAD

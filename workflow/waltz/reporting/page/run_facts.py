@@ -54,7 +54,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunSummary:
     """What records say together; each sequence in the order of the records.
 
     Attributes:
@@ -89,7 +89,7 @@ def read_records(files: Iterable[str | Path], results: str | Path) -> list[Recor
     return records
 
 
-def image_faults(files: Iterable[str | Path]) -> list[dict[str, str]]:
+def read_image_faults(files: Iterable[str | Path]) -> list[dict[str, str]]:
     """Rows of source, image and fault: images that cannot be used.
 
     Args:
@@ -99,17 +99,17 @@ def image_faults(files: Iterable[str | Path]) -> list[dict[str, str]]:
     return [{"source": source, **row} for source, row in rows]
 
 
-def run_facts(records: Sequence[Record]) -> Facts:
+def summarize_runs(records: Sequence[Record]) -> RunSummary:
     """What records say together."""
-    return Facts(_models(records), _stages(records), _settings(records))
+    return RunSummary(_summarize_models(records), _summarize_stages(records), _collect_settings(records))
 
 
-def cropping_models(records: Iterable[Record]) -> list[str]:
+def list_cropping_models(records: Iterable[Record]) -> list[str]:
     """Names of the models that see no more of an image than the square in its middle, by what their runs say."""
     return sorted({str(record.models[0]["name"]) for record in records if record.facts.get("middle_square")})
 
 
-def warnings_of(record: Record) -> Iterator[tuple[str, int, str]]:
+def list_warnings(record: Record) -> Iterator[tuple[str, int, str]]:
     """What a run warns of: kind, how many, and the reasons with their counts."""
     for key, kind in WARNINGS.items():
         said = record.facts.get(key)
@@ -122,7 +122,7 @@ def warnings_of(record: Record) -> Iterator[tuple[str, int, str]]:
             yield kind, count, reasons
 
 
-def _models(records: Sequence[Record]) -> list[dict[str, Any]]:
+def _summarize_models(records: Sequence[Record]) -> list[dict[str, Any]]:
     found: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         for model in record.models:
@@ -138,7 +138,7 @@ def _models(records: Sequence[Record]) -> list[dict[str, Any]]:
     ]
 
 
-def _stages(records: Sequence[Record]) -> list[dict[str, Any]]:
+def _summarize_stages(records: Sequence[Record]) -> list[dict[str, Any]]:
     found: dict[str, list[Record]] = {}
     for record in records:
         found.setdefault(record.stage, []).append(record)
@@ -156,7 +156,7 @@ def _stages(records: Sequence[Record]) -> list[dict[str, Any]]:
     return [{**row, "share": row["seconds"] / longest} for row in rows]
 
 
-def _settings(records: Sequence[Record]) -> dict[str, list[str]]:
+def _collect_settings(records: Sequence[Record]) -> dict[str, list[str]]:
     counts: dict[str, Counter[str]] = {}
     for record in records:
         facts = record.facts
@@ -164,7 +164,7 @@ def _settings(records: Sequence[Record]) -> dict[str, list[str]]:
         said = {
             "commit": facts.get("commit"),
             "seed": facts.get("seed"),
-            "device": _device(facts),
+            "device": _describe_device(facts),
             "threads": facts.get("threads"),
             "machine": facts.get("machine"),
             "python": facts.get("python"),
@@ -176,7 +176,7 @@ def _settings(records: Sequence[Record]) -> dict[str, list[str]]:
     return {key: [value for value, _ in counter.most_common()] for key, counter in counts.items()}
 
 
-def _device(facts: Mapping[str, Any]) -> str | None:
+def _describe_device(facts: Mapping[str, Any]) -> str | None:
     if "device" not in facts:
         return None
     why = facts.get("device_choice")

@@ -6,22 +6,22 @@ from typing import Any
 
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declarations import Declaration
-from waltz.reporting.tables.grid import Grid, column_of, grid, row_of
-from waltz.reporting.tables.metric_styles import places
-from waltz.reporting.tables.verdict_counts import kind_of
+from waltz.reporting.tables.grid import Grid, lay_out_grid, name_column, name_row
+from waltz.reporting.tables.metric_styles import get_decimals
+from waltz.reporting.tables.verdict_counts import classify_cell
 
 NAMES = ("profile", "metric", "model", "dataset", "setting", "verdict", "reason", "text", "published_text")
 NUMBERS = ("value", "n", "ci_low", "ci_high", "published", "difference", "sd", "published_sd", "chance")
 PLACES = ("row", "column", "mark")
 BEST, GUESSED = 1, 2
 """Sum to the mark of a cell: the best of several models, at or below chance."""
-NOWHERE = (-1, -1, 0)
+NO_PLACE = (-1, -1, 0)
 """Places of a cell that is said elsewhere: what guessing gives, beside the metric's name."""
 DIGITS = 7
 """Significant digits of a number on the page; the CSV has all."""
 
 
-def grid_data(declaration: Declaration, cells: Sequence[Cell]) -> dict[str, Any]:
+def make_table_json(declaration: Declaration, cells: Sequence[Cell]) -> dict[str, Any]:
     """One table, laid out as in its other forms.
 
     Args:
@@ -32,16 +32,18 @@ def grid_data(declaration: Declaration, cells: Sequence[Cell]) -> dict[str, Any]
         column in its profile's entry of `layouts` and its mark. `layouts` has the headings of each profile: `corner`
         of what names a row, `columns` and `rows`.
     """
-    declaration = _telling_apart(declaration, cells)
+    declaration = _add_missing_columns(declaration, cells)
     names: dict[str, int] = {}
     profiles = list(dict.fromkeys(cell.profile for cell in cells))
-    layouts = {profile: grid(declaration, [cell for cell in cells if cell.profile == profile]) for profile in profiles}
-    found = {cell: where for laid in layouts.values() for cell, where in _places(laid).items()}
+    layouts = {
+        profile: lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile]) for profile in profiles
+    }
+    found = {cell: where for laid in layouts.values() for cell, where in _index_places(laid).items()}
     packed = [
         [
-            *(names.setdefault(_name(cell, field), len(names)) for field in NAMES),
-            *(_short(getattr(cell, field)) for field in NUMBERS),
-            *found.get(cell, NOWHERE),
+            *(names.setdefault(_get_name(cell, field), len(names)) for field in NAMES),
+            *(_round_number(getattr(cell, field)) for field in NUMBERS),
+            *found.get(cell, NO_PLACE),
         ]
         for cell in cells
     ]
@@ -51,19 +53,19 @@ def grid_data(declaration: Declaration, cells: Sequence[Cell]) -> dict[str, Any]
             profile: {"corner": laid.corner, "columns": laid.columns, "rows": [row for row, _ in laid.rows]}
             for profile, laid in layouts.items()
         },
-        "places": {cell.metric: places(cell.metric) for cell in cells},
+        "places": {cell.metric: get_decimals(cell.metric) for cell in cells},
         "profiles": profiles,
         "names": list(names),
         "cells": packed,
     }
 
 
-def field_names() -> list[str]:
+def list_field_names() -> list[str]:
     """What stands where in a row of `cells`."""
     return [*NAMES, *NUMBERS, *PLACES]
 
 
-def _places(laid: Grid) -> dict[Cell, tuple[int, int, int]]:
+def _index_places(laid: Grid) -> dict[Cell, tuple[int, int, int]]:
     """Row, column and mark of each cell that has a place."""
     return {
         marked.cell: (row, column, BEST * marked.best + GUESSED * marked.guessed)
@@ -73,12 +75,12 @@ def _places(laid: Grid) -> dict[Cell, tuple[int, int, int]]:
     }
 
 
-def _telling_apart(declaration: Declaration, cells: Sequence[Cell]) -> Declaration:
+def _add_missing_columns(declaration: Declaration, cells: Sequence[Cell]) -> Declaration:
     """The declaration with rows named by all fields without which two cells would share a place."""
 
     def distinct(rows: tuple[str, ...]) -> int:
         tried = replace(declaration, rows=rows)
-        return len({(cell.profile, row_of(tried, cell), column_of(tried, cell)) for cell in cells})
+        return len({(cell.profile, name_row(tried, cell), name_column(tried, cell)) for cell in cells})
 
     rows = declaration.rows
     for field in ("metric", "model", "dataset", "setting"):
@@ -88,13 +90,13 @@ def _telling_apart(declaration: Declaration, cells: Sequence[Cell]) -> Declarati
     return replace(declaration, rows=rows)
 
 
-def _name(cell: Cell, field: str) -> str:
+def _get_name(cell: Cell, field: str) -> str:
     if field == "published_text" and cell.published is not None:
         return ""
-    return kind_of(cell) if field == "verdict" else str(getattr(cell, field))
+    return classify_cell(cell) if field == "verdict" else str(getattr(cell, field))
 
 
-def _short(number: float | None) -> float | int | None:
+def _round_number(number: float | None) -> float | int | None:
     if number is None or isinstance(number, int):
         return number
     if number != number or number in (float("inf"), float("-inf")):
@@ -103,7 +105,7 @@ def _short(number: float | None) -> float | int | None:
     return int(short) if short.is_integer() else short
 
 
-def by_table(cells: Sequence[Cell]) -> Mapping[str, list[Cell]]:
+def group_by_table(cells: Sequence[Cell]) -> Mapping[str, list[Cell]]:
     """Cells of each table, in the order in which tables begin."""
     tables: dict[str, list[Cell]] = {}
     for cell in cells:

@@ -3,20 +3,20 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from waltz.reporting.tables.cells import JOINED_PROFILE, Cell
-from waltz.reporting.tables.compare_to_paper import Study, join
+from waltz.reporting.tables.cells import COMPARED_PROFILE, Cell
+from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
 from waltz.reporting.tables.declaration import Declaration
-from waltz.reporting.tables.derived import derived, printed_averages
+from waltz.reporting.tables.derived import derive_numbers, derive_paper_averages
 from waltz.reporting.tables.numbers import read_numbers
-from waltz.reporting.tables.paper_values import Key, Printed, read_published
+from waltz.reporting.tables.paper_values import Key, PaperValue, read_paper_values
 
 
-def make_table(
+def build_table(
     declaration: Declaration,
     files: Mapping[str, Sequence[str]],
     published: Sequence[str | Path],
     profiles: Sequence[str],
-    study: Study,
+    study: StudyFacts,
 ) -> list[Cell]:
     """All cells of a table, profile by profile.
 
@@ -29,18 +29,20 @@ def make_table(
     Raises:
         UserError: A file is missing or broken.
     """
-    printed = printed_cells(declaration, published)
+    printed = read_paper_cells(declaration, published)
     cells = []
-    shown = [next((name for name in profiles if name == JOINED_PROFILE), profiles[0])] if declaration.once else profiles
+    shown = (
+        [next((name for name in profiles if name == COMPARED_PROFILE), profiles[0])] if declaration.once else profiles
+    )
     for profile in shown:
-        numbers = derived(declaration, read_numbers(files, profile), printed, profile, study)
-        cells += join(declaration, profile, numbers, printed, study)
+        numbers = derive_numbers(declaration, read_numbers(files, profile), printed, profile, study)
+        cells += build_cells(declaration, profile, numbers, printed, study)
     return cells
 
 
-def printed_cells(declaration: Declaration, published: Sequence[str | Path]) -> dict[Key, Printed]:
+def read_paper_cells(declaration: Declaration, published: Sequence[str | Path]) -> dict[Key, PaperValue]:
     """The cells that a table is compared with."""
-    printed: dict[Key, Printed] = {}
+    printed: dict[Key, PaperValue] = {}
     for file in published:
-        printed |= read_published(file)
-    return printed_averages(printed) if "rescaled" in declaration.derived else printed
+        printed |= read_paper_values(file)
+    return derive_paper_averages(printed) if "rescaled" in declaration.derived else printed

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-JOINED_PROFILE = "published"
+COMPARED_PROFILE = "published"
 """The one profile that is compared with print."""
 
 
@@ -63,30 +63,31 @@ COLUMNS = [field.name for field in fields(Cell)]
 NUMBERS = ("value", "ci_low", "ci_high", "published", "difference", "sd", "published_sd", "chance")
 
 
-def to_csv(cells: Iterable[Cell]) -> str:
+def format_csv(cells: Iterable[Cell]) -> str:
     """Cells as CSV, numbers in full precision."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _written(value) for name, value in asdict(cell).items()} for cell in cells)
+    writer.writerows({name: _format_value(value) for name, value in asdict(cell).items()} for cell in cells)
     return text.getvalue()
 
 
-def from_csv(text: str) -> list[Cell]:
+def parse_csv(text: str) -> list[Cell]:
     """Cells of a table's CSV."""
     return [
-        Cell(**{name: _parsed(name, value) for name, value in row.items()}) for row in csv.DictReader(io.StringIO(text))
+        Cell(**{name: _parse_value(name, value) for name, value in row.items()})
+        for row in csv.DictReader(io.StringIO(text))
     ]
 
 
-def _written(value: Any) -> Any:
+def _format_value(value: Any) -> Any:
     """Nothing for None, whole numbers without a point."""
     if value is None:
         return ""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _parsed(name: str, value: str) -> Any:
+def _parse_value(name: str, value: str) -> Any:
     if name == "n":
         return int(value) if value else None
     if name in NUMBERS:

@@ -6,22 +6,22 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from waltz.core.intervals import Measure, compute_interval_of_mean
-from waltz.reporting.tables.cells import JOINED_PROFILE, Cell
-from waltz.reporting.tables.declaration import AVERAGE, DERIVED, SAME, Declaration
+from waltz.reporting.tables.cells import COMPARED_PROFILE, Cell
+from waltz.reporting.tables.declaration import AVERAGE, DERIVED, PAPER_SETTING, Declaration
 from waltz.reporting.tables.numbers import Number, Numbers, Place
-from waltz.reporting.tables.paper_values import Key, Printed
-from waltz.reporting.tables.verdicts import Comparison, compare
+from waltz.reporting.tables.paper_values import Key, PaperValue
+from waltz.reporting.tables.verdicts import Comparison, compare_with_paper
 
 RANDOM, EVERY_METRIC = "random", "all"
 """Model and metric of printed rows that say what guessing gives."""
 CHANCE = "chance by definition, not a measurement"
 NOT_RUN = "not run in this study"
-DRAWN = "the study's data are drawn: not compared with print"
-ONLY_PUBLISHED = f"only the profile {JOINED_PROFILE} is compared with print"
+SYNTHETIC_DATA = "the study's data are drawn: not compared with print"
+ONLY_PUBLISHED = f"only the profile {COMPARED_PROFILE} is compared with print"
 
 
 @dataclass(frozen=True)
-class Study:
+class StudyFacts:
     """What a study says about all of its tables.
 
     Attributes:
@@ -43,12 +43,12 @@ class Study:
 
 Shape = tuple[str, str, str]
 """Metric, data set, setting of a cell."""
-Find = Callable[[Shape, str], Number | None]
+FindNumber = Callable[[Shape, str], Number | None]
 """Our number of a cell for a model of ours, None where there is none."""
 
 
-def join(
-    declaration: Declaration, profile: str, numbers: Numbers, printed: Mapping[Key, Printed], study: Study
+def build_cells(
+    declaration: Declaration, profile: str, numbers: Numbers, printed: Mapping[Key, PaperValue], study: StudyFacts
 ) -> list[Cell]:
     """A table's cells in one profile: all printed ones in print order, then those of models that print has not.
 
@@ -61,7 +61,7 @@ def join(
         printed: The published table.
         study: Models, and whether the study is compared.
     """
-    joined = study.compared and profile == JOINED_PROFILE
+    joined = study.compared and profile == COMPARED_PROFILE
     shapes = _shapes(declaration, numbers, printed)
     datasets = _datasets(shapes)
     shapes += _own(declaration, numbers, datasets, study)
@@ -87,7 +87,7 @@ def join(
     return cells
 
 
-def _shapes(declaration: Declaration, numbers: Numbers, printed: Mapping[Key, Printed]) -> list[Shape]:
+def _shapes(declaration: Declaration, numbers: Numbers, printed: Mapping[Key, PaperValue]) -> list[Shape]:
     """Metric, data set and setting of every cell, in print order; without print those of derived numbers."""
     if not printed:
         found = [
@@ -101,7 +101,7 @@ def _shapes(declaration: Declaration, numbers: Numbers, printed: Mapping[Key, Pr
     )
 
 
-def _own(declaration: Declaration, numbers: Numbers, printed: Sequence[str], study: Study) -> list[Shape]:
+def _own(declaration: Declaration, numbers: Numbers, printed: Sequence[str], study: StudyFacts) -> list[Shape]:
     """Cells of the study's own data sets, where there are numbers on them."""
     sources = {where.source for places in declaration.sources.values() for where in places}
     known = {place[3] for place in numbers if place[0] in sources}
@@ -117,9 +117,9 @@ def _datasets(shapes: Iterable[Shape]) -> list[str]:
 def _models(
     declaration: Declaration,
     shapes: Sequence[Shape],
-    find: Find,
-    printed: Mapping[Key, Printed],
-    study: Study,
+    find: FindNumber,
+    printed: Mapping[Key, PaperValue],
+    study: StudyFacts,
     joined: bool,
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Names in the table, in order, each with the models of ours whose numbers it has; none where it was not run."""
@@ -149,7 +149,7 @@ def _tried(number: Number) -> bool:
     return number.measure.value is not None or bool(number.text) or number.measure.n > 0
 
 
-def places(declaration: Declaration, shape: Shape, model: str) -> Iterator[Place]:
+def list_places(declaration: Declaration, shape: Shape, model: str) -> Iterator[Place]:
     """Where our number of a cell is looked for, in turn.
 
     Args:
@@ -162,12 +162,12 @@ def places(declaration: Declaration, shape: Shape, model: str) -> Iterator[Place
     for where in declaration.sources[metric]:
         for name in dict.fromkeys((*named, dataset)):
             for told in where.settings:
-                yield where.source, where.metric, model, name, setting if told == SAME else told
+                yield where.source, where.metric, model, name, setting if told == PAPER_SETTING else told
 
 
 def _number(declaration: Declaration, numbers: Numbers, shape: Shape, model: str) -> Number | None:
     """Our number, the first that one of its places holds."""
-    return next((numbers[place] for place in places(declaration, shape, model) if place in numbers), None)
+    return next((numbers[place] for place in list_places(declaration, shape, model) if place in numbers), None)
 
 
 def _average(parts: Sequence[Number | None]) -> Number | None:
@@ -189,7 +189,7 @@ def _average(parts: Sequence[Number | None]) -> Number | None:
     return Number(Measure(mean, n, *compute_interval_of_mean([part.measure for part in present])), sd)
 
 
-def _chances(printed: Mapping[Key, Printed]) -> dict[Shape, float]:
+def _chances(printed: Mapping[Key, PaperValue]) -> dict[Shape, float]:
     """What guessing gives, by cell, where print says so; a row for all metrics serves each."""
     return {(key[0], *key[2:]): float(cell.value) for key, cell in printed.items() if key[1] == RANDOM and cell.value}
 
@@ -210,11 +210,11 @@ def _cell(
     profile: str,
     key: Key,
     number: Number | None,
-    cell: Printed | None,
+    cell: PaperValue | None,
     chances: Mapping[Shape, float],
     units: Mapping[str, str],
     joined: bool,
-    study: Study,
+    study: StudyFacts,
 ) -> Cell:
     metric, model, dataset, setting = key
     ours = number or Number(Measure(None, 0, reason=_absent(declaration, key, study)))
@@ -222,9 +222,9 @@ def _cell(
         shown = cell.value if cell else ""
         comparison = Comparison(None, None, "", declaration.reasons[metric], shown)
     elif joined:
-        comparison = compare(ours.measure, cell, study.confidence, ours.text)
+        comparison = compare_with_paper(ours.measure, cell, study.confidence, ours.text)
     else:
-        why = ONLY_PUBLISHED if study.compared else DRAWN
+        why = ONLY_PUBLISHED if study.compared else SYNTHETIC_DATA
         comparison = Comparison(None, None, "", ours.measure.reason or why)
     return Cell(
         table=declaration.id,
@@ -250,7 +250,7 @@ def _cell(
     )
 
 
-def _absent(declaration: Declaration, key: Key, study: Study) -> str:
+def _absent(declaration: Declaration, key: Key, study: StudyFacts) -> str:
     """Why there is no number of ours."""
     metric, model, dataset, _ = key
     if model == RANDOM:

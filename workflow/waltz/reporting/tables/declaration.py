@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from waltz.reporting.tables.metric_styles import heading
+from waltz.reporting.tables.metric_styles import get_heading
 
-SAME = "="
+PAPER_SETTING = "="
 """In `Where.settings`: the setting that print names."""
 DERIVED = "derived"
 """In `Where.source`: numbers made from others, see `derived`."""
-BEHIND = ", "
+SETTING_SEPARATOR = ", "
 """Parts a printed setting from what is said behind it: `deviation` over seeds, or one `seed`."""
 AVERAGE = "average"
 """Data set of the mean over the other data sets of a row."""
@@ -18,7 +18,7 @@ ENCODER, LANGUAGE, VISION = "encoder", "language", "vision"
 
 
 @dataclass(frozen=True)
-class Where:
+class NumberSource:
     """Where our number of a metric stands.
 
     Attributes:
@@ -64,7 +64,7 @@ class Declaration:
 
     id: str
     title: str
-    sources: Mapping[str, tuple[Where, ...]]
+    sources: Mapping[str, tuple[NumberSource, ...]]
     rows: tuple[str, ...]
     columns: str
     over: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Declaration:
     @property
     def metrics(self) -> dict[str, str]:
         """Headings by metric, in order."""
-        return {metric: heading(metric) for metric in self.sources}
+        return {metric: get_heading(metric) for metric in self.sources}
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -108,6 +108,6 @@ class Declaration:
         return "table_" + self.id.removeprefix("thesis-").replace("-", "_").replace(".", "_")
 
 
-def one(source: str, metric: str, *settings: str) -> tuple[Where, ...]:
+def locate_number(source: str, metric: str, *settings: str) -> tuple[NumberSource, ...]:
     """A number that stands in one kind of file."""
-    return (Where(source, metric, settings or ("",)),)
+    return (NumberSource(source, metric, settings or ("",)),)

@@ -1,6 +1,6 @@
 """All tables, in the order of the report."""
 
-from waltz.reporting.tables.declaration import Declaration, Where
+from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declared import consistency, construction, running_text, scores, shares
 
 DOCUMENTS = ("thesis", "valse-paper", "decoders-paper", "cv-probes", "running-text", "seeds")
@@ -22,4 +22,4 @@ TABLES = {
 """By id."""
 PAIRWISE, VALIDATION = TABLES["thesis-3.4"], TABLES["thesis-A.2"]
 
-__all__ = ["DOCUMENTS", "PAIRWISE", "TABLES", "VALIDATION", "Declaration", "Where"]
+__all__ = ["DOCUMENTS", "PAIRWISE", "TABLES", "VALIDATION", "Declaration"]

@@ -8,15 +8,15 @@ from waltz.attribution.t_shap import skew
 from waltz.consistency.summary.rescaling import CC_SHAPS, SETTINGS, rescaled
 from waltz.core.intervals import Measure
 from waltz.instruments import INSTRUMENTS
-from waltz.reporting.tables.cells import JOINED_PROFILE
-from waltz.reporting.tables.compare_to_paper import RANDOM, Study
-from waltz.reporting.tables.declaration import AVERAGE, BEHIND, DERIVED, ENCODER, VISION, Declaration
+from waltz.reporting.tables.cells import COMPARED_PROFILE
+from waltz.reporting.tables.compare_to_paper import RANDOM, StudyFacts
+from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER, SETTING_SEPARATOR, VISION, Declaration
 from waltz.reporting.tables.declared.construction import PIECES
-from waltz.reporting.tables.numbers import DEVIATION, Number, Numbers, words
-from waltz.reporting.tables.paper_values import Key, Printed
+from waltz.reporting.tables.numbers import DEVIATION, Number, Numbers, number_of_text
+from waltz.reporting.tables.paper_values import Key, PaperValue
 
-PrintedCells = Mapping[Key, Printed]
-Derive = Callable[[Declaration, Numbers, PrintedCells, str, Study], Numbers]
+PrintedCells = Mapping[Key, PaperValue]
+Derive = Callable[[Declaration, Numbers, PrintedCells, str, StudyFacts], Numbers]
 """From a table, our numbers, the printed ones, a profile and the study to more numbers."""
 
 SOURCES = {"visual7w": "Visual7W", "coco-captions": "MSCOCO", "swig": "SWiG", "visdial": "VisDial v1.0"}
@@ -46,7 +46,9 @@ TESTS = {
 """What each test changes, when it finds a model consistent, and of whom it is asked (thesis 5.2)."""
 
 
-def derived(declaration: Declaration, numbers: Numbers, printed: PrintedCells, profile: str, study: Study) -> Numbers:
+def derive_numbers(
+    declaration: Declaration, numbers: Numbers, printed: PrintedCells, profile: str, study: StudyFacts
+) -> Numbers:
     """All numbers that a table asks to be made, beside those that are given."""
     found = dict(numbers)
     for name in declaration.derived:
@@ -54,17 +56,17 @@ def derived(declaration: Declaration, numbers: Numbers, printed: PrintedCells, p
     return found
 
 
-def _overall(_: Declaration, numbers: Numbers, printed: PrintedCells, profile: str, __: Study) -> Numbers:
+def _sum_validation(_: Declaration, numbers: Numbers, printed: PrintedCells, profile: str, __: StudyFacts) -> Numbers:
     """The overall row of the validation, over all printed instruments."""
     names = list(dict.fromkeys(key[2] for key in printed if key[2] != "overall"))
     sums = {
-        metric: _sum([numbers.get(("validation", metric, "", name, "")) for name in names])
+        metric: _sum_measures([numbers.get(("validation", metric, "", name, "")) for name in names])
         for metric in ("instances", "valid", "unanimous")
     }
-    whole = sums["valid" if profile == JOINED_PROFILE else "instances"]
+    whole = sums["valid" if profile == COMPARED_PROFILE else "instances"]
     shares = {
-        "valid_percent": _share(sums["valid"], sums["instances"]),
-        "unanimous_percent": _share(sums["unanimous"], whole),
+        "valid_percent": _divide_measures(sums["valid"], sums["instances"]),
+        "unanimous_percent": _divide_measures(sums["unanimous"], whole),
     }
     undefined = Measure(None, 0, reason="not defined over all instruments")
     others = dict.fromkeys(("lexical_items", "js", "js_valid", "alpha", "alpha_valid"), undefined)
@@ -74,28 +76,28 @@ def _overall(_: Declaration, numbers: Numbers, printed: PrintedCells, profile: s
     }
 
 
-def _pieces(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study: Study) -> Numbers:
+def _describe_pieces(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study: StudyFacts) -> Numbers:
     """What the pieces of the study hold, and how their foils are made."""
     found: Numbers = {}
     for piece, names in PIECES.items():
-        measure = _sum([numbers.get(("validation", "valid", "", name, "")) for name in names])
+        measure = _sum_measures([numbers.get(("validation", "valid", "", name, "")) for name in names])
         found[DERIVED, "examples", "", piece, ""] = Number(measure)
         built = [study.built[name] for name in names if name in study.built]
         missing = Number(Measure(None, 0, reason=RELEASED))
         flags = {"gruen": "grammaticality", "nli": "contradiction"}
         for metric, name in flags.items():
             uses = any(name in entry["filters"] for entry in built)  # type: ignore[operator]
-            found[DERIVED, metric, "", piece, ""] = words("yes" if uses else "no") if built else missing
+            found[DERIVED, metric, "", piece, ""] = number_of_text("yes" if uses else "no") if built else missing
         proposes = any(INSTRUMENTS[name].proposal_key for name in names)
-        found[DERIVED, "mlm", "", piece, ""] = words("yes" if proposes else "no") if built else missing
+        found[DERIVED, "mlm", "", piece, ""] = number_of_text("yes" if proposes else "no") if built else missing
         formats = sorted({SOURCES.get(str(entry["format"]), str(entry["format"])) for entry in built})
-        found[DERIVED, "source_dataset", "", piece, ""] = words(", ".join(formats)) if built else missing
+        found[DERIVED, "source_dataset", "", piece, ""] = number_of_text(", ".join(formats)) if built else missing
         present = [name for name in names if ("validation", "valid", "", name, "") in numbers]
-        found[DERIVED, "instruments", "", piece, ""] = words(", ".join(present)) if present else missing
+        found[DERIVED, "instruments", "", piece, ""] = number_of_text(", ".join(present)) if present else missing
     return found
 
 
-def _samples(declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str, ___: Study) -> Numbers:
+def _select_examples(declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str, ___: StudyFacts) -> Numbers:
     """Items of the instruments of the table's piece."""
     return {
         (DERIVED, metric, model, dataset, setting): number
@@ -105,7 +107,7 @@ def _samples(declaration: Declaration, numbers: Numbers, _: PrintedCells, __: st
     }
 
 
-def _verbs(_: Declaration, numbers: Numbers, printed: PrintedCells, __: str, study: Study) -> Numbers:
+def _place_verbs(_: Declaration, numbers: Numbers, printed: PrintedCells, __: str, study: StudyFacts) -> Numbers:
     """Our verb at the place of the printed one; ours in the order of their names where print is not compared."""
     ours = {place[4]: number for place, number in numbers.items() if place[:2] == ("probes", "verb")}
     if not study.compared:
@@ -119,16 +121,16 @@ def _verbs(_: Declaration, numbers: Numbers, printed: PrintedCells, __: str, stu
     }
 
 
-def _tests(_: Declaration, __: Numbers, ___: PrintedCells, ____: str, _____: Study) -> Numbers:
+def _describe_tests(_: Declaration, __: Numbers, ___: PrintedCells, ____: str, _____: StudyFacts) -> Numbers:
     """The overview of the tests."""
     return {
-        (DERIVED, metric, "", test, SETTINGS[test]): words(text)
+        (DERIVED, metric, "", test, SETTINGS[test]): number_of_text(text)
         for test, texts in TESTS.items()
         for metric, text in zip(("changed", "consistent_where", "applies_to"), texts, strict=True)
     }
 
 
-def _skew(_: Declaration, numbers: Numbers, printed: PrintedCells, __: str, study: Study) -> Numbers:
+def _describe_skew(_: Declaration, numbers: Numbers, printed: PrintedCells, __: str, study: StudyFacts) -> Numbers:
     """Where a model's average T-SHAP leans to, beside the row of captions and that of foils."""
     names = list(dict.fromkeys(key[2] for key in printed if key[2] != AVERAGE))
     found: Numbers = {}
@@ -138,14 +140,14 @@ def _skew(_: Declaration, numbers: Numbers, printed: PrintedCells, __: str, stud
             values = [part.measure.value for part in parts if part is not None and part.measure.value is not None]
             if len(values) == len(names):
                 text = skew(float(np.mean(values)) / 100)
-                found[DERIVED, "mm_skew", model, AVERAGE, metric] = words(text, len(values))
+                found[DERIVED, "mm_skew", model, AVERAGE, metric] = number_of_text(text, len(values))
             elif any(part is not None for part in parts):
                 reason = f"not averaged: {len(names) - len(values)} of {len(names)} data sets have no T-SHAP"
                 found[DERIVED, "mm_skew", model, AVERAGE, metric] = Number(Measure(None, len(values), reason=reason))
     return found
 
 
-def _rescaled(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study: Study) -> Numbers:
+def _rescale_averages(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study: StudyFacts) -> Numbers:
     """C.1 over the printed data sets; over those that the study has where it is not compared."""
     found: Numbers = {}
     for model in study.models:
@@ -161,7 +163,9 @@ def _rescaled(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, stud
     return found
 
 
-def _seeds(declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str, study: Study) -> Numbers:
+def _spread_over_seeds(
+    declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str, study: StudyFacts
+) -> Numbers:
     """Means over seeds, their deviations and the number of each seed; what a number is stands behind its setting."""
     found: Numbers = {}
     for (source, metric, model, dataset, setting), number in numbers.items():
@@ -172,13 +176,13 @@ def _seeds(declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str,
         if not colon:
             found[DERIVED, name, model, dataset, setting] = number
         elif metric.removesuffix(DEVIATION) == name:
-            found[DERIVED, name, model, dataset, f"{setting}{BEHIND}deviation"] = number
+            found[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}deviation"] = number
         elif ending.startswith("seed="):
-            found[DERIVED, name, model, dataset, f"{setting}{BEHIND}{ending.replace('=', ' ')}"] = number
+            found[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}{ending.replace('=', ' ')}"] = number
     return found
 
 
-def _spread(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study: Study) -> Numbers:
+def _average_spreads(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study: StudyFacts) -> Numbers:
     """Mean deviation of T-SHAP over items, and mean rank correlation, over models of a kind and data sets."""
     found: Numbers = {}
     for kind, name in ((ENCODER, "encoders"), (VISION, "decoders")):
@@ -195,20 +199,20 @@ def _spread(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study:
 
 TEXT_TASKS = ("e-snli", "disambiguation-qa", "comve", "causal-judgement", "logical-deduction")
 DERIVED_NUMBERS: dict[str, Derive] = {
-    "overall": _overall,
-    "pieces": _pieces,
-    "samples": _samples,
-    "verbs": _verbs,
-    "tests": _tests,
-    "skew": _skew,
-    "rescaled": _rescaled,
-    "seeds": _seeds,
-    "spread": _spread,
+    "overall": _sum_validation,
+    "pieces": _describe_pieces,
+    "samples": _select_examples,
+    "verbs": _place_verbs,
+    "tests": _describe_tests,
+    "skew": _describe_skew,
+    "rescaled": _rescale_averages,
+    "seeds": _spread_over_seeds,
+    "spread": _average_spreads,
 }
 """By the name that declarations use."""
 
 
-def printed_averages(printed: PrintedCells) -> dict[Key, Printed]:
+def derive_paper_averages(printed: PrintedCells) -> dict[Key, PaperValue]:
     """C.1 as the printed Tables 5.2 and C.2 give it, a cell a model."""
     found = {}
     for model in dict.fromkeys(key[1] for key in printed if key[1] != RANDOM):
@@ -220,18 +224,18 @@ def printed_averages(printed: PrintedCells) -> dict[Key, Printed]:
         value = rescaled(cells, tuple(CC_SHAPS.values())).value
         key = ("rescaled_average", model, "", "")
         note = "made from the printed Tables 5.2 and C.2: the figure has no numbers"
-        found[key] = Printed(key, f"{value:.1f}", "percent", note)
+        found[key] = PaperValue(key, f"{value:.1f}", "percent", note)
     return found
 
 
-def _sum(parts: list[Number | None]) -> Measure:
+def _sum_measures(parts: list[Number | None]) -> Measure:
     present = [part.measure for part in parts if part is not None and part.measure.value is not None]
     if len(present) < len(parts):
         return Measure(None, 0, reason="not summed: the study does not hold all instruments with their votes")
     return Measure(sum(part.value or 0.0 for part in present), sum(part.n for part in present))
 
 
-def _share(part: Measure, whole: Measure) -> Measure:
+def _divide_measures(part: Measure, whole: Measure) -> Measure:
     if part.value is None or not whole.value:
         return Measure(None, 0, reason=part.reason or whole.reason)
     return Measure(100 * part.value / whole.value, int(whole.value))

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.compare_to_paper import DRAWN, EVERY_METRIC, ONLY_PUBLISHED, RANDOM
+from waltz.reporting.tables.compare_to_paper import EVERY_METRIC, ONLY_PUBLISHED, RANDOM, SYNTHETIC_DATA
 from waltz.reporting.tables.declaration import Declaration
-from waltz.reporting.tables.metric_styles import STYLES, heading
-from waltz.reporting.tables.verdicts import NOT_PRINTED
+from waltz.reporting.tables.metric_styles import STYLES, get_heading
+from waltz.reporting.tables.verdicts import NO_PAPER_VALUE
 
 PROBES = "cv-probes:"
 """Begins the data sets of CV-Probes, whose conditions alone are shown."""
-EVERYWHERE = (ONLY_PUBLISHED, DRAWN, NOT_PRINTED)
+COMMON_REASONS = (ONLY_PUBLISHED, SYNTHETIC_DATA, NO_PAPER_VALUE)
 """Reasons why a number has no verdict; they are said once for all cells."""
 
 
 @dataclass(frozen=True)
-class Marked:
+class MarkedCell:
     """A cell in its place.
 
     Attributes:
@@ -46,12 +46,12 @@ class Grid:
 
     corner: tuple[str, ...]
     columns: tuple[tuple[str, ...], ...]
-    rows: tuple[tuple[tuple[str, ...], tuple[Marked | None, ...]], ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[MarkedCell | None, ...]], ...]
     notes: tuple[tuple[str, int], ...]
     general: tuple[str, ...]
 
 
-def grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
+def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
     """The cells of one profile in rows and columns; rows of a metric stand together.
 
     What guessing gives is a row of its own where print has it for all columns, else it stands beside the metric's name.
@@ -60,29 +60,34 @@ def grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
         declaration: The table.
         cells: Its cells in one profile.
     """
-    cells, chances = _without_chances(declaration, cells)
+    cells, chances = _split_off_chances(declaration, cells)
     above = (*declaration.over, declaration.columns)
-    columns = _in_order(declaration, [column_of(declaration, cell) for cell in cells], above)
-    rows = _in_order(declaration, [row_of(declaration, cell) for cell in cells], declaration.rows)
-    best = _best(cells) if declaration.bold else set()
+    columns = _sort_names(declaration, [name_column(declaration, cell) for cell in cells], above)
+    rows = _sort_names(declaration, [name_row(declaration, cell) for cell in cells], declaration.rows)
+    best = _find_best(cells) if declaration.bold else set()
     numbers: dict[str, int] = {}
     counts: dict[str, int] = {}
-    placed: dict[tuple[tuple[str, ...], tuple[str, ...]], Marked] = {}
+    placed: dict[tuple[tuple[str, ...], tuple[str, ...]], MarkedCell] = {}
     for cell in cells:
         note = 0
-        if cell.reason and not (cell.reason in EVERYWHERE and (cell.value is not None or cell.text)):
+        if cell.reason and not (cell.reason in COMMON_REASONS and (cell.value is not None or cell.text)):
             note = numbers.setdefault(cell.reason, len(numbers) + 1)
             counts[cell.reason] = counts.get(cell.reason, 0) + 1
         guessed = cell.value is not None and cell.chance is not None and cell.value <= cell.chance
         style = STYLES.get(cell.metric)
-        marked = Marked(cell, cell in best, bool(guessed and style and style.chance), note)
-        placed[row_of(declaration, cell), column_of(declaration, cell)] = marked
-    general = dict.fromkeys(cell.reason for cell in cells if cell.reason in EVERYWHERE and cell.reason not in numbers)
+        marked = MarkedCell(cell, cell in best, bool(guessed and style and style.chance), note)
+        placed[name_row(declaration, cell), name_column(declaration, cell)] = marked
+    general = dict.fromkeys(
+        cell.reason for cell in cells if cell.reason in COMMON_REASONS and cell.reason not in numbers
+    )
     return Grid(
         corner=tuple({"dataset": "data set", **declaration.names}.get(name, name) for name in declaration.rows),
-        columns=tuple(_named(above, column) for column in columns),
+        columns=tuple(_format_headings(above, column) for column in columns),
         rows=tuple(
-            (_named(declaration.rows, row, chances.get(row)), tuple(placed.get((row, column)) for column in columns))
+            (
+                _format_headings(declaration.rows, row, chances.get(row)),
+                tuple(placed.get((row, column)) for column in columns),
+            )
             for row in rows
         ),
         notes=tuple((reason, counts[reason]) for reason in numbers),
@@ -90,25 +95,25 @@ def grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
     )
 
 
-def _without_chances(
+def _split_off_chances(
     declaration: Declaration, cells: Sequence[Cell]
 ) -> tuple[list[Cell], dict[tuple[str, ...], float | None]]:
     """Cells without those of guessing, unless these fill a row; and guessing's number by row where it is one."""
     guessed = [cell for cell in cells if cell.model == RANDOM]
     others = [cell for cell in cells if cell.model != RANDOM]
-    needed = {column_of(declaration, cell) for cell in others if cell.metric not in declaration.beside}
-    if declaration.columns != "model" and guessed and needed <= {column_of(declaration, cell) for cell in guessed}:
+    needed = {name_column(declaration, cell) for cell in others if cell.metric not in declaration.beside}
+    if declaration.columns != "model" and guessed and needed <= {name_column(declaration, cell) for cell in guessed}:
         return list(cells), {}
     chances: dict[tuple[str, ...], float | None] = {}
     for cell in others:
         style = STYLES.get(cell.metric)
         if style is not None and style.chance and cell.chance is not None:
-            row = row_of(declaration, cell)
+            row = name_row(declaration, cell)
             chances[row] = cell.chance if chances.setdefault(row, cell.chance) == cell.chance else None
     return others, chances
 
 
-def row_of(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
+def name_row(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
     """What names a cell's row, field by field; one of a metric in `beside` stands in the row of another metric."""
     metric = cell.setting if cell.metric in declaration.beside else cell.metric
     setting = "" if cell.metric in declaration.beside else cell.setting
@@ -116,14 +121,14 @@ def row_of(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
     return tuple(fields[name] for name in declaration.rows)
 
 
-def column_of(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
+def name_column(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
     """What names a cell's column, the uppermost heading first."""
     beside = cell.metric in declaration.beside
     names = [getattr(cell, name) for name in (*declaration.over, declaration.columns)]
-    return tuple([*names[:-1], heading(cell.metric)] if beside else names)
+    return tuple([*names[:-1], get_heading(cell.metric)] if beside else names)
 
 
-def _in_order(
+def _sort_names(
     declaration: Declaration, names: Sequence[tuple[str, ...]], fields: Sequence[str]
 ) -> list[tuple[str, ...]]:
     """Distinct names: metrics as declared, all else as it comes, outer fields first."""
@@ -137,17 +142,17 @@ def _in_order(
     return sorted(places, key=places.__getitem__)
 
 
-def _named(fields: Sequence[str], names: Sequence[str], chance: float | None = None) -> tuple[str, ...]:
+def _format_headings(fields: Sequence[str], names: Sequence[str], chance: float | None = None) -> tuple[str, ...]:
     """Headings: of metrics and tests their own, a test standing where others have data sets."""
     guess = "" if chance is None else f" (chance {chance:g})"
     shown = []
     for field, name in zip(fields, names, strict=True):
-        told = heading(name.removeprefix(PROBES)) if field in ("metric", "dataset") else name
+        told = get_heading(name.removeprefix(PROBES)) if field in ("metric", "dataset") else name
         shown.append(told + guess if field == "metric" else told)
     return tuple(shown)
 
 
-def _best(cells: Sequence[Cell]) -> set[Cell]:
+def _find_best(cells: Sequence[Cell]) -> set[Cell]:
     """The highest cells of a metric, data set and setting among several models."""
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:

@@ -6,9 +6,9 @@ from itertools import groupby
 
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declaration import Declaration
-from waltz.reporting.tables.grid import Grid, Marked, grid
-from waltz.reporting.tables.layouts import MARKS, note_lines, printed_text, spans, value_text
-from waltz.reporting.tables.metric_styles import places
+from waltz.reporting.tables.grid import Grid, MarkedCell, lay_out_grid
+from waltz.reporting.tables.layouts import VERDICT_MARKS, compute_spans, format_notes, format_paper_value, format_value
+from waltz.reporting.tables.metric_styles import get_decimals
 from waltz.reporting.tables.numbers import UNDEFINED
 
 LEGEND = (
@@ -48,11 +48,11 @@ WORDS = 34
 """Letters of a text beyond which a column is as wide as a paragraph."""
 
 
-def latex(declaration: Declaration, cells: Sequence[Cell]) -> str:
+def format_latex(declaration: Declaration, cells: Sequence[Cell]) -> str:
     """The table in each profile as a `table` environment; needs the packages booktabs, graphicx and amssymb."""
     parts = ["% needs \\usepackage{booktabs,graphicx,amssymb} and UTF-8"]
     for profile in dict.fromkeys(cell.profile for cell in cells):
-        laid = grid(declaration, [cell for cell in cells if cell.profile == profile])
+        laid = lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile])
         parts.append(_table(declaration, profile, laid))
     if not cells:
         parts.append("% no model of this study belongs in this table")
@@ -67,7 +67,7 @@ LONG = 9
 """Letters of a heading that is broken at its hyphens."""
 
 
-def escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Text that LaTeX sets as it is; letters that it lacks become question marks."""
     shown = "".join(SPECIAL.get(letter, letter if ord(letter) < 0x180 else "?") for letter in text)
     return INDEXED.sub(r"\1$_{\2}$", shown)
@@ -79,21 +79,21 @@ def _table(declaration: Declaration, profile: str, laid: Grid) -> str:
     same = sizes.pop() if len(sizes) == 1 else None
     caption = f"{declaration.title} ({declaration.id}, profile {profile})."
     caption += f" n = {same} everywhere." if same else ""
-    notes = "; ".join(f"{number}: {line}" for number, line in enumerate(note_lines(laid), 1))
+    notes = "; ".join(f"{number}: {line}" for number, line in enumerate(format_notes(laid), 1))
     below = " ".join(filter(None, (LEGEND, f"{notes}." if notes else "", *laid.general)))
     columns = "l" * len(laid.corner) + "".join(map(_alignment, zip(*(row for _, row in laid.rows), strict=True)))
     body = "\n".join([*_head(laid), *_body(laid, same is None)])
     return (
         "\\begin{table}[p]\n\\centering\n"
-        f"\\caption{{{escaped(caption)}}}\n\\label{{tab:{declaration.id}-{profile}}}\n"
+        f"\\caption{{{escape_latex(caption)}}}\n\\label{{tab:{declaration.id}-{profile}}}\n"
         "\\resizebox*{!}{\\ifdim\\totalheight>.8\\textheight .8\\textheight\\else\\totalheight\\fi}{%\n"
         "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
         f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}}}}}\n\n"
-        f"\\smallskip\\parbox{{\\linewidth}}{{\\scriptsize {escaped(below)}}}\n\\end{{table}}\n"
+        f"\\smallskip\\parbox{{\\linewidth}}{{\\scriptsize {escape_latex(below)}}}\n\\end{{table}}\n"
     )
 
 
-def _alignment(column: Sequence[Marked | None]) -> str:
+def _alignment(column: Sequence[MarkedCell | None]) -> str:
     """Numbers to the right, texts to the left, long ones as paragraphs."""
     texts = [marked.cell.text for marked in column if marked is not None and marked.cell.text != UNDEFINED]
     longest = max(map(len, texts), default=0)
@@ -106,10 +106,10 @@ def _head(laid: Grid) -> list[str]:
     levels = len(laid.columns[0])
     for level in range(levels):
         last = level == levels - 1
-        corner = [escaped(name) if last else "" for name in laid.corner]
+        corner = [escape_latex(name) if last else "" for name in laid.corner]
         parts, rules, place = [], [], len(laid.corner) + 1
-        for name, width in spans(laid, level):
-            parts.append(_stacked(name) if last else f"\\multicolumn{{{width}}}{{c}}{{{escaped(name)}}}")
+        for name, width in compute_spans(laid, level):
+            parts.append(_stacked(name) if last else f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}")
             rules.append(f"\\cmidrule(lr){{{place}-{place + width - 1}}}")
             place += width
         lines.append(" & ".join([*corner, *parts]) + r" \\")
@@ -120,7 +120,7 @@ def _head(laid: Grid) -> list[str]:
 def _stacked(name: str) -> str:
     """A heading in several lines, where it is long."""
     lines = name.split("-") if len(name) > LONG else [name]
-    stacked = r" \\ ".join(map(escaped, lines))
+    stacked = r" \\ ".join(map(escape_latex, lines))
     return stacked if len(lines) == 1 else f"\\shortstack[r]{{{stacked}}}"
 
 
@@ -137,7 +137,9 @@ def _body(laid: Grid, sizes: bool) -> list[str]:
             if len(names) > FINE and above and names[:FINE] != above[:FINE]:
                 lines.append(r"\addlinespace[2pt]")
             shown = [
-                "" if ruled and names[: place + 1] == above[: place + 1] and place < len(names) - 1 else escaped(name)
+                ""
+                if ruled and names[: place + 1] == above[: place + 1] and place < len(names) - 1
+                else escape_latex(name)
                 for place, name in enumerate(names)
             ]
             lines.append(" & ".join([*shown, *(_cell(marked, sizes) for marked in row)]) + r" \\")
@@ -145,22 +147,24 @@ def _body(laid: Grid, sizes: bool) -> list[str]:
     return lines
 
 
-def _cell(marked: Marked | None, sizes: bool) -> str:
+def _cell(marked: MarkedCell | None, sizes: bool) -> str:
     if marked is None:
         return ""
     cell = marked.cell
-    shown = escaped(value_text(cell))
+    shown = escape_latex(format_value(cell))
     if marked.best:
         shown = f"\\textbf{{{shown}}}"
     if marked.guessed:
         shown = f"\\underline{{{shown}}}"
-    above = escaped(MARKS.get(cell.verdict, "")).strip("$") + (f"{{,}}{marked.note}" if marked.note else "")
+    above = escape_latex(VERDICT_MARKS.get(cell.verdict, "")).strip("$") + (
+        f"{{,}}{marked.note}" if marked.note else ""
+    )
     above = above.removeprefix("{,}")
     below = str(cell.n) if sizes and cell.n and (cell.value is not None or cell.text == UNDEFINED) else ""
     if above or below:
         shown += "$" + (f"^{{{above}}}" if above else "") + (f"_{{{below}}}" if below else "") + "$"
     if cell.value is not None and cell.sd is not None:
-        shown += f" {{\\scriptsize $\\pm${cell.sd:.{places(cell.metric)}f}}}"
-    if printed := printed_text(cell):
-        shown += f" {{\\scriptsize ({escaped(printed)})}}"
+        shown += f" {{\\scriptsize $\\pm${cell.sd:.{get_decimals(cell.metric)}f}}}"
+    if printed := format_paper_value(cell):
+        shown += f" {{\\scriptsize ({escape_latex(printed)})}}"
     return shown

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declaration import Declaration
-from waltz.reporting.tables.grid import Grid, Marked, grid
-from waltz.reporting.tables.metric_styles import places
+from waltz.reporting.tables.grid import Grid, MarkedCell, lay_out_grid
+from waltz.reporting.tables.metric_styles import get_decimals
 from waltz.reporting.tables.numbers import UNDEFINED
 from waltz.reporting.tables.verdicts import COMPATIBLE, DIFFERS, EQUAL
 
-MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
-GUESSED = "▽"
+VERDICT_MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
+CHANCE_MARK = "▽"
 LEGEND = (
     "= equal to print, ≈ compatible, ≠ differs; [low, high] is the interval, ± the deviation; n counts items; (…) is"
     " the printed value; – is no value, with its reason below; bold is the best of several models; ▽ is at or below"
@@ -32,13 +32,13 @@ tbody { border-block: 1px solid; }
 """Of a page that holds one table."""
 
 
-def markdown(declaration: Declaration, cells: Sequence[Cell]) -> str:
+def format_markdown(declaration: Declaration, cells: Sequence[Cell]) -> str:
     """The table in each profile, with its reasons below."""
     parts = [f"# {declaration.id}: {declaration.title}\n"]
     for profile in dict.fromkeys(cell.profile for cell in cells):
-        laid = grid(declaration, [cell for cell in cells if cell.profile == profile])
+        laid = lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile])
         parts += [f"## Profile `{profile}`\n", _markdown_grid(laid), ""]
-        parts += [f"{number}. {line}" for number, line in enumerate(note_lines(laid), 1)]
+        parts += [f"{number}. {line}" for number, line in enumerate(format_notes(laid), 1)]
         parts += ["", *laid.general, ""]
     if not cells:
         parts.append("No model of this study belongs in this table.\n")
@@ -46,9 +46,9 @@ def markdown(declaration: Declaration, cells: Sequence[Cell]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def html_table(declaration: Declaration, cells: Sequence[Cell]) -> str:
+def format_html_table(declaration: Declaration, cells: Sequence[Cell]) -> str:
     """One profile's table as HTML, texts escaped."""
-    laid = grid(declaration, cells)
+    laid = lay_out_grid(declaration, cells)
     if not cells:
         return "<p>No model of this study belongs in this table.</p>"
     levels = len(laid.columns[0])
@@ -57,7 +57,7 @@ def html_table(declaration: Declaration, cells: Sequence[Cell]) -> str:
         corner = "".join(f'<th scope="col" rowspan="{levels}">{html.escape(name)}</th>' for name in laid.corner)
         names = "".join(
             f'<th scope="{"col" if width == 1 else "colgroup"}" colspan="{width}">{html.escape(name)}</th>'
-            for name, width in spans(laid, level)
+            for name, width in compute_spans(laid, level)
         )
         head.append(f"<tr>{corner if level == 0 else ''}{names}</tr>")
     body = []
@@ -67,7 +67,7 @@ def html_table(declaration: Declaration, cells: Sequence[Cell]) -> str:
         shown = "".join(f'<th scope="row">{html.escape(name)}</th>' for name in entries)
         body.append(f"<tr{first}>{shown}{''.join(map(_html_cell, row))}</tr>")
         group = entries[:1]
-    notes = "".join(f"<li>{html.escape(line)}</li>" for line in note_lines(laid))
+    notes = "".join(f"<li>{html.escape(line)}</li>" for line in format_notes(laid))
     general = "".join(f"<p class='general'>{html.escape(line)}</p>" for line in laid.general)
     return (
         f"<div class='scroll' tabindex='0'><table><thead>{''.join(head)}</thead>"
@@ -76,7 +76,7 @@ def html_table(declaration: Declaration, cells: Sequence[Cell]) -> str:
     )
 
 
-def html_page(declaration: Declaration, cells: Sequence[Cell]) -> str:
+def format_html_page(declaration: Declaration, cells: Sequence[Cell]) -> str:
     """The table in each profile as a page of its own."""
     parts = [
         "<!doctype html>",
@@ -86,54 +86,54 @@ def html_page(declaration: Declaration, cells: Sequence[Cell]) -> str:
     ]
     for profile in dict.fromkeys(cell.profile for cell in cells):
         part = [cell for cell in cells if cell.profile == profile]
-        parts += [f"<h2>Profile {html.escape(profile)}</h2>", html_table(declaration, part)]
+        parts += [f"<h2>Profile {html.escape(profile)}</h2>", format_html_table(declaration, part)]
     if not cells:
-        parts.append(html_table(declaration, cells))
+        parts.append(format_html_table(declaration, cells))
     parts += [f"<p>{html.escape(line)}</p>" for line in (LEGEND, *declaration.notes)]
     return "\n".join([*parts, "</body></html>"]) + "\n"
 
 
-def text(cell: Cell, intervals: bool = True) -> str:
+def format_cell(cell: Cell, intervals: bool = True) -> str:
     """A cell in a few characters: value, deviation, interval, n, printed value, verdict."""
-    shown = value_text(cell)
-    decimals = places(cell.metric)
+    shown = format_value(cell)
+    decimals = get_decimals(cell.metric)
     if cell.value is not None and cell.sd is not None:
         shown += f" ± {cell.sd:.{decimals}f}"
     if intervals and cell.value is not None and cell.ci_low is not None and cell.ci_high is not None:
         shown += f" [{cell.ci_low:.{decimals}f}, {cell.ci_high:.{decimals}f}]"
     if intervals and cell.n and cell.text in ("", UNDEFINED):
         shown += f" n {cell.n}"
-    if printed := printed_text(cell):
+    if printed := format_paper_value(cell):
         shown += f" ({printed})"
-    return f"{shown} {MARKS[cell.verdict]}" if cell.verdict else shown
+    return f"{shown} {VERDICT_MARKS[cell.verdict]}" if cell.verdict else shown
 
 
-def value_text(cell: Cell) -> str:
+def format_value(cell: Cell) -> str:
     """Our number or text alone; a dash for none."""
     if cell.value is None:
         return cell.text or "–"
-    return f"{cell.value:.{places(cell.metric)}f}"
+    return f"{cell.value:.{get_decimals(cell.metric)}f}"
 
 
-def printed_text(cell: Cell) -> str:
+def format_paper_value(cell: Cell) -> str:
     """What is printed, with its deviation."""
     if cell.published_sd is None:
         return cell.published_text
     return f"{cell.published_text} ± {cell.published_sd:g}"
 
 
-def note_lines(laid: Grid) -> list[str]:
+def format_notes(laid: Grid) -> list[str]:
     """Each reason with the number of its cells."""
     return [reason if count == 1 else f"{reason} ({count} cells)" for reason, count in laid.notes]
 
 
-def reasons(declaration: Declaration, cells: Sequence[Cell]) -> list[str]:
+def list_reasons(declaration: Declaration, cells: Sequence[Cell]) -> list[str]:
     """Each reason of one profile's cells once."""
-    laid = grid(declaration, cells)
-    return [*note_lines(laid), *laid.general]
+    laid = lay_out_grid(declaration, cells)
+    return [*format_notes(laid), *laid.general]
 
 
-def spans(laid: Grid, level: int) -> list[tuple[str, int]]:
+def compute_spans(laid: Grid, level: int) -> list[tuple[str, int]]:
     """Headings of one level with how many columns each is above."""
     found: list[tuple[str, int]] = []
     above: tuple[str, ...] | None = None
@@ -146,19 +146,19 @@ def spans(laid: Grid, level: int) -> list[tuple[str, int]]:
     return found
 
 
-def _html_cell(marked: Marked | None) -> str:
+def _html_cell(marked: MarkedCell | None) -> str:
     if marked is None:
         return "<td></td>"
     cell = marked.cell
-    shown = html.escape(text(cell))
-    value = html.escape(value_text(cell))
+    shown = html.escape(format_cell(cell))
+    value = html.escape(format_value(cell))
     strong = f"<strong>{value}</strong>" if marked.best else value
-    shown = f"{GUESSED if marked.guessed else ''}{strong}{shown.removeprefix(value)}"
+    shown = f"{CHANCE_MARK if marked.guessed else ''}{strong}{shown.removeprefix(value)}"
     note = f"<sup>{marked.note}</sup>" if marked.note else ""
     return f'<td class="{_classes(marked)}">{shown}{note}</td>'
 
 
-def _classes(marked: Marked) -> str:
+def _classes(marked: MarkedCell) -> str:
     verdict = marked.cell.verdict.replace(" ", "-")
     return " ".join(filter(None, (verdict, "best" * marked.best, "guessed" * marked.guessed)))
 
@@ -170,14 +170,14 @@ def _markdown_grid(laid: Grid) -> str:
     return "\n".join(lines)
 
 
-def _markdown_cell(marked: Marked | None) -> str:
+def _markdown_cell(marked: MarkedCell | None) -> str:
     if marked is None:
         return ""
-    value = value_text(marked.cell)
+    value = format_value(marked.cell)
     shown = f"**{value}**" if marked.best else value
     note = f"<sup>{marked.note}</sup>" if marked.note else ""
-    rest = text(marked.cell).removeprefix(value)
-    return f"{GUESSED if marked.guessed else ''}{_plain(shown)}{_plain(rest)}{note}"
+    rest = format_cell(marked.cell).removeprefix(value)
+    return f"{CHANCE_MARK if marked.guessed else ''}{_plain(shown)}{_plain(rest)}{note}"
 
 
 def _line(names: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Style:
+class MetricStyle:
     """How a metric is shown.
 
     Attributes:
@@ -21,12 +21,12 @@ class Style:
     chance: bool = False
 
 
-def _score(heading: str) -> Style:
-    return Style(heading, best=True, chance=True)
+def _score(heading: str) -> MetricStyle:
+    return MetricStyle(heading, best=True, chance=True)
 
 
-STYLES: Mapping[str, Style] = {
-    "all": Style("all metrics"),
+STYLES: Mapping[str, MetricStyle] = {
+    "all": MetricStyle("all metrics"),
     "acc_r": _score("acc_r"),
     "acc": _score("acc"),
     "p_c": _score("p_c"),
@@ -36,66 +36,66 @@ STYLES: Mapping[str, Style] = {
     "accuracy": _score("accuracy"),
     "accuracy_cot": _score("accuracy, CoT"),
     "acc_r_cot": _score("acc_r, CoT"),
-    "t_shap": Style("T-SHAP"),
-    "t_shap_c": Style("T-SHAP_c"),
-    "t_shap_f": Style("T-SHAP_f"),
-    "t_shap_r": Style("T-SHAP_r"),
-    "mm_skew": Style("MM skew"),
-    "t_shap_prediction": Style("T-SHAP of the answer"),
-    "t_shap_explanation": Style("T-SHAP of the explanation"),
-    "cc_shap_posthoc": Style("CC-SHAP post-hoc", places=2, best=True),
-    "cc_shap_cot": Style("CC-SHAP CoT", places=2, best=True),
-    "counterfactual_edits": Style("counterfactual edits", best=True),
-    "input_from_explanation": Style("input from explanation", best=True),
-    "biasing_features": Style("biasing features", best=True),
-    "early_answering": Style("early answering", best=True),
-    "filler_tokens": Style("filler tokens", best=True),
-    "adding_mistakes": Style("adding mistakes", best=True),
-    "paraphrasing": Style("paraphrasing", best=True),
-    "rescaled_average": Style("average over tests and CC-SHAP", best=True),
-    "t_shap_overall": Style("T-SHAP", places=2),
-    "verb_shap": Style("verb, signed", places=4),
-    "verb_share": Style("verb, % of text", places=2),
-    "verb": Style("verb"),
-    "image_caption_pairs": Style("images with captions", places=0),
-    "instances": Style("items", places=0),
-    "valid": Style("valid", places=0),
-    "valid_percent": Style("valid, %"),
-    "unanimous": Style("unanimous", places=0),
-    "unanimous_percent": Style("unanimous, %"),
-    "lexical_items": Style("lexical items", places=0),
-    "js": Style("JS", places=3),
-    "js_valid": Style("JS, valid", places=3),
-    "alpha": Style("α", places=3),
-    "alpha_valid": Style("α, valid", places=3),
-    "instruments": Style("instruments"),
-    "examples": Style("examples", places=0),
-    "foil_generation_method": Style("foils made by"),
-    "mlm": Style("MLM"),
-    "gruen": Style("GRUEN"),
-    "nli": Style("NLI"),
-    "source_dataset": Style("images and captions from"),
-    "image_source": Style("images from"),
-    "caption": Style("caption"),
-    "foil": Style("foil"),
-    "image": Style("image"),
-    "changed": Style("what is changed"),
-    "consistent_where": Style("consistent where the model"),
-    "applies_to": Style("asked of"),
-    "perceptual_image": Style("perceptual score, image"),
-    "perceptual_text": Style("perceptual score, text"),
-    "rho_c": Style("ρ of p_c and T-SHAP_c", places=2),
-    "gruen_mean": Style("GRUEN, mean", places=3),
-    "t_shap_sd": Style("T-SHAP, deviation over items"),
+    "t_shap": MetricStyle("T-SHAP"),
+    "t_shap_c": MetricStyle("T-SHAP_c"),
+    "t_shap_f": MetricStyle("T-SHAP_f"),
+    "t_shap_r": MetricStyle("T-SHAP_r"),
+    "mm_skew": MetricStyle("MM skew"),
+    "t_shap_prediction": MetricStyle("T-SHAP of the answer"),
+    "t_shap_explanation": MetricStyle("T-SHAP of the explanation"),
+    "cc_shap_posthoc": MetricStyle("CC-SHAP post-hoc", places=2, best=True),
+    "cc_shap_cot": MetricStyle("CC-SHAP CoT", places=2, best=True),
+    "counterfactual_edits": MetricStyle("counterfactual edits", best=True),
+    "input_from_explanation": MetricStyle("input from explanation", best=True),
+    "biasing_features": MetricStyle("biasing features", best=True),
+    "early_answering": MetricStyle("early answering", best=True),
+    "filler_tokens": MetricStyle("filler tokens", best=True),
+    "adding_mistakes": MetricStyle("adding mistakes", best=True),
+    "paraphrasing": MetricStyle("paraphrasing", best=True),
+    "rescaled_average": MetricStyle("average over tests and CC-SHAP", best=True),
+    "t_shap_overall": MetricStyle("T-SHAP", places=2),
+    "verb_shap": MetricStyle("verb, signed", places=4),
+    "verb_share": MetricStyle("verb, % of text", places=2),
+    "verb": MetricStyle("verb"),
+    "image_caption_pairs": MetricStyle("images with captions", places=0),
+    "instances": MetricStyle("items", places=0),
+    "valid": MetricStyle("valid", places=0),
+    "valid_percent": MetricStyle("valid, %"),
+    "unanimous": MetricStyle("unanimous", places=0),
+    "unanimous_percent": MetricStyle("unanimous, %"),
+    "lexical_items": MetricStyle("lexical items", places=0),
+    "js": MetricStyle("JS", places=3),
+    "js_valid": MetricStyle("JS, valid", places=3),
+    "alpha": MetricStyle("α", places=3),
+    "alpha_valid": MetricStyle("α, valid", places=3),
+    "instruments": MetricStyle("instruments"),
+    "examples": MetricStyle("examples", places=0),
+    "foil_generation_method": MetricStyle("foils made by"),
+    "mlm": MetricStyle("MLM"),
+    "gruen": MetricStyle("GRUEN"),
+    "nli": MetricStyle("NLI"),
+    "source_dataset": MetricStyle("images and captions from"),
+    "image_source": MetricStyle("images from"),
+    "caption": MetricStyle("caption"),
+    "foil": MetricStyle("foil"),
+    "image": MetricStyle("image"),
+    "changed": MetricStyle("what is changed"),
+    "consistent_where": MetricStyle("consistent where the model"),
+    "applies_to": MetricStyle("asked of"),
+    "perceptual_image": MetricStyle("perceptual score, image"),
+    "perceptual_text": MetricStyle("perceptual score, text"),
+    "rho_c": MetricStyle("ρ of p_c and T-SHAP_c", places=2),
+    "gruen_mean": MetricStyle("GRUEN, mean", places=3),
+    "t_shap_sd": MetricStyle("T-SHAP, deviation over items"),
 }
 """By metric, in the names of `resources/published`."""
 
 
-def heading(metric: str) -> str:
+def get_heading(metric: str) -> str:
     """A metric's name in a table; one without a style stands for itself."""
     return STYLES[metric].heading if metric in STYLES else metric
 
 
-def places(metric: str) -> int:
+def get_decimals(metric: str) -> int:
     """A metric's decimal places."""
     return STYLES[metric].places if metric in STYLES else 1

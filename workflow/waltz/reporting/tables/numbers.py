@@ -16,7 +16,7 @@ Place = tuple[str, str, str, str, str]
 DEVIATION = ":sd"
 UNDEFINED = "nan"
 """Text of a correlation that is not defined, as in print."""
-SHOWN = 5
+EXAMPLES = 5
 """Items of an instrument in a table of samples."""
 
 
@@ -38,7 +38,7 @@ class Number:
 Numbers = dict[Place, Number]
 
 
-def words(text: str, n: int = 0) -> Number:
+def number_of_text(text: str, n: int = 0) -> Number:
     """A text in place of a number, taken from n items."""
     return Number(Measure(None, n), text=text)
 
@@ -64,14 +64,14 @@ def read_numbers(files: Mapping[str, Sequence[str]], profile: str) -> Numbers:
     return found
 
 
-Found = Iterable[tuple[tuple[str, str, str, str], Number]]
+PlacedNumbers = Iterable[tuple[tuple[str, str, str, str], Number]]
 
 
-def _measure(row: Row) -> Measure:
+def _read_measure(row: Row) -> Measure:
     return Measure(row["value"], row["n"], row["ci_low"], row["ci_high"], row["reason"])
 
 
-def _metrics(rows: Sequence[Row]) -> Found:
+def _read_metrics(rows: Sequence[Row]) -> PlacedNumbers:
     """Rows of `METRICS`; a row `paraphrasing:sd` is the deviation of `paraphrasing`."""
     names = ("metric", "model", "dataset", "setting")
     spread = {
@@ -81,41 +81,41 @@ def _metrics(rows: Sequence[Row]) -> Found:
     }
     for row in rows:
         place = (row["metric"], row["model"], row["dataset"], row["setting"])
-        yield place, Number(_measure(row), spread.get(place))
+        yield place, Number(_read_measure(row), spread.get(place))
 
 
-def _correlations(rows: Sequence[Row]) -> Found:
+def _read_correlations(rows: Sequence[Row]) -> PlacedNumbers:
     """Undefined correlations are shown as in print."""
-    for place, number in _metrics(rows):
+    for place, number in _read_metrics(rows):
         undefined = number.measure.value is None and number.measure.n > 1
         yield place, Number(number.measure, number.sd, UNDEFINED if undefined else "")
 
 
-def _shares(rows: Sequence[Row]) -> Found:
+def _read_shares(rows: Sequence[Row]) -> PlacedNumbers:
     for row in rows:
         place = (row["model"], row["dataset"], row["setting"])
-        share = Number(_measure(row), row["sd"])
+        share = Number(_read_measure(row), row["sd"])
         yield (f"t_shap:{row['role']}", *place), share
         yield (f"rho:{row['role']}", *place), Number(Measure(row["rho"], row["n"], row["rho_low"], row["rho_high"]))
         if row["setting"] == "pairwise":
             yield ("t_shap:", *place), share
 
 
-def _statistics(rows: Sequence[Row]) -> Found:
+def _read_statistics(rows: Sequence[Row]) -> PlacedNumbers:
     for row in rows:
-        yield (row["metric"], "", row["dataset"], ""), Number(_measure(row))
+        yield (row["metric"], "", row["dataset"], ""), Number(_read_measure(row))
 
 
-def _probes(rows: Sequence[Row]) -> Found:
+def _read_conditions(rows: Sequence[Row]) -> PlacedNumbers:
     """Verbs by their name, and how many pairs of image and caption have captions of each kind."""
     for verb in sorted({row["verb"] for row in rows}):
-        yield ("verb", "", "cv-probes", verb), words(verb, sum(row["verb"] == verb for row in rows))
+        yield ("verb", "", "cv-probes", verb), number_of_text(verb, sum(row["verb"] == verb for row in rows))
     for setting, condition in (("context-dependent", "+img+cap"), ("non-context-dependent", "-img-cap")):
         count = sum(row["condition"] == condition and row["form"] == "original" for row in rows)
         yield ("image_caption_pairs", "", "cv-probes", setting), Number(Measure(float(count), count))
 
 
-def _captions(rows: Sequence[Row]) -> Found:
+def _read_captions(rows: Sequence[Row]) -> PlacedNumbers:
     """Grammaticality of CV-Probes' captions, of all and of those that are used."""
     for setting, of in (("all", rows), ("selected", [row for row in rows if not row["rejected"]])):
         scores = [row["grammaticality"] for row in of if row["grammaticality"] is not None]
@@ -125,23 +125,23 @@ def _captions(rows: Sequence[Row]) -> Found:
             yield ("gruen_mean", "", "cv-probes", setting), Number(mean, spread)
 
 
-def _samples(rows: Sequence[Row]) -> Found:
+def _read_examples(rows: Sequence[Row]) -> PlacedNumbers:
     """The first valid items of an instrument: caption, foil and image, by number."""
     kept = sorted((row for row in rows if row["valid"] is not False), key=lambda row: str(row["item_id"]))
-    for number, row in enumerate(kept[:SHOWN], 1):
+    for number, row in enumerate(kept[:EXAMPLES], 1):
         for metric in ("caption", "foil", "image"):
-            yield (metric, "", row["instrument"], str(number)), words(row[metric], 1)
+            yield (metric, "", row["instrument"], str(number)), number_of_text(row[metric], 1)
 
 
-READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], Found]]] = {
-    "evaluation": (METRICS, _metrics),
-    "attribution": (METRICS, _metrics),
-    "consistency": (METRICS, _metrics),
-    "correlations": (METRICS, _correlations),
-    "shares": (SHARES, _shares),
-    "validation": (STATISTICS, _statistics),
-    "probes": (CONDITIONS, _probes),
-    "captions": (PROBE_CAPTIONS, _captions),
-    "samples": (BENCHMARK, _samples),
+READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], PlacedNumbers]]] = {
+    "evaluation": (METRICS, _read_metrics),
+    "attribution": (METRICS, _read_metrics),
+    "consistency": (METRICS, _read_metrics),
+    "correlations": (METRICS, _read_correlations),
+    "shares": (SHARES, _read_shares),
+    "validation": (STATISTICS, _read_statistics),
+    "probes": (CONDITIONS, _read_conditions),
+    "captions": (PROBE_CAPTIONS, _read_captions),
+    "samples": (BENCHMARK, _read_examples),
 }
 """Layout and reader by kind of file."""

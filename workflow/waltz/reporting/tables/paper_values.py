@@ -11,7 +11,7 @@ Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Printed:
+class PaperValue:
     """One printed cell.
 
     Attributes:
@@ -29,7 +29,7 @@ class Printed:
     sd: str = ""
 
 
-def read_published(path: str | Path) -> dict[Key, Printed]:
+def read_paper_values(path: str | Path) -> dict[Key, PaperValue]:
     """Cells of one published table, in print order.
 
     Raises:
@@ -38,11 +38,11 @@ def read_published(path: str | Path) -> dict[Key, Printed]:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such published table; see resources/published/README.md")
-    cells: dict[Key, Printed] = {}
+    cells: dict[Key, PaperValue] = {}
     with path.open(encoding="utf-8", newline="") as file:
         for line, row in enumerate(csv.DictReader(file), 2):
             key = (row["metric"], row["model"], row["dataset"], row["setting"])
             if key in cells:
                 raise UserError(f"{path}: line {line}: {key} stands twice")
-            cells[key] = Printed(key, row["value"], row["unit"], row["note"], row["sd"])
+            cells[key] = PaperValue(key, row["value"], row["unit"], row["note"], row["sd"])
     return cells

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from waltz.reporting.tables.cells import JOINED_PROFILE, Cell
+from waltz.reporting.tables.cells import COMPARED_PROFILE, Cell
 from waltz.reporting.tables.verdicts import COMPATIBLE, DIFFERS, EQUAL
 
-ALONE = "ours alone"
+NO_COUNTERPART = "ours alone"
 """A number of ours without a verdict, because print has none."""
 ABSENT = "no value"
-KINDS = (EQUAL, COMPATIBLE, DIFFERS, ALONE, ABSENT)
+KINDS = (EQUAL, COMPATIBLE, DIFFERS, NO_COUNTERPART, ABSENT)
 
 
 @dataclass(frozen=True)
@@ -30,31 +30,31 @@ class Counts:
     @property
     def compared(self) -> int:
         """How many have a verdict."""
-        return self.cells - self.kinds[ALONE] - self.kinds[ABSENT]
+        return self.cells - self.kinds[NO_COUNTERPART] - self.kinds[ABSENT]
 
     def share(self, kind: str) -> float:
         """Share of a kind in all cells, between 0 and 1."""
         return self.kinds.get(kind, 0) / self.cells if self.cells else 0.0
 
 
-def joined(cells: Sequence[Cell]) -> list[Cell]:
+def select_compared(cells: Sequence[Cell]) -> list[Cell]:
     """The cells of the profile that is compared with print."""
-    return [cell for cell in cells if cell.profile == JOINED_PROFILE]
+    return [cell for cell in cells if cell.profile == COMPARED_PROFILE]
 
 
-def kind_of(cell: Cell) -> str:
+def classify_cell(cell: Cell) -> str:
     """The verdict, or what stands in its place."""
-    return cell.verdict or (ALONE if _known(cell) else ABSENT)
+    return cell.verdict or (NO_COUNTERPART if _has_value(cell) else ABSENT)
 
 
-def counted(name: str, cells: Sequence[Cell]) -> Counts:
+def count_cells(name: str, cells: Sequence[Cell]) -> Counts:
     """Cells by kind."""
-    found = Counter(map(kind_of, cells))
+    found = Counter(map(classify_cell, cells))
     kinds = {kind: found.pop(kind, 0) for kind in KINDS}
     return Counts(name, len(cells), kinds | dict(sorted(found.items())))
 
 
-def counted_by(cells: Sequence[Cell], name: Callable[[Cell], str]) -> list[Counts]:
+def count_cells_by(cells: Sequence[Cell], name: Callable[[Cell], str]) -> list[Counts]:
     """Counts of each table or model, in the order of the cells.
 
     Args:
@@ -64,13 +64,13 @@ def counted_by(cells: Sequence[Cell], name: Callable[[Cell], str]) -> list[Count
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(name(cell), []).append(cell)
-    return [counted(group, of) for group, of in groups.items()]
+    return [count_cells(group, of) for group, of in groups.items()]
 
 
-def absent_reasons(cells: Sequence[Cell]) -> list[tuple[str, int]]:
+def count_reasons(cells: Sequence[Cell]) -> list[tuple[str, int]]:
     """Why cells have no value, the most frequent reason first."""
-    return Counter(cell.reason or "no reason given" for cell in cells if not _known(cell)).most_common()
+    return Counter(cell.reason or "no reason given" for cell in cells if not _has_value(cell)).most_common()
 
 
-def _known(cell: Cell) -> bool:
+def _has_value(cell: Cell) -> bool:
     return cell.value is not None or bool(cell.text)

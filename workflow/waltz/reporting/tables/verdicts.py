@@ -6,14 +6,14 @@ from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from statistics import NormalDist
 
 from waltz.core.intervals import Measure
-from waltz.reporting.tables.paper_values import Printed
+from waltz.reporting.tables.paper_values import PaperValue
 
 EQUAL = "equal to print"
 COMPATIBLE = "compatible"
 DIFFERS = "differs"
 
 
-NOT_PRINTED = "not printed"
+NO_PAPER_VALUE = "not printed"
 DOUBTFUL = ("inconsistent", "suspicious", "low confidence")
 """How notes on printed cells begin that contradict another one, or are read from a damaged text."""
 
@@ -37,7 +37,7 @@ class Comparison:
     shown: str = ""
 
 
-def compare(measure: Measure, printed: Printed | None, confidence: float, text: str = "") -> Comparison:
+def compare_with_paper(measure: Measure, printed: PaperValue | None, confidence: float, text: str = "") -> Comparison:
     """Judge a measure against print.
 
     Equal to print is what gives the printed digits when rounded (halves up or to even) or cut to as many
@@ -52,28 +52,28 @@ def compare(measure: Measure, printed: Printed | None, confidence: float, text: 
         text: What stands in place of our number: a category, or nan where it is undefined.
     """
     if printed is None:
-        return Comparison(None, None, "", measure.reason or NOT_PRINTED)
-    number = _number(printed)
+        return Comparison(None, None, "", measure.reason or NO_PAPER_VALUE)
+    number = _parse_number(printed)
     telling = not measure.reason or not printed.value or printed.note.startswith(DOUBTFUL)
-    reason = "; ".join(filter(None, (measure.reason, known_error(printed.note) if telling else "")))
+    reason = "; ".join(filter(None, (measure.reason, describe_note(printed.note) if telling else "")))
     if not printed.value or (measure.value is None and not text):
-        return Comparison(number, None, "", reason or NOT_PRINTED, printed.value)
+        return Comparison(number, None, "", reason or NO_PAPER_VALUE, printed.value)
     if number is None or measure.value is None:
         verdict = EQUAL if text.casefold() == printed.value.casefold() else DIFFERS
         return Comparison(number, None, verdict, reason, printed.value)
     difference = measure.value - number
-    if gives_print(measure.value, printed.value):
+    if rounds_to(measure.value, printed.value):
         return Comparison(number, difference, EQUAL, reason, printed.value)
-    verdict = COMPATIBLE if abs(difference) <= _reach(measure, printed, number, confidence) else DIFFERS
+    verdict = COMPATIBLE if abs(difference) <= _compute_half_width(measure, printed, number, confidence) else DIFFERS
     return Comparison(number, difference, verdict, reason, printed.value)
 
 
-def known_error(note: str) -> str:
+def describe_note(note: str) -> str:
     """A note on a printed cell, said to be one on its correctness where it is."""
     return f"printed wrong, or doubtful: {note}" if note.startswith(DOUBTFUL) else note
 
 
-def _reach(measure: Measure, printed: Printed, number: float, confidence: float) -> float:
+def _compute_half_width(measure: Measure, printed: PaperValue, number: float, confidence: float) -> float:
     """Half width of the combined interval of our number and of the printed one; negative without an interval."""
     if measure.ci_low is None or measure.ci_high is None or printed.unit == "count":
         return -1.0
@@ -85,7 +85,7 @@ def _reach(measure: Measure, printed: Printed, number: float, confidence: float)
     return math.hypot(ours, theirs)
 
 
-def gives_print(value: float, digits: str) -> bool:
+def rounds_to(value: float, digits: str) -> bool:
     """Whether a number, rounded or cut to the places of the printed digits, is what is printed."""
     printed = Decimal(digits)
     if not math.isfinite(value):
@@ -95,7 +95,7 @@ def gives_print(value: float, digits: str) -> bool:
     return any(exact.quantize(step, rounding) == printed for rounding in (ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_DOWN))
 
 
-def _number(printed: Printed) -> float | None:
+def _parse_number(printed: PaperValue) -> float | None:
     try:
         number = float(printed.value)
     except ValueError:

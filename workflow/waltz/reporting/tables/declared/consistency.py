@@ -5,17 +5,17 @@ Beside them the numbers of single seeds, of which print has figures alone (thesi
 
 from collections.abc import Iterable
 
-from waltz.reporting.tables.declaration import LANGUAGE, SAME, VISION, Declaration, Where, one
+from waltz.reporting.tables.declaration import LANGUAGE, PAPER_SETTING, VISION, Declaration, NumberSource, locate_number
 from waltz.reporting.tables.declared.scores import AVERAGED
 
 POST_HOC, COT = "post-hoc", "cot"
 COT_TESTS = ("biasing_features", "early_answering", "filler_tokens", "adding_mistakes", "paraphrasing")
 ANSWERED = ("choice", "answering", "open")
 """Settings of answers to questions."""
-ACCURACY = (*one("evaluation", "accuracy", *ANSWERED), *one("evaluation", "acc_r", "pairwise"))
+ACCURACY = (*locate_number("evaluation", "accuracy", *ANSWERED), *locate_number("evaluation", "acc_r", "pairwise"))
 AFTER_COT = (
-    *one("evaluation", "accuracy", *(f"{setting}-after-cot" for setting in ANSWERED)),
-    *one("evaluation", "acc_r", "pairwise-after-cot"),
+    *locate_number("evaluation", "accuracy", *(f"{setting}-after-cot" for setting in ANSWERED)),
+    *locate_number("evaluation", "acc_r", "pairwise-after-cot"),
 )
 TESTS = (
     "Tests: percent of the items with a verdict that are consistent. CC-SHAP: -1 to 1. ± is the deviation over seeds,"
@@ -23,12 +23,12 @@ TESTS = (
 )
 
 
-def _found(*metrics: str) -> dict[str, tuple[Where, ...]]:
-    return {metric: (Where("consistency", metric, (SAME,)),) for metric in metrics}
+def _found(*metrics: str) -> dict[str, tuple[NumberSource, ...]]:
+    return {metric: (NumberSource("consistency", metric, (PAPER_SETTING,)),) for metric in metrics}
 
 
-def _correlated(metrics: Iterable[str]) -> dict[str, tuple[Where, ...]]:
-    return {metric: (Where("correlations", metric, (SAME,)),) for metric in metrics}
+def _correlated(metrics: Iterable[str]) -> dict[str, tuple[NumberSource, ...]]:
+    return {metric: (NumberSource("correlations", metric, (PAPER_SETTING,)),) for metric in metrics}
 
 
 TEXT_METRICS = {
@@ -44,8 +44,8 @@ IMAGE_METRICS = {
     **_found("counterfactual_edits", *COT_TESTS),
 }
 PAIR_METRICS = {
-    "acc_r": one("evaluation", "acc_r", "pairwise"),
-    "acc_r_cot": one("evaluation", "acc_r", "pairwise-after-cot"),
+    "acc_r": locate_number("evaluation", "acc_r", "pairwise"),
+    "acc_r_cot": locate_number("evaluation", "acc_r", "pairwise-after-cot"),
     **_found("t_shap_prediction", "t_shap_explanation", "cc_shap_posthoc", "cc_shap_cot"),
     **_found("counterfactual_edits", *COT_TESTS),
 }
@@ -57,7 +57,7 @@ def _seeds(
     return Declaration(
         id=f"seeds-{part}",
         title=title,
-        sources={metric: one("derived", metric, SAME) for metric in metrics},
+        sources={metric: locate_number("derived", metric, PAPER_SETTING) for metric in metrics},
         rows=rows,
         columns=columns,
         kinds=(kind,),
@@ -110,7 +110,10 @@ def _pairs(table: str, title: str) -> Declaration:
 OVERVIEW = Declaration(
     id="thesis-5.1",
     title="The self-consistency tests",
-    sources={metric: one("derived", metric, SAME) for metric in ("changed", "consistent_where", "applies_to")},
+    sources={
+        metric: locate_number("derived", metric, PAPER_SETTING)
+        for metric in ("changed", "consistent_where", "applies_to")
+    },
     rows=("setting", "dataset"),
     columns="metric",
     printed=(),
@@ -121,7 +124,7 @@ OVERVIEW = Declaration(
 RESCALED = Declaration(
     id="thesis-C.1",
     title="Tests and CC-SHAP averaged over all five text tasks",
-    sources={"rescaled_average": one("derived", "rescaled_average")},
+    sources={"rescaled_average": locate_number("derived", "rescaled_average")},
     rows=("model",),
     columns="metric",
     kinds=(LANGUAGE,),

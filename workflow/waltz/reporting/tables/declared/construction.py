@@ -1,6 +1,6 @@
 """How the benchmark is built: thesis 3.1, A.2 to A.8, CV-Probes 1 and 2, and where VALSE's images come from."""
 
-from waltz.reporting.tables.declaration import SAME, Declaration, one
+from waltz.reporting.tables.declaration import PAPER_SETTING, Declaration, locate_number
 
 PIECES = {
     "existence": ("existence",),
@@ -18,7 +18,7 @@ VALIDATION = Declaration(
     id="thesis-A.2",
     title="Manual validation of each instrument",
     sources={
-        metric: one("validation", metric)
+        metric: locate_number("validation", metric)
         for metric in (
             "instances",
             "valid",
@@ -46,7 +46,7 @@ OVERVIEW = Declaration(
     id="thesis-3.1",
     title="The pieces of VALSE",
     sources={
-        metric: one("derived", metric)
+        metric: locate_number("derived", metric)
         for metric in ("instruments", "examples", "foil_generation_method", "mlm", "gruen", "nli", "source_dataset")
     },
     rows=("metric",),
@@ -66,7 +66,7 @@ OVERVIEW = Declaration(
 IMAGES = Declaration(
     id="valse-paper-1",
     title="Where the images of VALSE's pieces come from",
-    sources={"image_source": one("derived", "image_source")},
+    sources={"image_source": locate_number("derived", "image_source")},
     rows=("metric",),
     columns="dataset",
     once=True,
@@ -76,7 +76,7 @@ SAMPLES = tuple(
     Declaration(
         id=f"thesis-{number}",
         title=f"Items of the piece {piece}",
-        sources={metric: one("derived", metric, SAME) for metric in ("caption", "foil", "image")},
+        sources={metric: locate_number("derived", metric, PAPER_SETTING) for metric in ("caption", "foil", "image")},
         rows=("dataset", "setting"),
         columns="metric",
         printed=(),
@@ -92,7 +92,7 @@ SAMPLES = tuple(
 VERBS = Declaration(
     id="cv-probes-1",
     title="Context-dependent verbs of CV-Probes",
-    sources={"verb": one("derived", "verb", SAME)},
+    sources={"verb": locate_number("derived", "verb", PAPER_SETTING)},
     rows=("setting",),
     columns="metric",
     derived=("verbs",),
@@ -104,7 +104,7 @@ VERBS = Declaration(
 PAIRS = Declaration(
     id="cv-probes-2",
     title="Image-caption pairs of CV-Probes",
-    sources={"image_caption_pairs": one("probes", "image_caption_pairs", SAME)},
+    sources={"image_caption_pairs": locate_number("probes", "image_caption_pairs", PAPER_SETTING)},
     rows=("setting",),
     columns="metric",
     once=True,

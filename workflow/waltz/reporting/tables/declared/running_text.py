@@ -1,6 +1,6 @@
 """Numbers that are printed in running text only."""
 
-from waltz.reporting.tables.declaration import SAME, Declaration, Where, one
+from waltz.reporting.tables.declaration import PAPER_SETTING, Declaration, NumberSource, locate_number
 from waltz.reporting.tables.declared.models import ANSWERING
 
 RUNNING_TEXT = Declaration(
@@ -8,15 +8,15 @@ RUNNING_TEXT = Declaration(
     title="Numbers printed in running text only",
     sources={
         "accuracy": (
-            Where("attribution", "accuracy", (SAME,)),
-            Where("attribution", "acc_r", (SAME,)),
+            NumberSource("attribution", "accuracy", (PAPER_SETTING,)),
+            NumberSource("attribution", "acc_r", (PAPER_SETTING,)),
         ),
-        "perceptual_image": one("attribution", "perceptual_image", SAME),
-        "perceptual_text": one("attribution", "perceptual_text", SAME),
-        "t_shap": one("shares", "t_shap:answer", "answering", "open"),
-        "t_shap_sd": one("derived", "t_shap_sd"),
-        "rho_c": one("derived", "rho_c"),
-        "gruen_mean": one("captions", "gruen_mean", SAME),
+        "perceptual_image": locate_number("attribution", "perceptual_image", PAPER_SETTING),
+        "perceptual_text": locate_number("attribution", "perceptual_text", PAPER_SETTING),
+        "t_shap": locate_number("shares", "t_shap:answer", "answering", "open"),
+        "t_shap_sd": locate_number("derived", "t_shap_sd"),
+        "rho_c": locate_number("derived", "rho_c"),
+        "gruen_mean": locate_number("captions", "gruen_mean", PAPER_SETTING),
     },
     rows=("metric", "model", "dataset", "setting"),
     columns="profile",

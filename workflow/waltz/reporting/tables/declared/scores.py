@@ -1,6 +1,14 @@
 """How well models tell captions from foils: thesis 3.4, 3.5, A.1, the decoders paper's 1, CV-Probes 3 and 4."""
 
-from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, SAME, VISION, Declaration, Where, one
+from waltz.reporting.tables.declaration import (
+    ENCODER,
+    LANGUAGE,
+    PAPER_SETTING,
+    VISION,
+    Declaration,
+    NumberSource,
+    locate_number,
+)
 from waltz.reporting.tables.declared.models import CLIP, ENCODERS, NOT_REPRODUCIBLE
 from waltz.reporting.tables.declared.models import LANGUAGE as LANGUAGE_MODELS
 
@@ -12,7 +20,7 @@ AVERAGED = "The average weighs each data set the same; its ± is the deviation o
 PAIRWISE = Declaration(
     id="thesis-3.4",
     title="Pairwise ranking accuracy on VALSE",
-    sources={metric: one("evaluation", metric, *TEXTS) for metric in ("acc_r", "acc", "min_pc_pf", "auroc")},
+    sources={metric: locate_number("evaluation", metric, *TEXTS) for metric in ("acc_r", "acc", "min_pc_pf", "auroc")},
     rows=("metric", "model"),
     columns="dataset",
     kinds=(ENCODER, LANGUAGE),
@@ -25,7 +33,8 @@ ALL_METRICS = Declaration(
     id="thesis-A.1",
     title="All metrics on VALSE",
     sources={
-        metric: one("evaluation", metric, *TEXTS) for metric in ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
+        metric: locate_number("evaluation", metric, *TEXTS)
+        for metric in ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
     },
     rows=("metric", "model"),
     columns="dataset",
@@ -35,10 +44,10 @@ ALL_METRICS = Declaration(
     notes=PAIRWISE.notes,
 )
 DECODER_SCORES = {
-    "acc_r": one("evaluation", "acc_r", "pairwise"),
-    "acc": one("evaluation", "acc", "single"),
-    "p_c": one("evaluation", "p_c", "single"),
-    "p_f": one("evaluation", "p_f", "single"),
+    "acc_r": locate_number("evaluation", "acc_r", "pairwise"),
+    "acc": locate_number("evaluation", "acc", "single"),
+    "p_c": locate_number("evaluation", "p_c", "single"),
+    "p_f": locate_number("evaluation", "p_f", "single"),
 }
 DECODERS = Declaration(
     id="thesis-3.5",
@@ -65,7 +74,7 @@ def _probes(number: int, form: str) -> Declaration:
     return Declaration(
         id=f"cv-probes-{number}",
         title=f"Matching accuracy on CV-Probes, {form} captions",
-        sources={"accuracy": (Where("evaluation", "accuracy", (SAME,)),)},
+        sources={"accuracy": (NumberSource("evaluation", "accuracy", (PAPER_SETTING,)),)},
         rows=("model",),
         columns="dataset",
         kinds=(ENCODER,),

@@ -1,6 +1,6 @@
 """From which modality answers come: thesis 4.1 to 4.3, B.1, CV-Probes 5 to 7, 10 and 11."""
 
-from waltz.reporting.tables.declaration import ENCODER, SAME, VISION, Declaration, Where, one
+from waltz.reporting.tables.declaration import ENCODER, PAPER_SETTING, VISION, Declaration, NumberSource, locate_number
 from waltz.reporting.tables.declared.models import ANSWERING, CLIP, ENCODERS, NOT_REPRODUCIBLE
 from waltz.reporting.tables.declared.scores import AVERAGED
 
@@ -9,22 +9,22 @@ SHARE = (
     "T-SHAP: text's share of the magnitude of all Shapley values, in percent; the image's is 100 minus it. Its ± is the"
     " deviation over items."
 )
-SKEW = (Where("derived", "mm_skew", (SAME,)),)
+SKEW = (NumberSource("derived", "mm_skew", (PAPER_SETTING,)),)
 
 
-def _text(role: str, *settings: str) -> tuple[Where, ...]:
-    return one("shares", f"t_shap:{role}", *settings)
+def _text(role: str, *settings: str) -> tuple[NumberSource, ...]:
+    return locate_number("shares", f"t_shap:{role}", *settings)
 
 
 QUESTIONS = Declaration(
     id="thesis-4.1",
     title="Encoders on questions and on texts of other images",
     sources={
-        "accuracy": one("evaluation", "accuracy", "answering", "open"),
+        "accuracy": locate_number("evaluation", "accuracy", "answering", "open"),
         "t_shap": _text("answer", "answering", "open"),
-        "p_c": one("evaluation", "p_c", ALIGNMENT),
-        "p_f": one("evaluation", "p_f", ALIGNMENT),
-        "acc_r": one("evaluation", "acc_r", ALIGNMENT),
+        "p_c": locate_number("evaluation", "p_c", ALIGNMENT),
+        "p_f": locate_number("evaluation", "p_f", ALIGNMENT),
+        "acc_r": locate_number("evaluation", "acc_r", ALIGNMENT),
         "t_shap_c": _text("caption", ALIGNMENT),
         "t_shap_f": (*_text("mismatched", ALIGNMENT), *_text("foil", ALIGNMENT)),
     },
@@ -42,8 +42,8 @@ ENCODER_SHARES = Declaration(
     id="thesis-4.2",
     title="Accuracy and T-SHAP of encoders on VALSE",
     sources={
-        "acc_r": one("evaluation", "acc_r", ALIGNMENT),
-        "acc": one("evaluation", "acc", ALIGNMENT),
+        "acc_r": locate_number("evaluation", "acc_r", ALIGNMENT),
+        "acc": locate_number("evaluation", "acc", ALIGNMENT),
         "t_shap_c": _text("caption", ALIGNMENT),
         "mm_skew": SKEW,
     },
@@ -60,10 +60,10 @@ ENCODER_SHARES_ALL = Declaration(
     id="thesis-B.1",
     title="All scores and T-SHAP of encoders on VALSE",
     sources={
-        "acc_r": one("evaluation", "acc_r", ALIGNMENT),
-        "acc": one("evaluation", "acc", ALIGNMENT),
-        "p_c": one("evaluation", "p_c", ALIGNMENT),
-        "p_f": one("evaluation", "p_f", ALIGNMENT),
+        "acc_r": locate_number("evaluation", "acc_r", ALIGNMENT),
+        "acc": locate_number("evaluation", "acc", ALIGNMENT),
+        "p_c": locate_number("evaluation", "p_c", ALIGNMENT),
+        "p_f": locate_number("evaluation", "p_f", ALIGNMENT),
         "t_shap_c": _text("caption", ALIGNMENT),
         "t_shap_f": _text("foil", ALIGNMENT),
         "mm_skew": SKEW,
@@ -81,10 +81,10 @@ DECODER_SHARES = Declaration(
     id="thesis-4.3",
     title="Accuracy and T-SHAP of decoders that see, on VALSE",
     sources={
-        "acc_r": one("evaluation", "acc_r", "pairwise"),
-        "p_c": one("evaluation", "p_c", "single"),
-        "p_f": one("evaluation", "p_f", "single"),
-        "t_shap_r": one("shares", "t_shap:", "pairwise"),
+        "acc_r": locate_number("evaluation", "acc_r", "pairwise"),
+        "p_c": locate_number("evaluation", "p_c", "single"),
+        "p_f": locate_number("evaluation", "p_f", "single"),
+        "t_shap_r": locate_number("shares", "t_shap:", "pairwise"),
         "t_shap_c": _text("caption", "single"),
         "t_shap_f": _text("foil", "single"),
     },
@@ -104,7 +104,8 @@ def _verbs(number: int, model: str, name: str, others: bool = False) -> Declarat
         id=f"cv-probes-{number}",
         title=f"T-SHAP and the verb's contribution on CV-Probes: {name}",
         sources={
-            metric: (Where("attribution", metric, (SAME,)),) for metric in ("t_shap_overall", "verb_shap", "verb_share")
+            metric: (NumberSource("attribution", metric, (PAPER_SETTING,)),)
+            for metric in ("t_shap_overall", "verb_shap", "verb_share")
         },
         rows=("model", "setting", "metric"),
         columns="dataset",
