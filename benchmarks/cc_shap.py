@@ -96,10 +96,10 @@ def decoder() -> vision_language_model.VisionLanguageModel:
 class Counting(Network):
     """A network that computes nothing, to count what is asked of it."""
 
-    def compute_logits(self, ids, positions, past=None, last=1, embeds=None, visible=None):
+    def compute_logits(self, ids, positions, past=None, last_count=1, embeddings=None, visible=None):
         """Zeros in the shapes that are asked for."""
         states = torch.zeros(len(ids), 1, 1, 1)
-        return torch.zeros(len(ids), last, 256), ((states, states),)
+        return torch.zeros(len(ids), last_count, 256), ((states, states),)
 
 
 def permutation(words: int, patches: int, image_first: bool, seed: int) -> np.ndarray:

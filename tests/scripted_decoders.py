@@ -27,11 +27,11 @@ class ScriptedNetwork:
     def embed(self, ids):
         return torch.zeros((*ids.shape, 1))
 
-    def compute_logits(self, ids, positions, past=None, last=1, embeds=None, visible=None):
-        logits = torch.zeros((len(ids), last, VOCABULARY))
+    def compute_logits(self, ids, positions, past=None, last_count=1, embeddings=None, visible=None):
+        logits = torch.zeros((len(ids), last_count, VOCABULARY))
         for row, line in enumerate(ids.tolist()):
-            for step in range(last):
-                text = spelt(line[: len(line) - last + step + 1])
+            for step in range(last_count):
+                text = spelt(line[: len(line) - last_count + step + 1])
                 for character, logit in self.script(text).items():
                     logits[row, step, ord(character)] = logit
             self.read_texts.append(spelt(line))

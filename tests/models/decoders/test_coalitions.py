@@ -41,7 +41,7 @@ def own_logits(decoder, picture, prompt, mask, played, targets):
         ids[place] = ids[place] if visible else played.masked_id
     if picture is None:
         return decoder.network.model(input_ids=torch.tensor([[*ids, *targets]])).logits[0]
-    given = dict(decoder._processed(prompt.text, picture.image))
+    given = dict(decoder._process(prompt.text, picture.image))
     expanded, at = given["input_ids"][0].tolist(), prompt.image_position
     block = len(expanded) - len(ids) + 1
     given["input_ids"] = torch.tensor([[*ids[:at], *expanded[at : at + block], *ids[at + 1 :], *targets]])

@@ -123,9 +123,7 @@ def test_models_that_see_say_what_their_own_forward_pass_makes_likeliest(name):
     said = decoder.generate(prompts, pictures, 4, None, [0] * 3)
     for prompt, picture, answer in zip(prompts[:2], pictures[:2], said[:2], strict=True):
         given = {
-            key: value
-            for key, value in decoder._processed(prompt.text, picture.image).items()
-            if torch.is_tensor(value)
+            key: value for key, value in decoder._process(prompt.text, picture.image).items() if torch.is_tensor(value)
         }
         ids, found = given["input_ids"], []
         for _ in range(4):

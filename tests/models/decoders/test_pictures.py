@@ -50,7 +50,7 @@ def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypat
         said = decoder.generate(prompts, pictures, 4, None, [0] * len(prompts))
         monkeypatch.setattr(vision_language_model, "is_unmasked", lambda picture, pixels: False)
         processor = copy.copy(decoder.processor)
-        processor.image_processor = decoder.processor.image_processor.own
+        processor.image_processor = decoder.processor.image_processor.processor
         plain = replace(decoder, processor=processor, known=ImageCache())
         fresh = [plain.prepare_image(drawn(shade)) for shade in (0, 0, 0, 90, 90, 90)]
         expected = scores(plain, prompts, fresh, targets)
@@ -63,24 +63,24 @@ def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypat
 def test_a_picture_is_looked_at_once_and_forgotten_with_its_last_holder(monkeypatch):
     decoder = tiny_decoders.llava()
     looks = []
-    look = vision_language_model.VisionLanguageModel._look
+    look = vision_language_model.VisionLanguageModel._encode_image
     monkeypatch.setattr(
         vision_language_model.VisionLanguageModel,
-        "_look",
+        "_encode_image",
         lambda self, *given: (looks.append(1), look(self, *given))[1],
     )
     picture = decoder.prepare_image(drawn(0))
     prompts = [decoder.build_prompt(text) for text in TEXTS]
     scores(decoder, prompts, [picture] * 3, [(5,)] * 3)
     assert len(looks) == 1
-    assert len(decoder.known.seen) == len(decoder.known.laid) == 1
+    assert len(decoder.cache.embeddings) == len(decoder.cache.layouts) == 1
     with torch.inference_mode():
         masked = decoder.encode_image(picture, torch.zeros_like(picture.pixels)[None])
         assert not torch.equal(masked, decoder.encode_image(picture, picture.pixels[None]))
     assert len(looks) == 2
     del picture
     gc.collect()
-    assert len(decoder.known.seen) == len(decoder.known.laid) == 0
+    assert len(decoder.cache.embeddings) == len(decoder.cache.layouts) == 0
 
 
 def test_once_processes_an_image_once_for_each_setting_and_forgets_the_oldest():
@@ -89,12 +89,12 @@ def test_once_processes_an_image_once_for_each_setting_and_forgets_the_oldest():
     first = once([drawn(0)], crop=True)
     first.pop("pixels")
     assert once([drawn(0)], crop=True)["pixels"] == [drawn(0).getpixel((0, 0))]
-    assert once.own.calls == 1
+    assert once.processor.calls == 1
     once([drawn(0)], crop=False)
     once([drawn(1)], crop=True)
-    assert once.own.calls == 3
+    assert once.processor.calls == 3
     for shade in range(2, MAX_CACHED_IMAGES + 2):
         once([drawn(shade)], crop=True)
     once([drawn(0)], crop=True)
-    assert once.own.calls == MAX_CACHED_IMAGES + 4
-    assert len(once.kept) == MAX_CACHED_IMAGES
+    assert once.processor.calls == MAX_CACHED_IMAGES + 4
+    assert len(once.results) == MAX_CACHED_IMAGES

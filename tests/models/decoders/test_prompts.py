@@ -95,7 +95,7 @@ def test_prompts_that_cannot_be_read_are_refused():
         decoder.build_layout(decoder.build_prompt("<image>"), None)
     with pytest.raises(UserError, match="has no placeholder"):
         decoder.build_layout(decoder.build_prompt("a"), picture)
-    with pytest.raises(UserError, match="sees no images"):
+    with pytest.raises(UserError, match="reads no images"):
         tiny_decoders.causal().prepare_image(picture.image)
 
 
@@ -185,7 +185,7 @@ def test_the_scenes_llava_is_loaded_and_answers_about_an_image():
     picture = decoder.prepare_image(Image.new("RGB", (128, 128), (90, 200, 90)))
     (answer,) = decoder.generate([prompt], [picture], 8, None, [0])
     assert decoder.decode_text(answer)
-    given = decoder._processed(text, picture.image)
+    given = decoder._process(text, picture.image)
     expected = decoder.network.model.generate(**given, do_sample=False, max_new_tokens=8)[
         0, given["input_ids"].shape[1] :
     ]

@@ -187,7 +187,7 @@ def _build_game(
             return PromptGame(prompt.text, "", (label_of(decoder, prompt, picture, question, attribution.voice)[1],))
         sampling = sampling_of(decoder, settings.profile)
         seed = rank(f"{question.item_id}:{question.form}:{question.role}:{KIND}", settings.seed) >> 1
-        (tokens,) = generate_texts(decoder, [prompt], [picture], 1, sampling, [seed], least=1)
+        (tokens,) = generate_texts(decoder, [prompt], [picture], 1, sampling, [seed], min_tokens=1)
         return PromptGame(prompt.text, "", tokens)
     except UserError as error:
         return str(error)

@@ -1,1 +1,1 @@
-"""Adapters between model families and the stages that ask them for scores."""
+"""Models: encoders, decoders, language models and the networks that transformers lacks."""

@@ -1,7 +1,7 @@
-"""Batches of rows of equal length, computed once each and kept.
+"""Batches of rows of equal length, each computed once and cached.
 
-No row is padded, and the cut depends on the set of rows alone, so that no number depends on which texts
-a caller happened to ask for together.
+No row is padded, and the batches depend only on the set of rows, so that no value depends on which texts a caller
+passes together.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -17,20 +17,20 @@ from waltz.models.memory import run_in_halves
 Row = TypeVar("Row", bound=Hashable)
 T = TypeVar("T")
 ProgressCallback = Callable[[int], object]
-"""Told how many rows another batch finished, for a progress bar."""
+"""Called with the number of rows of each finished batch, for a progress bar."""
 
 POSITIONS_PER_BATCH = 2048
 """Most positions in one forward pass: 240 MB of logits with BERT's vocabulary."""
 
 
 def ignore_progress(_: int) -> None:
-    """A `Done` that shows no progress."""
+    """Ignore the number of finished rows."""
 
 
 def batch_by_length(
     rows: Iterable[Row], length: Callable[[Row], int], positions: int = POSITIONS_PER_BATCH
 ) -> Iterator[list[Row]]:
-    """Distinct rows, shortest first, in batches of one length.
+    """Split distinct rows into batches of one length, shortest rows first.
 
     Args:
         rows: Rows that can be ordered.
@@ -53,27 +53,27 @@ def compute_in_batches(
     compute: Callable[[list[Row]], np.ndarray],
     *,
     content: dict[str, Any],
-    stored: Path | None,
-    done: ProgressCallback,
+    cache_folder: Path | None,
+    on_progress: ProgressCallback,
 ) -> dict[Row, np.ndarray]:
-    """What `compute` says of each distinct row.
+    """Return the result of `compute` for each distinct row.
 
     Args:
         rows: Rows of ids and numbers, as nested tuples.
         length: Positions that a row takes.
         compute: From a batch of one length to an array whose first axis is the batch.
-        content: What else decides the numbers: code, model, task.
-        stored: Folder of finished batches; None keeps none.
-        done: Told the rows of each batch.
+        content: Everything else that the values depend on: code, model, task.
+        cache_folder: Folder of cached batches; None disables the cache.
+        on_progress: Called with the number of rows of each batch.
     """
-    found: dict[Row, np.ndarray] = {}
+    results: dict[Row, np.ndarray] = {}
     for batch in batch_by_length(rows, length):
         values = result_cache.load_or_compute(
-            stored, {"rows": batch, **content}, partial(compute_in_halves, compute, batch)
+            cache_folder, {"rows": batch, **content}, partial(compute_in_halves, compute, batch)
         )
-        found |= dict(zip(batch, values, strict=True))
-        done(len(batch))
-    return found
+        results |= dict(zip(batch, values, strict=True))
+        on_progress(len(batch))
+    return results
 
 
 def compute_in_halves(compute: Callable[[list[T]], np.ndarray], batch: list[T]) -> np.ndarray:

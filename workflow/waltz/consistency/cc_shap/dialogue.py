@@ -150,7 +150,7 @@ def generate_targets(
         CC-SHAP's and CC-SHAP-VLM's released scripts.
     """
     if get_fidelity(profile).keeps_end_token:
-        (tokens,) = generate_texts(decoder, [prompt], [picture], most, sampling, [seed], least=1, ended=True)
+        (tokens,) = generate_texts(decoder, [prompt], [picture], most, sampling, [seed], min_tokens=1, keep_end=True)
         if not decoder.reads_images:
             tokens = _cut_special(decoder, tokens)
     else:

@@ -1,4 +1,4 @@
-"""What a decoder is to the rest of waltz: a prompt goes in, with or without an image, and tokens come out."""
+"""The interface of decoders: prompts, with or without an image, in; tokens out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Turn:
     """One turn of a conversation.
 
     Attributes:
-        speaker: `system`, `user` or `assistant`; an assistant's turn that ends a conversation is gone on with.
-        text: What is said.
-        image: Whether the image stands before the text.
+        speaker: `system`, `user` or `assistant`; an assistant's turn at the end is continued by the model.
+        text: The text of the turn.
+        image: Whether the image precedes the text.
     """
 
     speaker: str
@@ -29,11 +29,11 @@ class Turn:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A rendered prompt as a decoder reads it, the image one placeholder, however many positions it takes inside.
+    """A rendered prompt; the image is one placeholder, however many positions it takes in the network.
 
     Attributes:
         text: The prompt, with the placeholder of the image.
-        ids: Token ids; the placeholder is one of them.
+        ids: Token ids, including that of the placeholder.
         tokens: The same as the tokenizer spells them.
         spans: Characters of the text that each token stands for; empty ranges for tokens that the tokenizer adds.
         special: Whether a token is special: added by the tokenizer, a turn marker, or the placeholder.
@@ -53,7 +53,7 @@ class PreparedImage:
     """An image as a decoder's vision tower takes it.
 
     Attributes:
-        pixels: What the processor made of it, normalised, so that 0 is the mean colour: float32, of shape
+        pixels: The processed image, normalised, so that 0 is the mean colour: float32, of shape
             (1, 3, height, width) where the image is one tile, else as the family has it.
         extras: Other outputs of the processor, such as the sizes of tiles, by the names the network knows.
         image: The RGB image itself.
@@ -66,7 +66,7 @@ class PreparedImage:
 
 @dataclass(frozen=True, eq=False)
 class PromptLayout:
-    """How a prompt lies in the network, the placeholder replaced by what stands for the image.
+    """Token ids and positions of a prompt in the network, with the placeholder replaced by the image's positions.
 
     Attributes:
         block: Ids that stand for the placeholder; empty without an image.
@@ -79,15 +79,15 @@ class PromptLayout:
     features: tuple[int, ...]
     positions: torch.Tensor
 
-    def extend_positions(self, more: int) -> torch.Tensor:
-        """The positions, gone on with for more tokens."""
-        after = self.positions.max() + 1 + torch.arange(more, device=self.positions.device)
-        return torch.cat([self.positions, after.expand(*self.positions.shape[:-1], more)], dim=-1)
+    def extend_positions(self, count: int) -> torch.Tensor:
+        """Return the positions of the prompt and of further tokens."""
+        after = self.positions.max() + 1 + torch.arange(count, device=self.positions.device)
+        return torch.cat([self.positions, after.expand(*self.positions.shape[:-1], count)], dim=-1)
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn; without it the likeliest is taken.
+    """Sampling of tokens; without it the most likely token is taken.
 
     Attributes:
         temperature: Of the softmax, above 0.
@@ -105,15 +105,15 @@ class Decoder(Protocol):
 
     @property
     def spec(self) -> ModelSpec:
-        """Its entry in the registry or the study."""
+        """Entry of the model in the registry or the study."""
 
     @property
     def device(self) -> str:
-        """A torch device."""
+        """Name of the torch device."""
 
     @property
     def reads_images(self) -> bool:
-        """Whether it can be shown an image."""
+        """Whether the decoder reads images."""
 
     @property
     def masked_id(self) -> int:
@@ -121,7 +121,7 @@ class Decoder(Protocol):
 
     @property
     def tokenizer(self) -> Any:
-        """Its tokenizer, of transformers."""
+        """Tokenizer of transformers."""
 
     @property
     def placeholder(self) -> str:
@@ -129,50 +129,50 @@ class Decoder(Protocol):
 
     @property
     def has_chat_template(self) -> bool:
-        """Whether `rendered` has a template to render by."""
+        """Whether the model has a chat template."""
 
     @property
     def network(self) -> Network:
-        """The network that reads tokens."""
+        """Network that reads tokens."""
 
     @property
     def ends(self) -> frozenset[int]:
-        """Ids that end an answer."""
+        """Ids that end a generation."""
 
     @property
     def window(self) -> int:
-        """Most positions that the network reads."""
+        """Maximum number of positions that the network reads."""
 
     @property
     def positions_per_batch(self) -> int:
-        """Most positions, those before included, in one pass."""
+        """Maximum number of positions in one pass, cached ones included."""
 
     def render_chat(self, turns: Sequence[Turn]) -> str:
-        """A conversation by the tokenizer's own chat template, ready for the assistant to go on.
+        """Render a conversation with the tokenizer's own chat template, ready for the assistant to continue.
 
         Raises:
             UserError: The model has no chat template, or its template refuses the conversation.
         """
 
     def build_prompt(self, text: str) -> Prompt:
-        """A rendered prompt as token ids.
+        """Return a rendered prompt as token ids.
 
         Raises:
             UserError: It is longer than the model reads, or has a placeholder that the model does not know.
         """
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
-        """An RGB image as the vision tower takes it, on the device.
+        """Return an RGB image as the vision tower takes it, on the device.
 
         Raises:
             UserError: The model sees no images.
         """
 
     def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
-        """Embeddings of variants of one picture: from (batch, *pixels.shape) to (batch, features, width)."""
+        """Return embeddings of variants of one image: from (batch, *pixels.shape) to (batch, features, width)."""
 
     def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
-        """How a prompt with this picture lies in the network.
+        """Return the ids and positions of a prompt with this image in the network.
 
         Raises:
             UserError: It is longer than the network reads; or the processor expands the prompt in a way that is
@@ -180,7 +180,7 @@ class Decoder(Protocol):
         """
 
     def find_label_id(self, prompt: Prompt, label: str) -> int:
-        """The token that follows the prompt where an answer begins with this label, found by tokenising both.
+        """Return the token that follows the prompt where an answer begins with this label, found by tokenising both.
 
         Raises:
             UserError: The label does not begin with a token of its own there.
@@ -190,21 +190,21 @@ class Decoder(Protocol):
         self,
         prompts: Sequence[Prompt],
         images: Sequence[PreparedImage | None],
-        most: int,
+        max_tokens: int,
         sampling: Sampling | None,
         seeds: Sequence[int],
     ) -> list[tuple[int, ...]]:
-        """What the model says after each prompt, the end token left out.
+        """Return the tokens that the model generates after each prompt, without the end token.
 
-        An answer does not depend on what is generated beside it; each is drawn from its own seed.
+        A generation does not depend on the others; each is sampled from its own seed.
 
         Args:
             prompts: Prompts.
             images: The prepared image of each, or None.
-            most: Most tokens.
+            max_tokens: Most tokens.
             sampling: How tokens are drawn; None takes the likeliest.
             seeds: Seed of each prompt's draws.
         """
 
     def decode_text(self, ids: Sequence[int]) -> str:
-        """Generated tokens as text, special ones left out."""
+        """Return generated tokens as text, without special tokens."""

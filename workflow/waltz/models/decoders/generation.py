@@ -1,4 +1,4 @@
-"""What a decoder says after prompts, generated together, each as if it were alone.
+"""Generation of texts in batches, each as if it were generated alone.
 
 Rows that are computed together differ by rounding from the same rows computed alone. Where two tokens are so close that
 rounding could decide between them, the row is read once more, alone and as a whole, and that reading decides: an answer
@@ -21,31 +21,31 @@ PUBLISHED_TOP_K = 50
 
 @dataclass(eq=False)
 class Generation:
-    """An answer that grows.
+    """A generation in progress.
 
     Attributes:
-        prompt: What it follows.
+        prompt: The prompt.
         ids: Ids of the expanded prompt.
-        features: What stands for the picture, of shape (features, width); None without one.
-        fills: Places among the ids that the features fill.
+        features: Embeddings of the image, of shape (features, width); None without one.
+        feature_positions: Positions among the ids that the features fill.
         positions: Positions of the prompt and of every token that may follow.
-        draws: The source of its draws; None where the likeliest is taken.
-        least: Tokens before which it does not end.
-        said: Its tokens so far.
-        end: The token that ended it; empty where none did.
-        open: Whether it goes on.
+        generator: Random generator; None where the most likely token is taken.
+        min_tokens: Minimum number of tokens.
+        ids_so_far: Generated tokens so far.
+        end_ids: The token that ended it; empty without one.
+        is_open: Whether it continues.
     """
 
     prompt: Prompt
     ids: list[int]
     features: torch.Tensor | None
-    fills: list[int]
+    feature_positions: list[int]
     positions: torch.Tensor
-    draws: torch.Generator | None
-    least: int = 0
-    said: list[int] = field(default_factory=list)
-    end: tuple[int, ...] = ()
-    open: bool = True
+    generator: torch.Generator | None
+    min_tokens: int = 0
+    ids_so_far: list[int] = field(default_factory=list)
+    end_ids: tuple[int, ...] = ()
+    is_open: bool = True
 
 
 @torch.inference_mode()
@@ -53,113 +53,128 @@ def generate_texts(
     decoder: Decoder,
     prompts: Sequence[Prompt],
     images: Sequence[PreparedImage | None],
-    most: int,
+    max_tokens: int,
     sampling: Sampling | None,
     seeds: Sequence[int],
     *,
-    least: int = 0,
-    ended: bool = False,
+    min_tokens: int = 0,
+    keep_end: bool = False,
 ) -> list[tuple[int, ...]]:
-    """What a decoder says after each prompt; see `decoder.Decoder.generate`.
+    """Return the tokens that a decoder generates after each prompt; see `decoder.Decoder.generate`.
 
     Args:
         decoder: The model.
         prompts: Prompts.
         images: The prepared image of each, or None.
-        most: Most tokens.
+        max_tokens: Most tokens.
         sampling: How tokens are drawn; None takes the likeliest.
         seeds: Seed of each prompt's draws.
-        least: Tokens before which no answer ends: until then the end is as if it had no probability.
-        ended: Whether the end token stays where one was said.
+        min_tokens: Tokens before which no answer ends: until then the end is as if it had no probability.
+        keep_end: Whether the end token stays where one was said.
     """
-    answers = [
-        _start_generation(decoder, prompt, picture, most, seed if sampling else None, least)
+    generations = [
+        _start_generation(decoder, prompt, picture, max_tokens, seed if sampling else None, min_tokens)
         for prompt, picture, seed in zip(prompts, images, seeds, strict=True)
     ]
-    order = sorted(range(len(answers)), key=lambda place: (len(answers[place].ids), answers[place].ids, place))
-    for batch in _split_into_batches([answers[place] for place in order], decoder, most):
-        _generate_batch(decoder, batch, most, sampling)
-    return [(*answer.said, *(answer.end if ended else ())) for answer in answers]
+    order = sorted(
+        range(len(generations)), key=lambda index: (len(generations[index].ids), generations[index].ids, index)
+    )
+    for batch in _split_into_batches([generations[index] for index in order], decoder, max_tokens):
+        _generate_batch(decoder, batch, max_tokens, sampling)
+    return [(*generation.ids_so_far, *(generation.end_ids if keep_end else ())) for generation in generations]
 
 
 def _start_generation(
-    decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, most: int, seed: int | None, least: int
+    decoder: Decoder, prompt: Prompt, picture: PreparedImage | None, max_tokens: int, seed: int | None, min_tokens: int
 ) -> Generation:
     layout = decoder.build_layout(prompt, picture)
-    at = prompt.image_position if prompt.image_position is not None and layout.block else len(prompt.ids)
-    ids = [*prompt.ids[:at], *layout.block, *prompt.ids[at + 1 :]]
-    seen = decoder.encode_image(picture, picture.pixels[None])[0] if picture is not None and layout.features else None
-    draws = None if seed is None else torch.Generator().manual_seed(seed)
-    room = max(0, min(most, decoder.window - len(ids)))
-    fills = [at + place for place in layout.features]
-    return Generation(prompt, ids, seen, fills, layout.extend_positions(room), draws, least, open=room > 0)
+    image_position = prompt.image_position if prompt.image_position is not None and layout.block else len(prompt.ids)
+    ids = [*prompt.ids[:image_position], *layout.block, *prompt.ids[image_position + 1 :]]
+    features = (
+        decoder.encode_image(picture, picture.pixels[None])[0] if picture is not None and layout.features else None
+    )
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    room = max(0, min(max_tokens, decoder.window - len(ids)))
+    feature_positions = [image_position + offset for offset in layout.features]
+    return Generation(
+        prompt, ids, features, feature_positions, layout.extend_positions(room), generator, min_tokens, is_open=room > 0
+    )
 
 
-def _split_into_batches(answers: list[Generation], decoder: Decoder, most: int) -> Iterator[list[Generation]]:
-    """Answers of like length; of one length where the network cannot be told which positions are padding."""
-    pads = decoder.network.reuses_prefixes and {"attention_mask", "position_ids"} <= decoder.network.argument_names
+def _split_into_batches(generations: list[Generation], decoder: Decoder, max_tokens: int) -> Iterator[list[Generation]]:
+    """Split generations into batches of similar length; of one length where the network takes no padding mask."""
+    can_pad = decoder.network.reuses_prefixes and {"attention_mask", "position_ids"} <= decoder.network.argument_names
     pending: list[Generation] = []
-    for answer in answers:
-        fits = (len(pending) + 1) * (len(answer.ids) + most) <= decoder.positions_per_batch
-        if pending and not (fits and (pads or len(answer.ids) == len(pending[0].ids))):
+    for generation in generations:
+        fits = (len(pending) + 1) * (len(generation.ids) + max_tokens) <= decoder.positions_per_batch
+        if pending and not (fits and (can_pad or len(generation.ids) == len(pending[0].ids))):
             yield pending
             pending = []
-        pending.append(answer)
+        pending.append(generation)
     if pending:
         yield pending
 
 
-def _generate_batch(decoder: Decoder, answers: list[Generation], most: int, sampling: Sampling | None) -> None:
-    """Let a batch of answers grow to their ends."""
-    running = [answer for answer in answers if answer.open]
-    if not running:
+def _generate_batch(
+    decoder: Decoder, generations: list[Generation], max_tokens: int, sampling: Sampling | None
+) -> None:
+    """Generate the tokens of a batch until each generation ends."""
+    open_generations = [generation for generation in generations if generation.is_open]
+    if not open_generations:
         return
-    logits, states, visible = _read_prompts(decoder, running)
-    for _ in range(most):
-        for row, answer in enumerate(running):
-            _append_token(decoder, answer, logits[row], sampling)
-        still = [row for row, answer in enumerate(running) if answer.open]
-        if not still:
+    logits, states, visible = _read_prompts(decoder, open_generations)
+    for _ in range(max_tokens):
+        for row, generation in enumerate(open_generations):
+            _append_token(decoder, generation, logits[row], sampling)
+        open_rows = [row for row, generation in enumerate(open_generations) if generation.is_open]
+        if not open_rows:
             return
-        running = [running[row] for row in still]
+        open_generations = [open_generations[row] for row in open_rows]
         if not decoder.network.reuses_prefixes:
-            logits, states, visible = _read_prompts(decoder, running)
+            logits, states, visible = _read_prompts(decoder, open_generations)
             continue
-        states, visible = select_rows(states, still), visible[still]
-        visible = torch.cat([visible, visible.new_ones(len(still), 1)], dim=1)
-        last = torch.tensor([answer.said[-1:] for answer in running], device=decoder.device)
-        place = [answer.positions[..., len(answer.ids) + len(answer.said) - 1] for answer in running]
-        found, states = decoder.network.compute_logits(
-            last, torch.stack(place, dim=-1)[..., None], states, visible=visible
+        states, visible = select_rows(states, open_rows), visible[open_rows]
+        visible = torch.cat([visible, visible.new_ones(len(open_rows), 1)], dim=1)
+        last_tokens = torch.tensor(
+            [generation.ids_so_far[-1:] for generation in open_generations], device=decoder.device
         )
-        logits = found[:, -1]
+        positions = [
+            generation.positions[..., len(generation.ids) + len(generation.ids_so_far) - 1]
+            for generation in open_generations
+        ]
+        step_logits, states = decoder.network.compute_logits(
+            last_tokens, torch.stack(positions, dim=-1)[..., None], states, visible=visible
+        )
+        logits = step_logits[:, -1]
 
 
-def _append_token(decoder: Decoder, answer: Generation, logits: torch.Tensor, sampling: Sampling | None) -> None:
-    """Add the next token, or end the answer."""
+def _append_token(decoder: Decoder, generation: Generation, logits: torch.Tensor, sampling: Sampling | None) -> None:
+    """Append the next token, or end the generation."""
     noise = None
-    if answer.draws is not None:
-        uniform = torch.rand(logits.shape[-1], generator=answer.draws, dtype=torch.float64)
+    if generation.generator is not None:
+        uniform = torch.rand(logits.shape[-1], generator=generation.generator, dtype=torch.float64)
         noise = -torch.log(-torch.log(uniform.clamp_min(torch.finfo(torch.float64).tiny)))
-    token, sure = choose_token(_forbid_early_end(decoder, answer, logits), sampling, noise)
-    if not sure:
-        token, _ = choose_token(_forbid_early_end(decoder, answer, _read_alone(decoder, answer)[0]), sampling, noise)
+    token, is_certain = choose_token(_forbid_early_end(decoder, generation, logits), sampling, noise)
+    if not is_certain:
+        token, _ = choose_token(
+            _forbid_early_end(decoder, generation, _read_alone(decoder, generation)[0]), sampling, noise
+        )
     if token in decoder.ends:
-        answer.open, answer.end = False, (token,)
+        generation.is_open, generation.end_ids = False, (token,)
         return
-    answer.said.append(token)
-    answer.open = len(answer.ids) + len(answer.said) < answer.positions.shape[-1]
+    generation.ids_so_far.append(token)
+    generation.is_open = len(generation.ids) + len(generation.ids_so_far) < generation.positions.shape[-1]
 
 
-def _forbid_early_end(decoder: Decoder, answer: Generation, logits: torch.Tensor) -> torch.Tensor:
-    """Logits, those of the end tokens negative infinity while an answer must go on."""
-    if len(answer.said) >= answer.least or not decoder.ends:
+def _forbid_early_end(decoder: Decoder, generation: Generation, logits: torch.Tensor) -> torch.Tensor:
+    """Return the logits, with end tokens at negative infinity while the generation is too short."""
+    if len(generation.ids_so_far) >= generation.min_tokens or not decoder.ends:
         return logits
     return logits.index_fill(0, torch.tensor(sorted(decoder.ends), device=logits.device), -torch.inf)
 
 
 def choose_token(logits: torch.Tensor, sampling: Sampling | None, noise: torch.Tensor | None) -> tuple[int, bool]:
-    """The next token: the likeliest, or one drawn by adding Gumbel noise to the logits.
+    """Return the next token: the most likely, or one sampled by adding Gumbel noise to the logits.
 
     Args:
         logits: Of shape (vocabulary,); negative infinity for tokens that cannot be said.
@@ -171,39 +186,39 @@ def choose_token(logits: torch.Tensor, sampling: Sampling | None, noise: torch.T
     highest = logits.masked_fill(logits.isneginf(), 0).abs().max()
     rounding = ROUNDING_UNITS * torch.finfo(logits.dtype).eps * float(highest)
     scores = logits.double().cpu()
-    sure = True
+    is_certain = True
     if sampling is not None and noise is not None:
         scores, rounding = scores / sampling.temperature, rounding / sampling.temperature
         ranked, order = scores.sort(descending=True, stable=True)
-        kept = sampling.top_k or len(ranked)
+        count = sampling.top_k or len(ranked)
         if sampling.top_p < 1:
-            before = torch.softmax(ranked[:kept], dim=0).cumsum(dim=0)
-            kept = min(kept, 1 + int((before < sampling.top_p).sum()))
-            sure = bool((before - sampling.top_p).abs().min() > rounding)
-        sure = sure and (kept >= len(ranked) or bool(ranked[kept - 1] - ranked[kept] > rounding))
-        scores = torch.full_like(scores, -torch.inf).index_copy(0, order[:kept], ranked[:kept]) + noise
+            before = torch.softmax(ranked[:count], dim=0).cumsum(dim=0)
+            count = min(count, 1 + int((before < sampling.top_p).sum()))
+            is_certain = bool((before - sampling.top_p).abs().min() > rounding)
+        is_certain = is_certain and (count >= len(ranked) or bool(ranked[count - 1] - ranked[count] > rounding))
+        scores = torch.full_like(scores, -torch.inf).index_copy(0, order[:count], ranked[:count]) + noise
     best = scores.topk(min(2, len(scores)))
-    sure = sure and (len(scores) < 2 or bool(best.values[0] - best.values[1] > rounding))
-    return int(best.indices[0]), sure
+    is_certain = is_certain and (len(scores) < 2 or bool(best.values[0] - best.values[1] > rounding))
+    return int(best.indices[0]), is_certain
 
 
 def get_published_sampling(decoder: Decoder) -> Sampling:
-    """How the checkpoint's own settings draw, with the defaults that the published code ran under."""
-    own = decoder.network.model.generation_config
-    top_k = PUBLISHED_TOP_K if own.top_k is None else int(own.top_k)
-    return Sampling(temperature=float(own.temperature or 1.0), top_k=top_k, top_p=float(own.top_p or 1.0))
+    """Return the sampling of the checkpoint's own settings, with the defaults that the published code ran with."""
+    settings = decoder.network.model.generation_config
+    top_k = PUBLISHED_TOP_K if settings.top_k is None else int(settings.top_k)
+    return Sampling(temperature=float(settings.temperature or 1.0), top_k=top_k, top_p=float(settings.top_p or 1.0))
 
 
-def _read_prompts(decoder: Decoder, answers: list[Generation]) -> tuple[torch.Tensor, States, torch.Tensor]:
-    """Read all so far, rows of one length together, and put the rows behind each other's padding."""
+def _read_prompts(decoder: Decoder, generations: list[Generation]) -> tuple[torch.Tensor, States, torch.Tensor]:
+    """Read the prompts and all tokens so far, rows of one length together, and join the rows with padding."""
     logits, parts, first = [], [], 0
-    while first < len(answers):
-        size = len(answers[first].ids) + len(answers[first].said)
+    while first < len(generations):
+        size = len(generations[first].ids) + len(generations[first].ids_so_far)
         last = first + 1
-        while last < len(answers) and len(answers[last].ids) + len(answers[last].said) == size:
+        while last < len(generations) and len(generations[last].ids) + len(generations[last].ids_so_far) == size:
             last += 1
-        found, states = _read_rows(decoder, answers[first:last])
-        logits.append(found)
+        row_logits, states = _read_rows(decoder, generations[first:last])
+        logits.append(row_logits)
         parts.append(states)
         first = last
     if not decoder.network.reuses_prefixes:
@@ -211,19 +226,19 @@ def _read_prompts(decoder: Decoder, answers: list[Generation]) -> tuple[torch.Te
     return torch.cat(logits), *join_rows(parts)
 
 
-def _read_alone(decoder: Decoder, answer: Generation) -> torch.Tensor:
-    return _read_rows(decoder, [answer])[0]
+def _read_alone(decoder: Decoder, generation: Generation) -> torch.Tensor:
+    return _read_rows(decoder, [generation])[0]
 
 
-def _read_rows(decoder: Decoder, answers: list[Generation]) -> tuple[torch.Tensor, States]:
-    """Read rows of one length from their beginning."""
-    ids = torch.tensor([[*answer.ids, *answer.said] for answer in answers], device=decoder.device)
-    positions = torch.stack([answer.positions[..., : ids.shape[1]] for answer in answers], dim=-2)
+def _read_rows(decoder: Decoder, generations: list[Generation]) -> tuple[torch.Tensor, States]:
+    """Read rows of one length from the start."""
+    ids = torch.tensor([[*generation.ids, *generation.ids_so_far] for generation in generations], device=decoder.device)
+    positions = torch.stack([generation.positions[..., : ids.shape[1]] for generation in generations], dim=-2)
     embeds = None
-    if any(answer.features is not None for answer in answers):
+    if any(generation.features is not None for generation in generations):
         embeds = decoder.network.embed(ids)
-        for row, answer in enumerate(answers):
-            if answer.features is not None:
-                embeds[row, answer.fills] = answer.features.to(embeds.dtype)
-    logits, states = decoder.network.compute_logits(ids, positions, embeds=embeds)
+        for row, generation in enumerate(generations):
+            if generation.features is not None:
+                embeds[row, generation.feature_positions] = generation.features.to(embeds.dtype)
+    logits, states = decoder.network.compute_logits(ids, positions, embeddings=embeds)
     return logits[:, -1], states

@@ -1,4 +1,4 @@
-"""Causal language models without an image: any checkpoint of transformers, or a GGUF file in a package."""
+"""Language models without images: any causal checkpoint of transformers, or a GGUF file in a package."""
 
 import importlib.util
 import re
@@ -51,7 +51,7 @@ class LanguageModel:
 
     @property
     def masked_id(self) -> int:
-        """Stands for a masked token; see `decoder.Decoder`.
+        """Token id that replaces a masked token; see `decoder.Decoder`.
 
         Raises:
             UserError: The entry names no token, and the tokenizer has none that can.
@@ -59,46 +59,46 @@ class LanguageModel:
         return prompts.find_masked_id(self.tokenizer, self.spec)
 
     def render_chat(self, turns: Sequence[Turn]) -> str:
-        """A conversation by the chat template; see `decoder.Decoder`."""
+        """Render a conversation with the chat template; see `decoder.Decoder`."""
         return prompts.render_chat(
-            self.tokenizer.apply_chat_template, self.has_chat_template, turns, self.spec, parts=False
+            self.tokenizer.apply_chat_template, self.has_chat_template, turns, self.spec, as_parts=False
         )
 
     def build_prompt(self, text: str) -> Prompt:
-        """Ids of a rendered prompt; see `decoder.Decoder`."""
+        """Return a rendered prompt as ids; see `decoder.Decoder`."""
         return prompts.tokenize_prompt(self.tokenizer, text, "", self.window, self.spec)
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
-        """Nothing: this model sees no images."""
-        raise UserError(f"models.{self.spec.name}: a language model sees no images; name a model that does")
+        """Refuse the image: a language model reads no images."""
+        raise UserError(f"models.{self.spec.name}: a language model reads no images; name a VL decoder")
 
     def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
-        """Nothing: this model sees no images."""
-        raise UserError(f"models.{self.spec.name}: a language model sees no images; name a model that does")
+        """Refuse the image: a language model reads no images."""
+        raise UserError(f"models.{self.spec.name}: a language model reads no images; name a VL decoder")
 
     def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
-        """One position a token; see `decoder.Decoder`."""
+        """Return one position per token; see `decoder.Decoder`."""
         if picture is not None:
-            raise UserError(f"models.{self.spec.name}: a language model sees no images; name a model that does")
+            raise UserError(f"models.{self.spec.name}: a language model reads no images; name a VL decoder")
         return PromptLayout((), (), torch.arange(len(prompt.ids), device=self.device))
 
     def find_label_id(self, prompt: Prompt, label: str) -> int:
-        """The first token of a label after a prompt; see `decoder.Decoder`."""
+        """Return the first token of a label after a prompt; see `decoder.Decoder`."""
         return prompts.find_label_id(self.build_prompt, prompt, label, self.spec, self.tokenizer.unk_token_id)
 
     def generate(
         self,
         prompts: Sequence[Prompt],
         images: Sequence[PreparedImage | None],
-        most: int,
+        max_tokens: int,
         sampling: Sampling | None,
         seeds: Sequence[int],
     ) -> list[tuple[int, ...]]:
-        """What the model says; see `decoder.Decoder`."""
-        return generate_texts(self, prompts, images, most, sampling, seeds)
+        """Return the generated tokens; see `decoder.Decoder`."""
+        return generate_texts(self, prompts, images, max_tokens, sampling, seeds)
 
     def decode_text(self, ids: Sequence[int]) -> str:
-        """Tokens as text; see `decoder.Decoder`."""
+        """Return tokens as text; see `decoder.Decoder`."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
 
@@ -116,7 +116,7 @@ def load(spec: ModelSpec, device: Device) -> LanguageModel:
 
 
 def wrap_language_model(spec: ModelSpec, model: Any, tokenizer: Any, device: str) -> LanguageModel:
-    """A language model from a network and tokenizer that are loaded already.
+    """Return a language model from a network and tokenizer that are already loaded.
 
     Raises:
         UserError: The tokenizer is a slow one, which knows no characters of tokens.
@@ -133,30 +133,30 @@ def wrap_language_model(spec: ModelSpec, model: Any, tokenizer: Any, device: str
     )
 
 
-def reply_to(decoder: LanguageModel, request: str, most: int = 64) -> str:
-    """What a model answers to a request, greedily.
+def reply_to(decoder: LanguageModel, request: str, max_tokens: int = 64) -> str:
+    """Return the model's greedy reply to a request.
 
     Args:
         decoder: A loaded language model.
         request: A user's turn where the model has a chat template, else a text to go on with.
-        most: Most tokens of the answer.
+        max_tokens: Most tokens of the answer.
     Raises:
         UserError: The request is longer than the model reads.
     """
     has_template = bool(getattr(decoder.tokenizer, "chat_template", None))
     prompt = decoder.build_prompt(decoder.render_chat([Turn("user", request)]) if has_template else request)
-    return decoder.decode_text(decoder.generate([prompt], [None], most, None, [0])[0])
+    return decoder.decode_text(decoder.generate([prompt], [None], max_tokens, None, [0])[0])
 
 
 def get_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Ids that end an answer: those of the checkpoint's settings of generation, else the tokenizer's."""
-    named = model.generation_config.eos_token_id if model.generation_config is not None else None
-    named = tokenizer.eos_token_id if named is None else named
-    return frozenset() if named is None else frozenset([named] if isinstance(named, int) else named)
+    """Return the ids that end a generation: those of the checkpoint's generation settings, else the tokenizer's."""
+    end_ids = model.generation_config.eos_token_id if model.generation_config is not None else None
+    end_ids = tokenizer.eos_token_id if end_ids is None else end_ids
+    return frozenset() if end_ids is None else frozenset([end_ids] if isinstance(end_ids, int) else end_ids)
 
 
 def get_max_positions(config: Any) -> int:
-    """Most positions that a network reads."""
+    """Return the maximum number of positions that a network reads."""
     text = config.get_text_config(decoder=True)
     return int(next((size for name in WINDOW_NAMES if (size := getattr(text, name, None))), DEFAULT_WINDOW))
 
@@ -165,29 +165,29 @@ COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
 
 
 def build_loading_arguments(spec: ModelSpec) -> dict[str, Any]:
-    """Keyword arguments of `from_pretrained` beside those of every model.
+    """Return the keyword arguments of `from_pretrained` that this model needs in addition.
 
     Raises:
         UserError: A package that is needed is not installed, or remote code is asked for without one revision.
     """
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if spec.four_bit:
         _require_package("bitsandbytes", "four_bit", spec)
         _require_package("accelerate", "four_bit", spec)
-        found["quantization_config"] = transformers.BitsAndBytesConfig(
+        arguments["quantization_config"] = transformers.BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=getattr(torch, spec.dtype)
         )
     if spec.device_map:
         _require_package("accelerate", "device_map", spec)
-        found["device_map"] = spec.device_map
+        arguments["device_map"] = spec.device_map
     if spec.trust_remote_code:
         if not (COMMIT_HASH.fullmatch(spec.revision) or Path(spec.weights).is_dir()):
             raise UserError(
                 f"models.{spec.name}.trust_remote_code: {spec.revision!r} is no full commit hash, so the code that runs"
                 " could change; name one under revision"
             )
-        found["trust_remote_code"] = True
-    return found
+        arguments["trust_remote_code"] = True
+    return arguments
 
 
 def add_chat_template(reader: Any, has_template: bool, spec: ModelSpec) -> None:
@@ -205,7 +205,7 @@ def add_chat_template(reader: Any, has_template: bool, spec: ModelSpec) -> None:
 
 
 def move_to_device(model: Any, device: Device, spec: ModelSpec) -> Any:
-    """The network on the job's device, or where accelerate and bitsandbytes have put it."""
+    """Move the network to the job's device, unless accelerate or bitsandbytes have placed it."""
     return model if spec.four_bit or spec.device_map else model.to(device.name)
 
 

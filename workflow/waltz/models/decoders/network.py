@@ -1,4 +1,4 @@
-"""One pass of a causal network over some positions, given the keys and values of those before."""
+"""A causal network: one pass over some positions, given the keys and values of earlier positions."""
 
 import inspect
 import logging
@@ -39,27 +39,27 @@ class Network:
     reuses_prefixes: bool
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """Embeddings of ids, of shape (rows, positions, width)."""
-        found: torch.Tensor = self.model.get_input_embeddings()(ids)
-        return found
+        """Return embeddings of ids, of shape (rows, positions, width)."""
+        embeddings: torch.Tensor = self.model.get_input_embeddings()(ids)
+        return embeddings
 
     def compute_logits(
         self,
         ids: torch.Tensor,
         positions: torch.Tensor,
         past: States | None = None,
-        last: int = 1,
-        embeds: torch.Tensor | None = None,
+        last_count: int = 1,
+        embeddings: torch.Tensor | None = None,
         visible: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, States]:
-        """Read some positions of rows of one length.
+        """Compute the logits of some positions of rows of one length.
 
         Args:
             ids: int64 of shape (rows, positions).
             positions: Their positions: int64 of shape (rows, positions), or (axes, rows, positions).
             past: Keys and values of what stands before, of the same rows; they stay as they are.
-            last: Number of last positions whose logits are wanted.
-            embeds: Embeddings to read in the place of those of the ids.
+            last_count: Number of last positions whose logits are wanted.
+            embeddings: Embeddings to read in the place of those of the ids.
             visible: Which of all positions, those before included, are no padding; all where None.
         Returns:
             Logits of the token after each of the last positions, of shape (rows, last, vocabulary), and the keys and
@@ -68,56 +68,56 @@ class Network:
         before = past[0][0].shape[2] if past else 0
         if visible is None:
             visible = torch.ones((len(ids), before + ids.shape[1]), dtype=torch.int64, device=ids.device)
-        given: dict[str, Any] = {"input_ids": ids} if embeds is None else {"inputs_embeds": embeds}
-        wanted = {
+        inputs: dict[str, Any] = {"input_ids": ids} if embeddings is None else {"inputs_embeds": embeddings}
+        options = {
             "attention_mask": visible,
             "position_ids": positions,
-            "logits_to_keep": last,
+            "logits_to_keep": last_count,
             "past_key_values": _build_cache(past) if self.reuses_prefixes else None,
             "use_cache": self.reuses_prefixes,
         }
-        given |= {name: value for name, value in wanted.items() if name in self.argument_names}
-        found = self.model(**given)
+        inputs |= {name: value for name, value in options.items() if name in self.argument_names}
+        outputs = self.model(**inputs)
         states = (
-            tuple((layer.keys, layer.values) for layer in given["past_key_values"].layers)
+            tuple((layer.keys, layer.values) for layer in inputs["past_key_values"].layers)
             if self.reuses_prefixes
             else ()
         )
-        return found.logits[:, -last:], states
+        return outputs.logits[:, -last_count:], states
 
 
 def wrap_network(model: Any, device: str) -> Network:
-    """A network that transformers has loaded, tried for whether keys and values can be used again.
+    """Return a network that transformers has loaded, after testing whether keys and values can be reused.
 
     Raises:
         UserError: A token's logits depend on tokens behind it, so that target tokens would give themselves away.
     """
     parameters = inspect.signature(model.forward).parameters
     names = set(parameters)
-    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         names.add("use_cache")
     takes = frozenset(names)
-    whole = Network(model.eval(), device, takes, False)
-    if _uses_later_tokens(whole):
+    network = Network(model.eval(), device, takes, False)
+    if _uses_later_tokens(network):
         raise UserError(
             f"{type(model).__name__}: its tokens see those behind them; only causal networks can be explained"
         )
     if "past_key_values" not in takes:
-        return whole
-    again = replace(whole, reuses_prefixes=True)
-    return again if _continues_prefixes(again, whole) else whole
+        return network
+    reusing = replace(network, reuses_prefixes=True)
+    return reusing if _continues_prefixes(reusing, network) else network
 
 
 def select_rows(states: States, rows: Sequence[int]) -> States:
-    """Keys and values of some rows, repeated where a row is named again."""
+    """Return keys and values of some rows, repeated where a row is named again."""
     if not states:
         return ()
-    picked = torch.as_tensor(rows, device=states[0][0].device)
-    return tuple((keys[picked], values[picked]) for keys, values in states)
+    indices = torch.as_tensor(rows, device=states[0][0].device)
+    return tuple((keys[indices], values[indices]) for keys, values in states)
 
 
 def join_rows(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
-    """Rows of different lengths as one batch, padded in front.
+    """Join rows of different lengths into one batch, padded at the start.
 
     Returns:
         Their keys and values, and which positions are no padding, int64 of shape (rows, positions).
@@ -126,15 +126,15 @@ def join_rows(parts: Sequence[States]) -> tuple[States, torch.Tensor]:
     pads = [longest - states[0][0].shape[2] for states in parts]
     padded = tuple(
         tuple(
-            torch.cat([_pad_front(part[layer][side], pad) for part, pad in zip(parts, pads, strict=True)])
+            torch.cat([_pad_front(states[layer][side], pad) for states, pad in zip(parts, pads, strict=True)])
             for side in (0, 1)
         )
         for layer in range(len(parts[0]))
     )
     visible = torch.cat(
         [
-            (torch.arange(longest) >= pad).long().expand(part[0][0].shape[0], longest)
-            for part, pad in zip(parts, pads, strict=True)
+            (torch.arange(longest) >= pad).long().expand(states[0][0].shape[0], longest)
+            for states, pad in zip(parts, pads, strict=True)
         ]
     )
     return tuple((keys, values) for keys, values in padded), visible.to(parts[0][0][0].device)
@@ -155,27 +155,29 @@ def _build_cache(past: States | None) -> DynamicCache:
 
 
 @torch.inference_mode()
-def _uses_later_tokens(whole: Network) -> bool:
-    """Whether logits change with what stands behind."""
-    ids = torch.tensor([PROBE_IDS], device=whole.device)
-    places = torch.arange(len(PROBE_IDS), device=whole.device)[None]
-    expected, _ = whole.compute_logits(ids, places, last=len(PROBE_IDS))
-    found, _ = whole.compute_logits(ids[:, :-1], places[:, :-1])
-    return bool((found - expected[:, -2:-1]).abs().max() > PROBE_TOLERANCE * expected.float().std())
+def _uses_later_tokens(network: Network) -> bool:
+    """Return whether logits change with later tokens."""
+    ids = torch.tensor([PROBE_IDS], device=network.device)
+    positions = torch.arange(len(PROBE_IDS), device=network.device)[None]
+    expected, _ = network.compute_logits(ids, positions, last_count=len(PROBE_IDS))
+    logits, _ = network.compute_logits(ids[:, :-1], positions[:, :-1])
+    return bool((logits - expected[:, -2:-1]).abs().max() > PROBE_TOLERANCE * expected.float().std())
 
 
 @torch.inference_mode()
-def _continues_prefixes(again: Network, whole: Network) -> bool:
-    """Whether two parts, the first used twice, give the logits of the whole."""
-    ids = torch.tensor([PROBE_IDS], device=whole.device)
-    places = torch.arange(len(PROBE_IDS), device=whole.device)[None]
+def _continues_prefixes(reusing: Network, network: Network) -> bool:
+    """Return whether reading in two parts, the first used twice, gives the logits of one pass."""
+    ids = torch.tensor([PROBE_IDS], device=network.device)
+    positions = torch.arange(len(PROBE_IDS), device=network.device)[None]
     half = len(PROBE_IDS) // 2
-    expected, _ = whole.compute_logits(ids, places, last=half)
+    expected, _ = network.compute_logits(ids, positions, last_count=half)
     try:
-        _, states = again.compute_logits(ids[:, :half], places[:, :half])
-        twice = select_rows(states, (0, 0))
-        found, _ = again.compute_logits(ids[:, half:].repeat(2, 1), places[:, half:].repeat(2, 1), twice, last=half)
+        _, states = reusing.compute_logits(ids[:, :half], positions[:, :half])
+        prefix_states = select_rows(states, (0, 0))
+        logits, _ = reusing.compute_logits(
+            ids[:, half:].repeat(2, 1), positions[:, half:].repeat(2, 1), prefix_states, last_count=half
+        )
     except (TypeError, ValueError, RuntimeError, IndexError, AttributeError, KeyError) as error:
-        log.info("%s reads whole rows only: %s", type(again.model).__name__, str(error).splitlines()[:1])
+        log.info("%s reads whole rows only: %s", type(reusing.model).__name__, str(error).splitlines()[:1])
         return False
-    return bool((found - expected).abs().max() <= PROBE_TOLERANCE * expected.float().std())
+    return bool((logits - expected).abs().max() <= PROBE_TOLERANCE * expected.float().std())

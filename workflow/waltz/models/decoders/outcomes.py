@@ -99,7 +99,7 @@ def scores(
                 0
             ].to(embeds.dtype)
         positions = layout.extend_positions(len(behind)).unsqueeze(-2)
-        logits, _ = decoder.network.compute_logits(ids, positions, last=len(behind) + 1, embeds=embeds)
+        logits, _ = decoder.network.compute_logits(ids, positions, last_count=len(behind) + 1, embeddings=embeds)
         found.append(read_off(logits, wanted, value)[0])
     return found
 
@@ -127,7 +127,7 @@ def scores_after(decoder: Decoder, prompts: Sequence[Prompt], targets: Sequence[
         ids, visible = torch.stack(_padded(rows)), torch.stack(_padded([torch.ones_like(row) for row in rows]))
         positions = torch.stack(_padded(followed), dim=-2)
         logits, _ = decoder.network.compute_logits(
-            ids.to(decoder.device), positions, last=len(behind) + 1, visible=visible.to(decoder.device)
+            ids.to(decoder.device), positions, last_count=len(behind) + 1, visible=visible.to(decoder.device)
         )
         found[batch] = read_off(logits, targets, value)
     return found

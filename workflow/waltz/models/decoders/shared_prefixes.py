@@ -1,4 +1,4 @@
-"""Where rows that begin alike are cut, so that what they share is read once."""
+"""Split points of rows with common prefixes, so that each prefix is read once."""
 
 import numpy as np
 

@@ -25,60 +25,60 @@ from waltz.models.decoders.network import Network
 from waltz.models.registry import ModelSpec
 
 MAX_CACHED_IMAGES = 32
-"""Processed images that are kept: 90 MB of tiles of LLaVA-NeXT."""
+"""Maximum number of cached images: 90 MB of tiles of LLaVA-NeXT."""
 
 
 class CachedImageProcessor:
-    """An image processor of transformers that is asked about the same image again and again.
+    """An image processor of transformers that caches its results for the last images.
 
     It passes for the processor that it stands before: all else is that one's own.
 
     Attributes:
-        own: The image processor.
-        kept: What it made of the last images, by their content and the settings of the call.
+        processor: The wrapped image processor.
+        results: Processed images by their content and the settings of the call, most recent last.
     """
 
-    def __init__(self, own: Any) -> None:
-        """Stand before an image processor."""
-        self.own = own
-        self.kept: OrderedDict[Hashable, Any] = OrderedDict()
+    def __init__(self, processor: Any) -> None:
+        """Wrap an image processor."""
+        self.processor = processor
+        self.results: OrderedDict[Hashable, Any] = OrderedDict()
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else the processor has."""
-        return getattr(self.own, name)
+        """Return any other attribute of the wrapped processor."""
+        return getattr(self.processor, name)
 
     def __call__(self, images: Any, **settings: Any) -> Any:
-        """The processed images; what the caller takes out of the mapping stays here."""
+        """Return the processed images as a copy of the cached mapping."""
         key = (_hash_images(images), repr(sorted(settings.items())))
-        if key not in self.kept:
-            self.kept[key] = self.own(images, **settings)
-        self.kept.move_to_end(key)
-        while len(self.kept) > MAX_CACHED_IMAGES:
-            self.kept.popitem(last=False)
-        return copy.copy(self.kept[key])
+        if key not in self.results:
+            self.results[key] = self.processor(images, **settings)
+        self.results.move_to_end(key)
+        while len(self.results) > MAX_CACHED_IMAGES:
+            self.results.popitem(last=False)
+        return copy.copy(self.results[key])
 
 
 @dataclass(frozen=True, eq=False)
 class ImageCache:
-    """What is known of pictures as long as somebody holds them.
+    """Results for images, kept as long as the images are in use.
 
     Attributes:
-        seen: What the vision tower sees of a picture as it is, of shape (1, features, width).
-        laid: How prompts with a picture lie in the network, by their text.
+        embeddings: Embeddings of an unmasked image, of shape (1, features, width).
+        layouts: Layouts of prompts with an image, by their text.
     """
 
-    seen: WeakKeyDictionary[PreparedImage, torch.Tensor] = field(default_factory=WeakKeyDictionary)
-    laid: WeakKeyDictionary[PreparedImage, dict[str, PromptLayout]] = field(default_factory=WeakKeyDictionary)
+    embeddings: WeakKeyDictionary[PreparedImage, torch.Tensor] = field(default_factory=WeakKeyDictionary)
+    layouts: WeakKeyDictionary[PreparedImage, dict[str, PromptLayout]] = field(default_factory=WeakKeyDictionary)
 
 
 def is_unmasked(picture: PreparedImage, pixels: torch.Tensor) -> bool:
-    """Whether some variants of a picture are the picture itself, and nobody asks for gradients."""
-    same = pixels.shape == (1, *picture.pixels.shape) and pixels.data_ptr() == picture.pixels.data_ptr()
-    return same and pixels.dtype == picture.pixels.dtype and not torch.is_grad_enabled()
+    """Return whether a batch of variants is just the image itself, and no gradients are needed."""
+    is_same = pixels.shape == (1, *picture.pixels.shape) and pixels.data_ptr() == picture.pixels.data_ptr()
+    return is_same and pixels.dtype == picture.pixels.dtype and not torch.is_grad_enabled()
 
 
 def _hash_images(images: Any) -> Hashable:
-    """What tells images from others; images of other kinds than PIL's are never the same."""
+    """Return a hash of the content of images; other types than PIL's are never equal."""
     if isinstance(images, Image.Image):
         return images.mode, images.size, sha256(images.tobytes()).digest()
     return tuple(map(_hash_images, images)) if isinstance(images, list | tuple) else object()
@@ -89,11 +89,11 @@ pass
 log = logging.getLogger(__name__)
 
 TEXT_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "pixel_values"})
-"""What a processor gives that says nothing beside the pixels about the image."""
+"""Outputs of a processor that hold no extra information about the image."""
 ZERO_DROPPING_FAMILIES = frozenset({"idefics2", "idefics3", "smolvlm"})
-"""Families that take a tile of zeros for padding, so that a wholly masked tile would vanish."""
+"""Families that treat a tile of zeros as padding, so that a fully masked tile would vanish."""
 PROBE_SIZE = (90, 70)
-"""Width and height of the image by which a loaded model is tried."""
+"""Width and height of the test image for a loaded model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class VisionLanguageModel:
         processor: Its processor of texts and images.
         placeholder: What stands for an image in a prompt.
         image_id: Id of the positions that what the vision tower saw fills.
-        known: What was made of pictures that are still in use.
+        cache: Results for images that are still in use.
     """
 
     spec: ModelSpec
@@ -117,11 +117,11 @@ class VisionLanguageModel:
     window: int
     positions_per_batch: int = 4096
     reads_images: bool = True
-    known: ImageCache = field(default_factory=ImageCache, repr=False)
+    cache: ImageCache = field(default_factory=ImageCache, repr=False)
 
     @property
     def tokenizer(self) -> Any:
-        """The processor's tokenizer."""
+        """Tokenizer of the processor."""
         return self.processor.tokenizer
 
     @property
@@ -131,7 +131,7 @@ class VisionLanguageModel:
 
     @property
     def masked_id(self) -> int:
-        """Stands for a masked token; see `decoder.Decoder`.
+        """Token id that replaces a masked token; see `decoder.Decoder`.
 
         Raises:
             UserError: The entry names no token, and the tokenizer has none that can.
@@ -139,60 +139,65 @@ class VisionLanguageModel:
         return prompts.find_masked_id(self.processor.tokenizer, self.spec)
 
     def render_chat(self, turns: Sequence[Turn]) -> str:
-        """A conversation by the chat template; see `decoder.Decoder`."""
+        """Render a conversation with the chat template; see `decoder.Decoder`."""
         return prompts.render_chat(
-            self.processor.apply_chat_template, self.has_chat_template, turns, self.spec, parts=True
+            self.processor.apply_chat_template, self.has_chat_template, turns, self.spec, as_parts=True
         )
 
     def build_prompt(self, text: str) -> Prompt:
-        """Ids of a rendered prompt, with one placeholder; see `decoder.Decoder`."""
+        """Return a rendered prompt as ids, with one placeholder; see `decoder.Decoder`."""
         return prompts.tokenize_prompt(self.processor.tokenizer, text, self.placeholder, self.window, self.spec)
 
     def prepare_image(self, image: Image.Image) -> PreparedImage:
-        """The prepared image; see `decoder.Decoder`."""
-        found = self._processed(self.placeholder, image)
-        beside = {
-            name: value for name, value in found.items() if name not in TEXT_INPUTS and isinstance(value, torch.Tensor)
+        """Return the prepared image; see `decoder.Decoder`."""
+        inputs = self._process(self.placeholder, image)
+        extras = {
+            name: value for name, value in inputs.items() if name not in TEXT_INPUTS and isinstance(value, torch.Tensor)
         }
-        return PreparedImage(found["pixel_values"].to(self.device, torch.float32), beside, image)
+        return PreparedImage(inputs["pixel_values"].to(self.device, torch.float32), extras, image)
 
     def encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
-        """Vision tower and projector; see `decoder.Decoder`."""
+        """Return embeddings of the image from vision tower and projector; see `decoder.Decoder`."""
         if not is_unmasked(picture, pixels):
-            return self._look(picture, pixels)
-        if picture not in self.known.seen:
-            self.known.seen[picture] = self._look(picture, pixels)
-        return self.known.seen[picture]
+            return self._encode_image(picture, pixels)
+        if picture not in self.cache.embeddings:
+            self.cache.embeddings[picture] = self._encode_image(picture, pixels)
+        return self.cache.embeddings[picture]
 
-    def _look(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
+    def _encode_image(self, picture: PreparedImage, pixels: torch.Tensor) -> torch.Tensor:
         if self.network.model.config.model_type in ZERO_DROPPING_FAMILIES:
             pixels = pixels.masked_fill(pixels == 0, torch.finfo(self.network.model.dtype).tiny)
-        many = {name: value.repeat_interleave(len(pixels), dim=0) for name, value in picture.extras.items()}
-        known = inspect.signature(self.network.model.base_model.get_image_features).parameters
-        found = self.network.model.get_image_features(
+        extras = {name: value.repeat_interleave(len(pixels), dim=0) for name, value in picture.extras.items()}
+        parameters = inspect.signature(self.network.model.base_model.get_image_features).parameters
+        outputs = self.network.model.get_image_features(
             pixel_values=pixels.flatten(0, 1).to(self.network.model.dtype),
-            **{name: value for name, value in many.items() if name in known},
+            **{name: value for name, value in extras.items() if name in parameters},
         )
-        seen = getattr(found, "pooler_output", found)
-        return seen if isinstance(seen, torch.Tensor) else torch.stack(tuple(seen))
+        embeddings = getattr(outputs, "pooler_output", outputs)
+        return embeddings if isinstance(embeddings, torch.Tensor) else torch.stack(tuple(embeddings))
 
     def build_layout(self, prompt: Prompt, picture: PreparedImage | None) -> PromptLayout:
-        """The prompt as the processor itself expands it; see `decoder.Decoder`."""
+        """Return the prompt as the processor expands it; see `decoder.Decoder`."""
         if (picture is None) != (prompt.image_position is None):
-            has = "has a placeholder but no image" if picture is None else "has no placeholder for its image"
-            raise UserError(f"models.{self.spec.name}: a prompt {has}: {prompt.text[:60]!r}...")
+            fault = "has a placeholder but no image" if picture is None else "has no placeholder for its image"
+            raise UserError(f"models.{self.spec.name}: a prompt {fault}: {prompt.text[:60]!r}...")
         if picture is None or prompt.image_position is None:
-            return PromptLayout((), (), self._positions(torch.tensor([prompt.ids], device=self.device), None, None))
-        known = self.known.laid.setdefault(picture, {})
-        if prompt.text not in known:
-            known[prompt.text] = self._layout(prompt, picture, prompt.image_position)
-        return known[prompt.text]
+            return PromptLayout(
+                (), (), self._compute_positions(torch.tensor([prompt.ids], device=self.device), None, None)
+            )
+        layouts = self.cache.layouts.setdefault(picture, {})
+        if prompt.text not in layouts:
+            layouts[prompt.text] = self._build_layout(prompt, picture, prompt.image_position)
+        return layouts[prompt.text]
 
-    def _layout(self, prompt: Prompt, picture: PreparedImage, at: int) -> PromptLayout:
-        found = self._processed(prompt.text, picture.image)
-        ids = found["input_ids"][0].tolist()
-        after = len(prompt.ids) - at - 1
-        if tuple(ids[:at]) != prompt.ids[:at] or tuple(ids[len(ids) - after :]) != prompt.ids[at + 1 :]:
+    def _build_layout(self, prompt: Prompt, picture: PreparedImage, image_position: int) -> PromptLayout:
+        inputs = self._process(prompt.text, picture.image)
+        ids = inputs["input_ids"][0].tolist()
+        tail = len(prompt.ids) - image_position - 1
+        if (
+            tuple(ids[:image_position]) != prompt.ids[:image_position]
+            or tuple(ids[len(ids) - tail :]) != prompt.ids[image_position + 1 :]
+        ):
             raise UserError(
                 f"models.{self.spec.name}: the processor changes the text around the image, which is not known here;"
                 f" this family cannot be explained yet: {prompt.text[:60]!r}..."
@@ -202,54 +207,56 @@ class VisionLanguageModel:
                 f"models.{self.spec.name}: {len(ids)} positions with the image, at most {self.window} are read:"
                 f" {prompt.text[:60]!r}...; shorten the prompt"
             )
-        block = tuple(ids[at : len(ids) - after])
-        features = tuple(place for place, token in enumerate(block) if token == self.image_id)
+        block = tuple(ids[image_position : len(ids) - tail])
+        features = tuple(position for position, token in enumerate(block) if token == self.image_id)
         return PromptLayout(
-            block, features, self._positions(found["input_ids"], picture, found.get("mm_token_type_ids"))
+            block, features, self._compute_positions(inputs["input_ids"], picture, inputs.get("mm_token_type_ids"))
         )
 
     def find_label_id(self, prompt: Prompt, label: str) -> int:
-        """The first token of a label after a prompt; see `decoder.Decoder`."""
+        """Return the first token of a label after a prompt; see `decoder.Decoder`."""
         return prompts.find_label_id(self.build_prompt, prompt, label, self.spec, self.processor.tokenizer.unk_token_id)
 
     def generate(
         self,
         prompts: Sequence[Prompt],
         images: Sequence[PreparedImage | None],
-        most: int,
+        max_tokens: int,
         sampling: Sampling | None,
         seeds: Sequence[int],
     ) -> list[tuple[int, ...]]:
-        """What the model says; see `decoder.Decoder`."""
-        return generate_texts(self, prompts, images, most, sampling, seeds)
+        """Return the generated tokens; see `decoder.Decoder`."""
+        return generate_texts(self, prompts, images, max_tokens, sampling, seeds)
 
     def decode_text(self, ids: Sequence[int]) -> str:
-        """Tokens as text; see `decoder.Decoder`."""
+        """Return tokens as text; see `decoder.Decoder`."""
         return str(self.processor.tokenizer.decode(list(ids), skip_special_tokens=True))
 
-    def _processed(self, text: str, image: Image.Image) -> dict[str, Any]:
+    def _process(self, text: str, image: Image.Image) -> dict[str, Any]:
         start = self.processor.tokenizer.bos_token
-        found = self.processor(
+        inputs = self.processor(
             text=[text],
             images=[image.convert("RGB")],
             add_special_tokens=not (start and text.startswith(start)),
             return_tensors="pt",
         )
         return {
-            name: value.to(self.device) if isinstance(value, torch.Tensor) else value for name, value in found.items()
+            name: value.to(self.device) if isinstance(value, torch.Tensor) else value for name, value in inputs.items()
         }
 
-    def _positions(self, ids: torch.Tensor, picture: PreparedImage | None, kinds: torch.Tensor | None) -> torch.Tensor:
-        """Positions of ids; Qwen counts those of an image by its rows and columns."""
+    def _compute_positions(
+        self, ids: torch.Tensor, picture: PreparedImage | None, token_types: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return positions of ids; Qwen counts those of an image by its rows and columns."""
         body = self.network.model.base_model
         if hasattr(body, "get_rope_index"):
-            places, _ = body.get_rope_index(
+            rope_positions, _ = body.get_rope_index(
                 ids,
-                mm_token_type_ids=torch.zeros_like(ids) if kinds is None else kinds,
+                mm_token_type_ids=torch.zeros_like(ids) if token_types is None else token_types,
                 image_grid_thw=picture.extras["image_grid_thw"] if picture is not None else None,
             )
-            found: torch.Tensor = places[:, 0]
-            return found
+            positions: torch.Tensor = rope_positions[:, 0]
+            return positions
         return torch.arange(ids.shape[1], device=self.device)
 
 
@@ -271,7 +278,7 @@ def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
 
 
 def _complete_processor(processor: Any, config: Any) -> None:
-    """Tell a LLaVA's processor what its own file left to the network before processors counted an image's positions.
+    """Set the fields that older LLaVA checkpoints left out of their processor's file.
 
     The commits that the published runs name are of that time.
     """
@@ -283,7 +290,7 @@ def _complete_processor(processor: Any, config: Any) -> None:
 
 @torch.inference_mode()
 def wrap_vision_language_model(spec: ModelSpec, model: Any, processor: Any, device: str) -> VisionLanguageModel:
-    """A model from a network and processor that are loaded already, tried on a small image.
+    """Return a VL decoder from a network and processor that are already loaded, tested on a small image.
 
     Raises:
         UserError: Its own forward pass gives other logits than the path taken here, so that numbers would be wrong.
@@ -293,7 +300,7 @@ def wrap_vision_language_model(spec: ModelSpec, model: Any, processor: Any, devi
         raise UserError(f"models.{spec.name}: {model.config.model_type} takes images in a way that is not known here")
     processor, tokenizer = copy.copy(processor), processor.tokenizer
     processor.image_processor = CachedImageProcessor(processor.image_processor)
-    found = VisionLanguageModel(
+    decoder = VisionLanguageModel(
         spec,
         device,
         network.wrap_network(model, device),
@@ -303,8 +310,8 @@ def wrap_vision_language_model(spec: ModelSpec, model: Any, processor: Any, devi
         language_model.get_end_ids(model, tokenizer),
         language_model.get_max_positions(model.config),
     )
-    _check_forward_pass(found)
-    return found
+    _check_forward_pass(decoder)
+    return decoder
 
 
 def _check_forward_pass(decoder: VisionLanguageModel) -> None:
@@ -313,27 +320,27 @@ def _check_forward_pass(decoder: VisionLanguageModel) -> None:
     prompt = decoder.build_prompt(f"{decoder.placeholder} what is this ?")
     picture = decoder.prepare_image(image)
     layout = decoder.build_layout(prompt, picture)
-    given = decoder._processed(prompt.text, image)
+    inputs = decoder._process(prompt.text, image)
     model = decoder.network.model
-    given = {name: value for name, value in given.items() if name in inspect.signature(model.forward).parameters}
-    given["pixel_values"] = given["pixel_values"].to(model.dtype)
-    expected = model(**given).logits[:, -2:]
-    ids = given["input_ids"]
+    inputs = {name: value for name, value in inputs.items() if name in inspect.signature(model.forward).parameters}
+    inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
+    expected = model(**inputs).logits[:, -2:]
+    ids = inputs["input_ids"]
     embeds = decoder.network.embed(ids)
     assert prompt.image_position is not None
-    places = [prompt.image_position + place for place in layout.features]
-    seen = decoder.encode_image(picture, picture.pixels[None])[0]
-    if len(places) == len(seen):
-        embeds[:, places] = seen.to(embeds.dtype)
+    positions_of_features = [prompt.image_position + place for place in layout.features]
+    features = decoder.encode_image(picture, picture.pixels[None])[0]
+    if len(positions_of_features) == len(features):
+        embeds[:, positions_of_features] = features.to(embeds.dtype)
         positions = layout.positions.unsqueeze(-2)
-        found, _ = decoder.network.compute_logits(ids, positions, last=2, embeds=embeds)
-        differences = [found - expected]
+        logits, _ = decoder.network.compute_logits(ids, positions, last_count=2, embeddings=embeds)
+        differences = [logits - expected]
         if decoder.network.reuses_prefixes:
-            _, states = decoder.network.compute_logits(ids[:, :-2], positions[..., :-2], embeds=embeds[:, :-2])
-            again, _ = decoder.network.compute_logits(ids[:, -2:], positions[..., -2:], states, last=2)
-            differences.append(again - expected)
+            _, states = decoder.network.compute_logits(ids[:, :-2], positions[..., :-2], embeddings=embeds[:, :-2])
+            continued, _ = decoder.network.compute_logits(ids[:, -2:], positions[..., -2:], states, last_count=2)
+            differences.append(continued - expected)
         allowed = network.PROBE_TOLERANCE * expected.float().std()
-        if all(bool(one.abs().max() <= allowed) for one in differences):
+        if all(bool(difference.abs().max() <= allowed) for difference in differences):
             return
     raise UserError(
         f"models.{decoder.spec.name}: {model.config.model_type} reads images in a way that is not known here (its own"

@@ -1,4 +1,4 @@
-"""What an encoder says of image-text pairs: each image and text of a block once, nothing padded, blocks kept."""
+"""Scores of image-text pairs by an encoder: each image and text of a block once, without padding, blocks cached."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ PAIRS_PER_BLOCK = 64
 
 @dataclass(frozen=True)
 class PairScore:
-    """What an encoder says of a pair.
+    """Outputs of an encoder for a pair.
 
     Attributes:
-        numbers: What was asked for of its outputs, the logit first; None with an error.
+        numbers: Selected outputs, the logit first; None with an error.
         tokens: Length of the text in tokens, special tokens included; 0 where it cannot be read.
-        error: Why there are no numbers.
+        error: Reason why there are no numbers.
     """
 
     numbers: tuple[float, ...] | None
@@ -45,23 +45,23 @@ class PairScore:
 
     @property
     def logit(self) -> float | None:
-        """The logit; None with an error."""
+        """Logit of a match; None with an error."""
         return None if self.numbers is None else self.numbers[0]
 
 
 def select_logit(outputs: torch.Tensor) -> torch.Tensor:
-    """The logit of a match: from shape (pairs,) to (pairs, 1).
+    """Return the logit of a match: from shape (pairs,) to (pairs, 1).
 
     Raises:
         UserError: There is none, because the encoder's outputs are answers.
     """
     if outputs.ndim != 1:
-        raise UserError("an encoder that answers gives logits of answers, none of a match; ask it questions")
+        raise UserError("this encoder gives logits of answers, not of a match; use it for questions")
     return outputs[:, None]
 
 
 def select_answer(outputs: torch.Tensor) -> torch.Tensor:
-    """The highest logit of an answer, the answer's place in the vocabulary (the first of equals) and its softmax.
+    """Return the highest logit of an answer, its index in the vocabulary (the first of equals) and its probability.
 
     Args:
         outputs: Logits of shape (pairs, answers).
@@ -70,8 +70,8 @@ def select_answer(outputs: torch.Tensor) -> torch.Tensor:
     """
     logits = outputs.double()
     best = logits.argmax(dim=1, keepdim=True)
-    shares = logits.softmax(dim=1).gather(1, best)
-    return torch.cat([logits.gather(1, best), best.double(), shares], dim=1)
+    probabilities = logits.softmax(dim=1).gather(1, best)
+    return torch.cat([logits.gather(1, best), best.double(), probabilities], dim=1)
 
 
 CACHE_NAMES: dict[OutputReader, str] = {select_logit: "the_logit", select_answer: "the_answer"}
@@ -81,23 +81,23 @@ CACHE_NAMES: dict[OutputReader, str] = {select_logit: "the_logit", select_answer
 def compute_pair_scores(
     encoder: Encoder,
     pairs: Iterable[Pair],
-    load: Callable[[str], ImageOrRegions],
-    stored: Path | None = None,
-    done: ProgressCallback = ignore_progress,
-    numbers: OutputReader = select_logit,
+    load_image: Callable[[str], ImageOrRegions],
+    cache_folder: Path | None = None,
+    on_progress: ProgressCallback = ignore_progress,
+    read_output: OutputReader = select_logit,
 ) -> dict[Pair, PairScore]:
-    """Logits, or other numbers, of each distinct pair.
+    """Return logits, or other outputs, of each distinct pair.
 
-    The pairs are sorted and cut into blocks of whole images, so that no number depends on their order. A block is kept
-    by its texts, the pixels of its images, the weights and the code.
+    Pairs are sorted and split into blocks of complete images, so that no value depends on their order. The cache key of
+    a block holds its texts, the pixels of its images, the weights and the code.
 
     Args:
         encoder: A loaded encoder.
         pairs: Names of images with texts.
-        load: From the name to an RGB image; a `UserError` becomes the error of the image's pairs.
-        stored: Folder of finished blocks; None keeps none.
-        done: Told the number of pairs that each block finished.
-        numbers: `the_logit`, or `the_answer` for an encoder whose outputs are answers.
+        load_image: From the name to an RGB image; a `UserError` becomes the error of the image's pairs.
+        cache_folder: Folder of cached blocks; None disables the cache.
+        on_progress: Called with the number of pairs of each finished block.
+        read_output: `the_logit`, or `the_answer` for an encoder whose outputs are answers.
     """
     content = {
         "code": digest(__file__, get_encoder_module(encoder.spec.kind)),
@@ -105,17 +105,17 @@ def compute_pair_scores(
         "kind": encoder.spec.kind,
         "dtype": encoder.spec.dtype,
         "device": encoder.device.partition(":")[0],
-        "numbers": CACHE_NAMES.get(numbers, numbers.__name__),
+        "numbers": CACHE_NAMES.get(read_output, read_output.__name__),
     }
-    found: dict[Pair, PairScore] = {}
+    scores: dict[Pair, PairScore] = {}
     for block in split_into_blocks(pairs):
-        found |= _score_block(encoder, block, load, numbers, stored, content)
-        done(len(block))
-    return found
+        scores |= _score_block(encoder, block, load_image, read_output, cache_folder, content)
+        on_progress(len(block))
+    return scores
 
 
 def split_into_blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    """Distinct pairs in order, in blocks of at least `PAIRS` that end where an image does; the last may be smaller."""
+    """Yield distinct pairs in order, in blocks of at least `PAIRS_PER_BLOCK` that end with an image."""
     pending: list[Pair] = []
     for pair in sorted(set(pairs)):
         if len(pending) >= PAIRS_PER_BLOCK and pair[0] != pending[-1][0]:
@@ -129,35 +129,35 @@ def split_into_blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 def _score_block(
     encoder: Encoder,
     block: list[Pair],
-    load: Callable[[str], ImageOrRegions],
-    numbers: OutputReader,
-    stored: Path | None,
+    load_image: Callable[[str], ImageOrRegions],
+    read_output: OutputReader,
+    cache_folder: Path | None,
     content: Mapping[str, Any],
 ) -> dict[Pair, PairScore]:
-    images = {name: _try(load, name) for name in dict.fromkeys(name for name, _ in block)}
+    images = {name: _try(load_image, name) for name in dict.fromkeys(name for name, _ in block)}
     texts = {text: _try(encoder.tokenize, text) for text in dict.fromkeys(text for _, text in block)}
     pictures = {name: image for name, image in images.items() if not isinstance(image, str)}
-    readable = {text: read for text, read in texts.items() if not isinstance(read, str)}
-    usable = [(name, text) for name, text in block if name in pictures and text in readable]
-    said: dict[Pair, tuple[float, ...]] = {}
+    tokenized_texts = {text: tokenized for text, tokenized in texts.items() if not isinstance(tokenized, str)}
+    usable = [(name, text) for name, text in block if name in pictures and text in tokenized_texts]
+    outputs: dict[Pair, tuple[float, ...]] = {}
     if usable:
         pixels = [sha256(f"{image.size}".encode() + image.tobytes()).hexdigest() for image in pictures.values()]
 
         def compute(pairs: list[Pair]) -> np.ndarray:
-            return _compute_outputs(encoder, pairs, pictures, readable, numbers)
+            return _compute_outputs(encoder, pairs, pictures, tokenized_texts, read_output)
 
         values = result_cache.load_or_compute(
-            stored, {"pairs": usable, "pixels": pixels, **content}, lambda: compute_in_halves(compute, usable)
+            cache_folder, {"pairs": usable, "pixels": pixels, **content}, lambda: compute_in_halves(compute, usable)
         )
-        said = dict(zip(usable, map(tuple, values.tolist()), strict=True))
-    found: dict[Pair, PairScore] = {}
+        outputs = dict(zip(usable, map(tuple, values.tolist()), strict=True))
+    scores: dict[Pair, PairScore] = {}
     for name, text in block:
-        tokens = len(readable[text].ids) if text in readable else 0
-        error = next((fault for fault in (images[name], texts[text]) if isinstance(fault, str)), None)
-        if error is None and not np.isfinite(said[name, text]).all():
-            error = f"the model's logit is {said[name, text][0]}"
-        found[name, text] = PairScore(None if error else said[name, text], tokens, error)
-    return found
+        tokens = len(tokenized_texts[text].ids) if text in tokenized_texts else 0
+        error = next((reason for reason in (images[name], texts[text]) if isinstance(reason, str)), None)
+        if error is None and not np.isfinite(outputs[name, text]).all():
+            error = f"the model's logit is {outputs[name, text][0]}"
+        scores[name, text] = PairScore(None if error else outputs[name, text], tokens, error)
+    return scores
 
 
 @torch.inference_mode()
@@ -166,42 +166,45 @@ def _compute_outputs(
     batch: Sequence[Pair],
     pictures: Mapping[str, ImageOrRegions],
     texts: Mapping[str, TokenizedText],
-    numbers: OutputReader,
+    read_output: OutputReader,
 ) -> np.ndarray:
-    """Numbers of pairs, float64 of shape (pairs, numbers)."""
-    seen: dict[str, States] = {}
-    read: dict[str, States] = {}
-    names_of = dict.fromkeys(name for name, _ in batch)
-    prepared = {name: encoder.prepare_image(cast(Image.Image, pictures[name])) for name in names_of}
+    """Return outputs of pairs, float64 of shape (pairs, numbers)."""
+    image_states: dict[str, States] = {}
+    text_states: dict[str, States] = {}
+    image_names = dict.fromkeys(name for name, _ in batch)
+    prepared = {name: encoder.prepare_image(cast(Image.Image, pictures[name])) for name in image_names}
     for names in _group_by_shape(list(prepared), lambda name: prepared[name].shape, encoder.images_per_batch):
         try:
-            seen |= _map_rows(names, encoder.encode_image(torch.stack([prepared[name] for name in names])))
+            image_states |= _map_rows(names, encoder.encode_image(torch.stack([prepared[name] for name in names])))
         except UserError as error:
             raise UserError(f"{', '.join(names)}: {error}") from None
-    for said in _group_by_shape(
+    for group in _group_by_shape(
         list(dict.fromkeys(text for _, text in batch)), _build_length_getter(texts), encoder.texts_per_batch
     ):
-        ids = torch.tensor([texts[text].ids for text in said], device=encoder.device)
-        read |= _map_rows(said, encoder.encode_text(ids))
-    found: dict[Pair, list[float]] = {}
-    for some in _group_by_shape(
-        list(batch), lambda pair: _get_shapes(read[pair[1]], seen[pair[0]]), encoder.pairs_per_batch
+        ids = torch.tensor([texts[text].ids for text in group], device=encoder.device)
+        text_states |= _map_rows(group, encoder.encode_text(ids))
+    outputs: dict[Pair, list[float]] = {}
+    for pairs in _group_by_shape(
+        list(batch), lambda pair: _get_shapes(text_states[pair[1]], image_states[pair[0]]), encoder.pairs_per_batch
     ):
-        text, image = _stack_rows([read[said] for _, said in some]), _stack_rows([seen[name] for name, _ in some])
-        found |= dict(zip(some, numbers(encoder.fuse(text, image)).double().cpu().tolist(), strict=True))
-    return np.array([found[pair] for pair in batch], dtype=np.float64)
+        text, image = (
+            _stack_rows([text_states[group] for _, group in pairs]),
+            _stack_rows([image_states[name] for name, _ in pairs]),
+        )
+        outputs |= dict(zip(pairs, read_output(encoder.fuse(text, image)).double().cpu().tolist(), strict=True))
+    return np.array([outputs[pair] for pair in batch], dtype=np.float64)
 
 
-def _try(act: Callable[[str], Value], name: str) -> Value | str:
-    """What comes of a name, or why nothing does."""
+def _try(function: Callable[[str], Value], name: str) -> Value | str:
+    """Return the result for a name, or the reason why there is none."""
     try:
-        return act(name)
+        return function(name)
     except UserError as error:
         return str(error)
 
 
 def _group_by_shape(rows: list[Any], shape: Callable[[Any], Any], size: int) -> Iterator[list[Any]]:
-    """Rows of one shape together, at most `size` of them."""
+    """Yield rows of one shape together, at most `size` at once."""
     groups: dict[Any, list[Any]] = {}
     for row in rows:
         groups.setdefault(shape(row), []).append(row)

@@ -121,7 +121,7 @@ def compute_class_logits(
         "task": "classes",
     }
     found = compute_in_batches(
-        encoded.values(), lambda row: len(row[0]), compute, content=content, stored=stored, done=done
+        encoded.values(), lambda row: len(row[0]), compute, content=content, cache_folder=stored, on_progress=done
     )
     return {given: found[row] for given, row in encoded.items()}
 

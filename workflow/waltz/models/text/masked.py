@@ -111,7 +111,7 @@ def compute_unmasked_losses(
         return (torch.logsumexp(logits, dim=-1) - own).double().mean(dim=1).cpu().numpy()
 
     found = compute_in_batches(
-        sequences, len, compute, content=_build_cache_content(model, "unmasked"), stored=stored, done=done
+        sequences, len, compute, content=_build_cache_content(model, "unmasked"), cache_folder=stored, on_progress=done
     )
     return {sequence: float(loss) for sequence, loss in found.items()}
 
@@ -167,7 +167,9 @@ def compute_token_scores(
         return values
 
     content = _build_cache_content(model, f"wanted {scale}")
-    found = compute_in_batches(rows, lambda row: len(row[0]), compute, content=content, stored=stored, done=done)
+    found = compute_in_batches(
+        rows, lambda row: len(row[0]), compute, content=content, cache_folder=stored, on_progress=done
+    )
     return {row: values[: len(row[2])] for row, values in found.items()}
 
 
@@ -196,7 +198,7 @@ def find_best_tokens(
 
     content = _build_cache_content(model, f"best {count} {scale}")
     found = compute_in_batches(
-        places, lambda place: len(place[0]), compute, content=content, stored=stored, done=ignore_progress
+        places, lambda place: len(place[0]), compute, content=content, cache_folder=stored, on_progress=ignore_progress
     )
     return {place: values[~np.isnan(values[:, 0])] for place, values in found.items()}
 
