@@ -208,10 +208,7 @@ rule shares_part:
             f"<results>/attribution/{model}/{dataset}.parquet"
             for model, dataset in ATTRIBUTED_PARTS[wildcards.part]
         ],
-        scores=lambda wildcards: [
-            f"<results>/evaluation/{model}/{dataset}.parquet"
-            for model, dataset in ATTRIBUTED_PARTS[wildcards.part]
-        ],
+        scores=lambda w: PLAN.scores_files(PLAN.attributed_parts[w.part]),
         probes=lambda wildcards: expand(
             "<results>/benchmark/{dataset}.parquet",
             dataset=probes_in(ATTRIBUTED_PARTS[wildcards.part]),

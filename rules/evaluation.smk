@@ -1,23 +1,10 @@
-"""Stage evaluation: what each model makes of each text, a job for one model and one group of data sets."""
-
-SCORABLE = {
-    group: scorable_among(names)
-    for group, names in SCORED.items()
-    if scorable_among(names)
-}
-
-
-DECODERS = {
-    kind: models
-    for kind in ("vision", "text")
-    if (models := [name for name in SCORING_MODELS if MODELS[name].kind == kind])
-}
+"""Stage evaluation: scores, answers and choices of each model on each group of data sets, and their metrics."""
 
 
 rule mismatched:
-    """Texts of images beside those of other images, as a data set."""
+    """Texts of images next to those of other images, as a data set."""
     input:
-        rows=lambda wildcards: f"<results>/sources/{ALIGNED[wildcards.aligned]['source']}.parquet",
+        rows=lambda w: f"<results>/sources/{STUDY.alignment[w.aligned].source}.parquet",
     output:
         pairs="<results>/benchmark/{aligned}.parquet",
         run="<results>/benchmark/{aligned}.run.json",
@@ -26,157 +13,187 @@ rule mismatched:
     conda:
         "../envs/data.yaml"
     params:
-        size=lambda wildcards: ALIGNED[wildcards.aligned]["size"],
-        choice=lambda wildcards: ALIGNED[wildcards.aligned].get("choice"),
-        seed=study("seed"),
+        size=lambda w: STUDY.alignment[w.aligned].size,
+        choice=lambda w: STUDY.alignment[w.aligned].choice,
+        seed=STUDY.seed,
         code=code("mismatched.py"),
     script:
         "../workflow/scripts/mismatched.py"
 
 
-for GROUP, NAMES in SCORABLE.items():
+rule perplexity:
+    """Perplexity of captions and foils: one language model on one group of data sets."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.pairs(w.group)),
+        weights=lambda w: MODELS.weight_files(w.language_model),
+    output:
+        scores="<results>/evaluation/{language_model}/{group}.parquet",
+        run="<results>/evaluation/{language_model}/{group}.run.json",
+    log:
+        "<logs>/perplexity/{language_model}/{group}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.language_model),
+        runtime=SCORING_MINUTES,
+    params:
+        model=lambda w: MODELS.settings(w.language_model),
+        datasets=lambda w: PLAN.settings(PLAN.pairs(w.group)),
+        profiles=STUDY.profiles,
+        scored=STUDY.evaluation.items,
+        sample=STUDY.evaluation.sample,
+        tokens_per_batch=STUDY.evaluation.tokens_per_batch,
+        seed=STUDY.seed,
+        code=code("perplexity.py"),
+    script:
+        "../workflow/scripts/perplexity.py"
 
-    rule:
-        name:
-            f"perplexity_{GROUP}"
-        input:
-            pairs=expand(
-                "<results>/benchmark/{dataset}.parquet", dataset=pairs_among(NAMES)
-            ),
-            weights=lambda wildcards: weight_files(MODELS[wildcards.reader]),
-        output:
-            scores=expand(
-                "<results>/evaluation/{{reader}}/{dataset}.parquet",
-                dataset=pairs_among(NAMES),
-            ),
-            runs=expand(
-                "<results>/evaluation/{{reader}}/{dataset}.run.json",
-                dataset=pairs_among(NAMES),
-            ),
-        log:
-            f"<logs>/perplexity/{{reader}}/{GROUP}.log",
-        conda:
-            "../envs/models.yaml"
-        threads: THREADS
-        resources:
-            gpu=1,
-            mem_mb=lambda wildcards: memory_mb(wildcards.reader),
-            runtime=SCORING_MINUTES,
-        params:
-            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.reader]),
-            profiles=study("profiles"),
-            scored=study("evaluation.items"),
-            sample=study("evaluation.sample"),
-            seed=study("seed"),
-            tokens_per_batch=study("evaluation.tokens_per_batch"),
-            code=code("perplexity.py"),
-        script:
-            "../workflow/scripts/perplexity.py"
 
-    rule:
-        name:
-            f"align_{GROUP}"
-        input:
-            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
-            images=images_where(ENCODERS, NAMES),
-            weights=lambda wildcards: files_of(wildcards.encoder),
-        output:
-            scores=expand(
-                "<results>/evaluation/{{encoder}}/{dataset}.parquet", dataset=NAMES
-            ),
-            runs=expand(
-                "<results>/evaluation/{{encoder}}/{dataset}.run.json", dataset=NAMES
-            ),
-        log:
-            f"<logs>/align/{{encoder}}/{GROUP}.log",
-        conda:
-            "../envs/models.yaml"
-        threads: THREADS
-        resources:
-            gpu=1,
-            mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
-            runtime=SCORING_MINUTES,
-        params:
-            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.encoder]),
-            profiles=study("profiles"),
-            scored=study("evaluation.items"),
-            sample=study("evaluation.sample"),
-            seed=study("seed"),
-            code=lambda wildcards: code(
-                "align.py", get_encoder_module(MODELS[wildcards.encoder].kind)
-            ),
-        script:
-            "../workflow/scripts/align.py"
+rule align:
+    """Alignment scores of texts with their images: one encoder on one group of data sets."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.scorable(w.group)),
+        images=lambda w: PLAN.image_files(PLAN.scorable(w.group)),
+        weights=lambda w: MODELS.local_files(w.encoder),
+    output:
+        scores="<results>/evaluation/{encoder}/{group}.parquet",
+        run="<results>/evaluation/{encoder}/{group}.run.json",
+    log:
+        "<logs>/align/{encoder}/{group}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.encoder),
+        runtime=SCORING_MINUTES,
+    params:
+        model=lambda w: MODELS.settings(w.encoder),
+        datasets=lambda w: PLAN.settings(PLAN.scorable(w.group)),
+        profiles=STUDY.profiles,
+        scored=STUDY.evaluation.items,
+        sample=STUDY.evaluation.sample,
+        seed=STUDY.seed,
+        code=lambda w: code("align.py", MODELS.module(w.encoder)),
+    script:
+        "../workflow/scripts/align.py"
 
 
 rule answer:
-    """Answers to the questions of one data set by one encoder with an answering head."""
+    """Answers to open questions: one encoder with an answering head on one group of data sets."""
     input:
-        rows=lambda wildcards: f"<results>/sources/{ASKED[wildcards.asked]['source']}.parquet",
-        images=lambda wildcards: raw_file(ASKED[wildcards.asked]["source"], IMAGES),
-        weights=lambda wildcards: files_of(wildcards.answerer),
+        rows=lambda w: PLAN.rows_files(PLAN.open_questions(w.group)),
+        images=lambda w: PLAN.image_files(PLAN.open_questions(w.group)),
+        weights=lambda w: MODELS.local_files(w.answerer),
     output:
-        scores="<results>/evaluation/{answerer}/{asked}.parquet",
-        run="<results>/evaluation/{answerer}/{asked}.run.json",
+        scores="<results>/evaluation/{answerer}/{group}.parquet",
+        run="<results>/evaluation/{answerer}/{group}.run.json",
     log:
-        "<logs>/answer/{answerer}/{asked}.log",
+        "<logs>/answer/{answerer}/{group}.log",
     conda:
         "../envs/models.yaml"
-    threads: THREADS
+    threads: STUDY.threads
     resources:
         gpu=1,
-        mem_mb=lambda wildcards: memory_mb(wildcards.answerer),
+        mem_mb=lambda w: MODELS.memory_mb(w.answerer),
         runtime=SCORING_MINUTES,
     params:
-        model=lambda wildcards: select_decisive_fields(MODELS[wildcards.answerer]),
-        asked=lambda wildcards: ASKED[wildcards.asked],
-        profiles=study("profiles"),
-        seed=study("seed"),
-        code=lambda wildcards: code(
-            "answer.py", get_encoder_module(MODELS[wildcards.answerer].kind)
-        ),
+        model=lambda w: MODELS.settings(w.answerer),
+        datasets=lambda w: PLAN.settings(PLAN.open_questions(w.group)),
+        profiles=STUDY.profiles,
+        seed=STUDY.seed,
+        code=lambda w: code("answer.py", MODELS.module(w.answerer)),
     script:
         "../workflow/scripts/answer.py"
 
 
-SCORED_PARTS = parted([*WITH_SCORES, *ANSWERED, *DECODED])
+rule decode:
+    """Answers of one VL decoder to the questions of one group of data sets."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.prompted(w.vl_decoder, w.group)),
+        images=lambda w: PLAN.image_files(PLAN.prompted(w.vl_decoder, w.group)),
+        weights=lambda w: MODELS.weight_files(w.vl_decoder),
+        prompts=lambda w: MODELS.prompt_files(w.vl_decoder),
+    output:
+        scores="<results>/evaluation/{vl_decoder}/{group}.parquet",
+        run="<results>/evaluation/{vl_decoder}/{group}.run.json",
+    log:
+        "<logs>/decode/{vl_decoder}/{group}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.vl_decoder),
+        runtime=SCORING_MINUTES,
+    params:
+        model=lambda w: MODELS.settings(w.vl_decoder),
+        datasets=lambda w: PLAN.settings(PLAN.prompted(w.vl_decoder, w.group)),
+        profiles=STUDY.profiles,
+        scored=STUDY.evaluation.items,
+        sample=STUDY.evaluation.asked or STUDY.evaluation.sample,
+        cot_tokens=STUDY.evaluation.thought,
+        seed=STUDY.seed,
+        code=code("decode.py"),
+    script:
+        "../workflow/scripts/decode.py"
+
+
+rule decode_tasks:
+    """Answers of one language model to the text tasks of one group."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.prompted(w.language_model, w.group)),
+        weights=lambda w: MODELS.weight_files(w.language_model),
+        prompts=lambda w: MODELS.prompt_files(w.language_model),
+    output:
+        scores="<results>/evaluation/{language_model}/{group}.tasks.parquet",
+        run="<results>/evaluation/{language_model}/{group}.tasks.run.json",
+    log:
+        "<logs>/decode_tasks/{language_model}/{group}.tasks.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.language_model),
+        runtime=SCORING_MINUTES,
+    params:
+        model=lambda w: MODELS.settings(w.language_model),
+        datasets=lambda w: PLAN.settings(PLAN.prompted(w.language_model, w.group)),
+        profiles=STUDY.profiles,
+        scored=STUDY.evaluation.items,
+        sample=STUDY.evaluation.asked or STUDY.evaluation.sample,
+        cot_tokens=STUDY.evaluation.thought,
+        seed=STUDY.seed,
+        code=code("decode.py"),
+    script:
+        "../workflow/scripts/decode.py"
 
 
 rule metrics_part:
     """Every metric of the models of one kind on one group of data sets."""
     input:
-        scores=lambda wildcards: [
-            f"<results>/evaluation/{model}/{dataset}.parquet"
-            for model, dataset in SCORED_PARTS[wildcards.part]
-        ],
-        questions=lambda wildcards: [
-            f"<results>/sources/{ASKED[name]['source']}.parquet"
-            for name in asked_in(SCORED_PARTS[wildcards.part])
-        ],
-        probes=lambda wildcards: expand(
-            "<results>/benchmark/{dataset}.parquet",
-            dataset=probes_in(SCORED_PARTS[wildcards.part]),
+        scores=lambda w: PLAN.scores_files(PLAN.scored_parts[w.part]),
+        questions=lambda w: PLAN.rows_files(
+            PLAN.questions_among(PLAN.scored_parts[w.part])
         ),
+        probes=lambda w: PLAN.rows_files(PLAN.probes_among(PLAN.scored_parts[w.part])),
     output:
         metrics="<results>/evaluation/metrics/{part}.parquet",
     log:
         "<logs>/metrics/{part}.log",
     wildcard_constraints:
-        part="|".join(map(re.escape, SCORED_PARTS)) or "none",
+        part=PLAN.pattern(PLAN.scored_parts),
     conda:
         "../envs/report.yaml"
     params:
-        runs=lambda wildcards: SCORED_PARTS[wildcards.part],
-        asked=lambda wildcards: asked_in(SCORED_PARTS[wildcards.part]),
-        averaged=lambda wildcards: (
-            [name for names in SCORED.values() for name in names if name in SETS]
-            if wildcards.part.endswith(".benchmark")
-            else []
-        ),
-        profiles=study("profiles"),
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
+        **PLAN.resampling,
+        runs=lambda w: PLAN.scored_parts[w.part],
+        asked=lambda w: PLAN.questions_among(PLAN.scored_parts[w.part]),
+        averaged=lambda w: PLAN.averaged(w.part),
+        profiles=STUDY.profiles,
         code=code("metrics_part.py"),
     script:
         "../workflow/scripts/metrics_part.py"
@@ -185,11 +202,10 @@ rule metrics_part:
 rule metrics:
     """Every metric of every model on every data set, and the paired comparisons of models."""
     input:
-        parts=expand("<results>/evaluation/metrics/{part}.parquet", part=SCORED_PARTS),
-        scores=[
-            f"<results>/evaluation/{model}/{dataset}.parquet"
-            for model, dataset in [*WITH_SCORES, *ANSWERED, *DECODED]
-        ],
+        parts=expand(
+            "<results>/evaluation/metrics/{part}.parquet", part=PLAN.scored_parts
+        ),
+        scores=PLAN.scores_files(PLAN.scored),
     output:
         metrics="<results>/evaluation/metrics.parquet",
         comparisons="<results>/evaluation/comparisons.parquet",
@@ -198,11 +214,9 @@ rule metrics:
     conda:
         "../envs/report.yaml"
     params:
-        runs=[*WITH_SCORES, *ANSWERED, *DECODED],
-        profiles=study("profiles"),
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
+        **PLAN.resampling,
+        runs=PLAN.scored,
+        profiles=STUDY.profiles,
         code=code("metrics.py"),
     script:
         "../workflow/scripts/metrics.py"

@@ -301,6 +301,7 @@ rule report:
     conda:
         "../envs/report.yaml"
     params:
+        **REPORT.browsed_files,
         study=STUDY.study,
         sources=STUDY.given()["sources"],
         locked=MODELS.locked,
@@ -312,10 +313,6 @@ rule report:
         pictured=REPORT.browsed_images,
         samples=STUDY.reporting.browsed,
         seed=STUDY.seed,
-        evaluation_runs=REPORT.browsed_runs["evaluation"],
-        attribution_runs=REPORT.browsed_runs["attribution"],
-        consistency_runs=REPORT.browsed_runs["consistency"],
-        cc_shap_runs=REPORT.browsed_runs["cc_shap"],
         code=code("report.py"),
     script:
         "../workflow/scripts/report.py"

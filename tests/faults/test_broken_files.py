@@ -12,7 +12,7 @@ from workflow_checkout import TARGET, told
 
 pytestmark = pytest.mark.faults
 
-SCORED = "results/tiny/evaluation/tiny-gpt2/own-counting.parquet"
+SCORED = "results/tiny/evaluation/tiny-gpt2/pairs.parquet"
 
 
 def cut(path):
@@ -30,7 +30,7 @@ def model(fresh, tiny_model_folder, tmp_path):
     return copy
 
 
-@pytest.mark.parametrize("name", ["benchmark/own-counting.parquet", "evaluation/tiny-gpt2/own-counting.parquet"])
+@pytest.mark.parametrize("name", ["benchmark/own-counting.parquet", "evaluation/tiny-gpt2/pairs.parquet"])
 def test_a_parquet_file_that_is_cut_off_is_named_and_made_again(name, finished, undisturbed):
     cut(finished.folder / "results/tiny" / name)
     (line, *_) = told(finished.snakemake(TARGET, check=False))
@@ -59,7 +59,7 @@ def test_scores_that_are_no_numbers_are_rows_with_an_error_and_in_no_mean(fresh,
     name = next(name for name in weights if name.endswith("ln_f.weight"))
     save_file({**weights, name: torch.full_like(weights[name], value)}, model / "model.safetensors", {"format": "pt"})
     fresh.snakemake(TARGET)
-    rows = parquet.read(fresh.folder / SCORED, EVALUATION).to_pylist()
+    rows = parquet.read(fresh.folder / SCORED, EVALUATION.with_dataset()).to_pylist()
     assert rows
     assert all(row["error"] and row["score"] is None for row in rows)
     metrics = fresh.folder / "results/tiny/evaluation/metrics/language.benchmark.parquet"

@@ -10,13 +10,13 @@ from workflow_checkout import TARGET
 
 pytestmark = pytest.mark.faults
 
-SCORED = "results/tiny/evaluation/tiny-gpt2/own-counting.parquet"
+SCORED = "results/tiny/evaluation/tiny-gpt2/pairs.parquet"
 SMALL_DEVICE = Path(__file__).parent / "small_device"
 """Holds the module that Python imports at its start."""
 
 
 def scores(checkout):
-    return [row["score"] for row in parquet.read(checkout.folder / SCORED, EVALUATION).to_pylist()]
+    return [row["score"] for row in parquet.read(checkout.folder / SCORED, EVALUATION.with_dataset()).to_pylist()]
 
 
 def test_a_device_of_little_memory_gives_the_same_scores(fresh, undisturbed):

@@ -105,7 +105,7 @@ def test_what_is_planned_next(ran):
     assert ran.planned("--", ANSWERED) == answers
     assert ran.planned("--", "results/tiny/attribution/shares.parquet") == {
         *answers,
-        "decode_pairs",
+        "decode",
         "shares",
         "shares_part",
     }

@@ -45,7 +45,7 @@ def test_decoders_answer_about_images_and_texts(tmp_path, tiny_model_folder):
     }
     study["evaluation"] |= {"models": ["llava", "reader"], "groups": ["seen", "read"], "thought": 3}
     (tiny.folder / "tiny.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
-    targets = [f"results/tiny/evaluation/{name}.parquet" for name in ("llava/own-counting", "reader/tasks")]
+    targets = [f"results/tiny/evaluation/{name}.parquet" for name in ("llava/seen", "reader/read.tasks")]
     tiny.snakemake(*targets)
     pairs, choices = (pq.read_table(tiny.folder / target).to_pylist() for target in targets)
     assert [row["error"] for row in pairs] == [None] * 4 * (2 * (1 + 2) + 3 * 2)
@@ -54,13 +54,13 @@ def test_decoders_answer_about_images_and_texts(tmp_path, tiny_model_folder):
     )
     assert [row["setting"] for row in choices] == ["choice"] * 2 + ["choice-after-cot"] * 2
     assert not [row for row in choices if row["error"] or row["prediction"] is None]
-    record = json.loads((tiny.folder / targets[0].replace(".parquet", ".run.json")).read_text())
+    (record,) = json.loads((tiny.folder / targets[0].replace(".parquet", ".run.json")).read_text())
     assert (record["rows_in"], record["rows_out"]) == (4, len(pairs))
     assert record["saying"]["equations"] == {"sampling": None, "seed": 7, "thought": 3}
     tiny.edit("resources/prompts/scenes.yaml", 'affirms: "yes"', 'affirms: "no"')
     assert tiny.planned("--", "results/tiny/evaluation/metrics.parquet") == {
-        "decode_seen",
-        "perplexity_seen",
+        "decode",
+        "perplexity",
         "metrics",
         "metrics_part",
     }

@@ -303,7 +303,7 @@ def test_a_larger_budget_begins_with_the_values_of_the_smaller(copied):
     copied.change("attribution.estimator", "permutation")
     small = rows()
     copied.change("attribution.evaluations", 400)
-    assert "align_pairs" not in copied.jobs()
+    assert "align" not in copied.jobs()
     large = rows()
     shutil.rmtree(copied.folder / "results/tiny/attribution")
     again = rows()
@@ -338,7 +338,7 @@ def test_an_answering_head_answers_from_stored_regions_which_are_attributed(copi
     copied.change("attribution.models", ["scenes-clip", "tiny-lxmert"])
     copied.change("attribution.groups", ["pairs", "questions"])
     copied.snakemake("results/tiny/evaluation/metrics.parquet", "results/tiny/attribution/shares.parquet")
-    rows = pq.read_table(folder / "results/tiny/evaluation/tiny-lxmert/vqa-questions.parquet").to_pylist()
+    rows = pq.read_table(folder / "results/tiny/evaluation/tiny-lxmert/questions.parquet").to_pylist()
     assert {row["prediction"] for row in rows} <= set(tiny_encoders.ANSWERS)
     assert [row["error"] for row in rows] == [None] * 2 * 20
     metrics = pq.read_table(folder / "results/tiny/evaluation/metrics.parquet").to_pylist()

@@ -47,7 +47,7 @@ def test_a_study_gives_the_bytes_of_a_local_run(cluster, tmp_path, tiny_model_fo
     assert "SLURM run ID" in said
     assert there.parquet() == local.parquet()
     assert len(there.parquet()) > 3
-    record = json.loads((there.folder / "results/tiny/evaluation/tiny-gpt2/relations.run.json").read_text())
+    record = json.loads((there.folder / "results/tiny/evaluation/tiny-gpt2/pairs.run.json").read_text())[0]
     assert record["device"] == "cpu"
     assert "Nothing to be done" in there.snakemake(*QUICK)
 
@@ -69,7 +69,7 @@ def test_the_profile_asks_memory_minutes_and_gpus_of_every_job(cluster, tmp_path
     profile = yaml.safe_load((there.folder / "profiles/slurm/config.yaml").read_text())
     assert set(profile["default-resources"]) == {"mem_mb", "runtime"}
     planned = there.snakemake(*QUICK, "--dry-run")
-    scoring = planned[planned.index("rule perplexity_pairs") :].split("\n\n")[0]
+    scoring = planned[planned.index("rule perplexity:") :].split("\n\n")[0]
     assert "gpu=1" in scoring
     assert "mem_mb=8000" in scoring
     assert "runtime=240" in scoring

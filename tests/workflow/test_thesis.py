@@ -53,13 +53,13 @@ def test_one_table_asks_for_no_more_than_it_shows(fresh):
         "fetch",
         "list_images",
         "items",
-        "decode_valse",
+        "decode",
         "metrics_part",
         "check_runs",
         "table",
         "table_3_5",
     }
-    assert jobs["decode_valse"] == 3
+    assert jobs["decode"] == 3
 
 
 def test_a_table_that_print_does_not_have_asks_for_its_kinds_of_models(fresh):

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from waltz.core.files import parquet
+from waltz.core.files.group_files import read_run_rows
 from waltz.core.schema import BENCHMARK, EVALUATION
 
 pytestmark = pytest.mark.workflow
@@ -17,7 +18,7 @@ ALL = {
     "fetch",
     "items",
     "validation_statistics",
-    "perplexity_pairs",
+    "perplexity",
     "metrics_part",
     "check_runs",
     "table thesis-A.2",
@@ -47,7 +48,8 @@ def test_the_whole_way_gives_tables_figures_and_a_page(finished):
     assert -1 <= float(own["value"]) <= 1
     assert cells["published", "valid", "", "own-counting"]["value"] == "3"
     scored = _cells(finished, "thesis-3.4")["equations", "acc_r", "tiny-gpt2", "relations"]
-    rows = parquet.read(finished.folder / "results/tiny/evaluation/tiny-gpt2/relations.parquet", EVALUATION).to_pylist()
+    scores = finished.folder / "results/tiny/evaluation/tiny-gpt2/pairs.parquet"
+    rows = read_run_rows([scores], EVALUATION)["tiny-gpt2", "relations"]
     captions = [row for row in rows if row["role"] == "caption" and row["profile"] == "equations"]
     assert float(scored["value"]) == pytest.approx(100 * sum(row["correct"] for row in captions) / len(captions))
     items = parquet.read(finished.folder / "results/tiny/benchmark/relations.parquet", BENCHMARK).to_pylist()
@@ -57,7 +59,9 @@ def test_the_whole_way_gives_tables_figures_and_a_page(finished):
         assert name in page
     for name in ("tables/thesis-A.2.csv", "tables/thesis-A.2.tex", "figures/lexical-relations.svg"):
         assert (finished.folder / "results/tiny/reporting" / name).is_file()
-    record = json.loads((finished.folder / "results/tiny/evaluation/tiny-gpt2/relations.run.json").read_text())
+    records = json.loads((finished.folder / "results/tiny/evaluation/tiny-gpt2/pairs.run.json").read_text())
+    assert [record["dataset"] for record in records] == ["relations", "existence", "own-counting"]
+    record = records[0]
     assert (record["rows_in"], record["rows_out"], record["device"]) == (len(captions), 4 * len(captions), "cpu")
 
 
@@ -104,7 +108,7 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
             "workflow/waltz/evaluation/perplexity.py",
             "STRIDE = 3",
             "STRIDE = 4",
-            {"perplexity_pairs", "metrics_part", "check_runs", "table thesis-3.4", "charts", "report"},
+            {"perplexity", "metrics_part", "check_runs", "table thesis-3.4", "charts", "report"},
         ),
         (
             "workflow/waltz/benchmark/statistics.py",
@@ -140,7 +144,7 @@ def test_an_edit_reruns_what_imports_it_and_what_follows(after_run, file, old, n
         (
             "evaluation.tokens_per_batch",
             64,
-            {"perplexity_pairs", "metrics_part", "check_runs", "table thesis-3.4", "charts", "report"},
+            {"perplexity", "metrics_part", "check_runs", "table thesis-3.4", "charts", "report"},
         ),
         ("benchmark.valid_votes", 3, ALL - {"fetch"}),
     ],
@@ -184,7 +188,7 @@ def test_a_study_replaces_the_default_and_never_merges_with_it(fresh):
 
 def test_the_default_and_a_named_study(fresh):
     plan = fresh.snakemake("--dry-run", "--config", "study=valse", study="")
-    assert "results/valse/evaluation/smollm2-135m-instruct/existence.parquet" in plan
+    assert "results/valse/evaluation/smollm2-135m-instruct/valse.parquet" in plan
     assert "results/scenes" not in plan
     for arguments in ((), ("--config", "study=scenes")):
         plan = fresh.snakemake("--dry-run", *arguments, study="")

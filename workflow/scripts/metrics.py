@@ -1,6 +1,7 @@
 """Every metric of every model on every data set, and the paired comparisons of models."""
 
 from waltz.core.files import parquet
+from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling
 from waltz.core.job_log import log_job
 from waltz.core.schema import COMPARISONS, EVALUATION, METRICS
@@ -9,10 +10,7 @@ from waltz.evaluation.metrics.summary import comparison_rows
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    scores = {
-        tuple(run): parquet.read(file, EVALUATION).to_pylist()
-        for run, file in zip(params.runs, snakemake.input.scores, strict=True)
-    }
+    scores = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
     metrics = [row for file in snakemake.input.parts for row in parquet.read(file, METRICS).to_pylist()]
     comparisons = comparison_rows(scores, params.profiles, Resampling(params.resamples, params.confidence, params.seed))
     parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)

@@ -3,6 +3,7 @@
 import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
+from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling
 from waltz.core.job_log import log_job
 from waltz.core.schema import CONDITIONS, EVALUATION, METRICS
@@ -12,10 +13,7 @@ from waltz.evaluation.vqa_items import questions
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    scores = {
-        tuple(run): parquet.read(file, EVALUATION).to_pylist()
-        for run, file in zip(params.runs, snakemake.input.scores, strict=True)
-    }
+    scores = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
     probes = [row for file in snakemake.input.probes for row in parquet.read(file, CONDITIONS).to_pylist()]
     asked = {
         name: questions(name, pq.read_table(file).to_pylist(), entry["size"], params.seed, entry.get("choice"))[0]

@@ -24,7 +24,7 @@ page = Path(snakemake.output.page)
 
 def by_run(kind):
     """Files of one kind by model and data set."""
-    return dict(zip(map(tuple, params.get(f"{kind}_runs") or []), given.get(kind) or [], strict=True))
+    return {(model, dataset): file for model, dataset, file in params.get(f"{kind}_runs") or []}
 
 
 with log_job(snakemake.log[0]):

@@ -16,16 +16,21 @@ PACKAGES = ("torch", "transformers", "numpy", "pandas", "pyarrow", "snakemake", 
 
 
 def write_record(path: str | Path, *, rows_in: int, rows_out: int, seconds: float, **facts: Any) -> None:
-    """Write one run record.
+    """Write one run record to a path of the form `<output>.run.json`; arguments as of `build_record`."""
+    record = build_record(rows_in=rows_in, rows_out=rows_out, seconds=seconds, **facts)
+    write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
+def build_record(*, rows_in: int, rows_out: int, seconds: float, **facts: Any) -> dict[str, Any]:
+    """Return one run record.
 
     Args:
-        path: Path of the form `<output>.run.json`.
         rows_in: Number of rows read.
         rows_out: Number of rows written.
         seconds: Wall time of the work.
         facts: Entries of the stage: model, revision, dtype, device, seed, settings.
     """
-    record = {
+    return {
         **facts,
         "rows_in": rows_in,
         "rows_out": rows_out,
@@ -36,7 +41,6 @@ def write_record(path: str | Path, *, rows_in: int, rows_out: int, seconds: floa
         "machine": platform.machine(),
         "commit": read_commit(),
     }
-    write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
 def measure_peak_memory_mb() -> int:

@@ -22,6 +22,11 @@ class Layout:
     schema: pa.Schema
     key: tuple[str, ...]
 
+    def with_dataset(self) -> "Layout":
+        """Return the layout of files that hold the rows of several data sets."""
+        schema = pa.schema([required_field("dataset", pa.string()), *self.schema])
+        return Layout(self.name, schema, ("dataset", *self.key))
+
 
 def required_field(name: str, kind: pa.DataType) -> pa.Field:
     """A column that holds no null."""

@@ -1,21 +1,26 @@
 """Texts beside images by an alignment encoder: caption and foil of an item, and the conditions of CV-Probes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
-from waltz.evaluation.items import texts
+from waltz.core.files import parquet
+from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.job_log import show_progress
+from waltz.core.schema import BENCHMARK, CONDITIONS
+from waltz.evaluation.items import select, texts
 from waltz.evaluation.metrics.predictions import EXPECTED, judged, prediction
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, RIGHT
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import ImageOrRegions, load_image_or_regions
-from waltz.sources.images import ImageSource, load_image
+from waltz.sources.images import ImageSource, load_image, open_images
 
 
 @dataclass(frozen=True)
@@ -151,3 +156,39 @@ def tally(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Texts without a score, summed over the profiles, and the most frequent errors with their counts."""
     errors = Counter(row["error"] for row in rows if row["error"] is not None)
     return {"unscored_texts": errors.total(), "errors": dict(errors.most_common(10))}
+
+
+def score_datasets(
+    encoder: Encoder,
+    datasets: Iterable[DatasetFiles],
+    profiles: Sequence[str],
+    cache: Path,
+    *,
+    scored: str,
+    sample: int | None,
+    seed: int,
+) -> Iterator[DatasetResult]:
+    """Score the texts of data sets of captions and foils, and of CV-Probes, with one encoder.
+
+    Args:
+        encoder: The encoder.
+        datasets: Files of the data sets.
+        profiles: Fidelity profiles.
+        cache: Folder of finished batches.
+        scored: `valid` or `all` items.
+        sample: Number of items a data set; None takes all.
+        seed: Seed of the sample.
+    Yields:
+        Rows of the evaluation layout as `scores`.
+    """
+    for dataset in datasets:
+        probes = "condition" in pq.read_schema(dataset.rows).names
+        if probes:
+            items = parquet.read(dataset.rows, CONDITIONS).to_pylist()
+        else:
+            items = select(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
+        score = score_probes if probes else score_pairs
+        texts, label = len(items) * (1 if probes else 2), f"{encoder.spec.name} {dataset.name}"
+        with open_images(dataset.images) as images, show_progress(texts, "text", label) as bar:
+            rows = score(encoder, items, images, profiles, cache, bar.update)
+        yield DatasetResult(dataset, {"scores": rows}, len(items), tally(rows))

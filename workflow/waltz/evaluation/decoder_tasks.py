@@ -5,16 +5,21 @@ about text alone.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from waltz.core.files import parquet
+from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.job_log import show_progress
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation import vqa_items
-from waltz.evaluation.decoders import Saying, benchmark_rows, labelled_rows, open_rows, orders_of
+from waltz.evaluation.decoders import Saying, benchmark_rows, labelled_rows, open_rows, orders_of, sampling_of
 from waltz.evaluation.items import select
+from waltz.evaluation.label_choice import tally
 from waltz.evaluation.prompting.generation_cache import Examinee
 from waltz.evaluation.prompting.prompt_families import family_of
 from waltz.evaluation.prompting.prompt_files import read_wording
@@ -23,6 +28,7 @@ from waltz.evaluation.prompting.questions import Question
 from waltz.evaluation.prompting.text_questions import text_questions
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.decoders.language_model import LanguageModel
+from waltz.sources.images import load_image, open_images
 from waltz.sources.layouts import QUESTIONS, TEXTS
 
 IMAGES = 32
@@ -159,3 +165,46 @@ def voice_of(decoder: Decoder, profile: str) -> Voice:
 def left_out(asked: Sequence[Posed]) -> dict[str, dict[str, int]]:
     """What could not be asked, counted by reason, of each profile that left something out."""
     return {one.profile: dict(one.left_out) for one in asked if one.left_out}
+
+
+def prompt_datasets(
+    decoder: Decoder,
+    datasets: Iterable[DatasetFiles],
+    profiles: Sequence[str],
+    cache: Path,
+    *,
+    scored: str,
+    sample: int | None,
+    seed: int,
+    cot_tokens: int,
+) -> Iterator[DatasetResult]:
+    """Prompt one decoder with the questions of data sets.
+
+    Args:
+        decoder: The decoder.
+        datasets: Files of the data sets, with their form.
+        profiles: Fidelity profiles.
+        cache: Folder of finished generations.
+        scored: `valid` or `all` items.
+        sample: Number of items a data set; None takes all.
+        seed: Seed of the sample.
+        cot_tokens: Most tokens of a chain of thought; 0 asks for answers at once alone.
+    Yields:
+        Rows of the evaluation layout as `scores`.
+    """
+    voices = [voice_of(decoder, profile) for profile in profiles]
+    sayings = [Saying(seed, sampling_of(decoder, profile), cot_tokens) for profile in profiles]
+    for dataset in datasets:
+        tasks = [
+            posed(dataset.rows, dataset.name, dataset.settings, profile, scored=scored, sample=sample, seed=seed)
+            for profile in profiles
+        ]
+        prompts, label = sum(task.prompts(cot_tokens) for task in tasks), f"{decoder.spec.name} {dataset.name}"
+        images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
+        with images as source, show_progress(prompts, "prompt", label) as bar:
+            examinee = Examinee(decoder, partial(load_image, source), cache, bar.update)
+            settings = zip(tasks, voices, sayings, strict=True)
+            rows = [row for task, voice, saying in settings for row in posed_rows(examinee, task, voice, saying)]
+        saying_of = {profile: asdict(saying) for profile, saying in zip(profiles, sayings, strict=True)}
+        facts = {"saying": saying_of, "left_out": left_out(tasks), **tally(rows)}
+        yield DatasetResult(dataset, {"scores": rows}, sum(map(len, tasks)), facts)

@@ -4,16 +4,20 @@ The predicted answer is the one with the highest logit, its probability the soft
 MM-SHAP explains. How right it is: `evaluation.answers`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from waltz.evaluation.vqa_items import SETTING, plain
+import pyarrow.parquet as pq
+
+from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.job_log import show_progress
+from waltz.evaluation.vqa_items import SETTING, plain, questions
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import Pair, PairScore, compute_pair_scores, select_answer
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.regions import load_image_or_regions
-from waltz.sources.images import ImageSource, load_image
+from waltz.sources.images import ImageSource, load_image, open_images
 
 ROLE = "answer"
 
@@ -83,3 +87,39 @@ def answer_rows(
                 }
             )
     return rows
+
+
+def answer_datasets(
+    encoder: Encoder,
+    vocabulary: Sequence[str],
+    datasets: Iterable[DatasetFiles],
+    profiles: Sequence[str],
+    cache: Path,
+    *,
+    seed: int,
+) -> Iterator[DatasetResult]:
+    """Answer the questions of data sets with one encoder that has an answering head.
+
+    Args:
+        encoder: The encoder.
+        vocabulary: Answers that it chooses from.
+        datasets: Files of the data sets, with size and choice of the questions.
+        profiles: Fidelity profiles.
+        cache: Folder of finished batches.
+        seed: Seed of the choice of questions.
+    Yields:
+        Rows of the evaluation layout as `scores`.
+    """
+    for dataset in datasets:
+        source, size, choice = (
+            pq.read_table(dataset.rows).to_pylist(),
+            dataset.settings["size"],
+            dataset.settings.get("choice"),
+        )
+        items, unusable = questions(dataset.name, source, size, seed, choice)
+        label = f"{encoder.spec.name} {dataset.name}"
+        with open_images(dataset.images) as images, show_progress(len(items), "question", label) as bar:
+            answers = answered(encoder, items, images, cache, bar.update)
+        rows = answer_rows(items, answers, vocabulary, profiles)
+        facts = {"unusable": dict(unusable), "unscored_texts": sum(row["error"] is not None for row in rows)}
+        yield DatasetResult(dataset, {"scores": rows}, len(source), facts)

@@ -10,12 +10,17 @@ Both profiles give a score, minus the natural logarithm of the perplexity, so th
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from waltz.core.files import parquet
+from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.job_log import show_progress
+from waltz.core.schema import BENCHMARK
+from waltz.evaluation.items import select
 from waltz.evaluation.metrics.scored_pairs import PERPLEXITY
 from waltz.models.text.causal import CausalModel, TextScore, compute_mean_log_likelihoods, compute_token_losses
 from waltz.models.text.prefix_trees import Tokens
@@ -123,3 +128,36 @@ def _strided_score(tokens: Tokens, losses: dict[Tokens, np.ndarray], window: int
         scored = read[max(end - begin - STRIDE, 1) : end - begin]
         means.append(math.fsum(scored) / len(scored))
     return TextScore(-math.fsum(means) / (len(spans) - 1), len(tokens))
+
+
+def score_datasets(
+    model: CausalModel,
+    datasets: Iterable[DatasetFiles],
+    profiles: Sequence[str],
+    cache: Path,
+    *,
+    scored: str,
+    sample: int | None,
+    seed: int,
+    tokens_per_batch: int,
+) -> Iterator[DatasetResult]:
+    """Score the captions and foils of data sets with one language model.
+
+    Args:
+        model: The language model.
+        datasets: Files of the data sets.
+        profiles: Fidelity profiles.
+        cache: Folder of finished batches.
+        scored: `valid` or `all` items.
+        sample: Number of items a data set; None takes all.
+        seed: Seed of the sample.
+        tokens_per_batch: Most tokens in one forward pass.
+    Yields:
+        Rows of the evaluation layout as `scores`.
+    """
+    for dataset in datasets:
+        items = select(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
+        label = f"{model.spec.name} {dataset.name}"
+        with show_progress(2 * len(items) * len(profiles), "text", label) as bar:
+            rows = score_rows(items, model, profiles, tokens_per_batch, cache, bar.update)
+        yield DatasetResult(dataset, {"scores": rows}, len(items), tally(rows))

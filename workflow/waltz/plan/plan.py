@@ -441,8 +441,9 @@ class Plan:
     # Files of runs
 
     def scores_file(self, run: Run) -> str:
-        """Return the scores of a run."""
-        return f"{self.results}/evaluation/{run.model}/{run.dataset}.parquet"
+        """Return the file with the scores of a run and of others on its group."""
+        ending = ".tasks" if run.dataset in self.study.texts else ""
+        return f"{self.results}/evaluation/{run.model}/{self.group_of[run.dataset]}{ending}.parquet"
 
     def attribution_file(self, run: Run) -> str:
         """Return the attributions of a run."""

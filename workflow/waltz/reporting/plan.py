@@ -1,8 +1,8 @@
 """What the report of a study shows: its tables and figures, and the files that each is made from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +328,18 @@ class ReportingPlan:
             "cc_shap": plan.explained,
         }
         return {kind: [run for run in of if run.dataset not in plan.study.texts] for kind, of in runs.items()}
+
+    @property
+    def browsed_files(self) -> dict[str, list[tuple[str, str, str]]]:
+        """Model, data set and file of each run that the sample browser shows, by stage."""
+        plan = self.plan
+        files: dict[str, Callable[[Run], str]] = {
+            "evaluation": plan.scores_file,
+            "attribution": plan.attribution_file,
+            "consistency": partial(plan.consistency_file, "tests"),
+            "cc_shap": partial(plan.consistency_file, "cc-shap"),
+        }
+        return {f"{kind}_runs": [(*run, files[kind](run)) for run in runs] for kind, runs in self.browsed_runs.items()}
 
     @cached_property
     def browsed_datasets(self) -> list[str]:

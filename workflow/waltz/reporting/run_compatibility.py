@@ -46,7 +46,8 @@ def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
             raise UserError(f"{path}: no whole run record ({error}); delete the file beside it and run again") from None
         for record in records if isinstance(records, list) else [records]:
             model = str(record.get("model", {}).get("name", path.parent.name))
-            found.append(RunFacts(str(path), model, path.name.removesuffix(".run.json"), _extract_facts(record)))
+            dataset = str(record.get("dataset", path.name.removesuffix(".run.json")))
+            found.append(RunFacts(str(path), model, dataset, _extract_facts(record)))
     return found
 
 

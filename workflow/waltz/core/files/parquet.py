@@ -62,7 +62,7 @@ def _check_keys(table: pa.Table, layout: Layout) -> None:
         raise ValueError(f"{layout.name}: {first} occurs in {repeated.column('count_all')[0]} rows")
 
 
-def write(path: str | Path, table: pa.Table, layout: Layout) -> None:
+def write(path: str | Path, table: pa.Table, layout: Layout, **metadata: str) -> None:
     """Check a table and write it under a temporary name, then rename it.
 
     Raises:
@@ -70,7 +70,15 @@ def write(path: str | Path, table: pa.Table, layout: Layout) -> None:
     """
     check(table, layout)
     with replace_file(path) as temporary:
-        pq.write_table(table.select(layout.schema.names), temporary, compression="zstd")
+        pq.write_table(
+            table.select(layout.schema.names).replace_schema_metadata(metadata or None), temporary, compression="zstd"
+        )
+
+
+def read_metadata(path: str | Path) -> dict[str, str]:
+    """Return what `write` was told to note in a file."""
+    metadata = pq.read_schema(path).metadata or {}
+    return {key.decode(): value.decode() for key, value in metadata.items() if not key.startswith(b"ARROW:")}
 
 
 def write_rows(

@@ -10,8 +10,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
-from waltz.core.files import parquet
-from waltz.core.schema import ATTRIBUTION, EVALUATION, Layout
 from waltz.reporting.page.examples import ModelRun, Row, select_examples
 from waltz.reporting.page.inlined import inline_image
 from waltz.sources.images import load_image, open_images
@@ -60,7 +58,7 @@ def read_examples(
     ids = {}
     for dataset in items:
         explained, scored = (
-            [item for run, file in of.items() if run[1] == dataset for item in _read_ids(file)]
+            [item for run, file in of.items() if run[1] == dataset for item in _read_ids(file, dataset)]
             for of in (files.attribution, files.evaluation)
         )
         ids[dataset] = select_examples(explained, scored, n, seed)
@@ -72,10 +70,10 @@ def read_examples(
         ModelRun(
             model,
             dataset,
-            _read_rows(files.evaluation.get((model, dataset)), ids[dataset], EVALUATION),
-            _read_rows(files.attribution.get((model, dataset)), ids[dataset], ATTRIBUTION),
-            _read_rows(files.consistency.get((model, dataset)), ids[dataset]),
-            _read_rows(files.cc_shap.get((model, dataset)), ids[dataset]),
+            _read_rows(files.evaluation.get((model, dataset)), dataset, ids[dataset]),
+            _read_rows(files.attribution.get((model, dataset)), dataset, ids[dataset]),
+            _read_rows(files.consistency.get((model, dataset)), dataset, ids[dataset]),
+            _read_rows(files.cc_shap.get((model, dataset)), dataset, ids[dataset]),
         )
         for model, dataset in files.runs()
         if dataset in items
@@ -104,18 +102,25 @@ def open_thumbnails(folders: Mapping[str, str]) -> Iterator[Callable[[str, str],
         yield picture
 
 
-def _read_ids(file: str) -> list[str]:
-    try:
-        column = pq.read_table(file, columns=["item_id"], partitioning=None).column("item_id")
-    except FileNotFoundError:
-        raise UserError(f"{file}: no such file; run the workflow to make it") from None
-    return [str(item) for item in pc.unique(column).to_pylist()]
+def _read_ids(file: str, dataset: str) -> list[str]:
+    """Return the ids of the items of one data set in a file."""
+    return [str(item) for item in pc.unique(_read_dataset(file, dataset, ["item_id"]).column("item_id")).to_pylist()]
 
 
-def _read_rows(file: str | None, ids: Sequence[str], layout: Layout | None = None) -> list[dict[str, Any]]:
-    """Rows of some items, none without a file; checked where there is a layout."""
+def _read_rows(file: str | None, dataset: str, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rows of some items of one data set, none without a file."""
     if file is None:
         return []
-    table = pq.read_table(file, partitioning=None) if layout is None else parquet.read(file, layout)
+    table = _read_dataset(file, dataset)
     rows: list[dict[str, Any]] = table.filter(pc.is_in(table.column("item_id"), pa.array(ids, pa.string()))).to_pylist()
     return rows
+
+
+def _read_dataset(file: str, dataset: str, columns: list[str] | None = None) -> pa.Table:
+    """Return the rows of one data set."""
+    try:
+        grouped = "dataset" in pq.read_schema(file).names
+        filters = [("dataset", "==", dataset)] if grouped else None
+        return pq.read_table(file, columns=columns, filters=filters, partitioning=None)
+    except FileNotFoundError:
+        raise UserError(f"{file}: no such file; run the workflow to make it") from None

@@ -85,7 +85,8 @@ def read_records(files: Iterable[str | Path], results: str | Path) -> list[Recor
         except ValueError as error:
             raise UserError(f"{file}: no JSON ({error}); delete it and run again") from None
         parts = said if isinstance(said, list) else [said]
-        records += [Record(name, facts) for facts in parts]
+        folder = name.rpartition("/")[0]
+        records += [Record(f"{folder}/{facts['dataset']}" if "dataset" in facts else name, facts) for facts in parts]
     return records
 
 

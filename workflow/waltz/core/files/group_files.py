@@ -1,0 +1,154 @@
+"""Files of one model on the data sets of one group: rows with a column `dataset`, and one run record a data set."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waltz.core.files import parquet
+from waltz.core.files.atomic import write_text
+from waltz.core.files.download_lock import compute_sha256
+from waltz.core.run_record import build_record
+from waltz.core.schema import Layout
+
+Run = tuple[str, str]
+"""A model and a data set."""
+
+
+@dataclass(frozen=True)
+class DatasetFiles:
+    """The files of one data set that a model job reads.
+
+    Attributes:
+        name: Name of the data set.
+        rows: Parquet file of its items, or of the rows that its items are made of.
+        images: Folder, archive or list of its images; empty where the model looks at none.
+        settings: What the study says of it.
+    """
+
+    name: str
+    rows: str
+    images: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DatasetResult:
+    """What a model job computed on one data set.
+
+    Attributes:
+        dataset: The files that it read.
+        tables: Rows by name of the output.
+        rows_in: Number of items or rows that it read.
+        facts: Further entries of the run record.
+    """
+
+    dataset: DatasetFiles
+    tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    rows_in: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def list_dataset_files(
+    datasets: Mapping[str, Mapping[str, Any]], rows: Sequence[str], images: Sequence[str] | None = None
+) -> list[DatasetFiles]:
+    """Return the files of each data set of a group.
+
+    Args:
+        datasets: Settings by name, in the order of the files.
+        rows: File with the rows of each data set.
+        images: Images of each data set; None or empty where the model looks at none.
+    """
+    pictures = images or [""] * len(datasets)
+    named = zip(datasets.items(), rows, pictures, strict=True)
+    return [DatasetFiles(name, file, picture, settings) for (name, settings), file, picture in named]
+
+
+def write_results(
+    outputs: Mapping[str, tuple[str, Layout]], record: str, results: Iterable[DatasetResult], **facts: Any
+) -> None:
+    """Write the results of a model job: one Parquet file an output, and a list of run records.
+
+    Args:
+        outputs: Path and layout of each output by its name; the first one's rows are counted in the records.
+        record: Path of the run records.
+        results: One result a data set; computing the next one is timed as its work.
+        facts: Entries of all records; `model` is the entry of the model, with its name.
+    """
+    tables: dict[str, list[pa.Table]] = {name: [] for name in outputs}
+    records, start = [], time.perf_counter()
+    for result in results:
+        for name, (_, layout) in outputs.items():
+            rows = [{"dataset": result.dataset.name, **row} for row in result.tables[name]]
+            tables[name].append(parquet.build_table(rows, layout.with_dataset()))
+        records.append(
+            build_record(
+                rows_in=result.rows_in,
+                rows_out=len(result.tables[next(iter(outputs))]),
+                seconds=round(time.perf_counter() - start, 3),
+                dataset=result.dataset.name,
+                data=compute_sha256(result.dataset.rows),
+                **facts,
+                **result.facts,
+            )
+        )
+        start = time.perf_counter()
+    for name, (path, layout) in outputs.items():
+        parquet.write(path, pa.concat_tables(tables[name]), layout.with_dataset(), model=facts["model"]["name"])
+    write_text(record, json.dumps(records, indent=1, sort_keys=True) + "\n")
+
+
+def read_runs(
+    paths: Iterable[str | Path], layout: Layout, runs: Iterable[Sequence[str]] | None = None
+) -> dict[Run, pa.Table]:
+    """Return the rows of each run, without the column `dataset`.
+
+    Args:
+        paths: Files that `write_results` or `merge_shards` wrote.
+        layout: Layout of the rows.
+        runs: Runs to return, in this order; all that have rows where absent. A run without rows gets an empty table.
+    Raises:
+        UserError: A file is missing, broken or of another layout.
+    """
+    tables: dict[Run, pa.Table] = {}
+    for path in paths:
+        table = parquet.read(path, layout.with_dataset())
+        model = parquet.read_metadata(path)["model"]
+        for dataset in pc.unique(table.column("dataset")).to_pylist():
+            rows = table.filter(pc.equal(table.column("dataset"), dataset)).drop_columns("dataset")
+            tables[model, dataset] = rows.cast(layout.schema)
+    if runs is None:
+        return tables
+    return {(model, dataset): tables.get((model, dataset), layout.schema.empty_table()) for model, dataset in runs}
+
+
+def read_run_rows(
+    paths: Iterable[str | Path], layout: Layout, runs: Iterable[Sequence[str]] | None = None
+) -> dict[Run, list[dict[str, Any]]]:
+    """Return the rows of each run as dictionaries; arguments as of `read_runs`."""
+    return {run: table.to_pylist() for run, table in read_runs(paths, layout, runs).items()}
+
+
+def merge_shards(
+    paths: Sequence[str], records: Sequence[str], path: str, record: str, layout: Layout, order: Sequence[str]
+) -> None:
+    """Merge the shards of a model job.
+
+    Args:
+        paths: Parquet files of the shards.
+        records: Run records of the shards.
+        path: Merged file.
+        record: Merged run records.
+        layout: Layout of the rows.
+        order: Columns by which the rows of a data set are sorted.
+    """
+    table = pa.concat_tables([parquet.read(shard, layout.with_dataset()) for shard in paths])
+    table = table.sort_by([(name, "ascending") for name in ("dataset", *order)])
+    parquet.write(path, table, layout.with_dataset(), **parquet.read_metadata(paths[0]))
+    merged = [entry for shard in records for entry in json.loads(Path(shard).read_text(encoding="utf-8"))]
+    write_text(record, json.dumps(merged, indent=1, sort_keys=True) + "\n")
