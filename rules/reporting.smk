@@ -55,7 +55,7 @@ for TABLE in REPORT.declarations.values():
 
     rule:
         name:
-            TABLE.target
+            TABLE.rule_name
         input:
             f"<results>/reporting/tables/{TABLE.id}.csv",
 

@@ -16,19 +16,19 @@ PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 def printed_of(table):
     """The printed cells of a declared table."""
     declaration = TABLES[table]
-    return read_paper_cells(declaration, [PUBLISHED / f"{number}.csv" for number in declaration.published])
+    return read_paper_cells(declaration, [PUBLISHED / f"{number}.csv" for number in declaration.paper_tables])
 
 
 def study_of(declaration, printed, compared=True, **more):
     """A study that runs all printed models, and those named."""
-    kind = declaration.kinds[0] if declaration.kinds else ENCODER
+    kind = declaration.model_kinds[0] if declaration.model_kinds else ENCODER
     names = dict.fromkeys(ours_of(declaration, key[1]) for key in printed if key[1] not in ("", RANDOM))
     return StudyFacts({**dict.fromkeys(names, kind), **more}, compared, 0.95, {})
 
 
 def ours_of(declaration, model):
     """The model of ours that a printed name means first."""
-    return declaration.aliases.get(model, (model,))[0]
+    return declaration.model_aliases.get(model, (model,))[0]
 
 
 def as_printed(declaration, printed, changed=lambda key, value: value):
@@ -55,7 +55,7 @@ def as_printed(declaration, printed, changed=lambda key, value: value):
 def cells_of(table, changed=lambda key, value: value):
     """A table's cells in a study whose numbers are the printed ones."""
     declaration = TABLES[table]
-    printed = printed_of(table) if declaration.published else {}
+    printed = printed_of(table) if declaration.paper_tables else {}
     study = study_of(declaration, printed)
     numbers = derive_numbers(declaration, as_printed(declaration, printed, changed), printed, "published", study)
     return build_cells(declaration, "published", numbers, printed, study)

@@ -16,7 +16,7 @@ INSTRUMENTS = list(dict.fromkeys(key[2] for key in printed_of("thesis-A.2") if k
 
 def made(table, numbers, profile="published", compared=True, models=(), built=()):
     declaration = TABLES[table]
-    printed = printed_of(table) if declaration.published else {}
+    printed = printed_of(table) if declaration.paper_tables else {}
     return derive_numbers(declaration, numbers, printed, profile, StudyFacts(dict(models), compared, 0.95, dict(built)))
 
 

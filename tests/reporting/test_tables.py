@@ -27,7 +27,7 @@ from waltz.reporting.tables.numbers import Number, number_of_text
 from waltz.reporting.tables.paper_values import read_paper_values
 from waltz.reporting.tables.verdicts import DIFFERS, EQUAL
 
-ALL = [table for table in TABLES.values() if table.published]
+ALL = [table for table in TABLES.values() if table.paper_tables]
 NOTHING = StudyFacts({}, True, 0.95, {})
 
 
@@ -44,10 +44,10 @@ def test_27_published_tables_hold_4478_values_and_running_text_has_10():
 
 def test_every_published_table_is_declared():
     assert {file.stem for file in PUBLISHED.glob("*.csv")} == {
-        table.id for table in TABLES.values() if table.published == (table.id,)
+        table.id for table in TABLES.values() if table.paper_tables == (table.id,)
     }
-    assert len({table.target for table in TABLES.values()}) == len(TABLES)
-    assert {"table_3_4", "table_5_2", "table_C_25"} <= {table.target for table in TABLES.values()}
+    assert len({table.rule_name for table in TABLES.values()}) == len(TABLES)
+    assert {"table_3_4", "table_5_2", "table_C_25"} <= {table.rule_name for table in TABLES.values()}
 
 
 @pytest.mark.parametrize("declaration", TABLES.values(), ids=lambda table: table.id)
@@ -56,12 +56,12 @@ def test_a_declaration_names_what_there_is(declaration):
     from waltz.reporting.tables.numbers import READERS
 
     assert set(declaration.sources) <= set(STYLES)
-    assert set(declaration.files) <= set(READERS)
+    assert set(declaration.source_kinds) <= set(READERS)
     assert set(declaration.derived) <= set(DERIVED_NUMBERS)
-    if declaration.published:
+    if declaration.paper_tables:
         printed = printed_of(declaration.id)
         assert {key[0] for key in printed} - {"all"} == set(declaration.sources)
-        assert set(declaration.aliases) <= {key[1] for key in printed} | set(declaration.aliases)
+        assert set(declaration.model_aliases) <= {key[1] for key in printed} | set(declaration.model_aliases)
 
 
 @pytest.mark.parametrize("declaration", ALL, ids=lambda table: table.id)
@@ -85,7 +85,7 @@ def test_printed_numbers_given_back_are_equal_to_print(declaration):
     cells = {key_of(cell): cell for cell in build_cells(declaration, "published", numbers, printed, study)}
     judged = 0
     for key, cell in printed.items():
-        if cell.value and key[1] != RANDOM and key[2] != AVERAGE and key[0] not in declaration.reasons:
+        if cell.value and key[1] != RANDOM and key[2] != AVERAGE and key[0] not in declaration.known_reasons:
             assert cells[key].verdict == EQUAL, key
             judged += 1
     assert judged or declaration.id == "valse-paper-1"

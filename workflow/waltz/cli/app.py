@@ -75,7 +75,7 @@ def tables(
         cells = parse_csv(file.read_text(encoding="utf-8"))
         profiles = list(dict.fromkeys(cell.profile for cell in cells))
         declaration = TABLES[file.stem]
-        if not cells or (declaration.once and profile not in profiles):
+        if not cells or (declaration.profile_independent and profile not in profiles):
             continue
         if profile not in profiles:
             raise _refusal(f"{file} has no profile {profile!r}", profile, profiles, f"it has {', '.join(profiles)}")
@@ -122,7 +122,7 @@ def _print_table(declaration: Declaration, cells: list[Cell], why: bool) -> None
     if declaration.columns == "metric":
         _print_grid(declaration, cells, declaration.title)
     else:
-        down = replace(declaration, rows=("dataset", "setting"), columns="model", over=(), beside=())
+        down = replace(declaration, rows=("dataset", "setting"), columns="model", column_groups=(), side_metrics=())
         for metric, heading in declaration.metrics.items():
             part = [cell for cell in cells if cell.metric == metric]
             measured = {cell.model for cell in part if cell.value is not None}

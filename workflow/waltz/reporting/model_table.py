@@ -64,9 +64,9 @@ def list_tables_by_model() -> dict[str, tuple[str, ...]]:
     """Ids of the tables in which print has a model, by our name of it."""
     found: dict[str, list[str]] = {}
     for table in TABLES.values():
-        names = {key[1] for number in table.published for key in read_paper_values(PUBLISHED / f"{number}.csv")}
+        names = {key[1] for number in table.paper_tables for key in read_paper_values(PUBLISHED / f"{number}.csv")}
         for name in names - {"", "random"}:
-            for ours in (*table.aliases.get(name, (name,)), *table.also.get(name, ())):
+            for ours in (*table.model_aliases.get(name, (name,)), *table.extra_models.get(name, ())):
                 found.setdefault(ours, []).append(table.id)
     return {name: tuple(table for table in TABLES if table in tables) for name, tables in found.items()}
 

@@ -90,20 +90,20 @@ class ReportingPlan:
         """
         declaration = TABLES[table]
         shown: set[str] = set()
-        for number in declaration.published:
+        for number in declaration.paper_tables:
             for _, _, dataset, setting in read_paper_values(self.published / f"{number}.csv"):
-                own = declaration.datasets.get((dataset, setting), declaration.datasets.get(dataset, ()))
+                own = declaration.dataset_aliases.get((dataset, setting), declaration.dataset_aliases.get(dataset, ()))
                 shown |= {dataset.partition(":")[0], *own}
-        kinds = declaration.kinds or ("encoder", "language", "vision")
+        kinds = declaration.model_kinds or ("encoder", "language", "vision")
         return [
             part
             for part, runs in self.number_parts[kind][1].items()
             if part.partition(".")[0] in kinds
             and (
-                (declaration.own and part.endswith(".benchmark"))
+                (declaration.adds_own_datasets and part.endswith(".benchmark"))
                 or shown & {run.dataset for run in runs}
                 or "" in shown
-                or not declaration.published
+                or not declaration.paper_tables
             )
         ]
 
@@ -111,9 +111,9 @@ class ReportingPlan:
         """Return the files of numbers behind a table, by kind; kinds that the study has none of are missing."""
         declaration = TABLES[table]
         files = {}
-        for kind in declaration.files:
+        for kind in declaration.source_kinds:
             if kind == "samples":
-                names = [name for name in declaration.samples if name in self.plan.built_or_finished]
+                names = [name for name in declaration.example_datasets if name in self.plan.built_or_finished]
                 files[kind] = [f"{self.plan.results}/benchmark/{name}.parquet" for name in names]
             elif kind in self.number_parts:
                 files[kind] = [f"{self.number_parts[kind][0]}/{part}.parquet" for part in self.parts_shown(table, kind)]
@@ -125,7 +125,7 @@ class ReportingPlan:
         """Return what was found out about the runs behind a table."""
         checks = {
             f"{self.plan.results}/reporting/runs/{FRONT_KINDS.get(kind, kind)}/{part}.json"
-            for kind in TABLES[table].files
+            for kind in TABLES[table].source_kinds
             if kind in self.number_parts
             for part in self.parts_shown(table, kind)
         }
@@ -133,7 +133,7 @@ class ReportingPlan:
 
     def table_inputs(self, table: str) -> dict[str, list[str]]:
         """Return all files that a table is made from."""
-        paper_values = [f"resources/published/{number}.csv" for number in TABLES[table].published]
+        paper_values = [f"resources/published/{number}.csv" for number in TABLES[table].paper_tables]
         return {**self.number_files(table), "runs": self.run_checks(table), "printed": paper_values}
 
     def table_labels(self, table: str) -> dict[str, str]:

@@ -84,7 +84,7 @@ def _add_missing_columns(declaration: Declaration, cells: Sequence[Cell]) -> Dec
 
     rows = declaration.rows
     for field in ("metric", "model", "dataset", "setting"):
-        told = field in rows or field in declaration.over or field == declaration.columns
+        told = field in rows or field in declaration.column_groups or field == declaration.columns
         if not told and distinct(rows) < distinct((*rows, field)):
             rows = (*rows, field)
     return replace(declaration, rows=rows)

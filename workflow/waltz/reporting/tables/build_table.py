@@ -1,4 +1,4 @@
-"""A table from the files of a study."""
+"""One table, built from the result files of a study."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,35 +14,34 @@ from waltz.reporting.tables.paper_values import Key, PaperValue, read_paper_valu
 def build_table(
     declaration: Declaration,
     files: Mapping[str, Sequence[str]],
-    published: Sequence[str | Path],
+    paper_tables: Sequence[str | Path],
     profiles: Sequence[str],
     study: StudyFacts,
 ) -> list[Cell]:
-    """All cells of a table, profile by profile.
+    """Return all cells of a table, profile by profile.
 
     Args:
         declaration: The table.
-        files: Files of numbers by kind, those that the study has.
-        published: CSV files of the published tables that it is compared with.
-        profiles: Those of the study.
-        study: Models, and whether the study is compared with print.
+        files: The study's result files by kind.
+        paper_tables: CSV files of the paper tables that it is compared with.
+        profiles: Profiles of the study.
+        study: Models, and whether the study is compared with the papers.
     Raises:
         UserError: A file is missing or broken.
     """
-    printed = read_paper_cells(declaration, published)
+    paper_values = read_paper_cells(declaration, paper_tables)
+    if declaration.profile_independent:
+        profiles = [COMPARED_PROFILE if COMPARED_PROFILE in profiles else profiles[0]]
     cells = []
-    shown = (
-        [next((name for name in profiles if name == COMPARED_PROFILE), profiles[0])] if declaration.once else profiles
-    )
-    for profile in shown:
-        numbers = derive_numbers(declaration, read_numbers(files, profile), printed, profile, study)
-        cells += build_cells(declaration, profile, numbers, printed, study)
+    for profile in profiles:
+        numbers = derive_numbers(declaration, read_numbers(files, profile), paper_values, profile, study)
+        cells += build_cells(declaration, profile, numbers, paper_values, study)
     return cells
 
 
-def read_paper_cells(declaration: Declaration, published: Sequence[str | Path]) -> dict[Key, PaperValue]:
-    """The cells that a table is compared with."""
-    printed: dict[Key, PaperValue] = {}
-    for file in published:
-        printed |= read_paper_values(file)
-    return derive_paper_averages(printed) if "rescaled" in declaration.derived else printed
+def read_paper_cells(declaration: Declaration, paper_tables: Sequence[str | Path]) -> dict[Key, PaperValue]:
+    """Return the paper values that a table is compared with."""
+    paper_values: dict[Key, PaperValue] = {}
+    for file in paper_tables:
+        paper_values |= read_paper_values(file)
+    return derive_paper_averages(paper_values) if "rescaled" in declaration.derived else paper_values

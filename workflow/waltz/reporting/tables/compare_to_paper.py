@@ -105,7 +105,11 @@ def _own(declaration: Declaration, numbers: Numbers, printed: Sequence[str], stu
     """Cells of the study's own data sets, where there are numbers on them."""
     sources = {where.source for places in declaration.sources.values() for where in places}
     known = {place[3] for place in numbers if place[0] in sources}
-    names = [name for name in study.datasets if name in known and name not in printed] if declaration.own else []
+    names = (
+        [name for name in study.datasets if name in known and name not in printed]
+        if declaration.adds_own_datasets
+        else []
+    )
     return [(metric, name, "") for name in names for metric in declaration.sources]
 
 
@@ -127,18 +131,18 @@ def _models(
     def ran(model: str) -> bool:
         return any((number := find(shape, model)) and _tried(number) for shape in shapes)
 
-    taken = [model for model, kind in study.models.items() if kind in declaration.kinds]
-    names = list(dict.fromkeys(key[1] for key in printed)) or ([] if declaration.kinds else [""])
+    taken = [model for model, kind in study.models.items() if kind in declaration.model_kinds]
+    names = list(dict.fromkeys(key[1] for key in printed)) or ([] if declaration.model_kinds else [""])
     found: list[tuple[str, tuple[str, ...]]] = []
     for name in names:
-        candidates = ("",) if not name else declaration.aliases.get(name, (name,))
-        known = [model for model in candidates if not model or model in taken or not declaration.kinds]
+        candidates = ("",) if not name else declaration.model_aliases.get(name, (name,))
+        known = [model for model in candidates if not model or model in taken or not declaration.model_kinds]
         ours = [model for model in known if not model or ran(model)][:1]
-        ours += [model for model in declaration.also.get(name, ()) if model in study.models and ran(model)]
+        ours += [model for model in declaration.extra_models.get(name, ()) if model in study.models and ran(model)]
         if joined or ours:
             found.append((name, tuple(ours)))
     claimed = {model for _, ours in found for model in ours}
-    if declaration.others:
+    if declaration.adds_other_models:
         for model in taken:
             if model not in claimed and ran(model):
                 found.append((f"{model} (ours)" if model in names else model, (model,)))
@@ -158,7 +162,7 @@ def list_places(declaration: Declaration, shape: Shape, model: str) -> Iterator[
         model: Our name of the model.
     """
     metric, dataset, setting = shape
-    named = declaration.datasets.get((dataset, setting), declaration.datasets.get(dataset, ()))
+    named = declaration.dataset_aliases.get((dataset, setting), declaration.dataset_aliases.get(dataset, ()))
     for where in declaration.sources[metric]:
         for name in dict.fromkeys((*named, dataset)):
             for told in where.settings:
@@ -218,9 +222,9 @@ def _cell(
 ) -> Cell:
     metric, model, dataset, setting = key
     ours = number or Number(Measure(None, 0, reason=_absent(declaration, key, study)))
-    if metric in declaration.reasons and joined:
+    if metric in declaration.known_reasons and joined:
         shown = cell.value if cell else ""
-        comparison = Comparison(None, None, "", declaration.reasons[metric], shown)
+        comparison = Comparison(None, None, "", declaration.known_reasons[metric], shown)
     elif joined:
         comparison = compare_with_paper(ours.measure, cell, study.confidence, ours.text)
     else:
@@ -256,10 +260,10 @@ def _absent(declaration: Declaration, key: Key, study: StudyFacts) -> str:
     if model == RANDOM:
         return CHANCE
     for name in (
-        *declaration.aliases.get(model, (model,)),
-        *declaration.also.get(model, ()),
+        *declaration.model_aliases.get(model, (model,)),
+        *declaration.extra_models.get(model, ()),
         dataset.partition(":")[0],
     ):
         if name in study.left_out:
             return study.left_out[name]
-    return declaration.reasons.get(model) or declaration.reasons.get(metric) or NOT_RUN
+    return declaration.known_reasons.get(model) or declaration.known_reasons.get(metric) or NOT_RUN

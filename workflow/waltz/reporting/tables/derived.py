@@ -101,7 +101,7 @@ def _select_examples(declaration: Declaration, numbers: Numbers, _: PrintedCells
     """Items of the instruments of the table's piece."""
     return {
         (DERIVED, metric, model, dataset, setting): number
-        for name in declaration.samples
+        for name in declaration.example_datasets
         for (source, metric, model, dataset, setting), number in numbers.items()
         if source == "samples" and dataset == name
     }
@@ -170,7 +170,7 @@ def _spread_over_seeds(
     found: Numbers = {}
     for (source, metric, model, dataset, setting), number in numbers.items():
         name, colon, ending = metric.partition(":")
-        taken = study.models.get(model) in declaration.kinds
+        taken = study.models.get(model) in declaration.model_kinds
         if source != "consistency" or name not in declaration.sources or not taken:
             continue
         if not colon:

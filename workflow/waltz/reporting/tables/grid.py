@@ -61,10 +61,10 @@ def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
         cells: Its cells in one profile.
     """
     cells, chances = _split_off_chances(declaration, cells)
-    above = (*declaration.over, declaration.columns)
+    above = (*declaration.column_groups, declaration.columns)
     columns = _sort_names(declaration, [name_column(declaration, cell) for cell in cells], above)
     rows = _sort_names(declaration, [name_row(declaration, cell) for cell in cells], declaration.rows)
-    best = _find_best(cells) if declaration.bold else set()
+    best = _find_best(cells) if declaration.marks_best else set()
     numbers: dict[str, int] = {}
     counts: dict[str, int] = {}
     placed: dict[tuple[tuple[str, ...], tuple[str, ...]], MarkedCell] = {}
@@ -81,7 +81,7 @@ def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
         cell.reason for cell in cells if cell.reason in COMMON_REASONS and cell.reason not in numbers
     )
     return Grid(
-        corner=tuple({"dataset": "data set", **declaration.names}.get(name, name) for name in declaration.rows),
+        corner=tuple({"dataset": "data set", **declaration.field_titles}.get(name, name) for name in declaration.rows),
         columns=tuple(_format_headings(above, column) for column in columns),
         rows=tuple(
             (
@@ -101,7 +101,7 @@ def _split_off_chances(
     """Cells without those of guessing, unless these fill a row; and guessing's number by row where it is one."""
     guessed = [cell for cell in cells if cell.model == RANDOM]
     others = [cell for cell in cells if cell.model != RANDOM]
-    needed = {name_column(declaration, cell) for cell in others if cell.metric not in declaration.beside}
+    needed = {name_column(declaration, cell) for cell in others if cell.metric not in declaration.side_metrics}
     if declaration.columns != "model" and guessed and needed <= {name_column(declaration, cell) for cell in guessed}:
         return list(cells), {}
     chances: dict[tuple[str, ...], float | None] = {}
@@ -115,16 +115,16 @@ def _split_off_chances(
 
 def name_row(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
     """What names a cell's row, field by field; one of a metric in `beside` stands in the row of another metric."""
-    metric = cell.setting if cell.metric in declaration.beside else cell.metric
-    setting = "" if cell.metric in declaration.beside else cell.setting
+    metric = cell.setting if cell.metric in declaration.side_metrics else cell.metric
+    setting = "" if cell.metric in declaration.side_metrics else cell.setting
     fields = {"metric": metric, "model": cell.model, "dataset": cell.dataset, "setting": setting}
     return tuple(fields[name] for name in declaration.rows)
 
 
 def name_column(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
     """What names a cell's column, the uppermost heading first."""
-    beside = cell.metric in declaration.beside
-    names = [getattr(cell, name) for name in (*declaration.over, declaration.columns)]
+    beside = cell.metric in declaration.side_metrics
+    names = [getattr(cell, name) for name in (*declaration.column_groups, declaration.columns)]
     return tuple([*names[:-1], get_heading(cell.metric)] if beside else names)
 
 

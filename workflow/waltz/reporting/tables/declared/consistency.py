@@ -60,12 +60,12 @@ def _seeds(
         sources={metric: locate_number("derived", metric, PAPER_SETTING) for metric in metrics},
         rows=rows,
         columns=columns,
-        kinds=(kind,),
-        printed=(),
+        model_kinds=(kind,),
+        paper_table_ids=(),
         derived=("seeds",),
-        needs=("consistency",),
-        bold=False,
-        names={"setting": "explanation, seed"},
+        extra_sources=("consistency",),
+        marks_best=False,
+        field_titles={"setting": "explanation, seed"},
         notes=(TESTS, "Print shows deviations over three runs in figures, without numbers."),
     )
 
@@ -77,7 +77,7 @@ def _texts(number: str, title: str, *without: str) -> Declaration:
         sources={metric: places for metric, places in TEXT_METRICS.items() if metric not in without},
         rows=("dataset", "setting", "metric"),
         columns="model",
-        kinds=(LANGUAGE,),
+        model_kinds=(LANGUAGE,),
         notes=(TESTS,),
     )
 
@@ -89,8 +89,8 @@ def _images(table: str, title: str) -> Declaration:
         sources=IMAGE_METRICS,
         rows=("setting", "metric", "model"),
         columns="dataset",
-        kinds=(VISION,),
-        datasets={name: (f"{name}-decoders",) for name in ("vqa", "gqa", "gqa-balanced")},
+        model_kinds=(VISION,),
+        dataset_aliases={name: (f"{name}-decoders",) for name in ("vqa", "gqa", "gqa-balanced")},
         notes=(TESTS, "Accuracy on MSCOCO is acc_r: a caption beside one of another image."),
     )
 
@@ -102,7 +102,7 @@ def _pairs(table: str, title: str) -> Declaration:
         sources=PAIR_METRICS,
         rows=("setting", "metric", "model"),
         columns="dataset",
-        kinds=(VISION,),
+        model_kinds=(VISION,),
         notes=(TESTS, AVERAGED),
     )
 
@@ -116,10 +116,10 @@ OVERVIEW = Declaration(
     },
     rows=("setting", "dataset"),
     columns="metric",
-    printed=(),
+    paper_table_ids=(),
     derived=("tests",),
-    once=True,
-    names={"dataset": "test", "setting": "explanation"},
+    profile_independent=True,
+    field_titles={"dataset": "test", "setting": "explanation"},
 )
 RESCALED = Declaration(
     id="thesis-C.1",
@@ -127,10 +127,10 @@ RESCALED = Declaration(
     sources={"rescaled_average": locate_number("derived", "rescaled_average")},
     rows=("model",),
     columns="metric",
-    kinds=(LANGUAGE,),
-    printed=("thesis-5.2", "thesis-C.2"),
+    model_kinds=(LANGUAGE,),
+    paper_table_ids=("thesis-5.2", "thesis-C.2"),
     derived=("rescaled",),
-    needs=("consistency",),
+    extra_sources=("consistency",),
     notes=(
         "CC-SHAP is moved from -1…1 to 0…100; tests and CC-SHAP are averaged in each data set, then data sets.",
         "Print shows bars without numbers: the published values here are made the same way from Tables 5.2 and C.2.",
@@ -142,8 +142,8 @@ CORRELATIONS = Declaration(
     sources=_correlated(("counterfactual_edits", *COT_TESTS, "input_from_explanation")),
     rows=("dataset", "setting", "metric"),
     columns="model",
-    bold=False,
-    kinds=(LANGUAGE,),
+    marks_best=False,
+    model_kinds=(LANGUAGE,),
     notes=(
         "Point-biserial correlation times 100 over items; nan where a test or CC-SHAP is constant.",
         "The bar chart under the printed table shows these cells.",

@@ -35,7 +35,7 @@ VALIDATION = Declaration(
     rows=("dataset",),
     columns="metric",
     derived=("overall",),
-    own=True,
+    adds_own_datasets=True,
     notes=(
         "JS is the Jensen–Shannon distance (base 2, square root) between the lexical items of captions and of foils.",
         "In profile `published` the overall unanimous share is taken over the valid items, as in print;"
@@ -52,9 +52,9 @@ OVERVIEW = Declaration(
     rows=("metric",),
     columns="dataset",
     derived=("pieces",),
-    once=True,
-    needs=("validation",),
-    reasons={
+    profile_independent=True,
+    extra_sources=("validation",),
+    known_reasons={
         "instruments": "names, not compared",
         "foil_generation_method": "words of the authors: nothing to measure",
     },
@@ -69,8 +69,8 @@ IMAGES = Declaration(
     sources={"image_source": locate_number("derived", "image_source")},
     rows=("metric",),
     columns="dataset",
-    once=True,
-    reasons={"image_source": "not measured: sources say which files they are, not where their images are from"},
+    profile_independent=True,
+    known_reasons={"image_source": "not measured: sources say which files they are, not where their images are from"},
 )
 SAMPLES = tuple(
     Declaration(
@@ -79,12 +79,12 @@ SAMPLES = tuple(
         sources={metric: locate_number("derived", metric, PAPER_SETTING) for metric in ("caption", "foil", "image")},
         rows=("dataset", "setting"),
         columns="metric",
-        printed=(),
+        paper_table_ids=(),
         derived=("samples",),
-        once=True,
-        names={"dataset": "instrument", "setting": "item"},
-        needs=("samples",),
-        samples=PIECES[piece],
+        profile_independent=True,
+        field_titles={"dataset": "instrument", "setting": "item"},
+        extra_sources=("samples",),
+        example_datasets=PIECES[piece],
         notes=("Ours are the first valid items in the order of their ids; print shows hand-picked ones with images.",),
     )
     for number, piece in SAMPLED.items()
@@ -96,9 +96,9 @@ VERBS = Declaration(
     rows=("setting",),
     columns="metric",
     derived=("verbs",),
-    once=True,
-    names={"setting": "number"},
-    needs=("probes",),
+    profile_independent=True,
+    field_titles={"setting": "number"},
+    extra_sources=("probes",),
     notes=("Ours stands beside a printed verb where the study's items hold it; print names lemmas.",),
 )
 PAIRS = Declaration(
@@ -107,7 +107,7 @@ PAIRS = Declaration(
     sources={"image_caption_pairs": locate_number("probes", "image_caption_pairs", PAPER_SETTING)},
     rows=("setting",),
     columns="metric",
-    once=True,
-    names={"setting": "captions"},
+    profile_independent=True,
+    field_titles={"setting": "captions"},
 )
 TABLES = (OVERVIEW, VALIDATION, *SAMPLES, IMAGES, VERBS, PAIRS)

@@ -21,9 +21,9 @@ RUNNING_TEXT = Declaration(
     rows=("metric", "model", "dataset", "setting"),
     columns="profile",
     derived=("spread",),
-    also=ANSWERING,
-    needs=("shares",),
-    others=False,
+    extra_models=ANSWERING,
+    extra_sources=("shares",),
+    adds_other_models=False,
     ragged=True,
     notes=(
         "accuracy: with one modality taken away. ρ: rank correlation of a caption taken for a match with its T-SHAP;"

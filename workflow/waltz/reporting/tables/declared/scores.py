@@ -23,10 +23,10 @@ PAIRWISE = Declaration(
     sources={metric: locate_number("evaluation", metric, *TEXTS) for metric in ("acc_r", "acc", "min_pc_pf", "auroc")},
     rows=("metric", "model"),
     columns="dataset",
-    kinds=(ENCODER, LANGUAGE),
-    aliases={**CLIP, **LANGUAGE_MODELS},
-    reasons=NOT_REPRODUCIBLE,
-    own=True,
+    model_kinds=(ENCODER, LANGUAGE),
+    model_aliases={**CLIP, **LANGUAGE_MODELS},
+    known_reasons=NOT_REPRODUCIBLE,
+    adds_own_datasets=True,
     notes=("A language model's score of a text is minus its log perplexity; it sees no image.", AVERAGED),
 )
 ALL_METRICS = Declaration(
@@ -38,9 +38,9 @@ ALL_METRICS = Declaration(
     },
     rows=("metric", "model"),
     columns="dataset",
-    kinds=(ENCODER, LANGUAGE),
-    aliases={**CLIP, **LANGUAGE_MODELS},
-    reasons=NOT_REPRODUCIBLE,
+    model_kinds=(ENCODER, LANGUAGE),
+    model_aliases={**CLIP, **LANGUAGE_MODELS},
+    known_reasons=NOT_REPRODUCIBLE,
     notes=PAIRWISE.notes,
 )
 DECODER_SCORES = {
@@ -55,8 +55,8 @@ DECODERS = Declaration(
     sources=DECODER_SCORES,
     rows=("metric", "model"),
     columns="dataset",
-    kinds=(VISION,),
-    own=True,
+    model_kinds=(VISION,),
+    adds_own_datasets=True,
     notes=("acc_r: which of caption and foil describes the image. p_c, p_f: whether a text does.", AVERAGED),
 )
 DECODERS_PAPER = Declaration(
@@ -65,7 +65,7 @@ DECODERS_PAPER = Declaration(
     sources=DECODER_SCORES,
     rows=("metric", "model"),
     columns="dataset",
-    kinds=(VISION,),
+    model_kinds=(VISION,),
     notes=DECODERS.notes,
 )
 
@@ -77,9 +77,9 @@ def _probes(number: int, form: str) -> Declaration:
         sources={"accuracy": (NumberSource("evaluation", "accuracy", (PAPER_SETTING,)),)},
         rows=("model",),
         columns="dataset",
-        kinds=(ENCODER,),
-        aliases=ENCODERS,
-        reasons=NOT_REPRODUCIBLE,
+        model_kinds=(ENCODER,),
+        model_aliases=ENCODERS,
+        known_reasons=NOT_REPRODUCIBLE,
     )
 
 
