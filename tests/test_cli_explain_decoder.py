@@ -205,7 +205,7 @@ def test_tokens_are_joined_by_blanks_where_the_released_code_did(
 
     monkeypatch.setattr("waltz.attribution.prompt_attribution.compute_owen_values", spied)
     record, _ = written(tmp_path / "x.json", "--model", folders / "lm", *asked_by, "--family", family)
-    assert [(options["rows"], options["blanks"]) for options in asked] == [(500, blanks)] * 2
+    assert [(options["rows"], options["joins_tokens"]) for options in asked] == [(500, blanks)] * 2
     assert record["answer"]["estimator"] == "partition"
     assert len(record["answer"]["players"]) == len(tiny_decoders.tokenizer()(record["answer"]["prompt"])["input_ids"])
 
@@ -246,7 +246,7 @@ ERRORS = {
     "value": (["--question", "a", "--value", "odds"], "--value odds: there are log-probability"),
     "estimator": (["--question", "a", "--estimator", "exactly"], "--estimator exactly: there are auto"),
     "explanation": (["--question", "a", "--explanation", "x"], "--explanation x: there are post-hoc, cot"),
-    "few evaluations": (["--question", "a cat", "--evaluations", 3], "3 do not do for one permutation"),
+    "few evaluations": (["--question", "a cat", "--evaluations", 3], "too small for one permutation"),
     "no tokens": (["--question", "a", "--max-new-tokens", 0], "--max-new-tokens 0"),
     "seed": (["--question", "a", "--seed", "-1"], "seed -1: give a number"),
     "no file": (["--question", "@nowhere.txt"], "--question @nowhere.txt: cannot be read"),

@@ -53,7 +53,7 @@ def test_rulers_get_their_share_from_shapiq(name):
 
 
 def test_a_name_that_is_none_lists_those_that_are():
-    with pytest.raises(UserError, match=r"no 'magic'; take one of auto, permutation, exact, KernelSHAP"):
+    with pytest.raises(UserError, match=r"got 'magic'\); take one of auto, permutation, exact, KernelSHAP"):
         begin_estimation("magic", 4, 2, Settings("equations"))
 
 
@@ -67,7 +67,7 @@ def test_a_standard_error_can_stop_permutations_only():
     found, _ = play(begin_estimation("permutation", 4, 2, wanted), additive(np.arange(4.0)))
     assert found.stopped_by == "standard error"
     assert play(begin_estimation("exact", 4, 2, wanted), additive(np.arange(4.0)))[0].exact
-    with pytest.raises(UserError, match="SVARM tells no standard error"):
+    with pytest.raises(UserError, match="SVARM has no standard error"):
         begin_estimation("SVARM", 4, 2, wanted)
 
 

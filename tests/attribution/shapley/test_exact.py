@@ -113,5 +113,5 @@ def test_it_agrees_with_shapiq_and_with_all_permutations_of_the_sampler():
 
 
 def test_thirteen_players_are_refused():
-    with pytest.raises(UserError, match="at most 12 players"):
+    with pytest.raises(UserError, match=r"got 13 players, expected at most 12"):
         begin_exact(13)

@@ -111,7 +111,7 @@ def test_tokenizers_without_offsets_join_with_blanks(kind, start, request, inter
         texts.extend(asked)
         return value(asked)
 
-    found = compute_owen_values(TEXT, tokenizer, noting, seed=0, blanks=True)
+    found = compute_owen_values(TEXT, tokenizer, noting, seed=0, joins_tokens=True)
     np.random.seed(0)
     explainer = shap.PartitionExplainer(value, Plain(tokenizer))
     expected = explainer([TEXT], batch_size=10, max_evals=500, silent=True)
@@ -149,7 +149,7 @@ def test_all_rows_are_spent_and_no_text_is_read_twice(gpt2):
 
     found = compute_owen_values(TEXT, tokenizer, value, seed=0)
     assert found.estimate.asked == 500
-    assert len(set(texts)) == len(texts) == found.read <= 500
+    assert len(set(texts)) == len(texts) == found.evaluated <= 500
     assert found.estimate.residual < 1e-9
     few = compute_owen_values(TEXT, tokenizer, log_odds(gpt2, tokenizer), seed=0, rows=20)
     assert few.estimate.asked == 20
@@ -164,7 +164,7 @@ def test_pieces_that_add_up_get_their_own(interpreted):
     def value(texts):
         return np.array([[float(sum(len(word) for word in found.split() if word in text.split()))] for found in texts])
 
-    found = compute_owen_values(text, tokenizer, value, seed=0, blanks=True)
+    found = compute_owen_values(text, tokenizer, value, seed=0, joins_tokens=True)
     words = [piece.strip() for piece in found.pieces]
     assert words == text.split()
     np.testing.assert_allclose(found.estimate.phi[:, 0], [len(word) for word in words])
@@ -194,5 +194,5 @@ def test_what_cannot_be_split_is_refused():
         compute_owen_values(TEXT, tokenizer, len, seed=0, rows=3)
     with pytest.raises(UserError, match="is no seed"):
         compute_owen_values(TEXT, tokenizer, len, seed=-1)
-    with pytest.raises(UserError, match="needs two"):
+    with pytest.raises(UserError, match="expected at least 2"):
         compute_owen_values("there", tokenizer, len, seed=0)

@@ -136,7 +136,7 @@ def test_the_values_sum_to_what_all_add_to_nobody():
 
 def test_too_few_evaluations_and_a_bad_seed_say_what_to_do():
     with pytest.raises(
-        UserError, match=r"evaluations: 52 do not do for one permutation of 26 players; ask for at least 53"
+        UserError, match=r"evaluations: too small for one permutation of 26 players .got 52, expected at least 53."
     ):
         begin_permutations(26, 52, 0)
     with pytest.raises(UserError, match=r"attribution\.seed: -1"):

@@ -9,7 +9,6 @@ from PIL import Image
 
 import scripted_decoders
 import tiny_decoders
-from waltz.attribution.contribution_ratios import Profile
 from waltz.consistency.cc_shap import items
 from waltz.consistency.cc_shap.dialogue import generate_pairs
 from waltz.consistency.cc_shap.items import build_setup, load_or_attribute_item, read_side
@@ -23,6 +22,7 @@ from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.evaluation.prompting.prompt_files import read_wording
 from waltz.evaluation.prompting.prompts import equations, published
 from waltz.evaluation.prompting.questions import Question
+from waltz.fidelity import Profile
 
 torch.set_num_threads(1)
 

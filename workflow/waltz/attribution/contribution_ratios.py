@@ -1,19 +1,15 @@
-"""Ratios: the share that each player has in what contributes to a token of an answer or explanation (thesis 5.2)."""
-
-from typing import Literal
+"""Contribution ratios: the share of each player in what contributes to an output token (thesis 5.2)."""
 
 import numpy as np
 
-Profile = Literal["published", "equations"]
-
 MIN_CONTRIBUTION = 0.01
-"""Share of an average token's total contribution below which a token has next to none."""
+"""Share of an average token's total contribution below which a token counts as weak."""
 ROUNDING = 1e-6
 """Mean |phi| of a player, in the unit of the value, that single precision leaves where nothing contributes."""
 
 
 def compute_contribution_ratios(phi: np.ndarray) -> np.ndarray:
-    """Shapley values of each output over the sum of their magnitudes.
+    """Return the Shapley values of each output over the sum of their magnitudes.
 
     Args:
         phi: Shape (..., players, outputs).
@@ -27,20 +23,20 @@ def compute_contribution_ratios(phi: np.ndarray) -> np.ndarray:
     return shares
 
 
-def find_contributing_outputs(phi: np.ndarray, least: float = MIN_CONTRIBUTION) -> np.ndarray:
-    """The outputs to which players contribute more than next to nothing.
+def find_contributing_outputs(phi: np.ndarray, min_contribution: float = MIN_CONTRIBUTION) -> np.ndarray:
+    """Return the outputs to which players contribute more than next to nothing.
 
     Where a token follows from the tokens before it, as the rest of a word does, the prompt hardly counts, and ratios
-    blow what is left up to the weight of any other token. The thesis says that such tokens are caught, not how.
+    would give the remainder the weight of any other token. The thesis says that such tokens are caught, not how.
 
     Args:
         phi: Shape (players, outputs).
-        least: Share of the mean over outputs of the sums of |phi|; 0 takes only rounding for nothing.
+        min_contribution: Share of the mean over outputs of the sums of |phi|; with 0 only rounding counts as nothing.
     Returns:
         Bool of shape (outputs,).
     """
     total = np.abs(phi).sum(axis=0)
-    something: np.ndarray = total > ROUNDING * len(phi)
-    if something.any():
-        something &= total >= least * total[something].mean()
-    return something
+    contributing: np.ndarray = total > ROUNDING * len(phi)
+    if contributing.any():
+        contributing &= total >= min_contribution * total[contributing].mean()
+    return contributing

@@ -22,6 +22,7 @@ from waltz.attribution.shapley.permutations import count_published_evaluations
 from waltz.attribution.t_shap import TShap, measure
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
+from waltz.fidelity import get_fidelity
 from waltz.models.encoders.coalitions import Coalitions, Outcome
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 from waltz.models.encoders.players import Players
@@ -92,7 +93,7 @@ def attribute(
         known: For each text, values of coalitions by what is left visible; new ones are added.
         outcome: What is explained of what the encoder's `fuse` gives.
     Raises:
-        UserError: A text is longer than the encoder reads, or the evaluations do not do for one permutation.
+        UserError: A text is longer than the encoder reads, or the evaluations do not suffice for one permutation.
     """
     prepared = encoder.prepare_image(cast(Image.Image, image))  # an encoder of regions takes regions
     players = profile_of(encoder, settings.profile)
@@ -134,9 +135,13 @@ def estimator_of(settings: Settings, encoder: Encoder, game: Players) -> str:
     Raises:
         UserError: The estimator does not fit the profile or the encoder.
     """
-    if settings.profile == "published":
-        if settings.estimator not in ("auto", "permutation"):
-            raise UserError(f"attribution.estimator: profile published draws permutations, not {settings.estimator!r}")
+    allowed = get_fidelity(settings.profile).estimators
+    if allowed and settings.estimator not in allowed:
+        raise UserError(
+            f"attribution.estimator: does not fit the profile {settings.profile} (got {settings.estimator!r}, expected"
+            f" {' or '.join(allowed)}); take another profile"
+        )
+    if allowed:
         return "permutation"
     if settings.estimator in FACTORISED_ESTIMATORS and not encoder.late:
         raise UserError(
@@ -160,8 +165,8 @@ def _factorised(
     least = max(one.estimate.asked for one in found)
     if least > budget:
         raise UserError(
-            f"attribution.evaluations: {budget} do not do for one pair of orders of tokens and of patches; ask for at"
-            f" least {least}"
+            f"attribution.evaluations: too small for a pair of orders of tokens and of patches (got {budget}, expected"
+            f" at least {least}); set at least {least}"
         )
     return found
 

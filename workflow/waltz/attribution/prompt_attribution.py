@@ -372,7 +372,7 @@ def _attribute_pieces(decoder: Decoder, game: PromptGame, settings: PromptSettin
         compute_log_odds,
         seed=settings.seed,
         rows=settings.partition_rows,
-        blanks=settings.joins_tokens,
+        joins_tokens=settings.joins_tokens,
     )
     ends = np.cumsum([len(piece) for piece in pieces.pieces]).tolist()
     spans = tuple(Span(start=end - len(piece), end=end) for piece, end in zip(pieces.pieces, ends, strict=True))
@@ -388,7 +388,7 @@ def _attribute_pieces(decoder: Decoder, game: PromptGame, settings: PromptSettin
         estimate=pieces.estimate,
         estimator="partition",
         t_shap=measure_outputs(pieces.estimate, text, settings.profile, settings.min_contribution),
-        evaluated=pieces.read,
+        evaluated=pieces.evaluated,
     )
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from waltz.attribution.contribution_ratios import (
     MIN_CONTRIBUTION,
-    Profile,
     compute_contribution_ratios,
     find_contributing_outputs,
 )
 from waltz.attribution.shapley.estimate import Estimate
+from waltz.fidelity import Profile, get_fidelity
 
 BALANCED = 5.0
 """Points by which T-SHAP may differ from 50 without a skew; it fits every cell of thesis Tables 4.2 and B.1."""
@@ -169,7 +169,7 @@ def _shares(phi: np.ndarray, text_players: int) -> np.ndarray:
 
 def _shares_of_outputs(phi: np.ndarray, text: slice | np.ndarray, profile: Profile, kept: np.ndarray) -> np.ndarray:
     """T-SHAP of each of several attributions to several tokens, some of which are left out in `equations`."""
-    if profile == "published":
+    if get_fidelity(profile).output_weights == "magnitudes":
         return _share(np.abs(phi).sum(axis=-1), text)
     if not kept.any():
         return np.full(phi.shape[:-2], np.nan)

@@ -9,7 +9,7 @@ patches has u tokens before it with probability
 so its Shapley value is Σ P(s, u) ⟨gain of f at s, mean of g after u⟩, and that of a token the same with both sides
 exchanged. Over all orders this is Σ w(s + u) ⟨D, G⟩ with w(k) = k! (n − k − 1)! / n! and sums D and G over subsets,
 from 2^a + 2^b encoder passes instead of 2^(a + b). Over sampled orders each order of patches meets each order of
-tokens, in all their interleavings, for no further pass. A player that nothing masks changes no value and is left out.
+tokens, in all their interleavings, without another pass. A player that is never masked changes no value and is skipped.
 """
 
 import math
@@ -21,19 +21,19 @@ import numpy as np
 from waltz.attribution.t_shap import jackknife
 
 Vectors = Callable[[np.ndarray], np.ndarray]
-"""From masks of one side's free players, bool (k, players), to float64 vectors (k, width)."""
+"""From masks of one side's maskable players, bool (k, players), to float64 vectors (k, width)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The vectors of one side, over all or sampled orders of its free players.
+    """The vectors of one side, over all or sampled orders of its maskable players.
 
     Attributes:
         gains: Mean over orders of what the player at a position adds, float64 (players, positions, width): zero in the
             orders where another player stands there.
         means: Mean vector of the first s players, float64 (players + 1, width).
         passes: Encoder passes.
-        orders: Sampled orders in pairs of one and its reverse, (pairs, 2, players); None where all orders count.
+        orders: Sampled orders, each with its reverse, (pairs, 2, players); None where all orders count.
         prefixes: Vectors along them, float64 (pairs, 2, players + 1, width).
     """
 
@@ -45,16 +45,16 @@ class Side:
 
 
 def average_all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Side:
-    """A side over all subsets of its players, whose vectors are summed as they come."""
+    """Return a side over all subsets of its players, whose vectors are summed batch by batch."""
     inside: np.ndarray = np.zeros(())
     total: np.ndarray = np.zeros(())
     for first in range(0, 2**players, batch):
         numbers = np.arange(first, min(first + batch, 2**players))
         masks = (numbers[:, None] >> np.arange(players)) & 1 == 1
         of_size = np.eye(players + 1)[masks.sum(axis=1)]
-        found = vectors(masks)
-        total = total + of_size.T @ found
-        inside = inside + np.array([(of_size * masks[:, [player]]).T @ found for player in range(players)])
+        batch_vectors = vectors(masks)
+        total = total + of_size.T @ batch_vectors
+        inside = inside + np.array([(of_size * masks[:, [player]]).T @ batch_vectors for player in range(players)])
     sizes = np.array([math.comb(players, size) for size in range(players + 1)], dtype=np.float64)
     means = total / sizes[:, None]
     if not players:
@@ -65,7 +65,7 @@ def average_all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Sid
 
 
 def average_sampled_orders(vectors: Vectors, players: int, pairs: int, seed: Sequence[int]) -> Side:
-    """A side over sampled orders of its players, each with its reverse."""
+    """Return a side over sampled orders of its players, each with its reverse."""
     generator = np.random.default_rng(seed)
     one_way = np.stack([generator.permutation(players) for _ in range(pairs)])
     orders = np.stack([one_way, one_way[:, ::-1]], axis=1)
@@ -80,54 +80,54 @@ def average_sampled_orders(vectors: Vectors, players: int, pairs: int, seed: Seq
 
 
 def average_orders_within(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> Side:
-    """A side over all orders where the passes suffice, else over as many pairs of orders as they do."""
+    """Return a side over all orders where the passes suffice, else over as many pairs of orders as they allow."""
     if players < 2 or 2**players <= passes:
         return average_all_orders(vectors, players)
     return average_sampled_orders(vectors, players, max(1, (passes - 2) // (2 * (players - 1))), seed)
 
 
-def compute_interleaving(mine: int, others: int) -> np.ndarray:
-    """Probability that the player after s of its own side has u of the other side before it.
+def compute_interleaving(own: int, others: int) -> np.ndarray:
+    """Return the probability that the player after s of its own side has u of the other side before it.
 
     Args:
-        mine: Players of its own side.
+        own: Players of its own side.
         others: Players of the other side.
     Returns:
-        float64 of shape (mine, others + 1), whose rows sum to 1.
+        float64 of shape (own, others + 1), whose rows sum to 1.
     """
-    ways = math.comb(mine + others, others)
+    ways = math.comb(own + others, others)
     return np.array(
         [
-            [math.comb(s + u, u) * math.comb(mine - s - 1 + others - u, others - u) / ways for u in range(others + 1)]
-            for s in range(mine)
+            [math.comb(s + u, u) * math.comb(own - s - 1 + others - u, others - u) / ways for u in range(others + 1)]
+            for s in range(own)
         ]
-    ).reshape(mine, others + 1)
+    ).reshape(own, others + 1)
 
 
 def compute_shapley_values(text: Side, image: Side) -> tuple[np.ndarray, np.ndarray]:
-    """Values of free tokens and patches where v is the dot product of both sides."""
+    """Return the values of maskable tokens and patches where v is the dot product of both sides."""
     return _compute_values(text.gains, image.means), _compute_values(image.gains, text.means)
 
 
 def compute_parts(text: Side, image: Side) -> list[np.ndarray]:
-    """For each sampled side, the values from its single pairs with all of the other: (pairs, tokens + patches)."""
-    found = []
+    """Return for each sampled side the values from single pairs with all of the other: (pairs, tokens + patches)."""
+    parts = []
     for side, other, text_first in ((text, image, True), (image, text, False)):
         if side.orders is None or side.prefixes is None:
             continue
         players = side.orders.shape[-1]
         meets = compute_interleaving(players, len(other.means) - 1) @ other.means
         dots = np.einsum("pksd,sd->pks", np.diff(side.prefixes, axis=2), meets)
-        mine = np.take_along_axis(dots, side.orders.argsort(axis=-1), axis=-1).mean(axis=1)
+        own = np.take_along_axis(dots, side.orders.argsort(axis=-1), axis=-1).mean(axis=1)
         before = compute_interleaving(len(other.gains), players)
         gains = np.einsum("jud,us->jsd", other.gains, before)
         theirs = np.einsum("jsd,psd->pj", gains, side.prefixes.mean(axis=1))
-        found.append(np.concatenate([mine, theirs] if text_first else [theirs, mine], axis=1))
-    return found
+        parts.append(np.concatenate([own, theirs] if text_first else [theirs, own], axis=1))
+    return parts
 
 
 def compute_t_shap_error(sides: Sequence[np.ndarray], words: int) -> float:
-    """Standard error of T-SHAP by the jackknife: each side's pairs of orders are left out in turn.
+    """Return the standard error of T-SHAP by the jackknife: each side's pairs of orders are left out in turn.
 
     Args:
         sides: For each sampled side, the estimates of single pairs, shape (pairs, players).

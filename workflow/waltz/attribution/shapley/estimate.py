@@ -1,4 +1,4 @@
-"""What an estimator of Shapley values gives, and how it asks for the values of coalitions."""
+"""Estimates of Shapley values, and estimations that yield coalitions and are sent their values."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ class Estimate:
         phi: float64 of shape (players, outputs).
         base_value: Value of the empty coalition, float64 of shape (outputs,).
         value: Value of all players together, float64 of shape (outputs,).
-        asked: Coalitions asked for, repeated ones counted each time.
+        asked: Coalitions that were requested, repeated ones counted each time.
         parts: Independent unbiased estimates whose mean `phi` is, float64 of shape (parts, players, outputs): one a
             permutation with its reverse. None where the estimator has no such parts.
         exact: Whether nothing was sampled.
-        stopped_by: What ended an estimation that stops at a wanted standard error of T-SHAP: `standard error` where it
-            was reached, `evaluations` where these were used up first. None where none was wanted.
+        stopped_by: Why an estimation with a target standard error of T-SHAP ended: `standard error` where it was
+            reached, `evaluations` where these were used up first. None without a target.
     """
 
     phi: np.ndarray
@@ -33,7 +33,7 @@ class Estimate:
 
     @property
     def residual(self) -> float:
-        """Largest |sum of phi - (value - base_value)| of an output."""
+        """Largest |sum of phi - (value - base_value)| over the outputs."""
         return float(np.abs(self.phi.sum(axis=0) - (self.value - self.base_value)).max())
 
 

@@ -12,7 +12,7 @@ MAX_PLAYERS = 12
 
 
 def begin_exact(players: int) -> Estimation:
-    """Shapley values by their definition, in one round of all 2**players coalitions.
+    """Return an estimation of Shapley values by their definition, in one round of all 2**players coalitions.
 
     phi_i = sum over coalitions S without i of s! (n - s - 1)! / n! * (v(S and i) - v(S)), with s players in S.
 
@@ -25,13 +25,13 @@ def begin_exact(players: int) -> Estimation:
     """
     if players > MAX_PLAYERS:
         raise UserError(
-            f"attribution.estimator: exact asks for 2**{players} coalitions of {players} players; at most "
-            f"{MAX_PLAYERS} players are taken: choose permutation, or exact-factorised for encoders of late fusion"
+            f"attribution.estimator: exact needs 2**{players} coalitions (got {players} players, expected at most"
+            f" {MAX_PLAYERS}); take permutation, or exact-factorised for encoders of late fusion"
         )
-    return _estimation(players)
+    return _begin(players)
 
 
-def _estimation(players: int) -> Estimation:
+def _begin(players: int) -> Estimation:
     numbers = np.arange(2**players)
     masks = (numbers[:, None] >> np.arange(players) & 1).astype(bool)
     values = np.asarray((yield masks.copy()), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Shapley values of late fusion: image and text are run alone, each over its own subsets or orders (`sides`)."""
+"""Shapley values of late fusion: image and text are encoded alone, each over its own subsets or orders (`bilinear`)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class FactorisedEstimate:
 
 
 def choose_estimator(encoder: Encoder, players: Players, budget: int) -> str:
-    """The estimator that a budget allows: `exact-factorised`, `exact`, `factorised-permutation` or `permutation`.
+    """Return the estimator that a budget allows: exact-factorised, exact, factorised-permutation or permutation.
 
     Args:
         encoder: The model.
@@ -58,7 +58,7 @@ def choose_estimator(encoder: Encoder, players: Players, budget: int) -> str:
 def compute_exact_factorised(
     encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players]
 ) -> list[FactorisedEstimate]:
-    """Exact Shapley values of each text; texts with one grid share an image side.
+    """Return the exact Shapley values of each text; texts with one grid share an image side.
 
     Args:
         encoder: A model of late fusion.
@@ -71,7 +71,7 @@ def compute_exact_factorised(
 def compute_factorised_permutations(
     encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players], budget: int, seed: int
 ) -> list[FactorisedEstimate]:
-    """Unbiased Shapley values of each text from sampled orders of patches, and of tokens where these are many.
+    """Return unbiased Shapley values of each text from sampled orders of patches, and of tokens where these are many.
 
     All subsets of one side are taken where they need no more than half of the budget, and the other side has the rest;
     else both sides have as many orders. A sampled side has at least one order and its reverse, whatever the budget.
@@ -87,7 +87,7 @@ def compute_factorised_permutations(
 
 
 def _split_budget(words: int, patches: int, budget: int) -> tuple[int, int]:
-    """Encoder passes for tokens and for patches."""
+    """Return the encoder passes for tokens and for patches."""
     if 2**words + 2**patches <= budget:
         return 2**words, 2**patches
     if 2**words <= budget // 2:
@@ -102,26 +102,26 @@ def _split_budget(words: int, patches: int, budget: int) -> tuple[int, int]:
 def _compute_estimates(
     encoder: LateEncoder, image: torch.Tensor, games: Sequence[Players], budget: int | None, seed: int
 ) -> list[FactorisedEstimate]:
-    """Values of each text; no budget means all orders."""
-    found = []
-    seen: dict[tuple[int, int], Side] = {}
+    """Return the values of each text; no budget means all orders."""
+    estimates = []
+    image_sides: dict[tuple[int, int], Side] = {}
     for game in games:
         words, patches = (len(free) for free in _find_free_players(game))
         for_words, for_patches = (2**words, 2**patches) if budget is None else _split_budget(words, patches, budget)
         text = average_orders_within(_build_text_vectors(encoder, game), words, for_words, (seed, 0))
-        known = (game.grid, for_patches) in seen
-        if not known:
-            seen[game.grid, for_patches] = average_orders_within(
+        has_side = (game.grid, for_patches) in image_sides
+        if not has_side:
+            image_sides[game.grid, for_patches] = average_orders_within(
                 _build_image_vectors(encoder, image, game), patches, for_patches, (seed, 1)
             )
-        side = seen[game.grid, for_patches]
+        side = image_sides[game.grid, for_patches]
         estimate, error = _combine_sides(encoder, game, text, side)
-        found.append(FactorisedEstimate(estimate, text.passes + (0 if known else side.passes), error))
-    return found
+        estimates.append(FactorisedEstimate(estimate, text.passes + (0 if has_side else side.passes), error))
+    return estimates
 
 
 def _combine_sides(encoder: LateEncoder, game: Players, text: Side, image: Side) -> tuple[Estimate, float]:
-    """The values of all players, and the standard error of T-SHAP."""
+    """Return the values of all players, and the standard error of T-SHAP."""
     free = np.concatenate([part + start for part, start in zip(_find_free_players(game), (0, game.words), strict=True)])
     phi, sampled = np.zeros(len(game)), []
     phi[free] = encoder.scale * np.concatenate(compute_shapley_values(text, image))
@@ -143,7 +143,7 @@ def _combine_sides(encoder: LateEncoder, game: Players, text: Side, image: Side)
 
 
 def _find_free_players(game: Players) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the tokens and of the patches that coalitions change."""
+    """Return the numbers of the tokens and of the patches that coalitions change."""
     return np.flatnonzero(~game.always_visible[: game.words]), np.flatnonzero(~game.always_visible[game.words :])
 
 
@@ -176,19 +176,19 @@ def _build_image_vectors(encoder: LateEncoder, image: torch.Tensor, game: Player
 
 
 def _place_masks(masks: np.ndarray, free: np.ndarray, players: int) -> np.ndarray:
-    """Masks of the free players as masks of all."""
+    """Return masks of the maskable players as masks of all."""
     placed = np.ones((len(masks), players), dtype=bool)
     placed[:, free] = masks
     return placed
 
 
 def _compute_in_batches(compute: Callable[[int, int], States], size: int, batch: int) -> np.ndarray:
-    """One vector a row, batch by batch, as float64."""
-    found = []
+    """Return one vector for each row, computed batch by batch, as float64."""
+    vectors = []
     for rows in cut_evenly(range(size), batch):
         states = run_in_halves(partial(_compute_from, compute, rows[0]), len(rows), join_states)
-        found.append(states[0].double().cpu().numpy())
-    return np.concatenate(found)
+        vectors.append(states[0].double().cpu().numpy())
+    return np.concatenate(vectors)
 
 
 def _compute_from(compute: Callable[[int, int], States], start: int, first: int, last: int) -> States:

@@ -1,4 +1,4 @@
-"""Shapley values from permutations, each walked forward and back, as `shap` draws and averages them."""
+"""Shapley values from permutations, each walked forward and back, as shap draws and averages them."""
 
 from collections.abc import Iterator
 
@@ -15,18 +15,18 @@ MIN_PERMUTATIONS = 5
 
 
 def count_published_evaluations(players: int) -> int:
-    """Coalitions that the released MM-SHAP scripts ask for: ten permutations of 2 * players + 1."""
+    """Return the evaluations of the released MM-SHAP scripts: ten permutations of 2 * players + 1 coalitions."""
     return PUBLISHED_PERMUTATIONS * (2 * players + 1)
 
 
 def begin_permutations(
     players: int, evaluations: int, seed: int, text_players: int = 0, standard_error: float | None = None
 ) -> Estimation:
-    """Shapley values by permutation sampling; a round asks for one permutation.
+    """Return an estimation by permutation sampling; a round evaluates one permutation.
 
-    A permutation adds the players one by one to nobody and takes them away in the same order: 2 * players + 1
-    coalitions, and two differences a player, whose mean is exact where no three players interact. A larger budget
-    with the same seed begins with the rounds of a smaller one. What is drawn is what `shap` draws after
+    A permutation adds the players one by one to the empty coalition and removes them in the same order: 2 * players + 1
+    coalitions, and two differences for each player, whose mean is exact where no three players interact. A larger
+    budget with the same seed begins with the rounds of a smaller one. The permutations are those that shap draws after
     `numpy.random.seed(seed)`, from a generator of its own.
 
     Args:
@@ -39,7 +39,7 @@ def begin_permutations(
     Returns:
         An estimation whose parts are the permutations.
     Raises:
-        UserError: The evaluations do not do for one permutation, or the seed is out of range.
+        UserError: The evaluations do not suffice for one permutation, or the seed is out of range.
     Source:
         `shap.PermutationExplainer`, against which tests hold the values; MM-SHAP's released scripts use it with ten
         permutations.
@@ -47,25 +47,23 @@ def begin_permutations(
     least = 2 * players + 1
     if evaluations < least:
         raise UserError(
-            f"attribution.evaluations: {evaluations} do not do for one permutation of {players} players; "
-            f"ask for at least {least}"
+            f"attribution.evaluations: too small for one permutation of {players} players (got {evaluations}, expected"
+            f" at least {least}); set at least {least}"
         )
     if not 0 <= seed < 2**32:
         raise UserError(f"attribution.seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
     if players == 0:
-        return _nobody()
-    return _estimation(players, evaluations // least, seed, text_players, standard_error)
+        return _begin_empty()
+    return _begin(players, evaluations // least, seed, text_players, standard_error)
 
 
-def _estimation(
-    players: int, permutations: int, seed: int, text_players: int, standard_error: float | None
-) -> Estimation:
+def _begin(players: int, permutations: int, seed: int, text_players: int, standard_error: float | None) -> Estimation:
     values: list[np.ndarray] = []
     parts: list[np.ndarray] = []
     reached = False
-    for order in _orders(players, permutations, seed):
-        values.append(np.asarray((yield _walked(order)), dtype=np.float64))
-        parts.append(_part(order, values[-1]))
+    for order in _draw_orders(players, permutations, seed):
+        values.append(np.asarray((yield _build_walk(order)), dtype=np.float64))
+        parts.append(_compute_part(order, values[-1]))
         if standard_error is not None and len(parts) >= MIN_PERMUTATIONS:
             reached = t_shap.jackknife(np.stack(parts), text_players) <= standard_error
             if reached:
@@ -80,8 +78,8 @@ def _estimation(
     )
 
 
-def _orders(players: int, permutations: int, seed: int) -> Iterator[np.ndarray]:
-    """Orders of the players, each shuffled from the one before, as numpy's global generator would after this seed."""
+def _draw_orders(players: int, permutations: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield orders of the players, each shuffled from the one before, as by numpy's global generator with this seed."""
     generator = np.random.RandomState(seed)
     order = np.arange(players)
     for _ in range(permutations):
@@ -89,15 +87,15 @@ def _orders(players: int, permutations: int, seed: int) -> Iterator[np.ndarray]:
         yield order.copy()
 
 
-def _walked(order: np.ndarray) -> np.ndarray:
-    """Coalitions on the way from nobody to all players and back to nobody: bool (2 * players + 1, players)."""
+def _build_walk(order: np.ndarray) -> np.ndarray:
+    """Return the coalitions from the empty one to all players and back: bool of shape (2 * players + 1, players)."""
     rank = order.argsort()
     joined = rank < np.arange(len(order) + 1)[:, None]
     return np.concatenate([joined, ~joined[1:]])
 
 
-def _part(order: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The Shapley values by one permutation: the mean of its two differences of each player."""
+def _compute_part(order: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the Shapley values by one permutation: the mean of its two differences of each player."""
     players = len(order)
     steps = np.diff(values, axis=0)
     part = np.empty((players, values.shape[1]))
@@ -105,7 +103,7 @@ def _part(order: np.ndarray, values: np.ndarray) -> np.ndarray:
     return part
 
 
-def _nobody() -> Estimation:
-    """The estimation of a game without players."""
-    found = np.asarray((yield np.zeros((1, 0), dtype=bool)), dtype=np.float64)
-    return Estimate(np.zeros((0, found.shape[1])), found[0], found[0], asked=1, exact=True)
+def _begin_empty() -> Estimation:
+    """Return the estimation of a game without players."""
+    values = np.asarray((yield np.zeros((1, 0), dtype=bool)), dtype=np.float64)
+    return Estimate(np.zeros((0, values.shape[1])), values[0], values[0], asked=1, exact=True)

@@ -1,4 +1,4 @@
-"""Estimators of Shapley values from `shapiq`, under its own names for them."""
+"""Estimators of Shapley values from shapiq, under its own names for them."""
 
 import warnings
 from collections.abc import Callable
@@ -24,20 +24,20 @@ MIN_EVALUATIONS: dict[str, Callable[[int], int]] = {
     "StratifiedSamplingSV": lambda players: max(4 * players, 2 * players * (players - 1) + 2),
     "OwenSamplingSV": lambda players: 20 * players + 2,
 }
-"""Classes of shapiq 1.4.1 that estimate the index SV for any value function, with the fewest evaluations we take from a
-number of players. The last two leave out what they have not drawn, which moves T-SHAP by up to 0.2: they need each
-stratum, or each of ten points, of each player once."""
+"""Classes of shapiq 1.4.1 that estimate the index SV for any value function, with the fewest evaluations that are
+accepted for a number of players. The last two skip strata that they have not drawn, which moves T-SHAP by up to 0.2:
+they need each stratum, or each of ten points, of each player once."""
 
 
 def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estimation:
-    """Shapley values by an approximator of `shapiq`, in one round.
+    """Return an estimation by an approximator of shapiq, in one round.
 
-    Its coalitions depend on the seed alone, so that a first run tells them and another one takes their values. There
+    Its coalitions depend on the seed alone, so that a first run records them and a second takes their values. There
     are no independent parts, hence no standard error; the values of SVARM, StratifiedSamplingSV and OwenSamplingSV
-    need not sum to v(all) - v(none), which the residual tells. KernelSHAP draws coalitions with their complements.
+    need not sum to v(all) - v(none); the residual says by how much. KernelSHAP draws coalitions with their complements.
 
     Args:
-        name: A name in `SHAPIQ`.
+        name: A name in `MIN_EVALUATIONS`.
         players: Number of players; below two the values are exact.
         evaluations: Most coalitions.
         seed: Seed of the approximator.
@@ -49,41 +49,41 @@ def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estima
     least = MIN_EVALUATIONS[name](players)
     if evaluations < least:
         raise UserError(
-            f"attribution.evaluations: {evaluations} do not do for {name} on {players} players; "
-            f"ask for at least {least}"
+            f"attribution.evaluations: too small for {name} and {players} players (got {evaluations}, expected at least"
+            f" {least}); set at least {least}"
         )
-    return _estimation(name, players, evaluations, seed)
+    return _begin(name, players, evaluations, seed)
 
 
-def _estimation(name: str, players: int, evaluations: int, seed: int) -> Estimation:
+def _begin(name: str, players: int, evaluations: int, seed: int) -> Estimation:
     ends = np.array([[False] * players, [True] * players])
-    asked: list[np.ndarray] = []
+    recorded: list[np.ndarray] = []
 
     def record(masks: np.ndarray) -> np.ndarray:
-        asked.append(np.array(masks, dtype=bool, ndmin=2))
-        return np.zeros(len(asked[-1]))
+        recorded.append(np.array(masks, dtype=bool, ndmin=2))
+        return np.zeros(len(recorded[-1]))
 
-    # both ends are always known, and OwenSamplingSV may ask for one of them only
+    # both ends are evaluated always, and OwenSamplingSV may request one of them only
     _approximate(name, players, evaluations - (name == "OwenSamplingSV"), seed, record)
-    masks = np.concatenate(asked)
-    lacking = ends[[not (masks == end).all(axis=1).any() for end in ends]]
-    masks = np.concatenate([masks, lacking])
+    masks = np.concatenate(recorded)
+    missing = ends[[not (masks == end).all(axis=1).any() for end in ends]]
+    masks = np.concatenate([masks, missing])
     if name == "KernelSHAP" and np.linalg.matrix_rank(masks) < players:
         raise UserError(
-            f"attribution.evaluations: {evaluations} coalitions with seed {seed} do not tell {players} players apart, "
-            f"which {name} needs; ask for more"
+            f"attribution.evaluations: too small for {name}: {evaluations} coalitions with seed {seed} do not determine"
+            f" {players} players; set more"
         )
     values = np.asarray((yield masks.copy()), dtype=np.float64)
-    found = [
+    outputs = [
         _approximate(name, players, evaluations - (name == "OwenSamplingSV"), seed, _replay(masks, column))
         for column in values.T
     ]
     return Estimate(
-        phi=np.array([[output[(player,)] for output in found] for player in range(players)]),
+        phi=np.array([[output[(player,)] for output in outputs] for player in range(players)]),
         base_value=values[(masks == ends[0]).all(axis=1).argmax()],
         value=values[(masks == ends[1]).all(axis=1).argmax()],
         asked=len(masks),
-        exact=not any(output.estimated for output in found),
+        exact=not any(output.estimated for output in outputs),
     )
 
 
@@ -93,21 +93,21 @@ def _approximate(name: str, players: int, budget: int, seed: int, value: Value) 
     paired = {"pairing_trick": True} if name == "KernelSHAP" else {}
     approximator = getattr(shapiq, name)(n=players, random_state=seed, **paired)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Not all budget is required")  # more than 2**players were asked
-        found: InteractionValues = approximator.approximate(budget, value)
-    return found
+        warnings.filterwarnings("ignore", message="Not all budget is required")  # more than 2**players are allowed
+        values: InteractionValues = approximator.approximate(budget, value)
+    return values
 
 
 def _replay(masks: np.ndarray, values: np.ndarray) -> Value:
-    """The value function that answers the same coalitions, asked in the same order."""
-    place = 0
+    """Return a value function that gives the values of the same coalitions, requested in the same order."""
+    position = 0
 
-    def value(wanted: np.ndarray) -> np.ndarray:
-        nonlocal place
-        rows = slice(place, place + len(np.atleast_2d(wanted)))
-        if not np.array_equal(masks[rows], np.atleast_2d(wanted)):
-            raise RuntimeError("shapiq asked for other coalitions than with the same seed before")
-        place = rows.stop
+    def value(coalitions: np.ndarray) -> np.ndarray:
+        nonlocal position
+        rows = slice(position, position + len(np.atleast_2d(coalitions)))
+        if not np.array_equal(masks[rows], np.atleast_2d(coalitions)):
+            raise RuntimeError("shapiq requested other coalitions than with the same seed before")
+        position = rows.stop
         return values[rows]
 
     return value

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from waltz.attribution.contribution_ratios import MIN_CONTRIBUTION, Profile
+from waltz.attribution.contribution_ratios import MIN_CONTRIBUTION
 from waltz.attribution.t_shap import measure_outputs
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
 from waltz.core.intervals import Measure, Resampling, compute_mean
+from waltz.fidelity import Profile
 
 NORMAL = 1.96
 """Standard errors that a difference must exceed to be more than sampling error."""
