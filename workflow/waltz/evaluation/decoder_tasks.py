@@ -156,7 +156,7 @@ def voice_of(decoder: Decoder, profile: str) -> Voice:
     """
     if profile == "published":
         return published(family_of(decoder.spec))
-    plain = isinstance(decoder, LanguageModel) and not getattr(decoder.tokenizer, "chat_template", None)
+    plain = isinstance(decoder, LanguageModel) and not decoder.has_chat_template
     return equations(
         without_template if plain else decoder.render_chat, read_wording(profile, decoder.spec.prompts or None)
     )

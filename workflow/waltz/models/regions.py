@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -81,6 +81,25 @@ class RegionProvider(Protocol):
             float32 of shape (batch, regions, width), and left, top, right and bottom as shares of the image's width
             and height, of shape (batch, regions, 4).
         """
+
+
+@runtime_checkable
+class ReadsRegions(Protocol):
+    """An encoder whose image side reads regions.
+
+    Attributes:
+        provider: Where its regions come from.
+    """
+
+    provider: RegionProvider
+
+    @property
+    def detector(self) -> str:
+        """The detector that it expects; empty for any."""
+
+    @property
+    def whole_image(self) -> bool:
+        """Whether the first row of prepared regions is the whole image, which is no player."""
 
 
 @dataclass(frozen=True)
@@ -186,11 +205,10 @@ def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.
     Raises:
         UserError: Its regions are not stored, or not as they should be.
     """
-    provider = getattr(encoder, "provider", None)
-    if not isinstance(provider, StoredRegions):
+    if not isinstance(encoder, ReadsRegions) or not isinstance(encoder.provider, StoredRegions):
         return load()
+    provider, expected = encoder.provider, encoder.detector
     found = provider.load_regions(name)
-    expected = getattr(encoder, "detector", "")
     if expected and found.detector != expected:
         _warn_of_other_detector(encoder.spec.name, str(provider.path), found.detector, expected)
     return found
@@ -202,15 +220,14 @@ def profile_of(encoder: Encoder, profile: str) -> Callable[[Encoder, TokenizedTe
     Raises:
         UserError: The encoder's regions are computed before and its entry does not say that regions shall play.
     """
-    provider: RegionProvider | None = getattr(encoder, "provider", None)
-    if provider is None or provider.hides == "pixels":
+    if not isinstance(encoder, ReadsRegions) or encoder.provider.hides == "pixels":
         return PROFILES[profile]
     if encoder.spec.masks != "regions":
         raise UserError(
             f"models.{encoder.spec.name}: its regions are computed before, and the method hides pixels before a"
             " detector looks; only scores can be had, or say `masks: regions` for another, labelled measure"
         )
-    before = int(getattr(encoder, "whole_image", False))
+    before = int(encoder.whole_image)
     return lambda encoder, text, image: region_players(PROFILES[profile](encoder, text, image), image, before)
 
 
@@ -221,8 +238,8 @@ def labelled(encoder: Encoder, setting: str) -> str:
         encoder: The encoder.
         setting: The setting where patches play.
     """
-    provider: RegionProvider | None = getattr(encoder, "provider", None)
-    return setting if provider is None or provider.hides == "pixels" else setting + OF_REGIONS
+    plays_regions = isinstance(encoder, ReadsRegions) and encoder.provider.hides != "pixels"
+    return setting + OF_REGIONS if plays_regions else setting
 
 
 def region_players(players: Players, image: torch.Tensor, before: int = 0) -> RegionPlayers:

@@ -143,8 +143,9 @@ def reply_to(decoder: LanguageModel, request: str, max_tokens: int = 64) -> str:
     Raises:
         UserError: The request is longer than the model reads.
     """
-    has_template = bool(getattr(decoder.tokenizer, "chat_template", None))
-    prompt = decoder.build_prompt(decoder.render_chat([Turn("user", request)]) if has_template else request)
+    prompt = decoder.build_prompt(
+        decoder.render_chat([Turn("user", request)]) if decoder.has_chat_template else request
+    )
     return decoder.decode_text(decoder.generate([prompt], [None], max_tokens, None, [0])[0])
 
 

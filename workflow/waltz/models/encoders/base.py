@@ -94,6 +94,16 @@ class RegionEncoder(BaseEncoder):
 
     provider: RegionProvider
 
+    @property
+    def detector(self) -> str:
+        """The detector that it expects; empty for any."""
+        return ""
+
+    @property
+    def whole_image(self) -> bool:
+        """Whether the first row of prepared regions is the whole image."""
+        return False
+
     def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
         """The prepared image, or its regions; see `regions.Provider`."""
         return self.provider.prepare_image(image)
