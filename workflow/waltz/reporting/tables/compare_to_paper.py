@@ -1,4 +1,4 @@
-"""Our numbers beside the printed ones, cell by cell."""
+"""Compare our numbers with the paper values, cell by cell."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ from waltz.reporting.tables.paper_values import Key, PaperValue
 from waltz.reporting.tables.verdicts import Comparison, compare_with_paper
 
 RANDOM, EVERY_METRIC = "random", "all"
-"""Model and metric of printed rows that say what guessing gives."""
+"""Model and metric of paper rows that give the chance level."""
 CHANCE = "chance by definition, not a measurement"
 NOT_RUN = "not run in this study"
-SYNTHETIC_DATA = "the study's data are drawn: not compared with print"
-ONLY_PUBLISHED = f"only the profile {COMPARED_PROFILE} is compared with print"
+SYNTHETIC_DATA = "the study's data are synthetic: not compared with the paper"
+ONLY_PUBLISHED = f"only the profile {COMPARED_PROFILE} is compared with the paper"
 
 
 @dataclass(frozen=True)
 class StudyFacts:
-    """What a study says about all of its tables.
+    """Facts about a study that all of its tables need.
 
     Attributes:
         models: ENCODER, LANGUAGE or VISION by name of a model, in order.
-        compared: Whether its data are those of print; drawn scenes are another world.
-        confidence: Coverage of the intervals, a share.
-        built: Instruments that it builds: format of the source and names of the filters.
-        datasets: Its data sets of captions and foils.
+        compared: Whether the study's data are those of the papers; synthetic scenes are not.
+        confidence: Coverage of the intervals, between 0 and 1.
+        built: Instruments that the study builds: format of the source and names of the filters.
+        datasets: Data sets of captions and foils.
         left_out: Models and data sets that it names and could not run, with the reason.
     """
 
@@ -41,141 +41,147 @@ class StudyFacts:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-Shape = tuple[str, str, str]
+Position = tuple[str, str, str]
 """Metric, data set, setting of a cell."""
-FindNumber = Callable[[Shape, str], Number | None]
-"""Our number of a cell for a model of ours, None where there is none."""
+FindNumber = Callable[[Position, str], Number | None]
+"""Finds our number of a cell for one of our models; None where there is none."""
 
 
 def build_cells(
-    declaration: Declaration, profile: str, numbers: Numbers, printed: Mapping[Key, PaperValue], study: StudyFacts
+    declaration: Declaration, profile: str, numbers: Numbers, paper_values: Mapping[Key, PaperValue], study: StudyFacts
 ) -> list[Cell]:
-    """A table's cells in one profile: all printed ones in print order, then those of models that print has not.
+    """Return a table's cells in one profile: those of the paper in its order, then those of other models.
 
-    In a profile or a study that is not compared with print, only cells of our models.
+    Where profile or study are not compared with the paper, only cells of our models are returned.
 
     Args:
         declaration: The table.
-        profile: Of the numbers.
-        numbers: Ours.
-        printed: The published table.
+        profile: Profile of the numbers.
+        numbers: Our numbers.
+        paper_values: The paper's table.
         study: Models, and whether the study is compared.
     """
-    joined = study.compared and profile == COMPARED_PROFILE
-    shapes = _shapes(declaration, numbers, printed)
-    datasets = _datasets(shapes)
-    shapes += _own(declaration, numbers, datasets, study)
+    is_compared = study.compared and profile == COMPARED_PROFILE
+    positions = _list_positions(declaration, numbers, paper_values)
+    datasets = _list_averaged_datasets(positions)
+    positions += _list_own_positions(declaration, numbers, datasets, study)
 
-    def find(shape: Shape, model: str) -> Number | None:
-        if shape[1] != AVERAGE:
-            return _number(declaration, numbers, shape, model)
-        if declaration.sources[shape[0]][0].source == DERIVED:
-            return _number(declaration, numbers, shape, model)
-        return _average([_number(declaration, numbers, (shape[0], name, shape[2]), model) for name in datasets])
+    def find(position: Position, model: str) -> Number | None:
+        if position[1] != AVERAGE:
+            return _find_number(declaration, numbers, position, model)
+        if declaration.sources[position[0]][0].source == DERIVED:
+            return _find_number(declaration, numbers, position, model)
+        return _average_numbers(
+            [_find_number(declaration, numbers, (position[0], name, position[2]), model) for name in datasets]
+        )
 
-    chances = _chances(printed)
-    units = {key[0]: cell.unit for key, cell in printed.items()}
+    chances = _read_chances(paper_values)
+    units = {key[0]: value.unit for key, value in paper_values.items()}
     cells = []
-    for model, ours in _models(declaration, shapes, find, printed, study, joined):
-        own = [(key[0], *key[2:]) for key in printed if key[1] == model]
-        keys = own if not ours or declaration.ragged else list(dict.fromkeys([*own, *shapes]))
-        for shape in keys:
-            key = (shape[0], model, *shape[1:])
-            number = next((found for name in ours if (found := find(shape, name)) is not None), None)
-            cell = printed.get(key) if joined else None
-            cells.append(_cell(declaration, profile, key, number, cell, chances, units, joined, study))
+    for model, ours in _match_models(declaration, positions, find, paper_values, study, is_compared):
+        own = [(key[0], *key[2:]) for key in paper_values if key[1] == model]
+        keys = own if not ours or declaration.ragged else list(dict.fromkeys([*own, *positions]))
+        for position in keys:
+            key = (position[0], model, *position[1:])
+            number = next((match for name in ours if (match := find(position, name)) is not None), None)
+            paper = paper_values.get(key) if is_compared else None
+            cells.append(_make_cell(declaration, profile, key, number, paper, chances, units, is_compared, study))
     return cells
 
 
-def _shapes(declaration: Declaration, numbers: Numbers, printed: Mapping[Key, PaperValue]) -> list[Shape]:
-    """Metric, data set and setting of every cell, in print order; without print those of derived numbers."""
-    if not printed:
-        found = [
+def _list_positions(
+    declaration: Declaration, numbers: Numbers, paper_values: Mapping[Key, PaperValue]
+) -> list[Position]:
+    """List metric, data set and setting of every cell, in the paper's order, or those of derived numbers."""
+    if not paper_values:
+        derived = [
             (metric, dataset, setting)
             for (source, metric, _, dataset, setting) in numbers
             if source == DERIVED and metric in declaration.sources
         ]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(derived))
     return list(
-        dict.fromkeys((key[0], *key[2:]) for key in printed if key[1] != RANDOM and key[0] in declaration.sources)
+        dict.fromkeys((key[0], *key[2:]) for key in paper_values if key[1] != RANDOM and key[0] in declaration.sources)
     )
 
 
-def _own(declaration: Declaration, numbers: Numbers, printed: Sequence[str], study: StudyFacts) -> list[Shape]:
-    """Cells of the study's own data sets, where there are numbers on them."""
-    sources = {where.source for places in declaration.sources.values() for where in places}
-    known = {place[3] for place in numbers if place[0] in sources}
-    names = (
-        [name for name in study.datasets if name in known and name not in printed]
-        if declaration.adds_own_datasets
-        else []
-    )
+def _list_own_positions(
+    declaration: Declaration, numbers: Numbers, paper_datasets: Sequence[str], study: StudyFacts
+) -> list[Position]:
+    """List the cells of data sets that the paper lacks, where there are numbers on them."""
+    if not declaration.adds_own_datasets:
+        return []
+    sources = {place.source for places in declaration.sources.values() for place in places}
+    measured = {place[3] for place in numbers if place[0] in sources}
+    names = [name for name in study.datasets if name in measured and name not in paper_datasets]
     return [(metric, name, "") for name in names for metric in declaration.sources]
 
 
-def _datasets(shapes: Iterable[Shape]) -> list[str]:
-    """The data sets that an average is over."""
-    return list(dict.fromkeys(dataset for _, dataset, _ in shapes if dataset != AVERAGE))
+def _list_averaged_datasets(positions: Iterable[Position]) -> list[str]:
+    """Return the data sets that an average is over."""
+    return list(dict.fromkeys(dataset for _, dataset, _ in positions if dataset != AVERAGE))
 
 
-def _models(
+def _match_models(
     declaration: Declaration,
-    shapes: Sequence[Shape],
+    positions: Sequence[Position],
     find: FindNumber,
-    printed: Mapping[Key, PaperValue],
+    paper_values: Mapping[Key, PaperValue],
     study: StudyFacts,
-    joined: bool,
+    is_compared: bool,
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Names in the table, in order, each with the models of ours whose numbers it has; none where it was not run."""
+    """Return the models of the table, each with our models that stand for it; none where it was not run."""
 
-    def ran(model: str) -> bool:
-        return any((number := find(shape, model)) and _tried(number) for shape in shapes)
+    def was_run(model: str) -> bool:
+        return any((number := find(position, model)) and _was_measured(number) for position in positions)
 
-    taken = [model for model, kind in study.models.items() if kind in declaration.model_kinds]
-    names = list(dict.fromkeys(key[1] for key in printed)) or ([] if declaration.model_kinds else [""])
-    found: list[tuple[str, tuple[str, ...]]] = []
+    ours_of_kind = [model for model, kind in study.models.items() if kind in declaration.model_kinds]
+    names = list(dict.fromkeys(key[1] for key in paper_values)) or ([] if declaration.model_kinds else [""])
+    matches: list[tuple[str, tuple[str, ...]]] = []
     for name in names:
         candidates = ("",) if not name else declaration.model_aliases.get(name, (name,))
-        known = [model for model in candidates if not model or model in taken or not declaration.model_kinds]
-        ours = [model for model in known if not model or ran(model)][:1]
-        ours += [model for model in declaration.extra_models.get(name, ()) if model in study.models and ran(model)]
-        if joined or ours:
-            found.append((name, tuple(ours)))
-    claimed = {model for _, ours in found for model in ours}
+        known = [model for model in candidates if not model or model in ours_of_kind or not declaration.model_kinds]
+        ours = [model for model in known if not model or was_run(model)][:1]
+        ours += [model for model in declaration.extra_models.get(name, ()) if model in study.models and was_run(model)]
+        if is_compared or ours:
+            matches.append((name, tuple(ours)))
+    claimed = {model for _, ours in matches for model in ours}
     if declaration.adds_other_models:
-        for model in taken:
-            if model not in claimed and ran(model):
-                found.append((f"{model} (ours)" if model in names else model, (model,)))
-    return found
+        for model in ours_of_kind:
+            if model not in claimed and was_run(model):
+                matches.append((f"{model} (ours)" if model in names else model, (model,)))
+    return matches
 
 
-def _tried(number: Number) -> bool:
+def _was_measured(number: Number) -> bool:
+    """Return whether a number has a value, a text, or items that it was measured on."""
     return number.measure.value is not None or bool(number.text) or number.measure.n > 0
 
 
-def list_places(declaration: Declaration, shape: Shape, model: str) -> Iterator[Place]:
-    """Where our number of a cell is looked for, in turn.
+def list_places(declaration: Declaration, position: Position, model: str) -> Iterator[Place]:
+    """Yield the places where our number of a cell is looked for, in order.
 
     Args:
         declaration: The table.
-        shape: Metric, data set and setting of print.
+        position: Metric, data set and setting of the paper value.
         model: Our name of the model.
     """
-    metric, dataset, setting = shape
-    named = declaration.dataset_aliases.get((dataset, setting), declaration.dataset_aliases.get(dataset, ()))
-    for where in declaration.sources[metric]:
-        for name in dict.fromkeys((*named, dataset)):
-            for told in where.settings:
-                yield where.source, where.metric, model, name, setting if told == PAPER_SETTING else told
+    metric, dataset, setting = position
+    aliases = declaration.dataset_aliases.get((dataset, setting), declaration.dataset_aliases.get(dataset, ()))
+    for source in declaration.sources[metric]:
+        for name in dict.fromkeys((*aliases, dataset)):
+            for source_setting in source.settings:
+                actual = setting if source_setting == PAPER_SETTING else source_setting
+                yield source.source, source.metric, model, name, actual
 
 
-def _number(declaration: Declaration, numbers: Numbers, shape: Shape, model: str) -> Number | None:
-    """Our number, the first that one of its places holds."""
-    return next((numbers[place] for place in list_places(declaration, shape, model) if place in numbers), None)
+def _find_number(declaration: Declaration, numbers: Numbers, position: Position, model: str) -> Number | None:
+    """Return our number from the first place that holds one."""
+    return next((numbers[place] for place in list_places(declaration, position, model) if place in numbers), None)
 
 
-def _average(parts: Sequence[Number | None]) -> Number | None:
-    """Mean over data sets, each weighing the same; they are independent."""
+def _average_numbers(parts: Sequence[Number | None]) -> Number | None:
+    """Return the mean over independent data sets, each with the same weight."""
     present = [part for part in parts if part is not None]
     if not present:
         return None
@@ -186,50 +192,57 @@ def _average(parts: Sequence[Number | None]) -> Number | None:
         missing = len(parts) - len(present)
         reason = f"not averaged: {missing} of {len(parts)} data sets were not run"
         if not missing:
-            same = next(iter(reasons)) if len(reasons) == 1 and not values else None
-            reason = same or f"not averaged: {len(parts) - len(values)} of {len(parts)} data sets have no value"
+            shared_reason = next(iter(reasons)) if len(reasons) == 1 and not values else None
+            reason = (
+                shared_reason or f"not averaged: {len(parts) - len(values)} of {len(parts)} data sets have no value"
+            )
         return Number(Measure(None, n, reason=reason))
     mean, sd = float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
     return Number(Measure(mean, n, *compute_interval_of_mean([part.measure for part in present])), sd)
 
 
-def _chances(printed: Mapping[Key, PaperValue]) -> dict[Shape, float]:
-    """What guessing gives, by cell, where print says so; a row for all metrics serves each."""
-    return {(key[0], *key[2:]): float(cell.value) for key, cell in printed.items() if key[1] == RANDOM and cell.value}
+def _read_chances(paper_values: Mapping[Key, PaperValue]) -> dict[Position, float]:
+    """Return the chance level by cell, where the paper gives it; a row for all metrics serves each."""
+    return {
+        (key[0], *key[2:]): float(paper.value)
+        for key, paper in paper_values.items()
+        if key[1] == RANDOM and paper.value
+    }
 
 
-def _chance(chances: Mapping[Shape, float], shape: Shape) -> float | None:
-    """Guessing's number for a cell; one that is printed for the answer holds for that behind a chain of thought."""
-    metric, dataset, setting = shape
+def _find_chance(chances: Mapping[Position, float], position: Position) -> float | None:
+    """Return the chance level of a cell; that of the answer holds for the answer after a chain of thought too."""
+    metric, dataset, setting = position
     plain = metric.removesuffix("_cot")
-    for name, where in ((metric, setting), (plain, "post-hoc"), (EVERY_METRIC, setting)):
+    for name, chance_setting in ((metric, setting), (plain, "post-hoc"), (EVERY_METRIC, setting)):
         for data in (dataset, AVERAGE):
-            if (name, data, where) in chances:
-                return chances[name, data, where]
+            if (name, data, chance_setting) in chances:
+                return chances[name, data, chance_setting]
     return None
 
 
-def _cell(
+def _make_cell(
     declaration: Declaration,
     profile: str,
     key: Key,
     number: Number | None,
-    cell: PaperValue | None,
-    chances: Mapping[Shape, float],
+    paper: PaperValue | None,
+    chances: Mapping[Position, float],
     units: Mapping[str, str],
-    joined: bool,
+    is_compared: bool,
     study: StudyFacts,
 ) -> Cell:
+    """Return one cell with its verdict, or the reason why it has none."""
     metric, model, dataset, setting = key
-    ours = number or Number(Measure(None, 0, reason=_absent(declaration, key, study)))
-    if metric in declaration.known_reasons and joined:
-        shown = cell.value if cell else ""
-        comparison = Comparison(None, None, "", declaration.known_reasons[metric], shown)
-    elif joined:
-        comparison = compare_with_paper(ours.measure, cell, study.confidence, ours.text)
+    ours = number or Number(Measure(None, 0, reason=_explain_absence(declaration, key, study)))
+    if metric in declaration.known_reasons and is_compared:
+        paper_text = paper.value if paper else ""
+        comparison = Comparison(None, None, "", declaration.known_reasons[metric], paper_text)
+    elif is_compared:
+        comparison = compare_with_paper(ours.measure, paper, study.confidence, ours.text)
     else:
-        why = ONLY_PUBLISHED if study.compared else SYNTHETIC_DATA
-        comparison = Comparison(None, None, "", ours.measure.reason or why)
+        not_compared = ONLY_PUBLISHED if study.compared else SYNTHETIC_DATA
+        comparison = Comparison(None, None, "", ours.measure.reason or not_compared)
     return Cell(
         table=declaration.id,
         profile=profile,
@@ -245,17 +258,17 @@ def _cell(
         difference=comparison.difference,
         verdict=comparison.verdict,
         reason=comparison.reason,
-        unit=cell.unit if cell else units.get(metric, ""),
+        unit=paper.unit if paper else units.get(metric, ""),
         sd=ours.sd,
-        published_sd=float(cell.sd) if cell and cell.sd else None,
-        chance=_chance(chances, (metric, dataset, setting)),
+        published_sd=float(paper.sd) if paper and paper.sd else None,
+        chance=_find_chance(chances, (metric, dataset, setting)),
         text=ours.text,
         published_text=comparison.shown,
     )
 
 
-def _absent(declaration: Declaration, key: Key, study: StudyFacts) -> str:
-    """Why there is no number of ours."""
+def _explain_absence(declaration: Declaration, key: Key, study: StudyFacts) -> str:
+    """Return why we have no number of a cell."""
     metric, model, dataset, _ = key
     if model == RANDOM:
         return CHANCE
