@@ -90,10 +90,10 @@ def draw_images(folder: Path) -> Path:
     return folder
 
 
-def part(rows, name="existence", form="instrument", images=None, kept_out=None):
+def part(rows, name="existence", form="instrument", images=None, no_images_reason=None):
     """A part of a data set that holds some rows."""
     layout = CONDITIONS if form == "cv-probes" else BENCHMARK
-    return Part(name, "own", form, layout, parquet.build_table(rows, layout), images, kept_out)
+    return Part(name, "own", form, layout, parquet.build_table(rows, layout), images, no_images_reason)
 
 
 def facts(**changes):

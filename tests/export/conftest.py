@@ -36,7 +36,7 @@ def parts(images, rows):
             "cv-probes",
             str(images),
         ),
-        part(rows, "relations", kept_out="their licences are <i>not</i> known"),
+        part(rows, "relations", no_images_reason="their licences are <i>not</i> known"),
     ]
 
 

@@ -7,7 +7,7 @@ import yaml
 from huggingface_hub import DatasetCard
 
 from benchmark_rows import NAUGHTY, facts, item, part, released_item, unvoted, write_release
-from waltz.export.card import _safe
+from waltz.export.card import escape_markdown
 from waltz.export.facts import RawFile, SourceFacts, build_source_facts
 from waltz.export.folder import write_dataset
 from waltz.export.licences import Terms
@@ -85,7 +85,7 @@ def test_a_naughty_example_stays_inside_its_block(tmp_path):
     ],
 )
 def test_texts_are_shown_as_they_are(text, shown):
-    assert _safe(text) == shown
+    assert escape_markdown(text) == shown
 
 
 def test_provenance_funnel_and_settings_stand_on_it(tmp_path):
@@ -128,12 +128,12 @@ def test_faults_are_counted(tmp_path, images):
     ]
     assert written(rows, tmp_path, images=str(images)) == [
         "Caption and foil are the same text in 1 of 5 items, 1 of them valid.",
-        "Image, caption and foil are those of an item before in 1 of 5 items.",
-        "Nobody voted on 1 of 5 items, so that nothing is known of their validity.",
-        "Not valid: 1 of 5 items. They are kept, so that you can choose.",
-        "A text has a double blank, a line break or another control character in 1 of 5 items.",
+        "Image, caption and foil repeat those of an earlier item in 1 of 5 items.",
+        "Nobody voted on 1 of 5 items, so their validity is unknown.",
+        "Not valid: 1 of 5 items. They are included, so that you can choose.",
+        "A text has a double space, a line break or another control character in 1 of 5 items.",
         "In more than one item, at most in 2: 2 images of 3.",
-        "Null, for they could not be opened: 1 image (broken.png is no image of a known format).",
+        "Null because they could not be opened: 1 image (broken.png is no image of a known format).",
     ]
 
 
@@ -144,7 +144,7 @@ def test_ids_that_stand_in_several_parts_are_counted():
 
 def test_the_known_faults_of_the_release_are_named(tmp_path):
     path = write_release(tmp_path / "r.json", {"1": released_item()})
-    found = part(read_release(path, "relations", 2), "relations", "valse-release", kept_out="no images")
+    found = part(read_release(path, "relations", 2), "relations", "valse-release", no_images_reason="no images")
     write_dataset(tmp_path / "x", [found], facts())
     header, text = read(tmp_path / "x")
     assert header["annotations_creators"] == ["crowdsourced"]

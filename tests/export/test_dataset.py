@@ -121,16 +121,16 @@ def test_the_funnel_lies_beside(tmp_path):
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(UserError, match="holds files already"):
+    with pytest.raises(UserError, match="the folder is not empty"):
         write_dataset(tmp_path, [part([item()])], facts())
-    with pytest.raises(UserError, match="holds files already"):
+    with pytest.raises(UserError, match="the folder is not empty"):
         write_valse_files(tmp_path, [part([item()])], {}, "")
 
 
 def test_nothing_to_export_is_an_error(tmp_path):
-    with pytest.raises(UserError, match="builds no benchmark"):
+    with pytest.raises(UserError, match="has no benchmark to export"):
         write_dataset(tmp_path / "a", [], facts())
-    with pytest.raises(UserError, match="'existence' has no items"):
+    with pytest.raises(UserError, match="'existence': no items to export"):
         write_dataset(tmp_path / "b", [part([])], facts())
 
 
@@ -144,7 +144,7 @@ def test_valse_files_have_the_names_of_the_release_and_leave_probes_out(tmp_path
 def test_two_parts_for_one_file_are_refused(tmp_path):
     own = {**item(), "release": "{}"}
     given = [part([item("foil-it")], "foil-it"), part([own], "foil-it", "pairs")]
-    with pytest.raises(UserError, match=r"two data sets would be written to foil-it\.json"):
+    with pytest.raises(UserError, match=r"two data sets have the file name foil-it\.json"):
         write_valse_files(tmp_path, given, {}, "")
 
 

@@ -28,8 +28,8 @@ with log_job(snakemake.log[0]):
     parts = []
     for (name, (source, form)), file in zip(params.parts.items(), given.benchmark, strict=True):
         layout = CONDITIONS if form == "cv-probes" else BENCHMARK
-        kept_out = read_terms(params.sources[source]).kept_out
-        parts.append(Part(name, source, form, layout, parquet.read(file, layout), images.get(source), kept_out))
+        no_images_reason = read_terms(params.sources[source]).no_images_reason
+        parts.append(Part(name, source, form, layout, parquet.read(file, layout), images.get(source), no_images_reason))
     originals = {
         source: {row["source_id"]: row for row in pq.read_table(file).to_pylist()}
         for source, file in zip(params.rows, given.rows, strict=True)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import yaml
+from huggingface_hub import DatasetCard, DatasetCardData
 
 from waltz.core.schema import BENCHMARK
 from waltz.export.columns import build_export_schema, get_column_descriptions
@@ -20,91 +20,98 @@ CODE_OR_SPECIAL = re.compile(r"(`[\w.:\[\]-]+`)|([\\`*_\[\]|#~])")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def render_card(facts: StudyFacts, written: Sequence[WrittenPart], said: Statements, version: str) -> str:
-    """The card as Markdown.
+def render_card(facts: StudyFacts, written_parts: Sequence[WrittenPart], statements: Statements, version: str) -> str:
+    """Render the data set card as Markdown with a YAML header.
 
     Args:
-        facts: What the study says.
-        written: The parts and their files.
-        said: What is said in sentences.
+        facts: Facts of the study.
+        written_parts: The parts and their files.
+        statements: Sentences about the data set.
         version: Version of the data set.
     """
-    header = yaml.safe_dump(_header(facts, written, said), sort_keys=False, allow_unicode=True, width=120)
     sections = [
-        f"# {_safe(facts.study)}\n\n{_safe(said.summary)}\n\nVersion {version}. Machine-readable description:"
-        " `croissant.json` (Croissant 1.0 with responsible-AI fields).",
-        _parts(written, said),
-        _columns(written),
-        _labels(facts),
-        _example(written),
-        _provenance(facts, written),
-        _construction(facts),
-        _faults(said),
-        _citations(facts, said),
+        f"# {escape_markdown(facts.study)}\n\n{escape_markdown(statements.summary)}\n\nVersion {version}."
+        " Machine-readable description: `croissant.json` (Croissant 1.0 with responsible-AI fields).",
+        _render_parts(written_parts, statements),
+        _render_columns(written_parts),
+        _render_labels(facts),
+        _render_example(written_parts),
+        _render_provenance(facts, written_parts),
+        _render_construction(facts),
+        _render_faults(statements),
+        _render_citations(statements),
     ]
-    return f"---\n{header}---\n\n" + "\n\n".join(section for section in sections if section) + "\n"
+    header = _build_header(facts, written_parts, statements).to_yaml()
+    body = "\n\n".join(section for section in sections if section)
+    return str(DatasetCard(f"---\n{header}\n---\n\n{body}\n"))
 
 
-def _header(facts: StudyFacts, written: Sequence[WrittenPart], said: Statements) -> dict[str, Any]:
-    total = sum(entry.part.items.num_rows for entry in written)
-    names = {stated: get_hub_name(None if stated == UNKNOWN else stated) for stated in said.licences}
-    licences = list(dict.fromkeys(names.values()))
-    others = "; ".join(stated for stated, name in names.items() if name == "other")
-    kinds = {kind for entry in written for kind in _annotators(entry)}
-    return {
-        "pretty_name": facts.study,
-        "license": licences[0] if len(licences) == 1 else licences,
-        **({"license_name": others} if others else {}),
-        "language": list(said.languages),
-        "task_categories": ["image-text-to-text", "zero-shot-image-classification"],
-        "size_categories": [SIZE_NAMES[sum(total >= size for size in SIZES)]],
-        "annotations_creators": sorted(kinds) or ["no-annotation"],
-        "tags": [*said.tags, "croissant"],
-        "configs": [
+def _build_header(facts: StudyFacts, written_parts: Sequence[WrittenPart], statements: Statements) -> DatasetCardData:
+    """Return the header that the Hugging Face hub reads."""
+    total = sum(written_part.part.items.num_rows for written_part in written_parts)
+    hub_names = {licence: get_hub_name(None if licence == UNKNOWN else licence) for licence in statements.licences}
+    licences = list(dict.fromkeys(hub_names.values()))
+    other_licences = "; ".join(licence for licence, name in hub_names.items() if name == "other")
+    annotators = {kind for written_part in written_parts for kind in _list_annotators(written_part)}
+    return DatasetCardData(
+        pretty_name=facts.study,
+        license=licences[0] if len(licences) == 1 else licences,
+        license_name=other_licences or None,
+        language=list(statements.languages),
+        task_categories=["image-text-to-text", "zero-shot-image-classification"],
+        size_categories=[SIZE_NAMES[sum(total >= size for size in SIZES)]],
+        annotations_creators=sorted(annotators) or ["no-annotation"],
+        tags=[*statements.tags, "croissant"],
+        configs=[
             {"config_name": part.name, "data_files": [{"split": "test", "path": f"{part.name}/test-*.parquet"}]}
-            for part in (entry.part for entry in written)
+            for part in (written_part.part for written_part in written_parts)
         ],
-    }
+    )
 
 
-def _annotators(entry: WrittenPart) -> set[str]:
-    """Who voted on a part, in the hub's words; where `voter` says nothing of votes, the release's workers or others."""
-    if entry.part.layout is not BENCHMARK:
+def _list_annotators(written_part: WrittenPart) -> set[str]:
+    """Return the kinds of voters of a part, in the hub's words.
+
+    Where `voter` is null although there are votes, they are those of the release's workers or of others.
+    """
+    if written_part.part.layout is not BENCHMARK:
         return set()
-    rows = entry.part.items.select(["voter", "votes_caption"]).to_pylist()
-    unnamed = "crowdsourced" if entry.part.form == "valse-release" else "other"
-    words = {"oracle": "machine-generated", "people": "other", None: unnamed}
-    return {words[row["voter"]] for row in rows if row["votes_caption"] is not None}
+    rows = written_part.part.items.select(["voter", "votes_caption"]).to_pylist()
+    unnamed = "crowdsourced" if written_part.part.form == "valse-release" else "other"
+    hub_words = {"oracle": "machine-generated", "people": "other", None: unnamed}
+    return {hub_words[row["voter"]] for row in rows if row["votes_caption"] is not None}
 
 
-def _parts(written: Sequence[WrittenPart], said: Statements) -> str:
+def _render_parts(written_parts: Sequence[WrittenPart], statements: Statements) -> str:
     rows = []
-    for entry in written:
-        found = count_validity(entry.part)
-        votes = ["–"] * 3 if found is None else [f"{number:,}" for number in (found.valid, found.invalid, found.silent)]
-        embedded = "embedded" if entry.part.images is not None else "names only"
-        rows.append([f"`{entry.part.name}`", f"{entry.part.items.num_rows:,}", *votes, embedded])
-    told = "\n".join(f"- `{name}`: {_safe(text)}" for name, text in said.parts.items())
-    table = _table(["configuration", "items", "valid", "not valid", "no votes", "images"], rows)
-    reasons = {entry.part.source: entry.part.kept_out for entry in written if entry.part.kept_out is not None}
-    absent = "\n".join(f"- `{source}`: {_safe(reason)}." for source, reason in reasons.items())
-    why = f"\n\nImages that are named only, by source, and why:\n\n{absent}" if reasons else ""
-    return f"## Configurations\n\nEach has one split, `test`.\n\n{table}\n\n{told}{why}"
+    for part in (written_part.part for written_part in written_parts):
+        counts = count_validity(part)
+        numbers = () if counts is None else (counts.valid, counts.invalid, counts.unvoted)
+        votes = [f"{number:,}" for number in numbers] or ["–"] * 3
+        embedded = "embedded" if part.images is not None else "names only"
+        rows.append([f"`{part.name}`", f"{part.items.num_rows:,}", *votes, embedded])
+    descriptions = "\n".join(f"- `{name}`: {escape_markdown(text)}" for name, text in statements.parts.items())
+    table = _render_table(["configuration", "items", "valid", "not valid", "no votes", "images"], rows)
+    parts = [written_part.part for written_part in written_parts]
+    reasons = {part.source: part.no_images_reason for part in parts if part.no_images_reason is not None}
+    reason_list = "\n".join(f"- `{source}`: {escape_markdown(reason)}." for source, reason in reasons.items())
+    excluded = f"\n\nImages that are not included, by source, with the reason:\n\n{reason_list}" if reasons else ""
+    return f"## Configurations\n\nEach has one split, `test`.\n\n{table}\n\n{descriptions}{excluded}"
 
 
-def _columns(written: Sequence[WrittenPart]) -> str:
+def _render_columns(written_parts: Sequence[WrittenPart]) -> str:
     sections = []
-    for layout in dict.fromkeys(entry.part.layout.name for entry in written):
-        parts = [entry.part for entry in written if entry.part.layout.name == layout]
-        told = get_column_descriptions(parts[0].layout)
+    for layout in dict.fromkeys(written_part.part.layout.name for written_part in written_parts):
+        parts = [written_part.part for written_part in written_parts if written_part.part.layout.name == layout]
+        descriptions = get_column_descriptions(parts[0].layout)
         schema = build_export_schema(parts[0].layout, any(part.images is not None for part in parts))
-        rows = [[f"`{name}`", _safe(told[name])] for name in schema.names]
-        named = ", ".join(f"`{part.name}`" for part in parts)
-        sections.append(f"Of {named}:\n\n{_table(['column', 'meaning'], rows)}")
+        rows = [[f"`{name}`", escape_markdown(descriptions[name])] for name in schema.names]
+        part_names = ", ".join(f"`{part.name}`" for part in parts)
+        sections.append(f"Of {part_names}:\n\n{_render_table(['column', 'meaning'], rows)}")
     return "## Columns\n\n" + "\n\n".join(sections)
 
 
-def _labels(facts: StudyFacts) -> str:
+def _render_labels(facts: StudyFacts) -> str:
     return (
         "## Labels\n\nThere is no label column: `caption` is the right text and `foil` the wrong one. A model is"
         " right on an item where it scores the caption above the foil. Usually only items with `valid` true are scored:"
@@ -113,104 +120,111 @@ def _labels(facts: StudyFacts) -> str:
     )
 
 
-def _example(written: Sequence[WrittenPart]) -> str:
-    part = written[0].part
+def _render_example(written_parts: Sequence[WrittenPart]) -> str:
+    part = written_parts[0].part
     row = part.items.slice(0, 1).to_pylist()[0]
-    shown = {
+    values = {
         name: row["image" if name == "image_file" else name] for name in build_export_schema(part.layout, False).names
     }
-    return f"An item of `{part.name}`:\n\n```json\n{json.dumps(shown, indent=1)}\n```"
+    return f"An item of `{part.name}`:\n\n```json\n{json.dumps(values, indent=1)}\n```"
 
 
-def _provenance(facts: StudyFacts, written: Sequence[WrittenPart]) -> str:
+def _render_provenance(facts: StudyFacts, written_parts: Sequence[WrittenPart]) -> str:
     sources = [
         [
             f"`{source.name}`",
-            _safe(source.form) + (", drawn by waltz" if source.drawn else ""),
-            _safe(source.terms.texts or UNKNOWN),
-            _safe(source.terms.images or UNKNOWN),
-            _safe(source.terms.citation or "none stated"),
+            escape_markdown(source.form) + (", drawn by waltz" if source.drawn else ""),
+            escape_markdown(source.terms.texts or UNKNOWN),
+            escape_markdown(source.terms.images or UNKNOWN),
+            escape_markdown(source.terms.citation or "none stated"),
         ]
         for source in facts.sources.values()
     ]
-    raw = [
-        [f"`{source.name}`", f"`{file.name}`", _safe(file.origin), f"`{file.sha256}`"]
+    raw_files = [
+        [f"`{source.name}`", f"`{file.name}`", escape_markdown(file.origin), f"`{file.sha256}`"]
         for source in facts.sources.values()
         for file in source.files
     ]
-    ours = [[f"`{file.path}`", f"{file.size:,}", f"`{file.sha256}`"] for entry in written for file in entry.files]
-    heads = ["source", "format", "licence of texts", "licence of images", "citation"]
+    data_files = [
+        [f"`{file.path}`", f"{file.size:,}", f"`{file.sha256}`"]
+        for written_part in written_parts
+        for file in written_part.files
+    ]
+    columns = ["source", "format", "licence of texts", "licence of images", "citation"]
     return "\n\n".join(
         [
             "## Provenance",
-            f"Sources:\n\n{_table(heads, sources)}",
-            f"Their files, as they were read:\n\n{_table(['source', 'file', 'origin', 'SHA-256'], raw)}",
-            f"Files of this data set:\n\n{_table(['file', 'bytes', 'SHA-256'], ours)}",
+            f"Sources:\n\n{_render_table(columns, sources)}",
+            f"Raw files of the sources:\n\n{_render_table(['source', 'file', 'origin', 'SHA-256'], raw_files)}",
+            f"Files of this data set:\n\n{_render_table(['file', 'bytes', 'SHA-256'], data_files)}",
         ]
     )
 
 
-def _construction(facts: StudyFacts) -> str:
+def _render_construction(facts: StudyFacts) -> str:
     if not facts.funnel:
         return ""
     steps = list(dict.fromkeys(row["step"] for row in facts.funnel))
     by_instrument: dict[str, dict[str, int]] = {}
     for row in facts.funnel:
         by_instrument.setdefault(row["instrument"], {})[row["step"]] = row["count"]
-    table = _table(
+    table = _render_table(
         ["instrument", *steps],
-        [[f"`{name}`", *(f"{found[step]:,}" for step in steps)] for name, found in by_instrument.items()],
+        [[f"`{name}`", *(f"{counts[step]:,}" for step in steps)] for name, counts in by_instrument.items()],
     )
-    lost = [
-        [f"`{row['instrument']}`", row["step"], _safe(reason["reason"]), f"{reason['count']:,}"]
+    losses = [
+        [f"`{row['instrument']}`", row["step"], escape_markdown(reason["reason"]), f"{reason['count']:,}"]
         for row in facts.funnel
         for reason in row["lost"]
     ]
-    models = "; ".join(f"{_safe(role)}: {_safe(model)}" for role, model in facts.models.items())
+    models = "; ".join(f"{escape_markdown(role)}: {escape_markdown(model)}" for role, model in facts.models.items())
     settings = [
-        [f"`{name}`", _safe("; ".join(f"{key}: {_plain(value)}" for key, value in entry.items()))]
+        [f"`{name}`", escape_markdown("; ".join(f"{key}: {_render_value(value)}" for key, value in entry.items()))]
         for name, entry in facts.instruments.items()
     ]
     return "\n\n".join(
         [
-            f"## Construction\n\nSeed {facts.seed}. " + (f"Models: {models}." if models else "No model took part."),
-            f"Candidates that are left after each step (`funnel.parquet`):\n\n{table}",
-            f"Why the others are not:\n\n{_table(['instrument', 'step', 'reason', 'candidates'], lost)}"
-            if lost
+            f"## Construction\n\nSeed {facts.seed}. " + (f"Models: {models}." if models else "No models were used."),
+            f"Candidates that remain after each step (`funnel.parquet`):\n\n{table}",
+            f"Reasons for the losses:\n\n{_render_table(['instrument', 'step', 'reason', 'candidates'], losses)}"
+            if losses
             else "",
-            f"What the study asked for:\n\n{_table(['instrument', 'settings'], settings)}",
+            f"Settings of the study:\n\n{_render_table(['instrument', 'settings'], settings)}",
         ]
     ).replace("\n\n\n\n", "\n\n")
 
 
-def _plain(value: Any) -> str:
+def _render_value(value: Any) -> str:
+    """Return a setting as it is written_part in a study."""
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _faults(said: Statements) -> str:
-    lines = [f"- {_safe(fault)}" for fault in said.common]
-    for name, found in said.faults.items():
-        lines += [f"- `{name}`:"] * bool(found) + [f"  - {_safe(fault)}" for fault in found]
-    biases = [f"- {_safe(bias)}" for bias in said.responsible.get("dataBiases", [])]
-    told = "\n\nWhat judges that see no image make of caption and foil:\n\n" + "\n".join(biases) if biases else ""
-    return "## Known faults\n\n" + "\n".join(lines) + told
+def _render_faults(statements: Statements) -> str:
+    lines = [f"- {escape_markdown(fault)}" for fault in statements.common_faults]
+    for name, faults in statements.faults.items():
+        lines += [f"- `{name}`:"] * bool(faults) + [f"  - {escape_markdown(fault)}" for fault in faults]
+    biases = [f"- {escape_markdown(bias)}" for bias in statements.responsible.get("dataBiases", [])]
+    if biases:
+        lines += ["", "Biases found by judges that do not see the image:", "", *biases]
+    return "## Known faults\n\n" + "\n".join(lines)
 
 
-def _citations(facts: StudyFacts, said: Statements) -> str:
-    if not said.citations:
+def _render_citations(statements: Statements) -> str:
+    if not statements.citations:
         return ""
-    return "## Citation\n\nPlease cite the sources:\n\n" + "\n".join(f"- {_safe(text)}" for text in said.citations)
+    citations = [f"- {escape_markdown(text)}" for text in statements.citations]
+    return "## Citation\n\nPlease cite the sources:\n\n" + "\n".join(citations)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
+def _render_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _safe(text: str) -> str:
-    """A text on one line that Markdown shows as it is, but for plain names between backticks, which stay code."""
+def escape_markdown(text: str) -> str:
+    """Return a text on one line that Markdown shows unchanged; plain names between backticks stay code."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    quiet = CODE_OR_SPECIAL.sub(lambda found: found[1] or f"\\{found[2]}", escaped)
-    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(quiet.split()))
+    literal = CODE_OR_SPECIAL.sub(lambda match: match[1] or f"\\{match[2]}", escaped)
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(literal.split()))

@@ -39,20 +39,24 @@ Json = dict[str, Any]
 
 
 def render_croissant(
-    facts: StudyFacts, parts: Sequence[WrittenPart], others: Sequence[DataFile], said: Statements, version: str
+    facts: StudyFacts,
+    written_parts: Sequence[WrittenPart],
+    further_files: Sequence[DataFile],
+    statements: Statements,
+    version: str,
 ) -> str:
-    """The metadata as JSON-LD.
+    """Render the metadata as JSON-LD.
 
     Args:
-        facts: What the study says.
-        parts: The configurations and their files; each becomes a record set.
-        others: Further Parquet files, without a record set.
-        said: What the card says in sentences.
-        version: Version of the data set, `MAJOR.MINOR.PATCH` and what semantic versioning lets follow.
+        facts: Facts of the study.
+        written_parts: The configurations and their files; each becomes a record set.
+        further_files: Further Parquet files, without a record set.
+        statements: Sentences about the data set.
+        version: Version of the data set, in the form of semantic versioning.
     """
     about = facts.about
-    licences = [known.url if (known := find_licence(stated)) else stated for stated in said.licences]
-    given = {
+    licences = [known_licence.url if (known_licence := find_licence(name)) else name for name in statements.licences]
+    optional_fields = {
         "url": about.get("url"),
         "creator": [{"@type": "Organization", "name": name} for name in about.get("creators", [])],
         "datePublished": str(about.get("published", "")),
@@ -62,37 +66,40 @@ def render_croissant(
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": facts.study,
-        "description": said.summary,
-        "inLanguage": list(said.languages),
-        "keywords": list(said.tags),
+        "description": statements.summary,
+        "inLanguage": list(statements.languages),
+        "keywords": list(statements.tags),
         "license": licences,
-        "citeAs": " ".join(said.citations),
+        "citeAs": " ".join(statements.citations),
         "version": version,
-        **{key: value for key, value in given.items() if value},
-        **{f"rai:{name}": value for name, value in said.responsible.items() if value},
-        "distribution": [entry for part in parts for entry in _distribution(part)] + [_file_object(f) for f in others],
-        "recordSet": [_record_set(part, said) for part in parts],
+        **{key: value for key, value in optional_fields.items() if value},
+        **{f"rai:{name}": value for name, value in statements.responsible.items() if value},
+        "distribution": [
+            *(entry for written_part in written_parts for entry in _build_distribution(written_part)),
+            *map(_build_file_object, further_files),
+        ],
+        "recordSet": [_build_record_set(written_part, statements) for written_part in written_parts],
     }
     return json.dumps({key: value for key, value in document.items() if value != []}, indent=1) + "\n"
 
 
-def _distribution(written: WrittenPart) -> list[Json]:
-    """The files of a part; where there are several, also their set, which the fields are read from."""
-    files = [_file_object(file) for file in written.files]
+def _build_distribution(written_part: WrittenPart) -> list[Json]:
+    """Return the files of a part, and their set if there are several, from which the fields are read."""
+    files = [_build_file_object(file) for file in written_part.files]
     if len(files) == 1:
         return files
-    name = written.part.name
-    parts = {
+    name = written_part.part.name
+    file_set = {
         "@type": "cr:FileSet",
         "@id": f"{name}-files",
         "name": f"{name}-files",
         "encodingFormat": PARQUET,
         "includes": f"{name}/*.parquet",
     }
-    return [*files, parts]
+    return [*files, file_set]
 
 
-def _file_object(file: DataFile) -> Json:
+def _build_file_object(file: DataFile) -> Json:
     return {
         "@type": "cr:FileObject",
         "@id": file.path,
@@ -104,30 +111,32 @@ def _file_object(file: DataFile) -> Json:
     }
 
 
-def _record_set(written: WrittenPart, said: Statements) -> Json:
-    part = written.part
-    if len(written.files) == 1:
-        origin = {"fileObject": {"@id": written.files[0].path}}
+def _build_record_set(written_part: WrittenPart, statements: Statements) -> Json:
+    part = written_part.part
+    if len(written_part.files) == 1:
+        origin = {"fileObject": {"@id": written_part.files[0].path}}
     else:
         origin = {"fileSet": {"@id": f"{part.name}-files"}}
-    told = get_column_descriptions(part.layout)
+    descriptions = get_column_descriptions(part.layout)
     schema = build_export_schema(part.layout, part.images is not None)
     return {
         "@type": "cr:RecordSet",
         "@id": part.name,
         "name": part.name,
-        "description": said.parts[part.name],
+        "description": statements.parts[part.name],
         "key": {"@id": f"{part.name}/item_id"},
-        "field": [_field(f"{part.name}/{column.name}", column, told[column.name], origin) for column in schema],
+        "field": [
+            _build_field(f"{part.name}/{column.name}", column, descriptions[column.name], origin) for column in schema
+        ],
     }
 
 
-def _field(name: str, column: pa.Field, meaning: str, origin: Mapping[str, Any]) -> Json:
-    found = {"@type": "cr:Field", "@id": name, "name": name, "description": meaning}
+def _build_field(name: str, column: pa.Field, meaning: str, origin: Mapping[str, Any]) -> Json:
+    field = {"@type": "cr:Field", "@id": name, "name": name, "description": meaning}
     source = {**origin, "extract": {"column": column.name}}
     kind = column.type
     if kind == SPAN:
-        ends = [
+        subfields = [
             {
                 "@type": "cr:Field",
                 "@id": f"{name}/{end.name}",
@@ -137,9 +146,9 @@ def _field(name: str, column: pa.Field, meaning: str, origin: Mapping[str, Any])
             }
             for end in kind
         ]
-        return {**found, "subField": ends}
+        return {**field, "subField": subfields}
     if kind == IMAGE:
-        return {**found, "dataType": get_croissant_type(kind), "source": {**source, "transform": {"jsonPath": "bytes"}}}
+        return {**field, "dataType": get_croissant_type(kind), "source": {**source, "transform": {"jsonPath": "bytes"}}}
     if pa.types.is_list(kind):
-        return {**found, "dataType": get_croissant_type(kind.value_type), "repeated": True, "source": source}
-    return {**found, "dataType": get_croissant_type(kind), "source": source}
+        return {**field, "dataType": get_croissant_type(kind.value_type), "repeated": True, "source": source}
+    return {**field, "dataType": get_croissant_type(kind), "source": source}

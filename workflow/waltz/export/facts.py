@@ -1,4 +1,4 @@
-"""What a study says of the data that goes into an export: sources, terms, files, construction."""
+"""Facts of a study about its exported data: sources, terms, files, construction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class RawFile:
 
     Attributes:
         name: Its name in the study.
-        origin: Its url; for a drawn file or one of the user's own, its name.
+        origin: Its url; the name of a drawn file or of a user's file.
         sha256: Its checksum.
     """
 
@@ -31,9 +31,9 @@ class SourceFacts:
     Attributes:
         name: Its name in the study.
         form: Its format.
-        drawn: Whether the package drew it.
+        drawn: Whether waltz drew its scenes.
         terms: Licences and citation.
-        files: Its files, images left out.
+        files: Its files without images.
     """
 
     name: str
@@ -45,7 +45,7 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class StudyFacts:
-    """All that a card says beside the items themselves.
+    """Facts of a study that its data set card contains.
 
     Attributes:
         study: Name of the study.
@@ -53,10 +53,10 @@ class StudyFacts:
         valid_votes: Votes for the caption that make an item valid.
         sources: The sources of the parts, by name.
         instruments: Entry of each built instrument in the study.
-        models: Models that proposed foils or filtered them, by role.
+        models: Models that proposed or filtered foils, by role.
         funnel: Rows of the funnel layout.
         audit: Rows of the layout of the blind audit.
-        about: What the study says of the data set itself: `url`, `creators`, `published`, `version`.
+        about: Entry `export` of the study: `url`, `creators`, `published`, `version`.
     """
 
     study: str
@@ -71,17 +71,17 @@ class StudyFacts:
 
 
 def build_source_facts(name: str, entry: Mapping[str, Any], files: Mapping[str, str]) -> SourceFacts:
-    """The facts of one source.
+    """Return the facts of one source and take the checksums of its files.
 
     Args:
         name: Its name in the study.
         entry: Its entry in the study.
-        files: Where its files lie, by their names in the study; their checksums are taken here.
+        files: Paths of its files, by their names in the study.
     """
-    found = []
+    raw_files = []
     for file, path in files.items():
-        given = entry["files"][file]
-        origin = given.get("url") or PurePosixPath(given.get("drawn") or given["path"]).name
-        found.append(RawFile(file, origin, compute_sha256(Path(path))))
-    drawn = any("drawn" in file for file in entry["files"].values())
-    return SourceFacts(name, entry["format"], drawn, read_terms(entry), tuple(found))
+        file_entry = entry["files"][file]
+        origin = file_entry.get("url") or PurePosixPath(file_entry.get("drawn") or file_entry["path"]).name
+        raw_files.append(RawFile(file, origin, compute_sha256(Path(path))))
+    is_drawn = any("drawn" in file for file in entry["files"].values())
+    return SourceFacts(name, entry["format"], is_drawn, read_terms(entry), tuple(raw_files))

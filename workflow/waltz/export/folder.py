@@ -1,4 +1,4 @@
-"""The folders of an export: a data set for the Hugging Face hub, and files as the VALSE release has them."""
+"""Folders of an export: a data set for the Hugging Face hub, and files in the layout of the VALSE release."""
 
 import hashlib
 import shutil
@@ -35,37 +35,34 @@ def write_dataset(
     Args:
         folder: New or empty.
         parts: The configurations.
-        facts: What the study says of them.
-        funnel: The funnel as Parquet, to be laid beside.
-        shard_bytes: Bytes of images, roughly, after which a new file begins.
+        facts: Facts of the study.
+        funnel: Parquet file of the funnel, which is copied into the folder.
+        shard_bytes: Approximate bytes of images in one file.
     Returns:
-        The parts with their files and the images that could not be opened.
+        The parts with their files and with the images that could not be opened.
     Raises:
-        UserError: There is no part, the folder holds something, a part has no items, or images cannot be read.
+        UserError: There are no parts, the folder is not empty, a part has no items, or images cannot be read.
     """
     if not parts:
-        raise UserError(
-            "the study builds no benchmark, so there is nothing to export; name instruments or finished items"
-        )
-    _empty(folder)
-    written = [write_part(part, folder, shard_bytes) for part in parts]
-    others = []
+        raise UserError("the study has no benchmark to export; name instruments or finished items")
+    _create_empty(folder)
+    written_parts = [write_part(part, folder, shard_bytes) for part in parts]
+    further_files = []
     if funnel is not None:
         shutil.copyfile(funnel, folder / FUNNEL)
-        others.append(describe_file(folder, FUNNEL))
-    said = build_statements(facts, written)
-    version = str(
-        facts.about.get("version") or compute_version([*(file for entry in written for file in entry.files), *others])
-    )
-    write_text(folder / "croissant.json", render_croissant(facts, written, others, said, version))
-    write_text(folder / "README.md", render_card(facts, written, said, version))
-    return written
+        further_files.append(describe_file(folder, FUNNEL))
+    statements = build_statements(facts, written_parts)
+    files = [*(file for written_part in written_parts for file in written_part.files), *further_files]
+    version = str(facts.about.get("version") or compute_version(files))
+    write_text(folder / "croissant.json", render_croissant(facts, written_parts, further_files, statements, version))
+    write_text(folder / "README.md", render_card(facts, written_parts, statements, version))
+    return written_parts
 
 
 def write_valse_files(
     folder: Path, parts: Iterable[Part], originals: Mapping[str, Mapping[str, Row]], span_method: str
 ) -> dict[str, int]:
-    """Write one JSON file a part, as the VALSE release names and fills it; CV-Probes, which are no foils, are left out.
+    """Write one JSON file for each part in the layout of the VALSE release; CV-Probes have no foils and are skipped.
 
     Args:
         folder: New or empty.
@@ -75,16 +72,16 @@ def write_valse_files(
     Returns:
         Items by file name.
     Raises:
-        UserError: The folder holds something, two parts would have one file, or a source lacks the row of an item.
+        UserError: The folder is not empty, two parts have the same file name, or a source lacks the row of an item.
     """
-    _empty(folder)
-    found: dict[str, int] = {}
+    _create_empty(folder)
+    item_counts: dict[str, int] = {}
     for part in parts:
         if part.form == "cv-probes":
             continue
         name = get_file_name(part.name)
-        if name in found:
-            raise UserError(f"{folder}: two data sets would be written to {name}; rename {part.name!r} in the study")
+        if name in item_counts:
+            raise UserError(f"{folder}: two data sets have the file name {name}; rename {part.name!r} in the study")
         rows = part.items.to_pylist()
         if part.form == "valse-release":
             records = restore_records(rows)
@@ -93,17 +90,17 @@ def write_valse_files(
         else:
             records = build_records(rows, originals.get(part.source, {}), span_method)
         write_text(folder / name, render_json(records))
-        found[name] = len(records)
-    return found
+        item_counts[name] = len(records)
+    return item_counts
 
 
 def compute_version(files: Iterable[DataFile]) -> str:
-    """The version of waltz that made some files, and a digest of their content: `0.1.0+3fa9c21b7d04`."""
-    total = hashlib.sha256("".join(f"{file.path} {file.sha256}\n" for file in files).encode())
-    return f"{waltz.__version__}+{total.hexdigest()[:12]}"
+    """Return the version of waltz and a digest of the files' content: `0.1.0+3fa9c21b7d04`."""
+    digest = hashlib.sha256("".join(f"{file.path} {file.sha256}\n" for file in files).encode())
+    return f"{waltz.__version__}+{digest.hexdigest()[:12]}"
 
 
-def _empty(folder: Path) -> None:
+def _create_empty(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise UserError(f"{folder}: holds files already; delete the folder or name another")
+        raise UserError(f"{folder}: the folder is not empty; delete it or name another")

@@ -1,4 +1,4 @@
-"""What the licence of a source allows; the licences themselves are data, in `licences.yaml` beside this file."""
+"""Terms of sources: whether their images may be passed on. `licences.yaml` lists the known licences."""
 
 import functools
 import re
@@ -22,7 +22,7 @@ class Licence:
     Attributes:
         name: Its SPDX identifier.
         hub: Its identifier on the Hugging Face hub.
-        url: Its text.
+        url: Address of its text.
         embed: Whether images under it may be passed on inside a data set.
     """
 
@@ -34,52 +34,54 @@ class Licence:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is known of the terms of one source.
+    """Terms of one source.
 
     Attributes:
-        texts: Licence of its annotations, as its origin or the study states it; None where nobody does.
-        images: Licence of its images; None where it is not known.
-        citation: What to cite.
-        kept_out: Why its images stay out of an export; None where they may be passed on.
+        texts: Licence of its annotations, as its origin or the study states it; None where it is not stated.
+        images: Licence of its images; None where it is unknown.
+        citation: Citation of the source.
+        no_images_reason: Why its images are not exported; None where they may be passed on.
     """
 
     texts: str | None
     images: str | None
     citation: str | None
-    kept_out: str | None
+    no_images_reason: str | None
 
 
-def find_licence(stated: str | None) -> Licence | None:
-    """The known licence that a text names ("CC BY 4.0", "cc-by-4.0"); None where it names none."""
-    return None if stated is None else _known().get(_normal(stated))
+def find_licence(name: str | None) -> Licence | None:
+    """Return the known licence of a name ("CC BY 4.0", "cc-by-4.0"), or None."""
+    return None if name is None else _read_licences().get(_normalize(name))
 
 
-def get_hub_name(stated: str | None) -> str:
-    """The hub's identifier of a stated licence: `other` for one not known here, `unknown` where none is stated."""
-    if stated is None:
+def get_hub_name(name: str | None) -> str:
+    """Return the hub's identifier of a licence: `other` for an unknown one, `unknown` where none is stated."""
+    if name is None:
         return UNKNOWN
-    known = find_licence(stated)
-    return known.hub if known else "other"
+    licence = find_licence(name)
+    return licence.hub if licence else "other"
 
 
 def read_terms(source: Mapping[str, Any]) -> Terms:
-    """The terms of one source of a study.
+    """Return the terms of one source of a study.
 
     Args:
-        source: Its entry: format, files, and where given licence, citation and images (whose own `licence` overrules).
+        source: Its entry: format, files, and optionally licence, citation and images, whose own `licence` takes
+            precedence.
     Raises:
-        UserError: `licences.yaml` says nothing of the format's images.
+        UserError: `licences.yaml` has no entry for the format's images.
     """
-    data = _data()
-    given = source.get("images", {})
-    given = given[0] if isinstance(given, list) else given  # the places of one source's images share their terms
+    data = _read_data()
+    image_entry = source.get("images", {})
+    if isinstance(image_entry, list):  # all folders of one source's images share their terms
+        image_entry = image_entry[0]
     drawn = data["drawn"]
-    is_drawn = any("drawn" in file for file in (given, *source["files"].values()))
+    is_drawn = any("drawn" in file for file in (image_entry, *source["files"].values()))
     texts = source.get("licence") or (drawn["texts"] if is_drawn else None)
     citation = source.get("citation") or (drawn["citation"] if is_drawn else None)
-    if "licence" in given:
-        images, reason = given["licence"], None
-    elif "drawn" in given:
+    if "licence" in image_entry:
+        images, reason = image_entry["licence"], None
+    elif "drawn" in image_entry:
         images, reason = drawn["images"], None
     elif source["format"] not in data["images"]:
         raise UserError(
@@ -89,37 +91,38 @@ def read_terms(source: Mapping[str, Any]) -> Terms:
     else:
         reason = data["images"][source["format"]]
         images = texts if reason is None else None
-    return Terms(texts, images, citation, _kept_out(images, reason, "images" in source))
+    return Terms(texts, images, citation, _find_no_images_reason(images, reason, "images" in source))
 
 
-def _kept_out(images: str | None, reason: str | None, given: bool) -> str | None:
-    """Why images may not be passed on, if so."""
+def _find_no_images_reason(images: str | None, reason: str | None, has_images: bool) -> str | None:
+    """Return why images may not be passed on, or None."""
     if reason is not None:
         return reason
-    if not given:
+    if not has_images:
         return "the study names no images"
     if images is None:
         return "no licence is stated"
-    known = find_licence(images)
-    if known is None:
+    licence = find_licence(images)
+    if licence is None:
         return f"the licence {images!r} is not among the known ones"
-    return None if known.embed else f"{known.name} allows it for some uses only"
+    return None if licence.embed else f"{licence.name} allows it for some uses only"
 
 
 @functools.cache
-def _data() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(LICENCES_FILE.read_text(encoding="utf-8"))
-    return found
+def _read_data() -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load(LICENCES_FILE.read_text(encoding="utf-8"))
+    return data
 
 
 @functools.cache
-def _known() -> dict[str, Licence]:
+def _read_licences() -> dict[str, Licence]:
+    """Return the known licences by all their names."""
     return {
-        _normal(name): Licence(entry["name"], entry["hub"], entry["url"], entry["embed"])
-        for entry in _data()["licences"]
+        _normalize(name): Licence(entry["name"], entry["hub"], entry["url"], entry["embed"])
+        for entry in _read_data()["licences"]
         for name in (entry["name"], *entry["names"])
     }
 
 
-def _normal(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[^a-z0-9.]+", " ", name.casefold()).strip().removeprefix("the ")

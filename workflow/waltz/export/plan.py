@@ -1,4 +1,4 @@
-"""What a study exports: its data sets with their sources, images that may be passed on, and how it was built."""
+"""Plan of the export of a study: its data sets with their sources, images that may be passed on, and models."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,7 +44,7 @@ class ExportPlan:
     @cached_property
     def embedded(self) -> list[str]:
         """Sources whose images may be passed on."""
-        return [source for source, entry in self.sources.items() if read_terms(entry).kept_out is None]
+        return [source for source, entry in self.sources.items() if read_terms(entry).no_images_reason is None]
 
     @property
     def images(self) -> list[str]:
@@ -72,15 +72,17 @@ class ExportPlan:
         study = self.plan.study
         if not study.instruments:
             return {}
-        named = {f"proposals: {key}": getattr(study.proposals, key) for key in ("spans", "verbs") if study.proposals}
+        proposal_models = {
+            f"proposals: {key}": getattr(study.proposals, key) for key in ("spans", "verbs") if study.proposals
+        }
         return {
-            **named,
+            **proposal_models,
             **{f"filters: {key}": name for key, name in (study.filters.models if study.filters else {}).items()},
         }
 
     @property
     def span_method(self) -> str:
-        """How spans of relations were proposed, for VALSE's layout."""
+        """Method that proposed the spans of relations, for VALSE's layout."""
         proposals = self.plan.study.proposals
         if proposals is None or "relations" not in self.plan.study.instruments:
             return ""
