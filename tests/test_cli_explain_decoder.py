@@ -43,7 +43,7 @@ def folders(tmp_path_factory):
     for name, made in (("llava", tiny_decoders.llava()), ("next", tiny_decoders.llava_next())):
         made.network.model.save_pretrained(home / name)
         made.processor.chat_template = TEMPLATE
-        made.processor.image_processor = made.processor.image_processor.own
+        made.processor.image_processor = made.processor.image_processor.processor
         made.processor.save_pretrained(home / name)
     words = tiny_decoders.tokenizer()
     words.chat_template = TEMPLATE

@@ -105,7 +105,7 @@ def explain_decoder(
     """Attribute a decoder's answer and its explanation to the tokens of the prompt and the patches of the image.
 
     Args:
-        spec: A decoder (`models.resolve_name.decoder_named`).
+        spec: A decoder (`models.resolve_name.resolve_decoder`).
         query: Ready prompts, or a question.
         settings: Profile, seed, estimator.
         image: A file, or an image; None without one.
