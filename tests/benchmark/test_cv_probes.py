@@ -29,7 +29,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.ranking import READS_WORSE
-from waltz.foils.cv_probes.contextual_captions import chosen_images, contextual_captions, contextual_verbs
+from waltz.foils.cv_probes.contextual_captions import build_contextual_captions, select_images, select_verbs
 from waltz.foils.english.wordnet import read_verbs
 from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers import swig
@@ -159,8 +159,8 @@ def drawn(tmp_path_factory):
     for split in swig.SPLITS:
         (folder / "frames.json").write_text(json.dumps(swig.annotations(graphs, 2026, split, False)))
         frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
-    names = contextual_verbs(frames, "all")
-    rows = contextual_captions(frames, chosen_images(frames, 1, names), SWIG)
+    names = select_verbs(frames, "all")
+    rows = build_contextual_captions(frames, select_images(frames, 1, names), SWIG)
     parquet.write(folder / "contextual.parquet", parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
     (folder / "descriptions.json").write_text(json.dumps(swig.descriptions(graphs, 2026)))
     return folder

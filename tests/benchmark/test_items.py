@@ -2,7 +2,7 @@ from collections import Counter
 
 from waltz.benchmark.funnel import count_funnel, find_lost_step
 from waltz.benchmark.items import NOT_SELECTED, build_items, select_candidates
-from waltz.filters.ranking import best_captions, worse_wordings
+from waltz.filters.ranking import find_worse_wordings, select_best_captions
 
 
 def row(number, caption="on", foil="in", kept=True, rejected=None):
@@ -115,7 +115,7 @@ def test_the_best_caption_has_the_least_sum_of_ranks():
         scored("y", "d", 0.9, 20.0),  # ranks 0 + 1, equal to e's, whose perplexity is lower
         scored("y", "e", 0.8, 10.0),
     ]
-    assert best_captions(rows) == {"x": "b", "y": "e"}
+    assert select_best_captions(rows) == {"x": "b", "y": "e"}
 
 
 def test_of_a_foils_wordings_the_most_grammatical_stays():
@@ -128,4 +128,4 @@ def test_of_a_foils_wordings_the_most_grammatical_stays():
         worded(1, "A mat likes at a cat.", 0.4),
         worded(2, "A mat likes a dog.", 0.2, ("dog", "mat")),
     ]
-    assert worse_wordings(rows) == {"relations:toy:1:0"}
+    assert find_worse_wordings(rows) == {"relations:toy:1:0"}

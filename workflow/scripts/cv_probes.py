@@ -22,7 +22,7 @@ from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.gruen import score_texts
-from waltz.foils.cv_probes.plain_captions import read_descriptions, written_by_scenes
+from waltz.foils.cv_probes.plain_captions import list_scene_captions, read_descriptions
 from waltz.foils.english.wordnet import read_verbs
 from waltz.models.registry import ModelSpec
 from waltz.models.text.classifier import load_classifier
@@ -39,7 +39,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     if inputs.get("written"):
         written_rows = read_written_captions(inputs.written, {row["image"]: row["verb"] for row in contextual_rows})
     elif inputs.get("descriptions"):
-        written_rows = written_by_scenes(read_descriptions(inputs.descriptions))
+        written_rows = list_scene_captions(read_descriptions(inputs.descriptions))
     else:
         raise UserError(
             "study file: cv_probes.written is missing: people write the plain captions; make their tasks with"

@@ -15,7 +15,7 @@ from waltz.evaluation.prompting.generation_cache import said as ids_said
 from waltz.evaluation.prompting.label_tokens import labels, published_labels
 from waltz.evaluation.prompting.prompt_files import SHOWN
 from waltz.evaluation.prompting.prompts import Voice, render, said
-from waltz.filters.nli import infer
+from waltz.filters.nli import infer_relations
 from waltz.models.decoders.decoder import Decoder, Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP
 from waltz.models.text.classifier import Classifier
@@ -80,7 +80,7 @@ class Interviewed:
     def _meanings(self, requests: Sequence[Request]) -> Sequence[str]:
         assert self.judge is not None
         pairs = [(request.given["text"], request.given["other"]) for request in requests]
-        found = infer([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
+        found = infer_relations([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
         return ["yes" if mean_the_same(found[one, two], found[two, one]) else "no" for one, two in pairs]
 
     def _labels(self, requests: Sequence[Request]) -> list[str | UserError]:
