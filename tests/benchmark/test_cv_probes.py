@@ -118,7 +118,7 @@ def test_a_majority_of_checkers_decides_about_a_plain_image(plain, contextual, r
 def test_a_caption_that_cannot_be_simplified_has_only_its_original_form():
     rows = [build_written("a.jpg", "A man waits in a hall."), build_written("a.jpg", "Nice big hall", "q.jpg")]
     plain = review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
-    assert plain[1]["not_simplified"] == "no main verb is plain_rows"
+    assert plain[1]["not_simplified"] == "no main verb is found"
     items = build_conditions([*CONTEXTUAL, *plain], SWIG)
     parquet.build_table(items, CONDITIONS)
     group_items = [

@@ -82,13 +82,13 @@ def test_the_bad_byte_is_named(tmp_path: Path, before: int) -> None:
     ("content", "message"),
     [
         ("[]", "the root is a list, not an object with 'rows'"),
-        ("3", "the root is a content number, not an object"),
+        ("3", "the root is a whole number, not an object"),
         ('{"info": {}, "more": 1}', "'rows' is missing (got info, more)"),
         ("{}", "'rows' is missing (got no keys)"),
         ('{"rows": {"a": {}}}', "'rows' is an object, not a list"),
         ('{"rows": "many"}', "'rows' is a text, not a list"),
         ('{"rows": null}', "'rows' is null, not a list"),
-        ('{"rows": [{}, 7]}', "entry 1 of 'rows' is a content number, not an object"),
+        ('{"rows": [{}, 7]}', "entry 1 of 'rows' is a whole number, not an object"),
         ('{"rows": []} {}', "malformed JSON at byte 13: parse error: trailing garbage"),
         ('{"rows": ["\xff"]}', "malformed JSON at byte 11: lexical error: invalid bytes in UTF8"),
         (
@@ -139,7 +139,7 @@ def test_a_single_value_is_read_or_missing(tmp_path: Path) -> None:
     path = tmp_path / "raw.json"
     path.write_text('{"data": {"split": "val"}, "n": 3}')
     assert read_value(path, "data.split", str) == "val"
-    with pytest.raises(UserError, match="'n' is a content number, not a text"):
+    with pytest.raises(UserError, match="'n' is a whole number, not a text"):
         read_value(path, "n", str)
     with pytest.raises(UserError, match="'version' is missing"):
         read_value(path, "version", str)
