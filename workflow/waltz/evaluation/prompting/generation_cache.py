@@ -18,7 +18,7 @@ from waltz.evaluation.prompting.label_tokens import Follow, continuation
 from waltz.evaluation.prompting.prompts import Voice
 from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
-from waltz.models.decoders.outcomes import scores
+from waltz.models.decoders.outcomes import score_targets
 from waltz.models.registry import select_decisive_fields
 from waltz.models.weights import compute_fingerprint
 
@@ -111,7 +111,7 @@ def scored(examinee: Examinee, queries: Iterable[Query], follow: Follow, value: 
 
     def compute(width: int, rows: list[_Read]) -> np.ndarray:
         prompts, pictures = [row.prompt for row in rows], [row.picture for row in rows]
-        found = scores(examinee.decoder, prompts, pictures, [row.targets for row in rows], value)
+        found = score_targets(examinee.decoder, prompts, pictures, [row.targets for row in rows], value)
         return _padded([values.tolist() for values in found], width, np.nan)
 
     content = {"follow": follow.__name__, "value": value}

@@ -6,7 +6,7 @@ from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompts import Voice, said
 from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
-from waltz.models.decoders.outcomes import FIRST_STEP, scores
+from waltz.models.decoders.outcomes import FIRST_STEP, score_targets
 
 Follow = Callable[[Decoder, Prompt, Sequence[str]], tuple[int, ...]]
 """From a prompt and texts that could follow it to the token ids that are scored."""
@@ -82,5 +82,5 @@ def label_of(
     texts = tuple(said(question, voice.wording, label) for label in question.labels)
     follow = labels if voice.wording.profile == "equations" else published_labels
     ids = follow(decoder, prompt, texts)
-    place = int(scores(decoder, [prompt], [picture], [ids], FIRST_STEP)[0].argmax())
+    place = int(score_targets(decoder, [prompt], [picture], [ids], FIRST_STEP)[0].argmax())
     return question.labels[place], ids[place]
