@@ -37,8 +37,8 @@ from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.decoder_tasks import voice_of
-from waltz.evaluation.prompting.prompts import Voice, equations, without_template
+from waltz.evaluation.decoder_tasks import build_template
+from waltz.evaluation.prompting.prompts import PromptTemplate, build_equations_template, join_turns
 from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Turn
@@ -60,33 +60,33 @@ NUMBERS = ("t_shap_answer", "t_shap_explanation", "cc_shap")
 STEPS = ("arithmetic", "value", "players", "tail")
 
 
-def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, Voice, PreparedImage]]:
+def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, PromptTemplate, PreparedImage]]:
     """Questions of the scenes' instruments, as many of each."""
     llava, prompts = ROOT / "resources/scenes/models/llava", ROOT / "resources/prompts/scenes.yaml"
     spec = ModelSpec("scenes-llava", "vision", str(llava), "local", prompts=str(prompts))
     decoder = load_decoder(spec, Device("cpu", 1, "benchmark"))
-    voice = voice_of(decoder, "equations")
+    template = build_template(decoder, "equations")
     for name, folder in IMAGES.items():
         rows = parquet.read(results / f"benchmark/{name}.parquet", BENCHMARK).to_pylist()
         with open_images(results / "sources/drawn" / folder) as source:
             asked = to_ask(rows, name, {"form": "pairs"}, "equations", -(-items // len(IMAGES)), SEED)
             for question in asked.questions:
-                yield question, decoder, voice, decoder.prepare_image(partial(load_image, source)(question.image))
+                yield question, decoder, template, decoder.prepare_image(partial(load_image, source)(question.image))
 
 
-def of_text(data: Path, items: int) -> Iterator[tuple[Question, Decoder, Voice, None]]:
+def of_text(data: Path, items: int) -> Iterator[tuple[Question, Decoder, PromptTemplate, None]]:
     """Questions of ComVE, put without turn markers."""
     rows = list(comve.read_pairs(data / "subtaskA_test_data.csv", data / "subtaskA_gold_answers.csv", "comve", "test"))
     decoder = load_decoder(resolve_model("smollm2-135m-instruct", {}), Device("cpu", 1, "benchmark"))
     for question in to_ask(rows, "comve", {"form": "choice"}, "equations", items, SEED).questions:
-        yield question, decoder, equations(without_template), None
+        yield question, decoder, build_equations_template(join_turns), None
 
 
 def pair_of(
-    question: Question, decoder: Decoder, voice: Voice, picture: PreparedImage | None, new: int
+    question: Question, decoder: Decoder, template: PromptTemplate, picture: PreparedImage | None, new: int
 ) -> tuple[PromptGame, PromptGame]:
     """Answer and explanation; beside an image the explanation is the model's own description of it."""
-    found = generate_pairs(Dialogue(decoder, voice, SEED, new), question, picture, (POST_HOC,)).pairs[POST_HOC]
+    found = generate_pairs(Dialogue(decoder, template, SEED, new), question, picture, (POST_HOC,)).pairs[POST_HOC]
     if isinstance(found, Exception):
         raise found
     if picture is None:
@@ -123,10 +123,12 @@ def steps(found: Compared, valued: Compared, published: PairAttribution) -> dict
     return told
 
 
-def compute(question: Question, decoder: Decoder, voice: Voice, picture: PreparedImage | None, given) -> dict:
+def compute(
+    question: Question, decoder: Decoder, template: PromptTemplate, picture: PreparedImage | None, given
+) -> dict:
     """One item in both profiles."""
     begin = time.process_time()
-    pair = pair_of(question, decoder, voice, picture, given.new)
+    pair = pair_of(question, decoder, template, picture, given.new)
     rules = PromptSettings("equations", SEED, estimator="permutation", permutations=given.permutations)
     value = "log-odds" if picture is None else "first-step-logit"
     ours, valued, theirs = (
@@ -185,9 +187,9 @@ def main() -> None:
     kept = [json.loads(line) for line in given.kept.read_text().splitlines()] if given.kept.exists() else []
     done = {one["item"] for one in kept}
     made = (of_images if given.what == "images" else of_text)(given.folder, given.items)
-    for question, decoder, voice, picture in made:
+    for question, decoder, template, picture in made:
         if question.item_id not in done:
-            kept.append(compute(question, decoder, voice, picture, given))
+            kept.append(compute(question, decoder, template, picture, given))
             with given.kept.open("a") as file:
                 file.write(json.dumps(kept[-1]) + "\n")
     table(kept)

@@ -6,7 +6,7 @@ import sys
 from waltz.core import run_lock
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.evaluation.prompting.prompt_families import check
+from waltz.evaluation.prompting.prompt_files import check_prompts
 from waltz.export.plan import ExportPlan
 from waltz.plan.plan import EXPLAINING_MINUTES, SCORING_MINUTES, Plan, choose
 from waltz.plan.raw_files import IMAGES
@@ -22,7 +22,7 @@ def build_plan():
             workflow.configfile(str(file))
         plan = Plan.of_study(read_study(config))
         for model in dict.fromkeys(run.model for run in [*plan.decoded, *plan.tested]):
-            check(plan.models[model], plan.study.profiles)
+            check_prompts(plan.models[model], plan.study.profiles)
         return plan
     except UserError as error:
         raise WorkflowError(str(error)) from None

@@ -241,7 +241,7 @@ ERRORS = {
     "no numbers": ([*READY, "--max-evals", "9,x"], "--max-evals 9,x: give whole numbers"),
     "profile": (["--question", "a", "--profile", "publised"], "did you mean 'published'?"),
     "no family": (["--question", "a", "--profile", "published"], "name one of llama2-chat"),
-    "family": (["--question", "a", "--family", "llama"], "no published prompts for the model family 'llama'"),
+    "family": (["--question", "a", "--family", "llama"], "no published prompts for this model family: got 'llama'"),
     "family that sees": (["--question", "a", "--family", "bakllava"], "'bakllava' sees images, unlike this model"),
     "value": (["--question", "a", "--value", "odds"], "--value odds: there are log-probability"),
     "estimator": (["--question", "a", "--estimator", "exactly"], "--estimator exactly: there are auto"),

@@ -6,8 +6,8 @@ from PIL import Image
 from waltz.attribution.companions.ablation import ablate, ablated_rows, masks
 from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
-from waltz.evaluation.metrics.pair_metrics import measures
-from waltz.evaluation.metrics.scored_pairs import pairs
+from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
+from waltz.evaluation.metrics.scored_pairs import pair_scores
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds.ruler import load
 from waltz.models.encoders.players import PROFILES
@@ -82,7 +82,9 @@ def test_texts_that_are_alike_once_masked_tie_and_are_wrong():
     found = ablated_rows(ITEM, ["caption", "foil"], "equations", values, False)
     how = Resampling(resamples=10, confidence=0.95, seed=0)
     ranked = {
-        setting: measures(pairs([row for row in found if row["setting"] == setting], "equations"), "d", how)["acc_r"]
+        setting: compute_pair_metrics(
+            pair_scores([row for row in found if row["setting"] == setting], "equations"), "d", how
+        )["acc_r"]
         for setting in ("without text", "without image")
     }
     assert ranked["without text"].value == 0

@@ -27,9 +27,9 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, BENCHMARK
-from waltz.evaluation.prompting.prompt_files import read_wording
-from waltz.evaluation.prompting.prompts import equations, published
-from waltz.models.decoders.outcomes import score_targets
+from waltz.evaluation.prompting.prompt_files import read_prompt_file
+from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
+from waltz.models.decoders.outcomes import scores
 from waltz.sources.published_samples import draw_caption_first
 
 torch.set_num_threads(1)
@@ -75,7 +75,7 @@ def short(tmp_path_factory):
     """Prompts of few tokens."""
     file = tmp_path_factory.mktemp("prompts") / "short.yaml"
     file.write_text(SHORT)
-    return read_wording("equations", file)
+    return read_prompt_file("equations", file)
 
 
 @pytest.fixture
@@ -83,9 +83,11 @@ def answering(decoder, short):
     return partial(answering_of, decoder, short)
 
 
-def answering_of(decoder, wording, profile, folder, evaluations=None, seed=3):
-    voice = equations(chat, wording) if profile == "equations" else published("bakllava")
-    return AnswerAttribution(decoder, voice, Settings(profile, seed=seed, evaluations=evaluations), stored=folder)
+def answering_of(decoder, prompt_file, profile, folder, evaluations=None, seed=3):
+    template = (
+        build_equations_template(chat, prompt_file) if profile == "equations" else build_published_template("bakllava")
+    )
+    return AnswerAttribution(decoder, template, Settings(profile, seed=seed, evaluations=evaluations), stored=folder)
 
 
 def rows_of(how, items=ITEMS, load=photo):
@@ -105,20 +107,20 @@ def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder,
     estimate, players = found.estimate, found.players
     assert estimate.residual < 1e-5
     value = "log-probability" if profile == "equations" else "first-step-logit"
-    assert estimate.value == pytest.approx(score_targets(decoder, [prompt], [picture], [(7,)], value)[0], abs=1e-5)
+    assert estimate.value == pytest.approx(scores(decoder, [prompt], [picture], [(7,)], value)[0], abs=1e-5)
     blank = dataclasses.replace(picture, pixels=picture.pixels * (players.cells == players.patches))
-    hidden = score_targets(decoder, [prompt], [blank], [(7,)], value)[0]
+    hidden = scores(decoder, [prompt], [blank], [(7,)], value)[0]
     assert found.without_image == pytest.approx(hidden, abs=1e-5)
     masked = decoder.build_prompt("<image>" + " _" * (len(prompt.ids) - 2))
     assert masked.ids == players.mask_text(players.always_visible[players.text])
-    assert found.without_text == pytest.approx(score_targets(decoder, [masked], [picture], [(7,)], value)[0], abs=1e-5)
+    assert found.without_text == pytest.approx(scores(decoder, [masked], [picture], [(7,)], value)[0], abs=1e-5)
     phi = np.abs(estimate.phi[:, 0])
     assert found.t_shap.value == pytest.approx(phi[players.text].sum() / phi.sum())
     ids, special = len(prompt.ids), sum(prompt.special)
     if profile == "published":
         side = int(np.ceil(np.sqrt(ids)))
         assert (players.words, players.grid, players.image_first) == (ids, side, True)
-        assert estimate.requested == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
+        assert estimate.asked == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
         assert np.all(estimate.phi[players.always_visible] == 0)
     else:
         assert (players.words, players.grid) == (ids - special, int(np.ceil(np.sqrt(ids - special))))

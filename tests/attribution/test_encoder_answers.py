@@ -19,7 +19,7 @@ from waltz.attribution.summary import shares
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, SHARES
-from waltz.evaluation.encoder_vqa import answer_rows, answered
+from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
 from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
 from waltz.models.encoders.vqa import answer_question
 from waltz.models.regions import open_stored_regions
@@ -194,8 +194,8 @@ def test_regions_found_before_are_refused_or_play_under_a_setting_of_their_own(p
 def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, tmp_path):
     rows = rows_of(encoder, images, tmp_path, "published")
     rows += rows_of(encoder, images, tmp_path, evaluations=60)
-    said = answered(encoder, ITEMS, images)
-    scores = answer_rows(ITEMS, said, ANSWERS, ["published", "equations"])
+    said = compute_answers(encoder, ITEMS, images)
+    scores = build_answer_rows(ITEMS, said, ANSWERS, ["published", "equations"])
     rows = parquet.build_table(rows, ATTRIBUTION).to_pylist()
     how = Resampling(100, 0.95, 1)
     found = shares("lxmert-vqa", "vqa", rows, scores, how)

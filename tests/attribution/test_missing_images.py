@@ -14,7 +14,7 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, EVALUATION
 from waltz.evaluation.alignment import score_pairs
-from waltz.evaluation.metrics.summary import metric_rows
+from waltz.evaluation.metrics.summary import build_metric_rows
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import resolve_model
 from waltz.sources.images import load_image, open_images
@@ -52,7 +52,7 @@ def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
         assert failed == {"i3"}
         assert all("is missing" in row["error"] for row in found if row["item_id"] == "i3")
     (accuracy,) = [
-        row for row in metric_rows({("ruler-50", "mine"): scores}, ["equations"], HOW) if row["metric"] == "acc_r"
+        row for row in build_metric_rows({("ruler-50", "mine"): scores}, ["equations"], HOW) if row["metric"] == "acc_r"
     ]
     assert accuracy["n"] == 3
     assert {row["n"] for row in shares("ruler-50", "mine", rows, scores, HOW) if row["role"] == "caption"} == {3}

@@ -7,7 +7,7 @@ import pytest
 from waltz.attribution.item_selection import published_sample
 from waltz.attribution.shares import mean_share, summaries
 from waltz.core.intervals import Resampling
-from waltz.evaluation.metrics.pair_metrics import average
+from waltz.evaluation.metrics.pair_metrics import average_measures
 
 HOW = Resampling(resamples=2000, confidence=0.95, seed=1)
 PUBLISHED = Path(__file__).parents[2] / "resources/published"
@@ -79,7 +79,7 @@ def test_items_of_one_image_are_drawn_together():
 
 def test_means_average_over_data_sets():
     parts = [mean_share([row(0.2)], "a", HOW), mean_share([row(0.6), row(0.8)], "b", HOW)]
-    assert average(parts).value == pytest.approx(45)
+    assert average_measures(parts).value == pytest.approx(45)
 
 
 IDS = [f"item {place}" for place in range(1000)]

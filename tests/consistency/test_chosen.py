@@ -8,7 +8,7 @@ import pytest
 from waltz.consistency.item_selection import left_over_pair, setting, to_ask
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.evaluation.prompting.image_questions import balanced_orders
+from waltz.evaluation.prompting.image_questions import assign_balanced_orders
 from waltz.sources.published_samples import select_published_ids
 
 Row = dict[str, Any]
@@ -65,7 +65,7 @@ def test_published_takes_the_first_valid_items_and_draws_their_orders_anew() -> 
 def test_equations_takes_a_seeded_sample_whose_orders_are_balanced_and_those_of_all_valid_items() -> None:
     rows = pair_rows(41, invalid=(1,))
     ids = [row["item_id"] for row in rows if row["valid"] is not False]
-    orders = balanced_orders(ids, 9)
+    orders = assign_balanced_orders(ids, 9)
     for n in (4, 10, 40, 99, None):
         asked = to_ask(rows, "existence", PAIRS, "equations", n, 9).questions
         firsts = [one.order == "caption-first" for one in asked]
@@ -88,7 +88,7 @@ def test_open_questions_of_published_begin_the_published_draw(annotators: bool, 
 
 def test_what_was_drawn_and_cannot_be_asked_is_told() -> None:
     chosen = to_ask(open_rows(6, False, (2,), (4,)), "d", {"form": "open", "size": None}, "published", None, 9)
-    assert chosen.left_out == {"d:2": "no image", "d:4": "the answer is withheld"}
+    assert chosen.skipped == {"d:2": "no image", "d:4": "the answer is withheld"}
     assert sorted(one.item_id for one in chosen.questions) == ["d:0", "d:1", "d:3", "d:5"]
     assert len(to_ask(open_rows(6, False, (2,), (4,)), "d", {"form": "open"}, "equations", None, 9).questions) == 4
     with pytest.raises(UserError, match="d: none of 2 rows can be asked"):

@@ -8,7 +8,7 @@ from waltz.consistency.edit_tests.generation_requests import in_step
 from waltz.consistency.edit_tests.input_from_explanation import input_from_explanation, shared_pair
 from waltz.consistency.edit_tests.settings import Settings
 from waltz.core.errors import UserError
-from waltz.evaluation.prompting.prompt_files import read_wording
+from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.questions import Question
 
 PAIR = ("Fish fly.", "Birds fly.")
@@ -24,7 +24,7 @@ def found(question: Question, answer: str, settings: Settings, respondent: Scrip
     return in_step([input_from_explanation(question, answer, WORDING, settings)], respondent)[0]
 
 
-WORDING = read_wording("equations")
+WORDING = read_prompt_file("equations")
 PUBLISHED = Settings("published", seed=0, pair=OTHER)
 EQUATIONS = Settings("equations", seed=0, pair=OTHER)
 

@@ -15,8 +15,8 @@ from waltz.consistency.edit_tests.tests import TESTS
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import CONSISTENCY
-from waltz.evaluation.decoders import sampling_of
-from waltz.evaluation.prompting.generation_cache import Examinee
+from waltz.evaluation.decoder_tasks import choose_sampling
+from waltz.evaluation.prompting.generation_cache import DecoderSession
 from waltz.evaluation.prompting.questions import Question
 from waltz.filters.nli import Inference
 
@@ -62,7 +62,7 @@ def family(decoder, name: str):
 def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profile):
     questions = [question(place) for place in range(3)]
     runs = settings_of(profile, [3, 4], TEXTS, EDITS, meaning=True, pair=("a cat sits", "a zebra throws"))
-    respondent = interviewed(Examinee(decoder, picture), decoder, profile)
+    respondent = interviewed(DecoderSession(decoder, picture), decoder, profile)
     rows = consistency_rows(questions, None, runs, respondent)
     assert parquet.build_table(rows, CONSISTENCY).num_rows == len(rows) == 2 * 3 * (7 if question is comve else 6)
     assert not tally(rows)["errors"]
@@ -71,13 +71,13 @@ def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profi
             row for row in rows if row["item_id"] == alone.item_id
         ]
     drawn = [[row["explanation"] for row in rows if row["seed"] == seed] for seed in (3, 4)]
-    assert (drawn[0] == drawn[1]) == (sampling_of(decoder, profile) is None)
+    assert (drawn[0] == drawn[1]) == (choose_sampling(decoder, profile) is None)
 
 
 def test_labels_come_from_logits_texts_from_what_is_said_and_the_helper_has_its_own_prompts():
     speaks = scripted(lambda text: {"B": 2.0, "A": 1.0}, says=lambda prompt, seed: f" mine {len(prompt)}")
     helps = scripted(lambda text: {}, says=lambda prompt, seed: f" helped: {prompt}")
-    respondent = interviewed(Examinee(speaks, picture), helps, "equations")
+    respondent = interviewed(DecoderSession(speaks, picture), helps, "equations")
     replies = respondent.replies(
         [
             Request("cot", comve(0), {}, 99, 0),
@@ -100,7 +100,7 @@ def test_published_asks_the_helper_by_the_tested_model_s_markers_shows_it_nothin
     speaks.network.model = helped = scripted(lambda text: {}, says=lambda prompt, seed: prompt, start=False)
     helped.generation_config = type("Settings", (), {"top_k": 0, "temperature": 1.0, "top_p": 1.0, "do_sample": False})
     helped.network.model, helped.reads_images = helped, False
-    respondent = interviewed(Examinee(speaks, picture), helped, "published")
+    respondent = interviewed(DecoderSession(speaks, picture), helped, "published")
     asked = [Request("cot", shown(0), {}, 9, 0), Request("cot", shown(0), {}, 10, 0)]
     assert respondent.replies(asked) == ["12345", "123456789"]
     (prompt,) = respondent.replies([Request("paraphrase", shown(0), {"text": "so"}, 500, 0)])
@@ -112,7 +112,7 @@ def test_published_asks_the_helper_by_the_tested_model_s_markers_shows_it_nothin
 
 def test_what_cannot_be_asked_is_a_row_with_the_reason():
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so it is", window=700)
-    respondent = interviewed(Examinee(decoder, picture), decoder, "equations")
+    respondent = interviewed(DecoderSession(decoder, picture), decoder, "equations")
     runs = settings_of("equations", [0], {**TEXTS, "explanation": 99}, EDITS, meaning=False)
     long = replace(comve(1), fields={"first": "a man " * 200, "second": "a cat"})
     blind = replace(shown(2), image="none")
@@ -133,7 +133,7 @@ def test_one_test_that_cannot_be_asked_leaves_the_others():
         lambda text: {"A": 1.0}, says=lambda prompt, seed: "so it is " * (60 if "paraphrase" in prompt else 1)
     )
     decoder.window = 620
-    respondent = interviewed(Examinee(decoder, picture), decoder, "equations")
+    respondent = interviewed(DecoderSession(decoder, picture), decoder, "equations")
     runs = settings_of("equations", [0], {"explanation": 9, "paraphrase": 400}, EDITS, meaning=False)
     rows = {
         row["test"]: row for row in consistency_rows([comve(0)], ["filler_tokens", "paraphrasing"], runs, respondent)
@@ -150,13 +150,13 @@ def test_one_test_that_cannot_be_asked_leaves_the_others():
 
 def test_labels_that_are_equally_likely_are_no_answer_but_in_published():
     decoder = scripted(lambda text: {})
-    respondent = interviewed(Examinee(decoder, picture), decoder, "equations")
+    respondent = interviewed(DecoderSession(decoder, picture), decoder, "equations")
     (reply,) = respondent.replies([Request("answer", comve(0), {}, 1, 0)])
     assert isinstance(reply, UserError)
     assert str(reply) == "none of the labels A, B is the likeliest"
     decoder.spec, decoder.reads_images = replace(decoder.spec, family="gpt2"), False
     decoder.network.model = type("Model", (), {"generation_config": type("Settings", (), {"do_sample": False})})
-    assert interviewed(Examinee(decoder, picture), decoder, "published").replies(
+    assert interviewed(DecoderSession(decoder, picture), decoder, "published").replies(
         [Request("answer", comve(0), {}, 1, 0)]
     ) == ["A"]
 
@@ -173,7 +173,7 @@ def test_meanings_are_compared_by_the_helper_or_by_entailment_in_both_directions
         Request("same-meaning", shown(1), {"text": text, "other": other}, 3, 0)
         for text, other in (("two", "2"), ("a dog", "an animal"))
     ]
-    by_helper = interviewed(Examinee(helps, picture), helps, "equations")
+    by_helper = interviewed(DecoderSession(helps, picture), helps, "equations")
     assert by_helper.replies(asked) == ["Yes", "Yes"]
     assert replace(by_helper, judge="a classifier").replies(asked) == ["yes", "no"]
 
@@ -181,7 +181,7 @@ def test_meanings_are_compared_by_the_helper_or_by_entailment_in_both_directions
 def test_what_is_not_drawn_is_asked_once_for_all_seeds():
     prompts = []
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: prompts.append(prompt) or " so it is")
-    respondent = interviewed(Examinee(decoder, picture), decoder, "equations")
+    respondent = interviewed(DecoderSession(decoder, picture), decoder, "equations")
     rows = consistency_rows(
         [comve(0)], ["early_answering"], settings_of("equations", [1, 2, 3], {}, {}, False), respondent
     )
@@ -194,11 +194,11 @@ def test_a_finished_run_is_taken_from_its_folder(tmp_path):
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: prompts.append(prompt) or " so it is")
     runs = settings_of("equations", [0], TEXTS, EDITS, False)
     first = consistency_rows(
-        [comve(0)], None, runs, interviewed(Examinee(decoder, picture, tmp_path), decoder, "equations")
+        [comve(0)], None, runs, interviewed(DecoderSession(decoder, picture, tmp_path), decoder, "equations")
     )
     asked, read = len(prompts), len(decoder.network.read_texts)
     again = consistency_rows(
-        [comve(0)], None, runs, interviewed(Examinee(decoder, picture, tmp_path), decoder, "equations")
+        [comve(0)], None, runs, interviewed(DecoderSession(decoder, picture, tmp_path), decoder, "equations")
     )
     assert again == first
     assert (len(prompts), len(decoder.network.read_texts)) == (asked, read)

@@ -13,15 +13,15 @@ from waltz.consistency.edit_tests.generation_requests import OF_ANSWER, OF_HELPE
 from waltz.consistency.edit_tests.settings import Settings
 from waltz.consistency.edit_tests.tests import TESTS, of_item, of_items, row
 from waltz.core.errors import UserError
-from waltz.evaluation.prompting.prompt_files import read_wording
-from waltz.evaluation.prompting.prompts import Voice, published, render, worded
+from waltz.evaluation.prompting.prompt_files import read_prompt_file
+from waltz.evaluation.prompting.prompts import PromptTemplate, build_published_template, render_prompt, render_question
 from waltz.evaluation.prompting.questions import Question
-from waltz.evaluation.prompting.text_questions import text_questions
+from waltz.evaluation.prompting.text_questions import select_text_questions
 from waltz.models.decoders.decoder import Turn
 from waltz.sources.formats.comve import read_pairs
 
 PAIR = ("dog rides table", "man rides horse")
-WORDING = {profile: read_wording(profile) for profile in ("published", "equations")}
+WORDING = {profile: read_prompt_file(profile) for profile in ("published", "equations")}
 
 
 def question(place: int) -> Question:
@@ -36,14 +36,16 @@ class RandomNetwork:
     """A tiny random network behind the published prompts, one request at a time, drawing from each request's seed."""
 
     def __init__(self, tokenizer, network) -> None:
-        self.tokenizer, self.network, self.voice = tokenizer, network, published("gpt2")
+        self.tokenizer, self.network, self.template = tokenizer, network, build_published_template("gpt2")
 
     def replies(self, requests: Sequence[Request]) -> list[str]:
         return [self._reply(request) for request in requests]
 
     @torch.inference_mode()
     def _reply(self, request: Request) -> str:
-        ids = self.tokenizer(render(request.kind, request.question, self.voice, request.given).text).input_ids[-50:]
+        ids = self.tokenizer(
+            render_prompt(request.kind, request.question, self.template, request.given).text
+        ).input_ids[-50:]
         generator = torch.Generator().manual_seed(request.seed)
         said: list[int] = []
         for _ in range(request.most):
@@ -90,10 +92,10 @@ def in_lines(turns: Sequence[Turn]) -> str:
 
 def test_every_request_can_be_put_in_words_by_both_profiles():
     def reply(request: Request) -> str:
-        family = published("llava-vicuna" if asked.image else "llama2-chat")
-        voice = family if profile == "published" else Voice(WORDING[profile], template=in_lines)
-        prompt = render(request.kind, request.question, voice, request.given).text
-        assert ("{" in prompt) == ("{" in worded(asked, WORDING[profile])[0])
+        family = build_published_template("llava-vicuna" if asked.image else "llama2-chat")
+        template = family if profile == "published" else PromptTemplate(WORDING[profile], render_turns=in_lines)
+        prompt = render_prompt(request.kind, request.question, template, request.given).text
+        assert ("{" in prompt) == ("{" in render_question(asked, WORDING[profile])[0])
         kinds.add(request.kind)
         if request.kind in OF_ANSWER:
             return "B" if "input" in request.given else "A"
@@ -161,7 +163,7 @@ def test_real_items_of_comve(shared_data):
     folder = shared_data / "comve"
     pairs = read_pairs(folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv", "comve", "test")
     rows = [{"text": None, **pair} for pair in pairs]
-    asked = text_questions(rows, "comve", "equations", 5, 0).questions
+    asked = select_text_questions(rows, "comve", "equations", 5, 0).questions
 
     def right(request: Request) -> str:
         if request.kind in OF_ANSWER:

@@ -14,9 +14,9 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION
-from waltz.evaluation.alignment import match_probability, score_pairs, tally
-from waltz.evaluation.metrics.pair_metrics import measures
-from waltz.evaluation.metrics.scored_pairs import pairs
+from waltz.evaluation.alignment import compute_match_probability, count_unscored, score_pairs
+from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
+from waltz.evaluation.metrics.scored_pairs import pair_scores
 from waltz.models.encoders import alignment, load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores, split_into_blocks
 from waltz.models.encoders.kinds.ruler import Ruler
@@ -119,8 +119,8 @@ def test_a_text_too_long_and_an_image_that_is_missing_are_rows_with_errors(folde
     assert rows[1]["error"] == "models.watched: 12 tokens, at most 5 are read"
     assert "image 'none.png': is missing" in rows[2]["error"]
     assert rows[1]["prediction"] is rows[1]["correct"] is None
-    assert tally(rows)["unscored_texts"] == 3
-    assert pairs(rows, "equations").unscored == 2
+    assert count_unscored(rows)["unscored_texts"] == 3
+    assert pair_scores(rows, "equations").unscored == 2
 
 
 def test_each_image_and_text_passes_once_and_texts_of_one_length_together(folder):
@@ -180,10 +180,10 @@ def test_a_logit_that_is_no_number_is_an_error(folder):
 
 
 def test_probabilities_are_the_sigmoid_and_never_overflow():
-    assert match_probability(0.0, "published") == match_probability(0.0, "equations") == 0.5
-    assert match_probability(-1e4, "published") == match_probability(-1e4, "equations") == 0
-    assert match_probability(1e4, "equations") == 1
-    assert match_probability(1.0, "published") == torch.sigmoid(torch.tensor(1.0)).item()
+    assert compute_match_probability(0.0, "published") == compute_match_probability(0.0, "equations") == 0.5
+    assert compute_match_probability(-1e4, "published") == compute_match_probability(-1e4, "equations") == 0
+    assert compute_match_probability(1e4, "equations") == 1
+    assert compute_match_probability(1.0, "published") == torch.sigmoid(torch.tensor(1.0)).item()
 
 
 @pytest.fixture(scope="module")
@@ -216,6 +216,6 @@ def test_the_scenes_clip_ranks_captions_of_drawn_scenes_and_gives_its_own_logits
         with torch.inference_mode():
             logit = network(**processor(images=picture, text=[text], return_tensors="pt")).logits_per_image.item()
         assert row["score"] == pytest.approx(logit, abs=1e-3)
-    found = measures(pairs(rows, "published"), "drawn", Resampling(200, 0.95, 0))
+    found = compute_pair_metrics(pair_scores(rows, "published"), "drawn", Resampling(200, 0.95, 0))
     assert found["acc_r"].value >= 75
     assert found["p_c"].reason.startswith("not applicable")

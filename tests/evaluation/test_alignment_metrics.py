@@ -7,10 +7,16 @@ from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.intervals import Resamples, Resampling, resample
-from waltz.evaluation.alignment import match_probability
-from waltz.evaluation.metrics.pair_metrics import METRICS, acc_r, auroc, auroc_draws, average, measures
-from waltz.evaluation.metrics.predictions import NOT_APPLICABLE, prediction
-from waltz.evaluation.metrics.scored_pairs import Pairs, pairs
+from waltz.evaluation.alignment import compute_match_probability
+from waltz.evaluation.metrics.pair_metrics import (
+    METRICS,
+    average_measures,
+    compute_acc_r,
+    compute_auroc,
+    compute_auroc_draws,
+    compute_pair_metrics,
+)
+from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE, ScoredPairs, pair_scores, predict_pair_text
 
 HOW = Resampling(resamples=1000, confidence=0.95, seed=3)
 RIGHT = {"caption": "match", "foil": "mismatch", "mismatched": "mismatch"}
@@ -24,14 +30,14 @@ def rows_of(logits, with_probability=True, profile="equations", images=None, wro
             row = {"item_id": f"i{place}", "role": role, "profile": profile, "setting": "alignment", "score": logit}
             row |= {"image": images[place] if images else f"m{place}", "probability": None, "correct": None}
             if with_probability and logit is not None:
-                row["probability"] = match_probability(logit, profile)
-                row["correct"] = prediction(logit, row["probability"], profile) == RIGHT[role]
+                row["probability"] = compute_match_probability(logit, profile)
+                row["correct"] = predict_pair_text(logit, row["probability"], profile) == RIGHT[role]
             rows.append(row)
     return rows
 
 
 def values(logits, profile="equations", **more):
-    found = measures(pairs(rows_of(logits, profile=profile, **more), profile), "d", HOW)
+    found = compute_pair_metrics(pair_scores(rows_of(logits, profile=profile, **more), profile), "d", HOW)
     return {metric: found[metric].value for metric in METRICS}
 
 
@@ -55,7 +61,7 @@ def test_a_probability_of_one_half_matches_in_published_and_is_wrong_in_equation
 
 def test_probabilities_of_single_precision_tie_in_published_and_logits_do_not():
     logits = [(30.0, 20.0)]  # both sigmoids round to 1 in single precision
-    assert match_probability(30.0, "published") == match_probability(20.0, "published") == 1
+    assert compute_match_probability(30.0, "published") == compute_match_probability(20.0, "published") == 1
     assert values(logits, "published")["acc_r"] == 0
     assert values(logits, "published")["auroc"] == 50
     assert values(logits, "equations")["acc_r"] == 100
@@ -63,20 +69,20 @@ def test_probabilities_of_single_precision_tie_in_published_and_logits_do_not():
 
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_a_score_without_probability_has_no_threshold_metric_and_ranks_by_logit(profile):
-    found = measures(pairs(rows_of([(30.0, 20.0), (1.0, 2.0)], False, profile), profile), "d", HOW)
+    found = compute_pair_metrics(pair_scores(rows_of([(30.0, 20.0), (1.0, 2.0)], False, profile), profile), "d", HOW)
     assert found["acc_r"].value == 50
     assert found["auroc"].value == 50  # 30 beats both foils, 1 beats none
     for metric in ("acc", "p_c", "p_f", "min_pc_pf"):
         assert found[metric].value is None
         assert found[metric].reason == NOT_APPLICABLE
         assert found[metric].n == 2
-    assert average([found["acc"], found["acc"]]).reason == NOT_APPLICABLE
+    assert average_measures([found["acc"], found["acc"]]).reason == NOT_APPLICABLE
 
 
 def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
-    for sampled in measures(pairs(rows_of([(1.0, -1.0)]), "equations"), "d", HOW).values():
+    for sampled in compute_pair_metrics(pair_scores(rows_of([(1.0, -1.0)]), "equations"), "d", HOW).values():
         assert (sampled.value, sampled.ci_low, sampled.ci_high) == (100, None, None)
-    found = measures(pairs(rows_of([(0.5, 0.5)] * 20), "equations"), "d", HOW)
+    found = compute_pair_metrics(pair_scores(rows_of([(0.5, 0.5)] * 20), "equations"), "d", HOW)
     apart = 100 * (1 - 0.025 ** (1 / 20))  # twenty images that agree leave as many of the others
     ends = {metric: (found[metric].ci_low, found[metric].ci_high) for metric in ("acc_r", "auroc")}
     assert ends["acc_r"] == pytest.approx((0, apart))
@@ -86,37 +92,37 @@ def test_one_item_has_no_intervals_and_equal_scores_have_ones_of_no_width():
 
 
 def test_items_without_a_score_are_left_out_of_every_metric_and_counted():
-    scored = pairs(rows_of([(2, 1), (None, 1), (3, None)]), "equations")
+    scored = pair_scores(rows_of([(2, 1), (None, 1), (3, None)]), "equations")
     assert (scored.items, scored.unscored) == (("i0",), 2)
-    none = measures(pairs(rows_of([(None, 1)]), "equations"), "d", HOW)
+    none = compute_pair_metrics(pair_scores(rows_of([(None, 1)]), "equations"), "d", HOW)
     assert {entry.reason for entry in none.values()} == {"none of 1 items could be scored"}
 
 
 def test_a_mismatched_text_is_the_foil_and_other_profiles_are_passed_over():
     rows = rows_of([(2, 1)], wrong="mismatched") + rows_of([(1, 2)], profile="published")
-    assert measures(pairs(rows, "equations"), "d", HOW)["acc_r"].value == 100
-    assert measures(pairs(rows, "published"), "d", HOW)["acc_r"].value == 0
+    assert compute_pair_metrics(pair_scores(rows, "equations"), "d", HOW)["acc_r"].value == 100
+    assert compute_pair_metrics(pair_scores(rows, "published"), "d", HOW)["acc_r"].value == 0
 
 
 def test_infinite_scores_rank_and_those_that_are_no_number_are_refused():
     found = values([(-np.inf, -np.inf), (1.0, -np.inf)], with_probability=False)
     assert (found["acc_r"], found["auroc"]) == (50, 75)
     with pytest.raises(UserError, match="item i0, foil: the score is not a number"):
-        pairs(rows_of([(1.0, np.nan)]), "equations")
+        pair_scores(rows_of([(1.0, np.nan)]), "equations")
 
 
 def test_verdicts_on_single_texts_are_no_ranking_and_rankings_agree():
     captions = [row for row in rows_of([(2, 1), (3, 4)]) if row["role"] == "caption"]
-    with pytest.raises(ValueError, match="judge each text for itself"):
-        acc_r(captions, "d", HOW)
+    with pytest.raises(ValueError, match="judge each text by itself"):
+        compute_acc_r(captions, "d", HOW)
     ranked = [{**row, "setting": "perplexity", "correct": row["item_id"] == "i0"} for row in captions]
-    scored = pairs(rows_of([(2, 1), (3, 4)], with_probability=False), "equations")
-    assert acc_r(ranked, "d", HOW) == measures(scored, "d", HOW)["acc_r"]
+    scored = pair_scores(rows_of([(2, 1), (3, 4)], with_probability=False), "equations")
+    assert compute_acc_r(ranked, "d", HOW) == compute_pair_metrics(scored, "d", HOW)["acc_r"]
 
 
 def test_a_text_without_its_counterpart_is_refused():
     with pytest.raises(UserError, match=r"item i1, profile equations: rows of \['caption'\]"):
-        pairs(rows_of([(2, 1), (3, 1)])[:3], "equations")
+        pair_scores(rows_of([(2, 1), (3, 1)])[:3], "equations")
 
 
 SCORES = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=12)
@@ -129,27 +135,31 @@ def test_auroc_is_that_of_scikit_learn_and_of_the_definition(logits):
     captions, foils = (np.array(side, dtype=float) for side in zip(*logits, strict=True))
     counted = np.mean([(c > f) + 0.5 * (c == f) for c in captions for f in foils])
     truth = [1] * len(captions) + [0] * len(foils)
-    assert auroc(captions, foils) == pytest.approx(counted)
-    assert auroc(captions, foils) == pytest.approx(metrics.roc_auc_score(truth, np.concatenate([captions, foils])))
+    assert compute_auroc(captions, foils) == pytest.approx(counted)
+    assert compute_auroc(captions, foils) == pytest.approx(
+        metrics.roc_auc_score(truth, np.concatenate([captions, foils]))
+    )
 
 
 @given(SCORES, st.integers(1, 3), st.integers(0, 5))
 @settings(max_examples=40, deadline=None)
 def test_auroc_of_a_resample_is_that_of_its_items_written_out(logits, per_image, seed):
-    scored = pairs(rows_of(logits, images=[f"m{place // per_image}" for place in range(len(logits))]), "equations")
+    scored = pair_scores(
+        rows_of(logits, images=[f"m{place // per_image}" for place in range(len(logits))]), "equations"
+    )
     drawn = resample(scored.images, resamples=5, seed=seed, label="d")
     if len(set(scored.images)) == 1:
-        assert np.isnan(auroc_draws(scored, drawn)).all()
+        assert np.isnan(compute_auroc_draws(scored, drawn)).all()
         return
-    for draw, counts in zip(auroc_draws(scored, drawn), drawn.counts, strict=True):
+    for draw, counts in zip(compute_auroc_draws(scored, drawn), drawn.counts, strict=True):
         times = counts[drawn.cluster].astype(int)
-        assert draw == pytest.approx(auroc(np.repeat(scored.caption, times), np.repeat(scored.foil, times)))
+        assert draw == pytest.approx(compute_auroc(np.repeat(scored.caption, times), np.repeat(scored.foil, times)))
 
 
 def test_a_draw_of_every_image_once_gives_the_value_itself():
-    scored = pairs(rows_of([(2, 1), (-1, -2), (3, -3), (1, 1)], images=["a", "a", "b", "c"]), "equations")
+    scored = pair_scores(rows_of([(2, 1), (-1, -2), (3, -3), (1, 1)], images=["a", "a", "b", "c"]), "equations")
     once = Resamples(np.array([0, 0, 1, 2]), np.ones((1, 3)))
-    assert auroc_draws(scored, once)[0] == pytest.approx(13 / 16)
+    assert compute_auroc_draws(scored, once)[0] == pytest.approx(13 / 16)
     assert once.compute_means([1, 2, 3, 4])[0] == 2.5
     assert once.compute_means(np.array([1, 2, 3, 4]), np.array([True, False, True, False]))[0] == 2
 
@@ -165,14 +175,16 @@ def test_the_interval_of_auroc_covers_as_often_as_it_says():
     for place in range(60):
         logits = np.stack([rng.normal(1, 1, 150), rng.normal(0, 1, 150)], axis=1)
         how = Resampling(300, 0.95, place)
-        measure = measures(pairs(rows_of(logits.tolist(), False), "equations"), "d", how)["auroc"]
+        measure = compute_pair_metrics(pair_scores(rows_of(logits.tolist(), False), "equations"), "d", how)["auroc"]
         covered += measure.ci_low <= 100 * truth <= measure.ci_high
     assert 51 <= covered <= 60
 
 
 def test_a_thousand_resamples_of_a_thousand_items_take_well_under_a_second():
     logits = np.random.default_rng(1).normal(size=(1000, 2))
-    scored = Pairs(tuple(map(str, range(1000))), tuple(map(str, range(1000))), logits[:, 0], logits[:, 1], logits > 0)
+    scored = ScoredPairs(
+        tuple(map(str, range(1000))), tuple(map(str, range(1000))), logits[:, 0], logits[:, 1], logits > 0
+    )
     start = time.process_time()
-    measures(scored, "d", HOW)
+    compute_pair_metrics(scored, "d", HOW)
     assert time.process_time() - start < 3  # 0.2 s for all six on one core of 2026

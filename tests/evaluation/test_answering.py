@@ -13,9 +13,9 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION
-from waltz.evaluation.encoder_vqa import answer_rows, answered
-from waltz.evaluation.metrics.vqa_accuracy import accuracy, agreement, share
-from waltz.evaluation.vqa_items import plain, questions, unreachable
+from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
+from waltz.evaluation.metrics.vqa_accuracy import compute_agreement, compute_vqa_accuracy, score_answer
+from waltz.evaluation.vqa_items import list_unreachable_items, normalize_case, select_questions
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores
 from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec
@@ -37,7 +37,7 @@ SAID = {
 
 
 def test_rows_say_answer_probability_and_verdict():
-    rows = answer_rows(ITEMS, SAID, VOCABULARY, ["equations", "published"])
+    rows = build_answer_rows(ITEMS, SAID, VOCABULARY, ["equations", "published"])
     assert parquet.build_table(rows, EVALUATION).num_rows == 6
     assert [row["prediction"] for row in rows[:3]] == ["no", "2", "no"]
     assert [row["correct"] for row in rows[:3]] == [False, False, True]
@@ -45,9 +45,11 @@ def test_rows_say_answer_probability_and_verdict():
 
 
 def test_a_question_that_cannot_be_read_has_an_error_and_is_left_out_of_accuracy():
-    rows = answer_rows(ITEMS, {**SAID, ("m0", "Is it?"): PairScore(None, 0, "too long")}, VOCABULARY, ["published"])
+    rows = build_answer_rows(
+        ITEMS, {**SAID, ("m0", "Is it?"): PairScore(None, 0, "too long")}, VOCABULARY, ["published"]
+    )
     assert (rows[0]["prediction"], rows[0]["correct"], rows[0]["error"]) == (None, None, "too long")
-    assert accuracy(ITEMS, rows, "published", "d", HOW).n == 2
+    assert compute_vqa_accuracy(ITEMS, rows, "published", "d", HOW).n == 2
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ def test_an_encoder_answers_with_its_highest_logit(tmp_path):
     Image.new("RGB", (4, 4)).save(tmp_path / "m.png")
     items = [{"image": "m.png", "question": text} for text in ("b", "a", "a b")] + [{"image": "n.png", "question": "b"}]
     with open_images(tmp_path) as images:
-        found = answered(encoder, items, images, tmp_path / ".store")
-        again = answered(encoder, items, images, tmp_path / ".store")
+        found = compute_answers(encoder, items, images, tmp_path / ".store")
+        again = compute_answers(encoder, items, images, tmp_path / ".store")
     assert found == again
     total = np.exp([1, 2, 0]).sum()
     assert found["m.png", "b"].numbers == pytest.approx((2, 1, np.exp(2) / total))
@@ -76,7 +78,7 @@ def test_an_encoder_answers_with_its_highest_logit(tmp_path):
 
 def test_an_encoder_of_answers_has_no_logit_of_a_match(tmp_path):
     encoder = Answering(ModelSpec("answering", "ruler", weights="share:1", revision="0"), "cpu", 1.0)
-    with pytest.raises(UserError, match="gives logits of answers, none of a match"):
+    with pytest.raises(UserError, match="gives logits of answers, not of a match"):
         compute_pair_scores(encoder, [("m.png", "b")], lambda _: Image.new("RGB", (4, 4)))
 
 
@@ -86,35 +88,35 @@ def test_questions_are_sampled_or_the_published_ones_and_the_rest_counted():
         | {"answer": None if place == 2 else "yes", "rejected": "empty" if place == 5 else None}
         for place in range(9)
     ]
-    few, unusable = questions("d", rows, 3, 7)
-    everything, _ = questions("d", rows, None, 7)
+    few, unusable = select_questions("d", rows, 3, 7)
+    everything, _ = select_questions("d", rows, None, 7)
     assert unusable == Counter({"the answer is withheld": 1, "empty": 1})
     assert (len(few), len(everything)) == (3, 7)
     assert all(item in everything for item in few)
-    assert len(questions("d", rows, 100, 7)[0]) == 7
-    drawn, _ = questions("d", rows, 9, 7, "vqa-encoders")
+    assert len(select_questions("d", rows, 100, 7)[0]) == 7
+    drawn, _ = select_questions("d", rows, 9, 7, "vqa-encoders")
     expected = [place for place in select_published_ids("vqa-encoders", rows, 9) if place not in ("2", "5")]
     assert [item["item_id"] for item in drawn] == [f"d:{place}" for place in expected]
 
 
 def test_accuracy_takes_the_gold_answer_or_the_annotators():
-    rows = answer_rows(ITEMS, SAID, VOCABULARY, ["equations", "published"])
-    published = accuracy(ITEMS, rows, "published", "d", HOW)
+    rows = build_answer_rows(ITEMS, SAID, VOCABULARY, ["equations", "published"])
+    published = compute_vqa_accuracy(ITEMS, rows, "published", "d", HOW)
     assert (published.value, published.n) == (pytest.approx(100 / 3), 3)
     # q0 "no": 8 annotators see 2 others of 3, 2 see 1; q1 "2": 9 see 1, 1 sees none; q2 right
     expected = ((8 * 2 / 3 + 2 * 1 / 3) / 10 + (9 * 1 / 3) / 10 + 1) / 3
-    assert accuracy(ITEMS, rows, "equations", "d", HOW).value == pytest.approx(100 * expected)
-    assert accuracy(ITEMS, [], "published", "d", HOW).reason == "none of 3 questions was answered"
+    assert compute_vqa_accuracy(ITEMS, rows, "equations", "d", HOW).value == pytest.approx(100 * expected)
+    assert compute_vqa_accuracy(ITEMS, [], "published", "d", HOW).reason == "none of 3 questions was answered"
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=10, max_size=10))
 def test_agreement_is_the_mean_over_every_nine_of_ten(answers):
     nines = [min(1, list(nine).count("a") / 3) for nine in combinations(answers, 9)]
-    assert agreement("A", answers) == pytest.approx(np.mean(nines))
+    assert compute_agreement("A", answers) == pytest.approx(np.mean(nines))
 
 
 def test_answers_are_compared_without_case_blanks_and_full_stop():
-    assert plain("  Two  Dogs. ") == plain("two dogs")
+    assert normalize_case("  Two  Dogs. ") == normalize_case("two dogs")
     said = {"prediction": "no", "correct": True}
-    assert share(said, ITEMS[2], "equations") == share(said, ITEMS[2], "published") == 1
-    assert list(unreachable(ITEMS, VOCABULARY)) == ["q1"]
+    assert score_answer(said, ITEMS[2], "equations") == score_answer(said, ITEMS[2], "published") == 1
+    assert list(list_unreachable_items(ITEMS, VOCABULARY)) == ["q1"]

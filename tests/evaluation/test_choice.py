@@ -12,18 +12,25 @@ from PIL import Image
 from scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.core.intervals import Resampling
-from waltz.evaluation.label_choice import best, choice_rows, chosen, reasoned, shares, tally
-from waltz.evaluation.metrics.pair_metrics import METRICS
-from waltz.evaluation.metrics.summary import comparison_rows, metric_rows
-from waltz.evaluation.prompting.generation_cache import Examinee, Reply
-from waltz.evaluation.prompting.image_questions import (
-    balanced_orders,
-    pairwise_questions,
-    published_orders,
-    single_questions,
+from waltz.evaluation.label_choice import (
+    build_choice_rows,
+    choose_best_label,
+    compute_softmax,
+    count_outcomes,
+    generate_chains_of_thought,
+    score_labels,
 )
-from waltz.evaluation.prompting.prompts import equations, published, render
-from waltz.evaluation.prompting.text_questions import text_questions
+from waltz.evaluation.metrics.pair_metrics import METRICS
+from waltz.evaluation.metrics.summary import build_comparison_rows, build_metric_rows
+from waltz.evaluation.prompting.generation_cache import DecoderOutput, DecoderSession
+from waltz.evaluation.prompting.image_questions import (
+    assign_balanced_orders,
+    build_pairwise_questions,
+    build_single_questions,
+    draw_published_orders,
+)
+from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template, render_prompt
+from waltz.evaluation.prompting.text_questions import select_text_questions
 from waltz.models.decoders.decoder import Sampling
 from waltz.sources.formats import bbh, comve, esnli
 
@@ -37,8 +44,8 @@ def open_image(name):
     return Image.new("RGB", (4, 4))
 
 
-def examinee(decoder, **more):
-    return Examinee(decoder, open_image, **more)
+def session(decoder, **more):
+    return DecoderSession(decoder, open_image, **more)
 
 
 def item(place, caption, foil, image=None):
@@ -64,15 +71,19 @@ def knows(text):
 
 
 def voice_of(profile, decoder):
-    return equations(decoder.render_chat) if profile == "equations" else published("llava-vicuna")
+    return (
+        build_equations_template(decoder.render_chat)
+        if profile == "equations"
+        else build_published_template("llava-vicuna")
+    )
 
 
 def rows_of(decoder, profile, items=ITEMS, orders=None):
-    voice = voice_of(profile, decoder)
-    orders = balanced_orders([one["item_id"] for one in items], 0) if orders is None else orders
+    template = voice_of(profile, decoder)
+    orders = assign_balanced_orders([one["item_id"] for one in items], 0) if orders is None else orders
     rows = []
-    for questions in (pairwise_questions(items, "d", orders), single_questions(items, "d")):
-        rows += choice_rows(questions, chosen(examinee(decoder), questions, voice), profile)
+    for questions in (build_pairwise_questions(items, "d", orders), build_single_questions(items, "d")):
+        rows += build_choice_rows(questions, score_labels(session(decoder), questions, template), profile)
     return rows
 
 
@@ -80,7 +91,9 @@ def rows_of(decoder, profile, items=ITEMS, orders=None):
 def test_metrics_of_a_decoder_worked_by_hand(profile):
     rows = rows_of(scripted(knows), profile)
     assert [row["setting"] for row in rows] == ["pairwise"] * 4 + ["single"] * 8
-    found = {(row["setting"], row["metric"]): row["value"] for row in metric_rows({("m", "d"): rows}, [profile], HOW)}
+    found = {
+        (row["setting"], row["metric"]): row["value"] for row in build_metric_rows({("m", "d"): rows}, [profile], HOW)
+    }
     assert found["pairwise", "acc_r"] == 75  # all but item 2
     assert found["single", "p_c"] == 50  # captions 0 and 1
     assert found["single", "p_f"] == 50  # foils 1 and 3
@@ -97,7 +110,7 @@ def test_rows_say_margin_probability_order_and_verdict():
     assert [row["score"] for row in rows[:4]] == pytest.approx([1, 2, -5, 3])
     assert [row["prediction"] for row in rows[:4]] == ["caption", "caption", "foil", "caption"]
     assert [row["correct"] for row in rows[:4]] == [True, True, False, True]
-    assert rows[1]["probability"] == pytest.approx(shares([2, 0])[0])
+    assert rows[1]["probability"] == pytest.approx(compute_softmax([2, 0])[0])
     caption, foil = rows[4:6]
     assert (caption["role"], caption["score"], caption["prediction"], caption["correct"]) == (
         "caption",
@@ -106,7 +119,7 @@ def test_rows_say_margin_probability_order_and_verdict():
         True,
     )
     assert (foil["role"], foil["prediction"], foil["correct"], foil["order"]) == ("foil", "match", False, None)
-    assert tally(rows) == {
+    assert count_outcomes(rows) == {
         "orders": {"equations, caption-first": 2, "equations, foil-first": 2},
         "ties": 0,
         "unscored": 0,
@@ -118,7 +131,7 @@ def test_rows_say_margin_probability_order_and_verdict():
 def test_a_decoder_that_always_says_a_is_right_half_of_the_time(ids, seed):
     items = [{**item(0, "caption", "foil"), "item_id": one} for one in sorted(ids)]
     decoder = scripted(lambda text: {"A": 3.0})
-    rows = rows_of(decoder, "equations", items, balanced_orders(sorted(ids), seed))
+    rows = rows_of(decoder, "equations", items, assign_balanced_orders(sorted(ids), seed))
     right = [row["correct"] for row in rows if row["setting"] == "pairwise"]
     assert abs(2 * sum(right) - len(right)) <= 1
     single = [row["correct"] for row in rows if row["setting"] == "single"]
@@ -129,21 +142,21 @@ def test_published_rows_record_the_order_of_random_choice():
     random.seed(42)
     expected = ["caption-first" if random.choice([0, 1]) == 0 else "foil-first" for _ in range(30)]
     items = [item(place, "caption 0", "foil 0") for place in range(30)]
-    orders = published_orders([one["item_id"] for one in items])
+    orders = draw_published_orders([one["item_id"] for one in items])
     rows = rows_of(scripted(knows), "published", items, orders)[:30]
     assert [row["order"] for row in rows] == expected
     assert len({row["prediction"] for row in rows}) == 1
 
 
 def test_equal_labels_are_a_tie_or_the_first():
-    assert best(["caption", "foil"], [1.0, 1.0], "equations") == "tie"
-    assert best(["foil", "caption"], [1.0, 1.0], "published") == "foil"
+    assert choose_best_label(["caption", "foil"], [1.0, 1.0], "equations") == "tie"
+    assert choose_best_label(["foil", "caption"], [1.0, 1.0], "published") == "foil"
     decoder = scripted(lambda text: {})
     for profile, orders in (("equations", ["tie"] * 4), ("published", ["caption", "foil"] * 2)):
         rows = rows_of(decoder, profile, orders={f"i{place}": place % 2 == 0 for place in range(4)})
         assert [row["prediction"] for row in rows[:4]] == orders
         assert {row["prediction"] for row in rows[4:]} == ({"tie"} if profile == "equations" else {"match"})
-    assert shares([1000.0, 1000.0]) == [0.5, 0.5]
+    assert compute_softmax([1000.0, 1000.0]) == [0.5, 0.5]
 
 
 def test_what_cannot_be_read_has_a_row_with_an_error():
@@ -159,24 +172,26 @@ def test_what_cannot_be_read_has_a_row_with_an_error():
     assert by_key["i5", "foil", "single"]["error"] == "none.png is missing"
     for row in rows:
         assert (row["score"] is None) == (row["correct"] is None) == (row["error"] is not None)
-    assert tally(rows)["errors"]["none.png is missing"] == 3
-    (acc_r,) = [row for row in metric_rows({("m", "d"): rows}, ["equations"], HOW) if row["setting"] == "pairwise"]
+    assert count_outcomes(rows)["errors"]["none.png is missing"] == 3
+    (acc_r,) = [
+        row for row in build_metric_rows({("m", "d"): rows}, ["equations"], HOW) if row["setting"] == "pairwise"
+    ]
     assert (acc_r["value"], acc_r["n"]) == (100, 1)
 
 
 def test_labels_that_begin_alike_are_refused():
     decoder = scripted(knows, start=False)
-    (question,) = pairwise_questions(ITEMS[:1], "d", {"i0": True})
+    (question,) = build_pairwise_questions(ITEMS[:1], "d", {"i0": True})
     object.__setattr__(decoder, "find_label_id", lambda prompt, label: 7)
-    (reply,) = chosen(examinee(decoder), [question], equations(decoder.render_chat))
-    assert reply.numbers is None
-    assert "A, B two begin with the same token" in reply.error
+    (output,) = score_labels(session(decoder), [question], build_equations_template(decoder.render_chat))
+    assert output.scores is None
+    assert "A, B two begin with the same token" in output.error
 
 
 def test_a_decoders_single_answers_are_compared_with_an_encoders_judgements():
     rows = rows_of(scripted(knows), "equations")
     encoder = [{**row, "setting": "alignment"} for row in rows if row["setting"] == "single"]
-    found = comparison_rows({("decoder", "d"): rows, ("encoder", "d"): encoder}, ["equations"], HOW)
+    found = build_comparison_rows({("decoder", "d"): rows, ("encoder", "d"): encoder}, ["equations"], HOW)
     assert {row["metric"]: (row["difference"], row["n"]) for row in found} == dict.fromkeys(METRICS, (0, 4))
 
 
@@ -184,7 +199,7 @@ def test_pairwise_answers_of_two_decoders_are_compared_item_by_item():
     rows = rows_of(scripted(knows), "equations")
     wrong = [{**row, "correct": not row["correct"] if row["item_id"] == "i0" else row["correct"]} for row in rows]
     silent = [{**row, "correct": None} if row["item_id"] == "i1" else row for row in wrong]
-    found = comparison_rows({("a", "d"): rows, ("b", "d"): silent}, ["equations"], HOW)
+    found = build_comparison_rows({("a", "d"): rows, ("b", "d"): silent}, ["equations"], HOW)
     (row,) = [row for row in found if row["setting"] == "pairwise"]
     before = {one["item_id"]: one["correct"] for one in rows if one["setting"] == "pairwise"}
     assert (row["metric"], row["test"], row["n"]) == ("acc_r", "McNemar", len(before) - 1)
@@ -196,7 +211,7 @@ def test_pairwise_answers_of_two_decoders_are_compared_item_by_item():
 def test_pairwise_answers_are_averaged_over_data_sets():
     rows = rows_of(scripted(knows), "equations")
     better = rows_of(scripted(knows), "equations", ITEMS[:2])
-    found = metric_rows({("m", "d"): rows, ("m", "e"): better}, ["equations"], HOW, averaged=["d", "e"])
+    found = build_metric_rows({("m", "d"): rows, ("m", "e"): better}, ["equations"], HOW, averaged=["d", "e"])
     values = {(row["setting"], row["metric"]): row["value"] for row in found if row["dataset"] == "average"}
     assert values["pairwise", "acc_r"] == (75 + 100) / 2
     assert values["single", "p_f"] == (50 + 50) / 2
@@ -209,7 +224,7 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
         {**common, "source_id": str(place), "gold": place % 3, "premise": f"Premise {place}.", "hypothesis": "So."}
         for place in range(6)
     ]
-    asked = text_questions(source, "e-snli", profile, 6, 0).questions
+    asked = select_text_questions(source, "e-snli", profile, 6, 0).questions
     gold = {one.fields["premise"]: one.gold[0] for one in asked}
 
     def script(text):
@@ -219,14 +234,18 @@ def test_text_questions_before_and_after_a_chain_of_thought(profile):
         return next({"C" if words == "Premise 1." else right: 2.0} for words, right in gold.items() if words in text)
 
     decoder = scripted(script, says=lambda prompt, seed: " I doubt it.", reads_images=False)
-    voice = equations(decoder.render_chat) if profile == "equations" else published("llama2-chat")
-    rows = choice_rows(asked, chosen(examinee(decoder), asked, voice), profile)
-    thoughts = reasoned(examinee(decoder), asked, voice, most=100, sampling=None, seed=0)
+    template = (
+        build_equations_template(decoder.render_chat)
+        if profile == "equations"
+        else build_published_template("llama2-chat")
+    )
+    rows = build_choice_rows(asked, score_labels(session(decoder), asked, template), profile)
+    thoughts = generate_chains_of_thought(session(decoder), asked, template, most_tokens=100, sampling=None, seed=0)
     assert thoughts == [" I doubt it."] * 6
-    rows += choice_rows(asked, chosen(examinee(decoder), asked, voice, thoughts), profile, thoughts)
+    rows += build_choice_rows(asked, score_labels(session(decoder), asked, template, thoughts), profile, thoughts)
     assert {row["image"] for row in rows} == {None}
-    assert rows[0]["probability"] == pytest.approx(shares([2.0, 0.0, 0.0])[0])
-    found = {row["setting"]: row for row in metric_rows({("m", "e-snli"): rows}, [profile], HOW)}
+    assert rows[0]["probability"] == pytest.approx(compute_softmax([2.0, 0.0, 0.0])[0])
+    found = {row["setting"]: row for row in build_metric_rows({("m", "e-snli"): rows}, [profile], HOW)}
     assert found["choice"]["value"] == pytest.approx(100 * 5 / 6)
     assert found["choice-after-cot"]["value"] == pytest.approx(100 * 2 / 6)
     assert found["choice"]["ci_low"] < found["choice"]["value"] < found["choice"]["ci_high"]  # not one cluster
@@ -245,10 +264,10 @@ def test_each_item_draws_from_its_own_seed():
         {**common, "source_id": str(place), "gold": 0, "premise": f"Premise {place}.", "hypothesis": "So."}
         for place in range(4)
     ]
-    asked = text_questions(source, "e-snli", "equations", None, 0).questions
+    asked = select_text_questions(source, "e-snli", "equations", None, 0).questions
     decoder = scripted(lambda text: {}, says=says)
-    voice = equations(decoder.render_chat)
-    think = partial(reasoned, examinee(decoder), voice=voice, most=5, sampling=Sampling())
+    template = build_equations_template(decoder.render_chat)
+    think = partial(generate_chains_of_thought, session(decoder), template=template, most_tokens=5, sampling=Sampling())
     think(asked, seed=1)
     together = dict(seeds)
     think(asked[2:3], seed=1)
@@ -269,18 +288,22 @@ def test_who_knows_the_answers_to_real_items_is_right(shared_data, profile):
     for task in ("causal_judgement", "disambiguation_qa", "logical_deduction_five_objects"):
         read[task] = list(bbh.read_examples(shared_data / "bbh" / f"{task}.json", task, "bbh", None))
     for name, source in read.items():
-        asked = text_questions(source, name, profile, 10, 0).questions
+        asked = select_text_questions(source, name, profile, 10, 0).questions
         known = {one.item_id: one for one in asked}
         decoder = scripted(lambda text: {}, window=9000)
-        voice = equations(decoder.render_chat) if profile == "equations" else published("mistral-chat")
-        golds = {render("answer", one, voice).text: one.gold[0] for one in asked}
+        template = (
+            build_equations_template(decoder.render_chat)
+            if profile == "equations"
+            else build_published_template("mistral-chat")
+        )
+        golds = {render_prompt("answer", one, template).text: one.gold[0] for one in asked}
         decoder.network.script = lambda text, golds=golds: {golds[text]: 1.0}
-        rows = choice_rows(asked, chosen(examinee(decoder), asked, voice), profile)
+        rows = build_choice_rows(asked, score_labels(session(decoder), asked, template), profile)
         assert len(rows) == len(known)
         assert all(row["correct"] and row["prediction"] == known[row["item_id"]].gold[0] for row in rows)
 
 
 def test_a_reply_without_numbers_makes_an_error_row():
-    (question,) = pairwise_questions(ITEMS[:1], "d", {"i0": True})
-    (row,) = choice_rows([question], [Reply(None, None, 5, "too long")], "equations")
+    (question,) = build_pairwise_questions(ITEMS[:1], "d", {"i0": True})
+    (row,) = build_choice_rows([question], [DecoderOutput(None, None, 5, "too long")], "equations")
     assert (row["score"], row["correct"], row["tokens"], row["error"]) == (None, None, 5, "too long")

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from waltz.core.intervals import Resampling
-from waltz.evaluation.metrics.comparisons import bootstrap_p, comparisons, holm, mcnemar
-from waltz.evaluation.metrics.scored_pairs import Pairs
+from waltz.evaluation.metrics.comparisons import compare_models, compute_bootstrap_p, compute_mcnemar_p, correct_by_holm
+from waltz.evaluation.metrics.scored_pairs import ScoredPairs
 
 HOW = Resampling(1000, 0.95, 2)
 
@@ -15,7 +15,7 @@ def scored(logits, with_probability=True, items=None, images=None):
     numbers = np.asarray(logits, dtype=np.float64)
     names = items or [f"i{place:03}" for place in range(len(numbers))]
     right = np.stack([numbers[:, 0] > 0, numbers[:, 1] < 0], axis=1) if with_probability else None
-    return Pairs(tuple(names), tuple(images or names), numbers[:, 0], numbers[:, 1], right)
+    return ScoredPairs(tuple(names), tuple(images or names), numbers[:, 0], numbers[:, 1], right)
 
 
 def by_metric(rows):
@@ -28,23 +28,23 @@ def test_mcnemar_is_the_binomial_tail_of_the_items_that_tell_the_models_apart(on
     b = np.array([0] * only_a + [1] * only_b + [1] * both)
     total, smaller = only_a + only_b, min(only_a, only_b)
     tail = sum(stats.binom.pmf(k, total, 0.5) for k in range(smaller + 1))
-    assert mcnemar(a, b) == pytest.approx(min(1.0, 2 * tail) if total else 1.0)
-    assert mcnemar(a, b) == pytest.approx(mcnemar(b, a))
+    assert compute_mcnemar_p(a, b) == pytest.approx(min(1.0, 2 * tail) if total else 1.0)
+    assert compute_mcnemar_p(a, b) == pytest.approx(compute_mcnemar_p(b, a))
 
 
 def test_mcnemar_of_known_counts():
-    assert mcnemar(np.array([1] * 9 + [0]), np.array([0] * 9 + [1])) == pytest.approx(22 / 1024)
+    assert compute_mcnemar_p(np.array([1] * 9 + [0]), np.array([0] * 9 + [1])) == pytest.approx(22 / 1024)
 
 
 def test_holm_worked_by_hand():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.5, 0.9]) == [1, 1]
-    assert holm([]) == []
+    assert correct_by_holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert correct_by_holm([0.5, 0.9]) == [1, 1]
+    assert correct_by_holm([]) == []
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_lies_between_the_value_and_bonferroni_and_keeps_the_order(values):
-    corrected = holm(values)
+    corrected = correct_by_holm(values)
     for value, more in zip(values, corrected, strict=True):
         assert value <= more <= min(1, value * len(values)) + 1e-12
     order = np.argsort(values, kind="stable")
@@ -55,7 +55,7 @@ def test_differences_of_two_models_worked_by_hand():
     # a: right, right, wrong, right; b: right, wrong, wrong, wrong (each by acc_r)
     a = scored([(2, 1), (2, -1), (-1, 1), (3, -3)])
     b = scored([(2, 1), (1, 2), (1, 2), (-1, 1)])
-    found = by_metric(comparisons({("a", "d"): a, ("b", "d"): b}, HOW))
+    found = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))
     acc_r = found["d", "acc_r"]
     assert (acc_r["difference"], acc_r["n"], acc_r["test"]) == (50, 4, "McNemar")
     assert acc_r["p"] == acc_r["p_holm"] == 0.5  # two items, both for a
@@ -69,14 +69,14 @@ def test_differences_of_two_models_worked_by_hand():
 def test_models_are_compared_on_the_items_that_both_could_score_whatever_their_order():
     a = scored([(1, 0), (0, 1), (1, 0)], items=["x", "y", "z"])
     b = scored([(0, 1), (0, 1), (9, 0)], items=["y", "x", "w"])
-    row = by_metric(comparisons({("a", "d"): a, ("b", "d"): b}, HOW))["d", "acc_r"]
+    row = by_metric(compare_models({("a", "d"): a, ("b", "d"): b}, HOW))["d", "acc_r"]
     assert (row["n"], row["difference"], row["p"]) == (2, 50, 1)  # x: a right, b wrong; y: both wrong
-    none = comparisons({("a", "d"): a, ("b", "d"): scored([(1, 0)], items=["v"])}, HOW)
+    none = compare_models({("a", "d"): a, ("b", "d"): scored([(1, 0)], items=["v"])}, HOW)
     assert {row["reason"] for row in none} == {"no item could be scored by both models"}
 
 
 def test_a_model_without_probability_is_not_compared_where_a_threshold_is_needed():
-    found = by_metric(comparisons({("a", "d"): scored([(1, 0)]), ("clip", "d"): scored([(1, 0)], False)}, HOW))
+    found = by_metric(compare_models({("a", "d"): scored([(1, 0)]), ("clip", "d"): scored([(1, 0)], False)}, HOW))
     assert found["d", "acc"]["p"] is found["d", "acc"]["p_holm"] is found["d", "acc"]["difference"] is None
     assert found["d", "acc"]["reason"].startswith("not applicable")
     assert found["d", "acc"]["reason"].endswith("(clip)")
@@ -90,9 +90,9 @@ def test_the_correction_is_over_data_sets_and_pairs_of_one_metric():
         for place, model in enumerate("abc")
         for dataset in ("d", "e")
     }
-    rows = [row for row in comparisons(scores, HOW) if row["metric"] == "acc_r"]
+    rows = [row for row in compare_models(scores, HOW) if row["metric"] == "acc_r"]
     assert len(rows) == 6
-    assert [row["p_holm"] for row in rows] == pytest.approx(holm([row["p"] for row in rows]))
+    assert [row["p_holm"] for row in rows] == pytest.approx(correct_by_holm([row["p"] for row in rows]))
 
 
 def test_the_paired_interval_is_narrower_than_that_of_models_that_err_independently():
@@ -101,7 +101,7 @@ def test_the_paired_interval_is_narrower_than_that_of_models_that_err_independen
     alike, other = base + rng.normal(0, 0.1, (300, 2)), rng.normal(0.5, 1, (300, 2))
     widths = []
     for second in (alike, other):
-        row = by_metric(comparisons({("a", "d"): scored(base), ("b", "d"): scored(second)}, HOW))["d", "auroc"]
+        row = by_metric(compare_models({("a", "d"): scored(base), ("b", "d"): scored(second)}, HOW))["d", "auroc"]
         widths.append(row["ci_high"] - row["ci_low"])
     assert widths[0] < widths[1] / 3
 
@@ -113,12 +113,12 @@ def test_bootstrap_p_is_uniform_where_models_are_equally_good():
         logits = rng.normal(0.5, 1, (60, 4))
         how = Resampling(200, 0.95, place)
         pair = {("a", "d"): scored(logits[:, :2], False), ("b", "d"): scored(logits[:, 2:], False)}
-        p.append(by_metric(comparisons(pair, how))["d", "auroc"]["p"])
+        p.append(by_metric(compare_models(pair, how))["d", "auroc"]["p"])
     assert stats.kstest(p, "uniform").pvalue > 0.01
     assert np.mean(np.array(p) < 0.1) < 0.25
 
 
 def test_bootstrap_p_without_spread_is_that_of_a_sign_test():
-    assert bootstrap_p(0.0, np.zeros(50), 7) == 1
-    assert bootstrap_p(100.0, np.full(50, 100.0), 1) == 1
-    assert bootstrap_p(100.0, np.full(50, 100.0), 5) == 0.0625
+    assert compute_bootstrap_p(0.0, np.zeros(50), 7) == 1
+    assert compute_bootstrap_p(100.0, np.full(50, 100.0), 1) == 1
+    assert compute_bootstrap_p(100.0, np.full(50, 100.0), 5) == 0.0625

@@ -12,11 +12,18 @@ import tiny_decoders
 from scripted_decoders import scripted
 from waltz.core.files import parquet
 from waltz.core.schema import EVALUATION, Layout
-from waltz.evaluation.decoders import Saying, benchmark_rows, labelled_rows, open_rows, orders_of, sampling_of
-from waltz.evaluation.prompting.generation_cache import Examinee
-from waltz.evaluation.prompting.image_questions import drawn_before
-from waltz.evaluation.prompting.prompt_files import read_wording
-from waltz.evaluation.prompting.prompts import equations, published
+from waltz.evaluation.decoder_tasks import (
+    GenerationSettings,
+    assign_orders,
+    choose_sampling,
+    evaluate_labelled_questions,
+    evaluate_open_questions,
+    evaluate_pairs,
+)
+from waltz.evaluation.prompting.generation_cache import DecoderSession
+from waltz.evaluation.prompting.image_questions import count_earlier_draws
+from waltz.evaluation.prompting.prompt_files import read_prompt_file
+from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
 from waltz.models.decoders.decoder import Sampling
 
 NULLABLE = [field.with_nullable(True) if field.name == "image" else field for field in EVALUATION.schema]
@@ -30,15 +37,15 @@ ITEMS = [
 ]
 
 
-def examinee(decoder):
-    return Examinee(decoder, lambda name: Image.new("RGB", (24, 24)))
+def session(decoder):
+    return DecoderSession(decoder, lambda name: Image.new("RGB", (24, 24)))
 
 
 def test_each_setting_has_a_row_for_each_item_or_text():
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so")
-    voice = equations(decoder.render_chat)
-    orders = orders_of(ITEMS, "existence", "equations", 0)
-    rows = benchmark_rows(examinee(decoder), ITEMS, "existence", voice, orders, Saying(0, thought=5))
+    template = build_equations_template(decoder.render_chat)
+    orders = assign_orders(ITEMS, "existence", "equations", 0)
+    rows = evaluate_pairs(session(decoder), ITEMS, "existence", template, orders, GenerationSettings(0, cot_tokens=5))
     counts = {}
     for row in rows:
         counts[row["setting"]] = counts.get(row["setting"], 0) + 1
@@ -50,48 +57,52 @@ def test_each_setting_has_a_row_for_each_item_or_text():
         "vqascore": 6,
     }
     assert parquet.build_table(rows, LAYOUT).num_rows == len(rows)
-    assert {row["setting"] for row in labelled_rows(examinee(decoder), [], voice, Saying(0))} == set()
+    assert {
+        row["setting"] for row in evaluate_labelled_questions(session(decoder), [], template, GenerationSettings(0))
+    } == set()
 
 
 def test_open_questions_are_answered_at_once_and_after_a_chain_of_thought():
     decoder = scripted(lambda text: {}, says=lambda prompt, seed: "a dog")
     items = [{"item_id": "d:0", "image": "m", "question": "What?", "answer": "dog", "answers": []}]
-    rows = open_rows(examinee(decoder), items, "d", equations(decoder.render_chat), Saying(0, thought=9))
+    rows = evaluate_open_questions(
+        session(decoder), items, "d", build_equations_template(decoder.render_chat), GenerationSettings(0, cot_tokens=9)
+    )
     assert [(row["setting"], row["correct"]) for row in rows] == [("answering", True), ("answering-after-cot", True)]
     assert parquet.build_table(rows, LAYOUT).num_rows == 2
 
 
 def test_published_orders_have_their_place_in_the_stream_of_pieces():
     random.seed(42)
-    stream = [random.choice([0, 1]) == 0 for _ in range(drawn_before("existence") + 3)]
-    assert list(orders_of(ITEMS, "existence", "published", 0).values()) == stream[-3:]
-    assert list(orders_of(ITEMS, "mscoco", "published", 0).values()) == stream[:3]
+    stream = [random.choice([0, 1]) == 0 for _ in range(count_earlier_draws("existence") + 3)]
+    assert list(assign_orders(ITEMS, "existence", "published", 0).values()) == stream[-3:]
+    assert list(assign_orders(ITEMS, "mscoco", "published", 0).values()) == stream[:3]
 
 
 def test_who_draws_tokens():
     decoder = scripted(lambda text: {})
     own = SimpleNamespace(temperature=0.6, top_k=None, top_p=0.9, do_sample=False)
     decoder.network.model = SimpleNamespace(generation_config=own)
-    assert sampling_of(decoder, "equations") is None
-    assert sampling_of(decoder, "published") == Sampling(0.6, 50, 0.9)
+    assert choose_sampling(decoder, "equations") is None
+    assert choose_sampling(decoder, "published") == Sampling(0.6, 50, 0.9)
     decoder.reads_images = False
-    assert sampling_of(decoder, "published") is None
+    assert choose_sampling(decoder, "published") is None
     own.do_sample = True
-    assert sampling_of(decoder, "published") == Sampling(0.6, 50, 0.9)
+    assert choose_sampling(decoder, "published") == Sampling(0.6, 50, 0.9)
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_a_real_network_gives_the_same_rows_for_one_item_alone(profile):
     decoder = tiny_decoders.llava()
     if profile == "published":
-        voice = published("llava-vicuna")
+        template = build_published_template("llava-vicuna")
     else:
-        known = replace(read_wording("equations"), affirms="is")  # the tiny vocabulary has no "Yes"
-        voice = equations(scripted(lambda text: {}).render_chat, known)
+        known = replace(read_prompt_file("equations"), affirms="is")  # the tiny vocabulary has no "Yes"
+        template = build_equations_template(scripted(lambda text: {}).render_chat, known)
     items = [{**item, "caption": f"a dog sits on table {place}"} for place, item in enumerate(ITEMS)]
-    orders = orders_of(items, "existence", profile, 0)
-    saying = Saying(3, Sampling() if profile == "published" else None, thought=6)
-    rows = benchmark_rows(examinee(decoder), items, "existence", voice, orders, saying)
+    orders = assign_orders(items, "existence", profile, 0)
+    saying = GenerationSettings(3, Sampling() if profile == "published" else None, cot_tokens=6)
+    rows = evaluate_pairs(session(decoder), items, "existence", template, orders, saying)
     assert not [row["error"] for row in rows if row["error"]]
-    alone = benchmark_rows(examinee(decoder), items[1:2], "existence", voice, orders, saying)
+    alone = evaluate_pairs(session(decoder), items[1:2], "existence", template, orders, saying)
     assert alone == [row for row in rows if row["item_id"] == "i1"]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from waltz.core.intervals import Resampling, bootstrap_means
-from waltz.evaluation.metrics.pair_metrics import acc_r, average
+from waltz.evaluation.metrics.pair_metrics import average_measures, compute_acc_r
 
 HOW = Resampling(resamples=4000, confidence=0.95, seed=3)
 
@@ -13,14 +13,14 @@ def rows(verdicts, images=None):
 
 
 def test_acc_r_counts_unscored_items_neither_right_nor_wrong():
-    measure = acc_r(rows([True, False, True, None]), "d", HOW)
+    measure = compute_acc_r(rows([True, False, True, None]), "d", HOW)
     assert measure.value == pytest.approx(200 / 3)
     assert measure.n == 3
 
 
 def test_the_interval_of_independent_items_is_the_binomial_one():
     verdicts = [place % 4 != 0 for place in range(400)]  # 75 %
-    measure = acc_r(rows(verdicts), "d", HOW)
+    measure = compute_acc_r(rows(verdicts), "d", HOW)
     half = 196 * np.sqrt(0.75 * 0.25 / 400)
     assert measure.ci_low == pytest.approx(75 - half, abs=0.5)
     assert measure.ci_high == pytest.approx(75 + half, abs=0.5)
@@ -28,8 +28,8 @@ def test_the_interval_of_independent_items_is_the_binomial_one():
 
 def test_items_that_share_an_image_widen_the_interval():
     verdicts = [True] * 200 + [False] * 200
-    alone = acc_r(rows(verdicts), "d", HOW)
-    shared = acc_r(rows(verdicts, [f"image {place // 4}" for place in range(400)]), "d", HOW)
+    alone = compute_acc_r(rows(verdicts), "d", HOW)
+    shared = compute_acc_r(rows(verdicts, [f"image {place // 4}" for place in range(400)]), "d", HOW)
     widths = [measure.ci_high - measure.ci_low for measure in (shared, alone)]
     assert widths[0] / widths[1] == pytest.approx(2, rel=0.1)  # four items an image: the square root of four
 
@@ -42,17 +42,17 @@ def test_draws_are_the_same_again_and_others_for_another_data_set():
 
 
 def test_an_average_weighs_data_sets_alike_and_narrows():
-    parts = [acc_r(rows([True] * right + [False] * (100 - right)), f"d{right}", HOW) for right in (40, 60, 80)]
-    mean = average(parts)
+    parts = [compute_acc_r(rows([True] * right + [False] * (100 - right)), f"d{right}", HOW) for right in (40, 60, 80)]
+    mean = average_measures(parts)
     assert mean.value == pytest.approx(60)
     assert mean.n == 300
     assert mean.ci_high - mean.ci_low < parts[0].ci_high - parts[0].ci_low
 
 
 def test_an_average_with_a_hole_has_a_reason():
-    parts = [acc_r(rows([True]), "a", HOW), acc_r(rows([None]), "b", HOW)]
+    parts = [compute_acc_r(rows([True]), "a", HOW), compute_acc_r(rows([None]), "b", HOW)]
     assert parts[1].reason == "none of 1 items could be scored"
-    assert average(parts).reason == "1 of 2 data sets have no value"
+    assert average_measures(parts).reason == "1 of 2 data sets have no value"
 
 
 def test_nothing_cannot_be_resampled():

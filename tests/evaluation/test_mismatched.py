@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.mismatched import mismatched_items, text_of
+from waltz.evaluation.mismatched import build_mismatched_items, get_text
 from waltz.sources.published_samples import select_published_ids
 
 
@@ -29,14 +29,14 @@ def question(place, image, asked, answer, rejected=None):
 
 
 def test_a_question_becomes_question_answer_and_full_stop():
-    assert text_of(question(0, "m", "Is it red?", "no")) == "Is it red? no."
-    assert text_of(question(0, "m", "Is it red?", None)) is None
-    assert text_of(captions("A cat.")[0]) == "A cat."
+    assert get_text(question(0, "m", "Is it red?", "no")) == "Is it red? no."
+    assert get_text(question(0, "m", "Is it red?", None)) is None
+    assert get_text(captions("A cat.")[0]) == "A cat."
 
 
 def test_items_have_the_text_of_another_image_and_the_benchmark_layout():
     rows = captions("A cat.", "One cat.", "A dog.", "One dog.", "A cow.", "One cow.")
-    items, unusable = mismatched_items("mscoco", rows, None, seed=1)
+    items, unusable = build_mismatched_items("mscoco", rows, None, seed=1)
     assert parquet.build_table(items, BENCHMARK).num_rows == 3
     assert not unusable
     for item in items:
@@ -55,7 +55,7 @@ def test_a_text_that_the_image_has_itself_is_never_its_foil():
         question(4, "m1", "What?", "a cow"),
     ]
     for seed in range(20):
-        items, unusable = mismatched_items("pairs", rows, None, seed)
+        items, unusable = build_mismatched_items("pairs", rows, None, seed)
         assert {item["image"]: item["foil"] for item in items} == {"m0": "What? a cow."}  # all else is said of m0 too
         assert unusable == Counter({"no other image has another text": 1})  # all texts are said of m1
 
@@ -67,11 +67,11 @@ TEXTS = st.lists(st.sampled_from("abcdef"), min_size=4, max_size=14)
 def test_foils_do_not_hang_on_how_many_items_are_asked_for(texts, seed):
     rows = captions(*texts)
     try:
-        everything, _ = mismatched_items("d", rows, None, seed)
+        everything, _ = build_mismatched_items("d", rows, None, seed)
     except UserError:
         return
     try:
-        few, _ = mismatched_items("d", rows, 1, seed)
+        few, _ = build_mismatched_items("d", rows, 1, seed)
     except UserError:
         few = []
     assert all(item in everything for item in few)
@@ -81,23 +81,23 @@ def test_foils_do_not_hang_on_how_many_items_are_asked_for(texts, seed):
 
 def test_what_cannot_be_used_is_counted_by_reason():
     rows = [*captions("A cat.", "One cat.", "A dog.", "One dog.", rejected=(1,))]
-    items, unusable = mismatched_items("d", rows, None, 0)
+    items, unusable = build_mismatched_items("d", rows, None, 0)
     assert unusable == Counter({"too long": 1})
     assert {item["source_id"] for item in items} <= {"0", "2", "3"}
     withheld = [question(0, "m0", "a?", "b"), question(1, "m1", "c?", None), question(2, "m2", "d?", "e")]
-    assert mismatched_items("d", withheld, None, 0)[1] == Counter({"the answer is withheld": 1})
+    assert build_mismatched_items("d", withheld, None, 0)[1] == Counter({"the answer is withheld": 1})
 
 
 def test_too_many_items_and_a_source_of_one_text_are_refused():
     with pytest.raises(UserError, match=r"alignment.d.size: 3 items asked for, 2 images have a text"):
-        mismatched_items("d", captions("a", "b", "c", "d"), 3, 0)
+        build_mismatched_items("d", captions("a", "b", "c", "d"), 3, 0)
     with pytest.raises(UserError, match="none of 4 rows gives an item"):
-        mismatched_items("d", captions("a", "a", "A", "a"), None, 0)
+        build_mismatched_items("d", captions("a", "a", "A", "a"), None, 0)
 
 
 def test_a_published_choice_takes_its_rows_and_leaves_the_unusable_out():
     rows = [question(place, f"m{place}", f"q{place}?", "yes", "empty" if place == 3 else None) for place in range(12)]
-    items, unusable = mismatched_items("vqa", rows, 12, 0, choice="vqa-encoders")
+    items, unusable = build_mismatched_items("vqa", rows, 12, 0, choice="vqa-encoders")
     expected = [source_id for source_id in select_published_ids("vqa-encoders", rows, 12) if source_id != "3"]
     assert [item["source_id"] for item in items] == expected
     assert unusable == Counter({"empty": 1})
@@ -105,6 +105,6 @@ def test_a_published_choice_takes_its_rows_and_leaves_the_unusable_out():
 
 def test_seeds_draw_other_foils():
     rows = captions(*(f"text {place}" for place in range(60)))
-    drawn = [[item["foil"] for item in mismatched_items("d", rows, 20, seed)[0]] for seed in (1, 1, 2)]
+    drawn = [[item["foil"] for item in build_mismatched_items("d", rows, 20, seed)[0]] for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(set(drawn[0])) > 12

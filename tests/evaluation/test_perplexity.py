@@ -128,7 +128,7 @@ def test_rows_carry_verdicts_and_ties_are_wrong(model, tmp_path):
         {"item_id": str(place), "image": "i", "caption": caption, "foil": foil}
         for place, (caption, foil) in enumerate(pairs)
     ]
-    rows = perplexity.score_rows(items, model, ["published"], 64, tmp_path, lambda _: None)
+    rows = perplexity.score_pairs(items, model, ["published"], 64, tmp_path, lambda _: None)
     parquet.build_table(rows, EVALUATION)
     by_item = {(row["item_id"], row["role"]): row for row in rows}
     better = by_item["0", "caption"]["score"] > by_item["0", "foil"]["score"]
@@ -139,4 +139,4 @@ def test_rows_carry_verdicts_and_ties_are_wrong(model, tmp_path):
     assert by_item["2", "caption"]["prediction"] == "tie"
     assert by_item["3", "caption"]["correct"] is None
     assert by_item["3", "caption"]["error"] == "the text is empty"
-    assert perplexity.tally(rows) == {"ties": 2, "unscored_items": 1}
+    assert perplexity.count_ties(rows) == {"ties": 2, "unscored_items": 1}

@@ -11,12 +11,18 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, EVALUATION
 from waltz.evaluation import decoder_tasks as module
-from waltz.evaluation.decoder_tasks import Posed, left_out, posed, posed_rows, voice_of
-from waltz.evaluation.decoders import Saying
-from waltz.evaluation.prompting.generation_cache import Examinee
-from waltz.evaluation.prompting.image_questions import balanced_orders, published_orders
-from waltz.evaluation.prompting.prompt_families import check, family_of
-from waltz.evaluation.prompting.prompts import equations
+from waltz.evaluation.decoder_tasks import (
+    DecoderTask,
+    GenerationSettings,
+    build_task,
+    build_template,
+    count_skipped,
+    evaluate_task,
+)
+from waltz.evaluation.prompting.generation_cache import DecoderSession
+from waltz.evaluation.prompting.image_questions import assign_balanced_orders, draw_published_orders
+from waltz.evaluation.prompting.prompt_files import check_prompts, get_prompt_family
+from waltz.evaluation.prompting.prompts import build_equations_template
 from waltz.models.decoders.decoder import Turn
 from waltz.models.registry import ModelSpec
 from waltz.sources.layouts import QUESTIONS, TEXTS
@@ -61,25 +67,25 @@ def written(tmp_path, rows, layout):
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_orders_are_those_of_all_valid_items_whatever_is_sampled(tmp_path, profile):
     file = written(tmp_path, [pair(place, valid=place != 2) for place in range(20)], BENCHMARK)
-    few = posed(file, "d", {"form": "pairs"}, profile, **{**WHICH, "sample": 6})
+    few = build_task(file, "d", {"form": "pairs"}, profile, **{**WHICH, "sample": 6})
     ids = [f"i{place}" for place in range(20) if place != 2]
-    assert few.orders == (balanced_orders(ids, 3) if profile == "equations" else published_orders(ids))
+    assert few.orders == (assign_balanced_orders(ids, 3) if profile == "equations" else draw_published_orders(ids))
     assert len(few) == 6
     firsts = [few.orders[item["item_id"]] for item in few.items]
     assert profile == "published" or sum(firsts) == 3
-    assert len(posed(file, "d", {"form": "pairs"}, profile, **{**WHICH, "scored": "all"})) == 20
+    assert len(build_task(file, "d", {"form": "pairs"}, profile, **{**WHICH, "scored": "all"})) == 20
 
 
 def test_what_cannot_be_asked_is_counted_by_reason(tmp_path):
     rows = [question(0), question(1, answer=None), question(2, rejected="no image")]
-    asked = posed(written(tmp_path, rows, QUESTIONS), "d", {"form": "open", "size": 5}, "equations", **WHICH)
+    asked = build_task(written(tmp_path, rows, QUESTIONS), "d", {"form": "open", "size": 5}, "equations", **WHICH)
     assert [item["item_id"] for item in asked.items] == ["d:0"]
-    assert asked.left_out == {"the answer is withheld": 1, "no image": 1}
+    assert asked.skipped == {"the answer is withheld": 1, "no image": 1}
     rows = [text(0, 0), text(1, 3), text(2, 2), text(3, None, rejected="no label")]
-    choice = posed(written(tmp_path, rows, TEXTS), "e", {"form": "choice", "size": 9}, "published", **WHICH)
+    choice = build_task(written(tmp_path, rows, TEXTS), "e", {"form": "choice", "size": 9}, "published", **WHICH)
     assert {one.item_id for one in choice.questions} == {"s:0", "s:2"}
-    assert left_out([asked, choice, Posed("e", "other", "choice")]) == {
-        "equations": asked.left_out,
+    assert count_skipped([asked, choice, DecoderTask("e", "other", "choice")]) == {
+        "equations": asked.skipped,
         "published": {"no label": 1, "its answer is none of A, B, C": 1},
     }
 
@@ -87,7 +93,7 @@ def test_what_cannot_be_asked_is_counted_by_reason(tmp_path):
 def test_a_file_of_another_form_is_refused(tmp_path):
     file = written(tmp_path, [question(0)], QUESTIONS)
     with pytest.raises(UserError, match="benchmark: column 'item_id' is missing"):
-        posed(file, "d", {"form": "pairs"}, "equations", **WHICH)
+        build_task(file, "d", {"form": "pairs"}, "equations", **WHICH)
 
 
 @pytest.mark.parametrize("thought", [0, 5])
@@ -103,12 +109,14 @@ def test_rows_stand_setting_by_setting_whatever_is_asked_together(monkeypatch, t
         return Image.new("RGB", (2, 2))
 
     for images in (1, 32):
-        monkeypatch.setattr(module, "IMAGES", images)
+        monkeypatch.setattr(module, "IMAGES_PER_BLOCK", images)
         opened.clear()
         done.clear()
-        examinee = Examinee(decoder, load, done=done.append)
-        asked = Posed("d", "equations", "pairs", items=items, orders=orders)
-        rows[images] = posed_rows(examinee, asked, equations(decoder.render_chat), Saying(0, thought=thought))
+        session = DecoderSession(decoder, load, report_progress=done.append)
+        asked = DecoderTask("d", "equations", "pairs", items=items, orders=orders)
+        rows[images] = evaluate_task(
+            session, asked, build_equations_template(decoder.render_chat), GenerationSettings(0, cot_tokens=thought)
+        )
         assert sorted(opened) == ["m0", "m1", "m2", "m3"]
     assert rows[1] == rows[32]
     by_setting = {}
@@ -118,51 +126,57 @@ def test_rows_stand_setting_by_setting_whatever_is_asked_together(monkeypatch, t
     assert by_setting["single"] == [(item["item_id"], role) for item in items for role in ("caption", "foil")]
     # "no dog" beside one image is asked about once, whatever the item; what the likelihood needs is one prompt each
     repeated = 2 * (3 if not thought else 5)
-    assert sum(done) == asked.prompts(thought) - repeated
+    assert sum(done) == asked.count_prompts(thought) - repeated
     assert parquet.build_table(rows[1], EVALUATION).num_rows == len(rows[1])
 
 
 def test_open_questions_and_choices_give_rows_of_the_layout(tmp_path):
     decoder = scripted(lambda prompt: {"B": 1.0}, says=lambda prompt, seed: "a dog")
-    voice, examinee = equations(decoder.render_chat), Examinee(decoder, lambda name: Image.new("RGB", (2, 2)))
-    asked = posed(
+    template, session = (
+        build_equations_template(decoder.render_chat),
+        DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2))),
+    )
+    asked = build_task(
         written(tmp_path, [question(place) for place in range(3)], QUESTIONS),
         *("d", {"form": "open", "size": None}, "equations"),
         **WHICH,
     )
-    rows = posed_rows(examinee, asked, voice, Saying(0))
+    rows = evaluate_task(session, asked, template, GenerationSettings(0))
     assert [(row["item_id"], row["correct"]) for row in rows] == [("d:0", True), ("d:1", True), ("d:2", True)]
-    asked = posed(
+    asked = build_task(
         written(tmp_path, [text(0, 0), text(1, 1)], TEXTS), "e", {"form": "choice", "size": 2}, "equations", **WHICH
     )
-    rows += posed_rows(examinee, asked, voice, Saying(0, thought=3))
+    rows += evaluate_task(session, asked, template, GenerationSettings(0, cot_tokens=3))
     assert [row["correct"] for row in rows[3:]] == [False, True] * 2
-    assert asked.prompts(3) == 2 * 3
+    assert asked.count_prompts(3) == 2 * 3
     assert parquet.build_table(rows, EVALUATION).num_rows == 7
 
 
 def test_a_language_model_without_chat_template_is_given_turns_below_each_other(tmp_path):
     decoder = tiny_decoders.causal()
-    voice = voice_of(decoder, "equations")
-    assert voice.template([Turn("user", "so?"), Turn("assistant", "(")]) == "so?\n("
+    template = build_template(decoder, "equations")
+    assert template.render_turns([Turn("user", "so?"), Turn("assistant", "(")]) == "so?\n("
     mine = tmp_path / "mine.yaml"
     mine.write_text("affirms: so\n")
     decoder = replace(decoder, spec=replace(decoder.spec, prompts=str(mine), family="gpt2"))
-    assert voice_of(decoder, "equations").wording.affirms == "so"
-    assert (voice_of(decoder, "published").family, voice_of(decoder, "published").wording.affirms) == ("gpt2", "Yes")
+    assert build_template(decoder, "equations").prompt_file.affirms == "so"
+    assert (build_template(decoder, "published").family, build_template(decoder, "published").prompt_file.affirms) == (
+        "gpt2",
+        "Yes",
+    )
 
 
 def test_a_model_that_published_cannot_speak_to_is_refused_before_it_is_loaded(tmp_path):
     missing = ModelSpec("m", kind="vision")
     with pytest.raises(UserError, match=r"models\.m\.family: is missing; .* bakllava, llava-mistral, llava-vicuna"):
-        check(missing, ["equations", "published"])
-    check(missing, ["equations"])
+        check_prompts(missing, ["equations", "published"])
+    check_prompts(missing, ["equations"])
     with pytest.raises(UserError, match="'gpt2' is none that sees"):
-        family_of(ModelSpec("m", kind="vision", family="gpt2"))
+        get_prompt_family(ModelSpec("m", kind="vision", family="gpt2"))
     with pytest.raises(UserError, match="'bakllava' is none that reads text alone"):
-        family_of(ModelSpec("m", kind="text", family="bakllava"))
-    assert family_of(ModelSpec("m", kind="vision", family="mplug-owl3")) == "mplug-owl3"
+        get_prompt_family(ModelSpec("m", kind="text", family="bakllava"))
+    assert get_prompt_family(ModelSpec("m", kind="vision", family="mplug-owl3")) == "mplug-owl3"
     odd = tmp_path / "odd.yaml"
     odd.write_text("affirm: 'yes'\n")
     with pytest.raises(UserError, match="key 'affirm' is unknown"):
-        check(ModelSpec("m", kind="text", prompts=str(odd)), ["equations"])
+        check_prompts(ModelSpec("m", kind="text", prompts=str(odd)), ["equations"])

@@ -8,9 +8,9 @@ from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import EVALUATION, PROBE_CONDITIONS
-from waltz.evaluation.alignment import match_probability, score_probes
-from waltz.evaluation.metrics.cv_probes import harmonic, probe_measures
-from waltz.evaluation.metrics.predictions import NOT_APPLICABLE, judged
+from waltz.evaluation.alignment import compute_match_probability, score_probes
+from waltz.evaluation.metrics.cv_probes import compute_harmonic_mean, compute_probe_metrics
+from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE, predict_probe_text
 from waltz.foils.cv_probes import conditions
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
@@ -39,8 +39,8 @@ def rows_of(items, logits, with_probability=True, profile="equations"):
         row = {"item_id": item["item_id"], "profile": profile, "score": logit, "probability": None, "correct": None}
         if with_probability:
             wanted = "match" if item["match"] else "mismatch"
-            row["probability"] = match_probability(logit, profile)
-            row["correct"] = judged(row, profile) == wanted
+            row["probability"] = compute_match_probability(logit, profile)
+            row["correct"] = predict_probe_text(row, profile) == wanted
         rows.append(row)
     return rows
 
@@ -53,7 +53,7 @@ def test_accuracies_and_their_harmonic_mean_worked_by_hand():
     items = items_of("ab")
     #         ++  +-  -+  --        ++  +-  -+  --
     logits = [2, 1, -1, 3, 2, -1, 1, 3]
-    found = table(probe_measures(items, rows_of(items, logits), "equations", HOW))
+    found = table(compute_probe_metrics(items, rows_of(items, logits), "equations", HOW))
     values = {name: found[f"cv-probes:{name}", "accuracy"]["value"] for name in (*KINDS, "harmonic-mean")}
     assert values == {"+img+cap": 100, "+img-cap": 50, "-img+cap": 50, "-img-cap": 100} | {
         "harmonic-mean": pytest.approx(4 / (1 / 100 + 1 / 50 + 1 / 50 + 1 / 100))
@@ -69,14 +69,14 @@ def test_accuracies_and_their_harmonic_mean_worked_by_hand():
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_equal_probabilities_are_wrong_on_every_condition(profile):
     items = items_of("a")
-    found = table(probe_measures(items, rows_of(items, [0, 0, 0, 0], profile=profile), profile, HOW))
+    found = table(compute_probe_metrics(items, rows_of(items, [0, 0, 0, 0], profile=profile), profile, HOW))
     assert {row["value"] for row in found.values()} == {0}
 
 
 def test_a_model_without_probability_has_the_comparisons_alone():
     items = items_of("ab")
     logits = [5, 5, 6, 7, 5, 5, 4, 3]
-    found = table(probe_measures(items, rows_of(items, logits, with_probability=False), "equations", HOW))
+    found = table(compute_probe_metrics(items, rows_of(items, logits, with_probability=False), "equations", HOW))
     for name in (*KINDS, "harmonic-mean"):
         assert found[f"cv-probes:{name}", "accuracy"]["value"] is None
         assert found[f"cv-probes:{name}", "accuracy"]["reason"] == NOT_APPLICABLE
@@ -89,7 +89,7 @@ def test_comparisons_pair_by_image_and_caption_where_a_group_has_two_plain_image
     second = [{**item, "item_id": f"{item['item_id']}2", "image": "a-q.png"} for item in items[2:]]
     items += second
     logits = [5, 0, 6, 7, 1, 0]  # ++ 5; -+ 6 and 1; -- 7 and 0
-    found = table(probe_measures(items, rows_of(items, logits), "equations", HOW))
+    found = table(compute_probe_metrics(items, rows_of(items, logits), "equations", HOW))
     assert (found["cv-probes:captions", "acc_r"]["value"], found["cv-probes:captions", "acc_r"]["n"]) == (50, 2)
     assert (found["cv-probes:images", "acc_r"]["value"], found["cv-probes:images", "acc_r"]["n"]) == (50, 2)
 
@@ -102,7 +102,7 @@ def test_forms_are_told_apart_and_unscored_items_left_out():
     items = items_of("ab") + items_of("ab", "simplified")
     rows = rows_of(items, [1, 1, -1, 1] * 4)
     rows[0] |= {"score": None, "probability": None, "correct": None}
-    found = probe_measures(items, rows, "equations", HOW)
+    found = compute_probe_metrics(items, rows, "equations", HOW)
     by_form = {(row["setting"], row["dataset"]): row for row in found if row["metric"] == "accuracy"}
     assert by_form["original", "cv-probes:+img+cap"]["n"] == 1
     assert by_form["simplified", "cv-probes:+img+cap"]["n"] == 2
@@ -115,8 +115,10 @@ def test_harmonic_means_are_those_that_are_printed():
         cells = {(key[1], key[2]): cell for key, cell in printed.items()}
         for model in {model for model, _ in cells}:
             values = np.array([float(cells[model, f"cv-probes:{name}"].value) for name in KINDS])
-            assert harmonic(values) == pytest.approx(float(cells[model, "cv-probes:harmonic-mean"].value), abs=0.02)
-    assert harmonic(np.array([100.0, 0.0, 50.0, 50.0])) == 0
+            assert compute_harmonic_mean(values) == pytest.approx(
+                float(cells[model, "cv-probes:harmonic-mean"].value), abs=0.02
+            )
+    assert compute_harmonic_mean(np.array([100.0, 0.0, 50.0, 50.0])) == 0
 
 
 def test_items_are_scored_through_a_ruler(tmp_path):

@@ -14,8 +14,23 @@ from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
-from waltz.evaluation.prompting.prompt_files import FREE, INSTEAD, KINDS, RESOURCE, prompt_of, read_wording
-from waltz.evaluation.prompting.prompts import Voice, equations, published, render, said, without_template, worded
+from waltz.evaluation.prompting.prompt_files import (
+    FALLBACK_KINDS,
+    FREE_KINDS,
+    KINDS,
+    RESOURCE,
+    get_prompt,
+    read_prompt_file,
+)
+from waltz.evaluation.prompting.prompts import (
+    PromptTemplate,
+    build_equations_template,
+    build_published_template,
+    join_turns,
+    render_label,
+    render_prompt,
+    render_question,
+)
 from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Turn
 
@@ -56,44 +71,46 @@ def chat(turns: Sequence[Turn]) -> str:
     return "<system>Be kind.</s>" + "</s>".join(said) + ("" if turns[-1].speaker == "assistant" else "</s><assistant>")
 
 
-def marked(kind: str, form: str, asked_of: Question, voice: Voice, remark: bool = False) -> str:
+def marked(kind: str, form: str, asked_of: Question, template: PromptTemplate, remark: bool = False) -> str:
     """A prompt with its item in ‹›, its tail after ¦, and what was counted where that is something else."""
-    asked = render(kind, asked_of, voice, {**GIVEN, **({"biased": asked_of.wrong} if remark else {})})
-    text, item, tail = asked.text, asked.item, asked.tail["start"]
+    asked = render_prompt(kind, asked_of, template, {**GIVEN, **({"biased": asked_of.wrong} if remark else {})})
+    text, item, tail = asked.text, asked.item, asked.suffix["start"]
     if item is None:
         shown = text + "¦"
     else:
         shown = f"{text[: item['start']]}‹{text[item['start'] : item['end']]}›{text[item['end'] : tail]}¦{text[tail:]}"
-    counted = "" if asked.counted in ("", slice_span(text, asked.tail)) else f"\ncounted: {asked.counted!r}"
+    counted = (
+        "" if asked.counted_suffix in ("", slice_span(text, asked.suffix)) else f"\ncounted: {asked.counted_suffix!r}"
+    )
     return f"=== {kind}{' biased' if remark else ''}, {form}\n{shown}{counted}\n"
 
 
-def snapshot(voice: Voice, questions: dict[str, Question]) -> str:
+def snapshot(template: PromptTemplate, questions: dict[str, Question]) -> str:
     parts = []
     for form, one in questions.items():
         for kind in KINDS:
-            if kind not in FREE:
-                parts.append(marked(kind, form, one, voice))
+            if kind not in FREE_KINDS:
+                parts.append(marked(kind, form, one, template))
                 if kind in ("cot", "answer-after-cot"):
-                    parts.append(marked(kind, form, one, voice, remark=True))
+                    parts.append(marked(kind, form, one, template, remark=True))
     first = next(iter(questions.values()))
-    parts += [marked(kind, "free", first, voice) for kind in FREE]
+    parts += [marked(kind, "free", first, template) for kind in FREE_KINDS]
     return "".join(parts)
 
 
 def snapshots() -> dict[str, str]:
-    files = {f"published-{family}.txt": snapshot(published(family), TEXTS) for family in LLMS}
-    files |= {f"published-{family}.txt": snapshot(published(family), IMAGES) for family in VLMS}
-    files["equations-texts.txt"] = snapshot(equations(chat), TEXTS)
-    scenes = equations(chat, read_wording("equations", RESOURCE / "scenes.yaml"))
+    files = {f"published-{family}.txt": snapshot(build_published_template(family), TEXTS) for family in LLMS}
+    files |= {f"published-{family}.txt": snapshot(build_published_template(family), IMAGES) for family in VLMS}
+    files["equations-texts.txt"] = snapshot(build_equations_template(chat), TEXTS)
+    scenes = build_equations_template(chat, read_prompt_file("equations", RESOURCE / "scenes.yaml"))
     files["scenes.txt"] = snapshot(scenes, IMAGES)
-    files["equations-images.txt"] = snapshot(equations(chat), IMAGES)
+    files["equations-images.txt"] = snapshot(build_equations_template(chat), IMAGES)
     return files
 
 
 def test_every_kind_for_every_family_and_profile_is_as_it_was() -> None:
     expected = {path.name: path.read_text(encoding="utf-8") for path in SNAPSHOTS.glob("*.txt")}
-    assert {*LLMS, *VLMS} == set(read_wording("published").families)
+    assert {*LLMS, *VLMS} == set(read_prompt_file("published").families)
     assert snapshots() == expected
 
 
@@ -110,7 +127,7 @@ VICUNA = (
 
 
 def text(kind: str, asked_of: Question, family: str, **more: str) -> str:
-    return render(kind, asked_of, published(family), {**GIVEN, **more}).text
+    return render_prompt(kind, asked_of, build_published_template(family), {**GIVEN, **more}).text
 
 
 def test_published_language_models_are_asked_as_the_code_ends() -> None:
@@ -166,42 +183,44 @@ def test_helper_prompts_bear_the_explained_model_s_markers_or_llama_s() -> None:
 
 def test_the_answer_tail_beside_cot_is_counted_with_a_blank_in_chat_models_but_falcon() -> None:
     def counted(family: str) -> str:
-        return render("answer-attributed-cot", TEXTS["comve"], published(family)).counted
+        return render_prompt("answer-attributed-cot", TEXTS["comve"], build_published_template(family)).counted_suffix
 
     assert counted("llama2-chat") == "  [/INST] The best answer is: Sentence ("
     assert counted("falcon-chat") == " Assistant: The best answer is: Sentence ("
     assert counted("mistral") == " The best answer is: Sentence ("
 
 
-VOICES = [*(published(family) for family in (*LLMS, *VLMS)), equations(chat)]
+VOICES = [*(build_published_template(family) for family in (*LLMS, *VLMS)), build_equations_template(chat)]
 
 
-@pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.family or "equations")
-def test_answer_and_explanation_share_all_up_to_the_tail(voice: Voice) -> None:
-    for one in (TEXTS if voice.family in LLMS else IMAGES).values():
-        answer = render("answer-attributed", one, voice, GIVEN)
+@pytest.mark.parametrize("template", VOICES, ids=lambda template: template.family or "equations")
+def test_answer_and_explanation_share_all_up_to_the_tail(template: PromptTemplate) -> None:
+    for one in (TEXTS if template.family in LLMS else IMAGES).values():
+        answer = render_prompt("answer-attributed", one, template, GIVEN)
         for kind in ("post-hoc", "cot-attributed"):
-            explanation = render(kind, one, voice, GIVEN)
+            explanation = render_prompt(kind, one, template, GIVEN)
             assert slice_span(explanation.text, explanation.shared) == slice_span(answer.text, answer.shared)
-            assert explanation.shared["end"] == explanation.tail["start"]
-            assert explanation.tail["end"] == len(explanation.text)
-            words, _ = worded(one, voice.wording)
+            assert explanation.shared["end"] == explanation.suffix["start"]
+            assert explanation.suffix["end"] == len(explanation.text)
+            words, _ = render_question(one, template.prompt_file)
             assert explanation.item is not None
             assert slice_span(explanation.text, explanation.item) == words
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(KINDS), st.sampled_from(VOICES))
 @settings(max_examples=150, deadline=None)
-def test_whatever_the_fields_say_their_places_are_found(first: str, second: str, kind: str, voice: Voice) -> None:
+def test_whatever_the_fields_say_their_places_are_found(
+    first: str, second: str, kind: str, template: PromptTemplate
+) -> None:
     one = replace(TEXTS["comve"], fields={"first": first, "second": second})
-    asked = render(kind, one, voice, GIVEN)
-    assert (asked.item is None) == (kind in FREE)
+    asked = render_prompt(kind, one, template, GIVEN)
+    assert (asked.item is None) == (kind in FREE_KINDS)
     for name, value in one.fields.items():
-        assert kind in FREE or slice_span(asked.text, asked.fields[name]) == value
+        assert kind in FREE_KINDS or slice_span(asked.text, asked.fields[name]) == value
 
 
 def test_equations_are_turns_with_the_image_in_the_first_of_the_user() -> None:
-    asked = render("post-hoc", IMAGES["pairwise"], equations(chat), {"answer": "A"})
+    asked = render_prompt("post-hoc", IMAGES["pairwise"], build_equations_template(chat), {"answer": "A"})
     assert [(turn.speaker, turn.image) for turn in asked.turns] == [
         ("user", True),
         ("assistant", False),
@@ -210,44 +229,44 @@ def test_equations_are_turns_with_the_image_in_the_first_of_the_user() -> None:
     ]
     assert asked.turns[1].text == "The best answer is: (A)"
     for of in (None, IMAGES["open"]):
-        assert not render("same-meaning", of, equations(chat), GIVEN).turns[0].image
-    assert render("vqascore", IMAGES["single"], equations(chat), {"text": "A dog."}).turns == (
+        assert not render_prompt("same-meaning", of, build_equations_template(chat), GIVEN).turns[0].image
+    assert render_prompt("vqascore", IMAGES["single"], build_equations_template(chat), {"text": "A dog."}).turns == (
         Turn("user", 'Does this figure show "A dog."? Please answer yes or no.', image=True),
     )
-    assert render("answer", TEXTS["comve"], equations(without_template)).text.endswith(
+    assert render_prompt("answer", TEXTS["comve"], build_equations_template(join_turns)).text.endswith(
         "\nThe best answer is: Sentence ("
     )
 
 
 def test_an_edited_item_stands_in_the_place_of_its_words() -> None:
-    for voice in VOICES:
-        asked = render("answer", TEXTS["comve"], voice, {"input": "Which {of} two?"})
+    for template in VOICES:
+        asked = render_prompt("answer", TEXTS["comve"], template, {"input": "Which {of} two?"})
         assert asked.item is not None
         assert slice_span(asked.text, asked.item) == "Which {of} two?"
         assert asked.fields == {}
 
 
 def test_what_cannot_be_asked_is_told() -> None:
-    with pytest.raises(UserError, match=r"'phi3'; there are llama2-chat, .*mplug-owl3"):
-        published("phi3")
+    with pytest.raises(UserError, match=r"'phi3', expected one of llama2-chat, .*mplug-owl3"):
+        build_published_template("phi3")
     with pytest.raises(UserError, match="'gpt2' sees no images"):
-        render("answer", IMAGES["pairwise"], published("gpt2"))
+        render_prompt("answer", IMAGES["pairwise"], build_published_template("gpt2"))
     with pytest.raises(UserError, match="no published prompt for open"):
-        render("answer", replace(IMAGES["open"], image=None), published("gpt2"))
+        render_prompt("answer", replace(IMAGES["open"], image=None), build_published_template("gpt2"))
     with pytest.raises(UserError, match="changes the words"):
-        render("answer", TEXTS["comve"], equations(lambda turns: chat(turns).upper()))
+        render_prompt("answer", TEXTS["comve"], build_equations_template(lambda turns: chat(turns).upper()))
     with pytest.raises(UserError, match="about an image"):
-        render("answer", IMAGES["open"], equations(without_template))
-    with pytest.raises(UserError, match="form 'riddle' is none of"):
-        render("answer", replace(IMAGES["open"], form="riddle"), equations(chat))
+        render_prompt("answer", IMAGES["open"], build_equations_template(join_turns))
+    with pytest.raises(UserError, match="got 'riddle', expected one of"):
+        render_prompt("answer", replace(IMAGES["open"], form="riddle"), build_equations_template(chat))
     with pytest.raises(UserError, match="names 'caption', which it lacks"):
-        render("answer", replace(IMAGES["single"], fields={}), equations(chat))
+        render_prompt("answer", replace(IMAGES["single"], fields={}), build_equations_template(chat))
     with pytest.raises(ValueError, match="needs 'answer'"):
-        render("post-hoc", TEXTS["comve"], published("gpt2"))
+        render_prompt("post-hoc", TEXTS["comve"], build_published_template("gpt2"))
     with pytest.raises(ValueError, match="kind of prompt 'riddle'"):
-        render("riddle", TEXTS["comve"], published("gpt2"))
+        render_prompt("riddle", TEXTS["comve"], build_published_template("gpt2"))
     with pytest.raises(ValueError, match="needs a question"):
-        render("answer", None, published("gpt2"))
+        render_prompt("answer", None, build_published_template("gpt2"))
 
 
 @pytest.mark.parametrize(
@@ -257,15 +276,25 @@ def test_what_cannot_be_asked_is_told() -> None:
         ("equations", "    cot-continued:", "    cot-carried-on:", "turns: choice: prompt 'cot-carried-on' is unknown"),
         ("equations", "remark:", "remarks:", "key 'remarks' is unknown"),
         ("equations", "remark: ", "remark: 5 #", "'remark' is no text"),
-        ("equations", 'lead: "Sentence "', "said: {A: yes}", "'said' is no mapping of labels to texts"),
+        ("equations", 'lead: "Sentence "', "label_texts: {A: yes}", "'label_texts' is no mapping of labels to texts"),
         ("equations", 'lead: "Sentence "', 'leads: "Sentence "', "comve: unknown key 'leads'"),
         ("equations", '- user: "{input}"', '- user: "nothing"', r"choice: answer: does not name \{input\}"),
         ("equations", '- user: "{input}"', '- usher: "{input}"', "'usher' is none of system, user, assistant"),
-        ("published", "script: texts\n    tail: bare", "script: tests\n    tail: bare", "'script' is none of texts"),
-        ("published", "tail: two", "tail: three", "mplug-owl3: 'tail' is none of bare, less-two, two"),
+        (
+            "published",
+            "script: texts\n    suffix_rule: bare",
+            "script: tests\n    suffix_rule: bare",
+            "'script' is none of texts",
+        ),
+        (
+            "published",
+            "suffix_rule: two",
+            "suffix_rule: three",
+            "mplug-owl3: 'suffix_rule' is none of bare, less-two, two",
+        ),
         ("published", "cot_blank:", "cot_blanks:", "llama2-chat: unknown key 'cot_blanks'"),
         ("published", "{before: cot, then:", "{before: riddle, then:", "'before' names no prompt"),
-        ("published", "The best answer is: {lead}(", "The best answer is: {lead(", "answer: tail: "),
+        ("published", "The best answer is: {lead}(", "The best answer is: {lead(", "answer: suffix: "),
         ("published", "forms:", "forms: [", "no YAML"),
     ],
 )
@@ -274,7 +303,7 @@ def test_a_broken_prompt_file_is_told(tmp_path: Path, profile: str, old: str, ne
     path = tmp_path / "mine.yaml"
     path.write_text(source.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(UserError, match=message) as told:
-        read_wording(profile, path)
+        read_prompt_file(profile, path)
     assert str(path) in str(told.value)
     assert "\n" not in str(told.value)
 
@@ -282,30 +311,32 @@ def test_a_broken_prompt_file_is_told(tmp_path: Path, profile: str, old: str, ne
 def test_a_file_over_the_profile_s_changes_what_it_holds_and_no_more(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("turns:\n  free:\n    caption: [{user: What}]\n", encoding="utf-8")
-    own, mine = read_wording("equations"), read_wording("equations", path)
-    asked = render("caption", IMAGES["open"], equations(chat, mine))
+    own, mine = read_prompt_file("equations"), read_prompt_file("equations", path)
+    asked = render_prompt("caption", IMAGES["open"], build_equations_template(chat, mine))
     assert asked.turns == (Turn("user", "What", image=True),)
     assert mine.forms == own.forms
-    assert render("answer", TEXTS["esnli"], equations(chat, mine)) == render("answer", TEXTS["esnli"], equations(chat))
+    assert render_prompt("answer", TEXTS["esnli"], build_equations_template(chat, mine)) == render_prompt(
+        "answer", TEXTS["esnli"], build_equations_template(chat)
+    )
     with pytest.raises(UserError, match="no such prompt file"):
-        read_wording("equations", tmp_path / "theirs.yaml")
+        read_prompt_file("equations", tmp_path / "theirs.yaml")
 
 
 def test_a_kind_that_a_file_leaves_out_is_asked_as_another() -> None:
-    assert [prompt_of({"answer": 1, "cot": 2}, kind) for kind in ("answer-attributed-cot", "cot-attributed")] == [1, 2]
-    assert prompt_of({"answer": 1, "answer-attributed": 2}, "answer-attributed-cot") == 2
-    assert set(INSTEAD) | set(INSTEAD.values()) <= set(KINDS)
+    assert [get_prompt({"answer": 1, "cot": 2}, kind) for kind in ("answer-attributed-cot", "cot-attributed")] == [1, 2]
+    assert get_prompt({"answer": 1, "answer-attributed": 2}, "answer-attributed-cot") == 2
+    assert set(FALLBACK_KINDS) | set(FALLBACK_KINDS.values()) <= set(KINDS)
 
 
 def test_the_decoder_of_the_scenes_is_asked_as_it_was_trained() -> None:
-    voice = equations(chat, read_wording("equations", RESOURCE / "scenes.yaml"))
+    template = build_equations_template(chat, read_prompt_file("equations", RESOURCE / "scenes.yaml"))
     pair = "Which sentence describes the image? A: A dog. B: A cat. Answer A or B."
-    assert render("answer", IMAGES["pairwise"], voice).turns == (Turn("user", pair, image=True),)
-    assert said(IMAGES["single"], voice.wording, "B") == "no"
-    assert said(IMAGES["pairwise"], voice.wording, "B") == "B"
-    judged = render("cot", IMAGES["single"], voice, {"biased": "B"})
+    assert render_prompt("answer", IMAGES["pairwise"], template).turns == (Turn("user", pair, image=True),)
+    assert render_label(IMAGES["single"], template.prompt_file, "B") == "no"
+    assert render_label(IMAGES["pairwise"], template.prompt_file, "B") == "B"
+    judged = render_prompt("cot", IMAGES["single"], template, {"biased": "B"})
     assert judged.turns[0].text.endswith(' "A dog." Answer yes or no. Describe the image. I think the answer is no.')
-    after = render("answer-after-cot", IMAGES["pairwise"], voice, {"reasoning": "a dog"})
+    after = render_prompt("answer-after-cot", IMAGES["pairwise"], template, {"reasoning": "a dog"})
     assert after.item is not None
     assert slice_span(after.text, after.item) == pair
     assert after.text.count(pair) == 2

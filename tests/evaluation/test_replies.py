@@ -10,29 +10,46 @@ from PIL import Image
 import tiny_decoders
 from scripted_decoders import scripted
 from waltz.core.errors import UserError
-from waltz.evaluation.prompting.generation_cache import QUERIES, Examinee, Query, blocks, said, scored, written
-from waltz.evaluation.prompting.label_tokens import after, continuation, labels, published_labels
-from waltz.evaluation.prompting.prompts import equations, published
+from waltz.evaluation.prompting.generation_cache import (
+    BLOCK_SIZE,
+    DecoderQuery,
+    DecoderSession,
+    decode_generation,
+    generate_tokens,
+    score_continuations,
+    split_into_blocks,
+)
+from waltz.evaluation.prompting.label_tokens import (
+    add_leading_space,
+    find_continuation_tokens,
+    find_label_tokens,
+    find_published_label_tokens,
+)
+from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
 from waltz.models.decoders.decoder import Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP
 
-QUERY = st.builds(Query, st.sampled_from([None, "a", "b", "c"]), st.text("xyz", max_size=4))
+QUERY = st.builds(DecoderQuery, st.sampled_from([None, "a", "b", "c"]), st.text("xyz", max_size=4))
 
 
 @given(st.lists(QUERY, max_size=300), st.randoms())
 def test_blocks_are_those_of_the_set_and_split_no_image(queries, shuffle):
-    cut = list(blocks(queries))
+    cut = list(split_into_blocks(queries))
     shuffle.shuffle(queries)
-    assert list(blocks(queries)) == cut
+    assert list(split_into_blocks(queries)) == cut
     assert sorted(repr(query) for block in cut for query in block) == sorted(map(repr, set(queries)))
-    assert all(len(block) >= QUERIES for block in cut[:-1])
+    assert all(len(block) >= BLOCK_SIZE for block in cut[:-1])
     images = [query.image for block in cut for query in {query.image: query for query in block}.values()]
     named = [image for image in images if image is not None]
     assert len(named) == len(set(named))
 
 
 def test_texts_without_image_fill_blocks_of_one_size():
-    assert [len(block) for block in blocks([Query(None, str(place)) for place in range(130)])] == [64, 64, 2]
+    assert [len(block) for block in split_into_blocks([DecoderQuery(None, str(place)) for place in range(130)])] == [
+        64,
+        64,
+        2,
+    ]
 
 
 def test_finished_blocks_are_taken_from_their_folder(tmp_path):
@@ -40,11 +57,11 @@ def test_finished_blocks_are_taken_from_their_folder(tmp_path):
     decoder = scripted(lambda text: {"A": float(len(text))})
 
     def ask(*texts, value=FIRST_STEP, labels_of=("A", "B")):
-        queries = [Query("m", f"<image>{text}(", labels_of) for text in texts]
-        examinee = Examinee(decoder, lambda name: Image.new("RGB", (2, 2), (colour[name], 0, 0)), tmp_path)
+        queries = [DecoderQuery("m", f"<image>{text}(", labels_of) for text in texts]
+        session = DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2), (colour[name], 0, 0)), tmp_path)
         before = len(decoder.network.read_texts)
-        found = scored(examinee, queries, labels, value)
-        return [found[query].numbers for query in queries], len(decoder.network.read_texts) - before
+        found = score_continuations(session, queries, find_label_tokens, value)
+        return [found[query].scores for query in queries], len(decoder.network.read_texts) - before
 
     assert ask("one", "three") == ([(4.0, 0.0), (6.0, 0.0)], 2)
     assert ask("three", "one") == ([(6.0, 0.0), (4.0, 0.0)], 0)
@@ -65,14 +82,14 @@ def test_what_was_said_is_kept_with_its_seed(tmp_path):
         return f"{prompt}{seed}" if seed else ""
 
     decoder = scripted(lambda text: {}, says=says)
-    examinee = Examinee(decoder, lambda name: Image.new("RGB", (2, 2)), tmp_path)
-    queries = [Query(None, "a", seed=5), Query(None, "bb", seed=0)]
+    session = DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2)), tmp_path)
+    queries = [DecoderQuery(None, "a", seed=5), DecoderQuery(None, "bb", seed=0)]
     for _ in range(2):
-        found = said(examinee, queries, 4, Sampling())
-        assert [decoder.decode_text(found[query].said) for query in queries] == ["a5", ""]
+        found = generate_tokens(session, queries, 4, Sampling())
+        assert [decoder.decode_text(found[query].token_ids) for query in queries] == ["a5", ""]
     assert sorted(heard) == [0, 5]
-    said(examinee, queries, 4, None)
-    said(examinee, [Query(None, "a", seed=6), queries[1]], 4, Sampling())
+    generate_tokens(session, queries, 4, None)
+    generate_tokens(session, [DecoderQuery(None, "a", seed=6), queries[1]], 4, Sampling())
     assert len(heard) == 6
 
 
@@ -84,11 +101,19 @@ def test_a_failed_query_takes_nothing_from_its_neighbours(tmp_path):
             raise UserError("gone is missing")
         return Image.new("RGB", (2, 2))
 
-    queries = [Query("m", "<image>x("), Query("gone", "<image>x("), Query("m", "<image>" + "y" * 40)]
-    queries = [Query(query.image, query.prompt, ("A", "B")) for query in [*queries, Query("m", "<image>zzz(")]]
+    queries = [
+        DecoderQuery("m", "<image>x("),
+        DecoderQuery("gone", "<image>x("),
+        DecoderQuery("m", "<image>" + "y" * 40),
+    ]
+    queries = [
+        DecoderQuery(query.image, query.prompt, ("A", "B")) for query in [*queries, DecoderQuery("m", "<image>zzz(")]
+    ]
     done = []
-    found = scored(Examinee(decoder, load, tmp_path, done.append), queries, labels, FIRST_STEP)
-    assert [found[query].numbers for query in queries] == [(2.0, 0.0), None, None, (4.0, 0.0)]
+    found = score_continuations(
+        DecoderSession(decoder, load, tmp_path, done.append), queries, find_label_tokens, FIRST_STEP
+    )
+    assert [found[query].scores for query in queries] == [(2.0, 0.0), None, None, (4.0, 0.0)]
     assert found[queries[1]].error == "gone is missing"
     assert found[queries[1]].tokens == 4
     assert "1 to 30 are read" in found[queries[2]].error
@@ -97,13 +122,15 @@ def test_a_failed_query_takes_nothing_from_its_neighbours(tmp_path):
 
 def test_a_number_that_is_none_is_an_error():
     decoder = scripted(lambda text: {"B": float("nan")})
-    query = Query(None, "x(", ("A", "B"))
-    (reply,) = scored(Examinee(decoder, Image.open), [query], labels, FIRST_STEP).values()
-    assert (reply.numbers, reply.error) == (None, "the model's score is nan")
+    query = DecoderQuery(None, "x(", ("A", "B"))
+    (output,) = score_continuations(
+        DecoderSession(decoder, Image.open), [query], find_label_tokens, FIRST_STEP
+    ).values()
+    assert (output.scores, output.error) == (None, "the model's score is nan")
 
 
 def test_a_text_follows_behind_a_blank_unless_there_is_one():
-    assert [after(prompt, "Yes") for prompt in ("is: (", "ASSISTANT:", "assistant\n", "is ")] == [
+    assert [add_leading_space(prompt, "Yes") for prompt in ("is: (", "ASSISTANT:", "assistant\n", "is ")] == [
         "Yes",
         " Yes",
         "Yes",
@@ -113,24 +140,28 @@ def test_a_text_follows_behind_a_blank_unless_there_is_one():
 
 def test_published_labels_are_the_second_id_or_the_only_one():
     started, bare = scripted(lambda text: {}), scripted(lambda text: {}, start=False)
-    assert published_labels(started, started.build_prompt("x"), ("A", "B")) == (65, 66)
-    assert published_labels(bare, bare.build_prompt("x"), ("A", "B")) == (65, 66)
-    assert published_labels(bare, bare.build_prompt("x"), ("yes", "no")) == (ord("e"), ord("o"))
+    assert find_published_label_tokens(started, started.build_prompt("x"), ("A", "B")) == (65, 66)
+    assert find_published_label_tokens(bare, bare.build_prompt("x"), ("A", "B")) == (65, 66)
+    assert find_published_label_tokens(bare, bare.build_prompt("x"), ("yes", "no")) == (ord("e"), ord("o"))
     with pytest.raises(UserError, match="yes, red two begin with the same token"):
-        published_labels(bare, bare.build_prompt("x"), ("yes", "red"))
+        find_published_label_tokens(bare, bare.build_prompt("x"), ("yes", "red"))
 
 
 def test_a_continuation_is_all_that_follows_and_must_fit():
     decoder = scripted(lambda text: {}, window=20)
     prompt = decoder.build_prompt("<image>is:")
-    assert spelt(continuation(decoder, prompt, ("a dog",))) == " a dog"
-    query = Query("m", "<image>is:", ("a dog in",))
-    (reply,) = scored(Examinee(decoder, lambda _: Image.new("RGB", (2, 2))), [query], continuation, "logit").values()
-    assert reply.numbers == (0.0,) * 9
+    assert spelt(find_continuation_tokens(decoder, prompt, ("a dog",))) == " a dog"
+    query = DecoderQuery("m", "<image>is:", ("a dog in",))
+    (output,) = score_continuations(
+        DecoderSession(decoder, lambda _: Image.new("RGB", (2, 2))), [query], find_continuation_tokens, "logit"
+    ).values()
+    assert output.scores == (0.0,) * 9
     # with the image 8 positions stand before: 12 characters and a blank no longer fit
-    query = Query("m", "<image>is:", ("a dog in red",))
-    (reply,) = scored(Examinee(decoder, lambda _: Image.new("RGB", (2, 2))), [query], continuation, "logit").values()
-    assert "8 positions and 13 more, at most 20 are read" in reply.error
+    query = DecoderQuery("m", "<image>is:", ("a dog in red",))
+    (output,) = score_continuations(
+        DecoderSession(decoder, lambda _: Image.new("RGB", (2, 2))), [query], find_continuation_tokens, "logit"
+    ).values()
+    assert "8 positions and 13 more, at most 20 are read" in output.error
 
 
 def spelt(ids):
@@ -140,11 +171,15 @@ def spelt(ids):
 def test_the_released_code_cuts_four_characters_where_nothing_ended():
     decoder = scripted(lambda text: {})
     ids = tuple(map(ord, "a red bus "))
-    images, texts, other = published("llava-vicuna"), published("llama2-chat"), equations(decoder.render_chat)
-    assert written(decoder, ids, 10, images) == "a red "
-    assert written(decoder, ids, 11, images) == "a red bus "
-    assert written(decoder, ids, 10, texts) == written(decoder, ids, 10, other) == "a red bus "
-    assert written(decoder, ids, 10, published("mplug-owl3")) == "a red bus "
+    images, texts, other = (
+        build_published_template("llava-vicuna"),
+        build_published_template("llama2-chat"),
+        build_equations_template(decoder.render_chat),
+    )
+    assert decode_generation(decoder, ids, 10, images) == "a red "
+    assert decode_generation(decoder, ids, 11, images) == "a red bus "
+    assert decode_generation(decoder, ids, 10, texts) == decode_generation(decoder, ids, 10, other) == "a red bus "
+    assert decode_generation(decoder, ids, 10, build_published_template("mplug-owl3")) == "a red bus "
 
 
 @pytest.mark.parametrize("kind", ["llama", "llava"])
@@ -154,23 +189,23 @@ def test_numbers_are_those_of_transformers_whatever_is_asked_beside(kind):
     image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (24, 24, 3), dtype=np.uint8))
     name, mark = (None, "") if kind == "llama" else ("m", "<image> ")
     texts = ["what is this ?", "is this a dog ? (", "USER : a red car sits on a table ASSISTANT :"]
-    queries = [Query(name, mark + text, ("A", "B")) for text in texts]
-    examinee = Examinee(decoder, lambda _: image)
-    found = scored(examinee, queries, labels, FIRST_STEP)
+    queries = [DecoderQuery(name, mark + text, ("A", "B")) for text in texts]
+    session = DecoderSession(decoder, lambda _: image)
+    found = score_continuations(session, queries, find_label_tokens, FIRST_STEP)
     for query in queries:
-        alone = scored(examinee, [query], labels, FIRST_STEP)[query]
+        alone = score_continuations(session, [query], find_label_tokens, FIRST_STEP)[query]
         assert alone == found[query]
         expected = logits_of(decoder, query.prompt, image)[-1]
-        ids = [decoder.find_label_id(decoder.build_prompt(query.prompt), label) for label in query.follows]
-        assert found[query].numbers == pytest.approx(expected[ids].tolist(), abs=1e-5)
-    query = Query(name, f"{mark}what is this ?", ("a red car",))
-    found = scored(examinee, [query], continuation, "log-probability")[query]
+        ids = [decoder.find_label_id(decoder.build_prompt(query.prompt), label) for label in query.continuations]
+        assert found[query].scores == pytest.approx(expected[ids].tolist(), abs=1e-5)
+    query = DecoderQuery(name, f"{mark}what is this ?", ("a red car",))
+    found = score_continuations(session, [query], find_continuation_tokens, "log-probability")[query]
     prompt = decoder.build_prompt(query.prompt)
     whole = logits_of(decoder, f"{query.prompt} a red car", image).log_softmax(dim=-1)
     ids = decoder.build_prompt(f"{query.prompt} a red car").ids[len(prompt.ids) :]
     expected = [whole[len(whole) - len(ids) - 1 + place, one].item() for place, one in enumerate(ids)]
     assert len(ids) == 3
-    assert found.numbers == pytest.approx(expected, abs=1e-5)
+    assert found.scores == pytest.approx(expected, abs=1e-5)
 
 
 @torch.inference_mode()

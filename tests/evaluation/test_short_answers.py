@@ -7,13 +7,13 @@ from PIL import Image
 
 from scripted_decoders import scripted
 from waltz.core.intervals import Resampling
-from waltz.evaluation.label_choice import reasoned
-from waltz.evaluation.metrics.summary import metric_rows
-from waltz.evaluation.metrics.vqa_accuracy import agreement
-from waltz.evaluation.open_answers import answer_rows, put
-from waltz.evaluation.prompting.generation_cache import Examinee
-from waltz.evaluation.prompting.prompts import equations, published
-from waltz.evaluation.vqa_items import contained, normal
+from waltz.evaluation.label_choice import generate_chains_of_thought
+from waltz.evaluation.metrics.summary import build_metric_rows
+from waltz.evaluation.metrics.vqa_accuracy import compute_agreement
+from waltz.evaluation.open_answers import answer_questions, build_questions
+from waltz.evaluation.prompting.generation_cache import DecoderSession
+from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
+from waltz.evaluation.vqa_items import contains_gold_answer, normalize_answer
 from waltz.models.decoders.decoder import Sampling
 from waltz.sources.formats import vqa
 
@@ -26,8 +26,8 @@ ITEMS = [
 SAID = {"What is it?": "A cat.", "How many?": "Two", "Which room?": "Bedroom"}
 
 
-def examinee(decoder):
-    return Examinee(decoder, lambda name: Image.new("RGB", (2, 2)))
+def session(decoder):
+    return DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2)))
 
 
 def decoder_of(said=SAID):
@@ -37,7 +37,7 @@ def decoder_of(said=SAID):
 
 
 def test_questions_keep_the_ids_of_their_items():
-    asked = put(ITEMS, "d")
+    asked = build_questions(ITEMS, "d")
     assert [(one.item_id, one.gold, one.labels) for one in asked] == [
         ("d:0", ("Dog", "cat"), ()),
         ("d:1", ("2",), ()),
@@ -47,11 +47,15 @@ def test_questions_keep_the_ids_of_their_items():
 
 def test_answers_are_right_by_either_profile():
     decoder = decoder_of()
-    rows = answer_rows(examinee(decoder), ITEMS, "d", equations(decoder.render_chat), sampling=None, seed=0)
-    rows += answer_rows(examinee(decoder), ITEMS, "d", published("llava-vicuna"), sampling=Sampling(), seed=0)
+    rows = answer_questions(
+        session(decoder), ITEMS, "d", build_equations_template(decoder.render_chat), sampling=None, seed=0
+    )
+    rows += answer_questions(
+        session(decoder), ITEMS, "d", build_published_template("llava-vicuna"), sampling=Sampling(), seed=0
+    )
     assert [row["prediction"] for row in rows] == list(SAID.values()) * 2
     assert [row["correct"] for row in rows] == [False, True, True, True, False, True]
-    found = metric_rows({("m", "d"): rows}, ["equations", "published"], HOW, asked={"d": ITEMS})
+    found = build_metric_rows({("m", "d"): rows}, ["equations", "published"], HOW, questions={"d": ITEMS})
     values = {(row["profile"], row["setting"], row["metric"]): row["value"] for row in found}
     # "A cat.": two of ten annotators; leaving one out, the others are 2 for eight of them and 1 for two
     assert values == {
@@ -64,25 +68,31 @@ def test_an_answer_after_a_chain_of_thought_and_one_that_cannot_be_asked():
     decoder = decoder_of(
         {"think it is a dog": "dog", "What is it?": " I think it is a dog", "How": " no", "Which": " no"}
     )
-    voice = equations(decoder.render_chat)
-    thoughts = reasoned(examinee(decoder), put(ITEMS, "d"), voice, most=50, sampling=None, seed=0)
-    rows = answer_rows(examinee(decoder), ITEMS, "d", voice, sampling=None, seed=0, reasonings=thoughts)
+    template = build_equations_template(decoder.render_chat)
+    thoughts = generate_chains_of_thought(
+        session(decoder), build_questions(ITEMS, "d"), template, most_tokens=50, sampling=None, seed=0
+    )
+    rows = answer_questions(session(decoder), ITEMS, "d", template, sampling=None, seed=0, reasonings=thoughts)
     assert {row["setting"] for row in rows} == {"answering-after-cot"}
     assert (rows[0]["prediction"], rows[0]["reasoning"]) == ("dog", " I think it is a dog")
     small = decoder_of()
     small.window = 30
-    (row,) = answer_rows(examinee(small), ITEMS[:1], "d", equations(small.render_chat), sampling=None, seed=0)
+    (row,) = answer_questions(
+        session(small), ITEMS[:1], "d", build_equations_template(small.render_chat), sampling=None, seed=0
+    )
     assert (row["prediction"], row["correct"]) == (None, None)
     assert "1 to 30 are read" in row["error"]
 
 
 def test_the_released_code_looks_for_a_gold_answer_in_the_answer():
-    assert contained("It is a DOG, I think", ITEMS[0])  # both in lower case, any annotator's
-    assert contained("cats", ITEMS[0])
-    assert not contained("two", ITEMS[1])
-    assert contained("In the Bedroom", ITEMS[2])
-    assert not contained("in bed", ITEMS[2])
-    assert not contained("an iPhone", {"answer": "iPhone", "answers": []})  # GQA's gold answer is not lower-cased
+    assert contains_gold_answer("It is a DOG, I think", ITEMS[0])  # both in lower case, any annotator's
+    assert contains_gold_answer("cats", ITEMS[0])
+    assert not contains_gold_answer("two", ITEMS[1])
+    assert contains_gold_answer("In the Bedroom", ITEMS[2])
+    assert not contains_gold_answer("in bed", ITEMS[2])
+    assert not contains_gold_answer(
+        "an iPhone", {"answer": "iPhone", "answers": []}
+    )  # GQA's gold answer is not lower-cased
 
 
 @pytest.mark.parametrize(
@@ -99,17 +109,17 @@ def test_the_released_code_looks_for_a_gold_answer_in_the_answer():
     ],
 )
 def test_answers_that_are_the_same_in_their_normal_form(one, other):
-    assert normal(one) == normal(other)
+    assert normalize_answer(one) == normalize_answer(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("1.5", "15"), ("3:30", "330"), ("a", ""), ("a", "the"), ("10", "1 0")])
 def test_answers_that_are_not(one, other):
-    assert normal(one) != normal(other)
+    assert normalize_answer(one) != normalize_answer(other)
 
 
 @given(st.text())
 def test_the_normal_form_is_its_own(text):
-    assert normal(normal(text)) == normal(text)
+    assert normalize_answer(normalize_answer(text)) == normalize_answer(text)
 
 
 def test_what_all_annotators_say_is_right_on_real_questions(shared_data):
@@ -118,7 +128,7 @@ def test_what_all_annotators_say_is_right_on_real_questions(shared_data):
     items = [{**row, "item_id": f"vqa:{row['source_id']}"} for row in rows]
     assert items
     for item in items:
-        assert contained(item["answer"], item)
-        assert agreement(item["answer"].upper() + ".", item["answers"]) == pytest.approx(
-            agreement(item["answer"], item["answers"])
+        assert contains_gold_answer(item["answer"], item)
+        assert compute_agreement(item["answer"].upper() + ".", item["answers"]) == pytest.approx(
+            compute_agreement(item["answer"], item["answers"])
         )

@@ -5,8 +5,8 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import MEASURE_FIELDS, Layout
 from waltz.evaluation.metrics.pair_metrics import METRICS
-from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
-from waltz.evaluation.metrics.summary import comparison_rows, metric_rows
+from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE
+from waltz.evaluation.metrics.summary import build_comparison_rows, build_metric_rows
 
 HOW = Resampling(100, 0.95, 0)
 NAMES = ("profile", "model", "dataset", "setting", "metric")
@@ -66,8 +66,8 @@ RUNS = {
 
 
 def test_every_model_data_set_and_profile_has_its_metrics_in_one_layout():
-    rows = metric_rows(
-        RUNS, ["equations", "published"], HOW, averaged=["d", "e"], probes=PROBES, asked={"vqa": QUESTIONS}
+    rows = build_metric_rows(
+        RUNS, ["equations", "published"], HOW, averaged=["d", "e"], probes=PROBES, questions={"vqa": QUESTIONS}
     )
     assert parquet.build_table(rows, LAYOUT).num_rows == 2 * (3 * len(METRICS) + 2 * len(METRICS) + 7 + 1)
     found = {tuple(row[name] for name in NAMES[1:]): row for row in rows if row["profile"] == "equations"}
@@ -83,7 +83,7 @@ def test_every_model_data_set_and_profile_has_its_metrics_in_one_layout():
 
 
 def test_comparisons_are_of_the_data_sets_with_pairs_in_each_profile():
-    rows = comparison_rows(RUNS, ["equations", "published"], HOW)
+    rows = build_comparison_rows(RUNS, ["equations", "published"], HOW)
     assert {(row["profile"], row["dataset"], row["model_a"], row["model_b"]) for row in rows} == {
         (profile, "d", "matcher", "lm") for profile in ("equations", "published")
     }

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.evaluation.prompting.prompt_files import read_wording
-from waltz.evaluation.prompting.prompts import published, render, worded
-from waltz.evaluation.prompting.questions import wrong_label
-from waltz.evaluation.prompting.text_questions import text_questions
+from waltz.evaluation.prompting.prompt_files import read_prompt_file
+from waltz.evaluation.prompting.prompts import build_published_template, render_prompt, render_question
+from waltz.evaluation.prompting.questions import draw_wrong_label
+from waltz.evaluation.prompting.text_questions import select_text_questions
 from waltz.sources.formats import bbh, comve, esnli
 
 Row = dict[str, Any]
@@ -32,7 +32,7 @@ def bbh_rows(n: int) -> list[Row]:
 
 
 def test_a_question_holds_its_fields_labels_and_answers() -> None:
-    (one,) = text_questions(esnli_rows(1), "e-snli", "equations", None, 0).questions
+    (one,) = select_text_questions(esnli_rows(1), "e-snli", "equations", None, 0).questions
     assert (one.item_id, one.dataset, one.form, one.image) == ("s:0", "e-snli", "esnli", None)
     assert one.fields == {"premise": "Premise 0.", "hypothesis": "Hypothesis 0."}
     assert (one.labels, one.gold, one.role, one.order) == (("A", "B", "C"), ("A",), None, None)
@@ -42,41 +42,41 @@ def test_a_question_holds_its_fields_labels_and_answers() -> None:
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_comve_asks_for_the_nonsense_so_gold_is_taken_as_it_is(profile: str) -> None:
     rows = [row("7", "comve", 1, choices=["Fish swim.", "Fish walk."])]
-    (one,) = text_questions(rows, "comve", profile, None, 0).questions
+    (one,) = select_text_questions(rows, "comve", profile, None, 0).questions
     assert (one.labels, one.gold, one.wrong) == (("A", "B"), ("B",), "A")
-    words, _ = worded(one, read_wording(profile))
+    words, _ = render_question(one, read_prompt_file(profile))
     assert words.startswith('Which statement of the two is against common sense? Sentence (A): "Fish swim."')
 
 
 def test_choices_without_letters_are_given_letters() -> None:
     dashed = row("0", "causal_judgement", 1, text="Did it?\nOptions:\n- Yes\n- No", choices=["Yes", "No"])
-    (one,) = text_questions([dashed], "causal", "equations", None, 0).questions
+    (one,) = select_text_questions([dashed], "causal", "equations", None, 0).questions
     assert one.fields == {
         "text": "Did it?\nOptions:\n(A) Yes\n(B) No",
         "question": "Did it?",
         "options": "(A) Yes\n(B) No",
     }
     assert one.gold == ("B",)
-    assert worded(one, read_wording("equations"))[0] == "Did it?\n\nAnswer choices:\n(A) Yes\n(B) No"
-    (kept,) = text_questions(bbh_rows(1), "d", "equations", None, 0).questions
+    assert render_question(one, read_prompt_file("equations"))[0] == "Did it?\n\nAnswer choices:\n(A) Yes\n(B) No"
+    (kept,) = select_text_questions(bbh_rows(1), "d", "equations", None, 0).questions
     assert kept.fields["text"] == bbh_rows(1)[0]["text"]
 
 
 def test_equations_choose_each_item_by_its_own_hash() -> None:
     rows = esnli_rows(60)
-    whole = {one.item_id: one for one in text_questions(rows, "e", "equations", None, 3).questions}
-    some = text_questions(rows[::-1], "e", "equations", 20, 3).questions
-    fewer = text_questions(rows, "e", "equations", 7, 3).questions
+    whole = {one.item_id: one for one in select_text_questions(rows, "e", "equations", None, 3).questions}
+    some = select_text_questions(rows[::-1], "e", "equations", 20, 3).questions
+    fewer = select_text_questions(rows, "e", "equations", 7, 3).questions
     assert all(whole[one.item_id] == one for one in [*some, *fewer])
     assert {one.item_id for one in fewer} < {one.item_id for one in some}
-    assert text_questions(rows, "e", "equations", 99, 3).questions == tuple(whole.values())
+    assert select_text_questions(rows, "e", "equations", 99, 3).questions == tuple(whole.values())
     drawn = {(one.gold[0], one.wrong) for one in whole.values()}
     assert drawn == {(gold, wrong) for gold in "ABC" for wrong in "ABC" if gold != wrong}
 
 
 def test_published_draws_go_on_with_the_generator_that_shuffled() -> None:
     rows = bbh_rows(30)
-    chosen = text_questions(rows, "d", "published", 12, 0).questions
+    chosen = select_text_questions(rows, "d", "published", 12, 0).questions
     random.seed(42)
     order = list(rows)
     random.shuffle(order)
@@ -88,7 +88,7 @@ def test_published_draws_go_on_with_the_generator_that_shuffled() -> None:
 
 
 def test_published_draws_for_esnli_begin_with_the_seed() -> None:
-    chosen = text_questions(esnli_rows(30), "e", "published", 12, 0).questions
+    chosen = select_text_questions(esnli_rows(30), "e", "published", 12, 0).questions
     random.seed(42)
     for one in chosen:
         assert one.wrong == random.choice([label for label in "ABC" if label != one.gold[0]])
@@ -98,17 +98,17 @@ def test_what_cannot_be_asked_is_named() -> None:
     rows = bbh_rows(3)
     rows[1] |= {"rejected": "no answer", "gold": None}
     rows[2] |= {"choices": ["he", "she", "they", "unclear"], "gold": 3}
-    chosen = text_questions(rows, "d", "published", None, 0)
+    chosen = select_text_questions(rows, "d", "published", None, 0)
     assert [one.item_id for one in chosen.questions] == ["s:0"]
-    assert chosen.left_out == {"s:1": "no answer", "s:2": "its answer is none of A, B, C"}
-    four = text_questions(rows, "d", "equations", None, 0)
+    assert chosen.skipped == {"s:1": "no answer", "s:2": "its answer is none of A, B, C"}
+    four = select_text_questions(rows, "d", "equations", None, 0)
     assert [one.labels for one in four.questions] == [("A", "B", "C"), ("A", "B", "C", "D")]
     with pytest.raises(UserError, match="d: none of 1 rows can be asked"):
-        text_questions([rows[1]], "d", "published", None, 0)
+        select_text_questions([rows[1]], "d", "published", None, 0)
     with pytest.raises(UserError, match="one task, got 2: disambiguation_qa, esnli"):
-        text_questions([*rows, *esnli_rows(1)], "d", "equations", None, 0)
-    with pytest.raises(ValueError, match="no label but 'A'"):
-        wrong_label("s:0", ("A",), "A", 0)
+        select_text_questions([*rows, *esnli_rows(1)], "d", "equations", None, 0)
+    with pytest.raises(ValueError, match="except the gold one 'A'"):
+        draw_wrong_label("s:0", ("A",), "A", 0)
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +126,9 @@ def real(shared_data: Path) -> Mapping[str, list[Row]]:
 
 def test_the_real_files_give_a_hundred_published_questions_each(real: Mapping[str, list[Row]]) -> None:
     for task, rows in real.items():
-        chosen = text_questions(rows, task, "published", None, 0)
-        assert len(chosen.questions) + len(chosen.left_out) == 100
-        assert len(chosen.left_out) <= (task == "disambiguation_qa")
+        chosen = select_text_questions(rows, task, "published", None, 0)
+        assert len(chosen.questions) + len(chosen.skipped) == 100
+        assert len(chosen.skipped) <= (task == "disambiguation_qa")
         for one in chosen.questions:
             assert one.wrong != one.gold[0]
             assert {one.wrong, one.gold[0]} <= set(one.labels)
@@ -136,8 +136,8 @@ def test_the_real_files_give_a_hundred_published_questions_each(real: Mapping[st
 
 
 def test_the_first_real_comve_prompt(real: Mapping[str, list[Row]]) -> None:
-    first = text_questions(real["comve"], "comve", "published", 1, 0).questions[0]
-    asked = render("answer", first, published("gpt2")).text
+    first = select_text_questions(real["comve"], "comve", "published", 1, 0).questions[0]
+    asked = render_prompt("answer", first, build_published_template("gpt2")).text
     assert asked.startswith(
         "Which statement of the two is against common sense? Sentence (A): "
         '"She put the papers into the filing cabinet." , Sentence (B): "'
@@ -147,11 +147,11 @@ def test_the_first_real_comve_prompt(real: Mapping[str, list[Row]]) -> None:
 
 
 def test_real_items_in_the_benchmark_s_own_layout_have_letters(shared_data: Path) -> None:
-    wording = read_wording("equations")
+    prompt_file = read_prompt_file("equations")
     for task in ("causal_judgement", "disambiguation_qa", "logical_deduction_five_objects"):
         rows = list(bbh.read_examples(shared_data / "bbh" / f"{task}.json", task, "bbh", None))
-        for one in text_questions(rows, task, "equations", 40, 0).questions:
+        for one in select_text_questions(rows, task, "equations", 40, 0).questions:
             lettered = [f"\n({label}) " for label in one.labels]
-            words, _ = worded(one, wording)
+            words, _ = render_question(one, prompt_file)
             assert all(words.count(letter) == 1 for letter in lettered)
             assert "Options:" not in words

@@ -7,30 +7,33 @@ from PIL import Image
 
 from scripted_decoders import VOCABULARY, scripted
 from waltz.core.intervals import Resampling
-from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
-from waltz.evaluation.metrics.summary import metric_rows
-from waltz.evaluation.prompting.generation_cache import Examinee
-from waltz.evaluation.prompting.image_questions import single_questions
-from waltz.evaluation.prompting.prompts import equations, published
-from waltz.evaluation.text_scores import likelihood_rows, vqascore_rows
+from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE
+from waltz.evaluation.metrics.summary import build_metric_rows
+from waltz.evaluation.prompting.generation_cache import DecoderSession
+from waltz.evaluation.prompting.image_questions import build_single_questions
+from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
+from waltz.evaluation.text_scores import score_likelihood, score_vqascore
 
 HOW = Resampling(200, 0.95, 0)
 ITEMS = [
     {"item_id": "i0", "instrument": "existence", "image": "m.png", "caption": "aab", "foil": "bbbbb"},
     {"item_id": "i1", "instrument": "existence", "image": "m.png", "caption": "abbb", "foil": "ab"},
 ]
-VOICES = {"equations": lambda decoder: equations(decoder.render_chat), "published": lambda _: published("llava-vicuna")}
+VOICES = {
+    "equations": lambda decoder: build_equations_template(decoder.render_chat),
+    "published": lambda _: build_published_template("llava-vicuna"),
+}
 
 
-def examinee(decoder):
-    return Examinee(decoder, lambda name: Image.new("RGB", (2, 2)))
+def session(decoder):
+    return DecoderSession(decoder, lambda name: Image.new("RGB", (2, 2)))
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_a_text_is_worth_its_tokens(profile):
     """`a` follows everything with logit 3, all else with 0; prompts end in a line break, so no blank is added."""
     decoder = scripted(lambda text: {"a": 3.0})
-    rows = likelihood_rows(examinee(decoder), single_questions(ITEMS, "d"), VOICES[profile](decoder))
+    rows = score_likelihood(session(decoder), build_single_questions(ITEMS, "d"), VOICES[profile](decoder))
     rest = math.log(math.exp(3) + VOCABULARY - 1)
     sums = {"aab": 6 - 3 * rest, "bbbbb": -5 * rest, "abbb": 3 - 4 * rest, "ab": 3 - 2 * rest}
     by_key = {(row["item_id"], row["role"], row["setting"]): row for row in rows}
@@ -41,7 +44,7 @@ def test_a_text_is_worth_its_tokens(profile):
             assert total["score"] == pytest.approx(sums[text], rel=1e-6)
             assert mean["score"] == pytest.approx(sums[text] / len(text), rel=1e-6)
             assert mean["tokens"] == len(text)
-    found = {(row["setting"], row["metric"]): row for row in metric_rows({("m", "d"): rows}, [profile], HOW)}
+    found = {(row["setting"], row["metric"]): row for row in build_metric_rows({("m", "d"): rows}, [profile], HOW)}
     # mean: aab 2/3, bbbbb 0; abbb 1/4, ab 1/2 of their tokens are a. sum: fewer tokens, and more a
     assert found["log-likelihood", "acc_r"]["value"] == 50
     assert found["log-likelihood", "auroc"]["value"] == pytest.approx(100 * (1 + 1 + 1 + 0) / 4)
@@ -53,7 +56,9 @@ def test_a_text_is_worth_its_tokens(profile):
 def test_a_blank_between_prompt_and_text_belongs_to_the_text():
     """Vocabularies of pieces have a token for a word and its blank, so that a text cannot begin after one."""
     decoder = scripted(lambda text: {" ": 2.0} if text.endswith("[/INST]") else {})
-    rows = likelihood_rows(examinee(decoder), single_questions(ITEMS[:1], "d"), published("llava-mistral"))
+    rows = score_likelihood(
+        session(decoder), build_single_questions(ITEMS[:1], "d"), build_published_template("llava-mistral")
+    )
     (row,) = [row for row in rows if (row["role"], row["setting"]) == ("caption", "log-likelihood-sum")]
     blank = 2 - math.log(math.exp(2) + VOCABULARY - 1)
     assert (row["tokens"], row["score"]) == (4, pytest.approx(blank - 3 * math.log(VOCABULARY), rel=1e-6))
@@ -68,23 +73,23 @@ def test_vqascore_is_the_probability_of_yes(profile):
         return next({"Y": logit} for words, logit in logits.items() if f'"{words}"' in text)
 
     decoder = scripted(script)
-    rows = vqascore_rows(examinee(decoder), single_questions(ITEMS, "d"), VOICES[profile](decoder))
+    rows = score_vqascore(session(decoder), build_single_questions(ITEMS, "d"), VOICES[profile](decoder))
     assert [row["role"] for row in rows] == ["caption", "foil"] * 2
     for row, text in zip(rows, logits, strict=True):
         expected = math.exp(logits[text]) / (math.exp(logits[text]) + VOCABULARY - 1)
         assert row["score"] == pytest.approx(expected, rel=1e-6)
         assert (row["probability"], row["correct"]) == (None, None)
-    found = {row["metric"]: row["value"] for row in metric_rows({("m", "d"): rows}, [profile], HOW)}
+    found = {row["metric"]: row["value"] for row in build_metric_rows({("m", "d"): rows}, [profile], HOW)}
     assert (found["acc_r"], found["auroc"]) == (50, 25)  # 4 and 1 against 2 and 5
 
 
 def test_a_text_that_cannot_be_read_has_an_error():
     decoder = scripted(lambda text: {}, window=100)
     items = [{**ITEMS[0], "foil": "b" * 100}]
-    voice = equations(decoder.render_chat)
+    template = build_equations_template(decoder.render_chat)
     for rows in (
-        likelihood_rows(examinee(decoder), single_questions(items, "d"), voice),
-        vqascore_rows(examinee(decoder), single_questions(items, "d"), voice),
+        score_likelihood(session(decoder), build_single_questions(items, "d"), template),
+        score_vqascore(session(decoder), build_single_questions(items, "d"), template),
     ):
         assert {row["role"] for row in rows if row["error"] is None} == {"caption"}
         assert all((row["score"] is None) == (row["error"] is not None) for row in rows)

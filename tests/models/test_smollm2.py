@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from waltz.core.devices import Device
-from waltz.evaluation.perplexity import score_rows
+from waltz.evaluation.perplexity import score_pairs
 from waltz.models.registry import load_registry
 from waltz.models.text.causal import load_causal_model
 from waltz.sources.formats.valse import read_release
@@ -26,6 +26,6 @@ def test_it_shares_prefixes_and_has_a_start_token(smollm2):
 def test_actant_swap_gives_the_accuracy_of_an_independent_computation(smollm2, shared_data, tmp_path):
     items = read_release(shared_data / "valse" / "actant-swap.json", "actant-swap", 2)
     valid = [item for item in items if item["valid"]]
-    rows = score_rows(valid, smollm2, ["equations"], 512, tmp_path, lambda _: None)
+    rows = score_pairs(valid, smollm2, ["equations"], 512, tmp_path, lambda _: None)
     correct = [row["correct"] for row in rows if row["role"] == "caption"]
     assert 100 * sum(correct) / len(correct) == pytest.approx(77.3, abs=0.1)

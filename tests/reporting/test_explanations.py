@@ -12,8 +12,8 @@ from waltz.consistency.cc_shap.items import build_setup
 from waltz.consistency.cc_shap.rows import compute_cc_shap_rows, compute_edit_rows
 from waltz.core.files import parquet
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
-from waltz.evaluation.prompting.prompt_files import read_wording
-from waltz.evaluation.prompting.prompts import equations
+from waltz.evaluation.prompting.prompt_files import read_prompt_file
+from waltz.evaluation.prompting.prompts import build_equations_template
 from waltz.evaluation.prompting.questions import Question
 from waltz.reporting.figures.explanations import ExplanationTables, draw_edits, draw_explanations, make_image_loader
 
@@ -39,11 +39,11 @@ def photo(*_):
 def left(folder, decoder, question) -> ExplanationTables:
     """What the stage leaves of one item with an edit, and of one that fails."""
     (folder / "short.yaml").write_text(SHORT)
-    voice = equations(
+    template = build_equations_template(
         lambda turns: " ".join(("<image> " if turn.image else "") + turn.text for turn in turns),
-        read_wording("equations", folder / "short.yaml"),
+        read_prompt_file("equations", folder / "short.yaml"),
     )
-    how = build_setup(decoder, voice, 3, {"permutations": 2}, {"explanation": 3}, folder / "store")
+    how = build_setup(decoder, template, 3, {"permutations": 2}, {"explanation": 3}, folder / "store")
     edit = {"test": "counterfactual_edits", "item_id": question.item_id, "profile": "equations", "seed": 3}
     edit |= {"error": None, "edited_input": WORDS[question.form], "inserted": "red", "flipped": True, "reason": None}
     rows, beside = compute_cc_shap_rows(how, [question], photo, lambda _: None)

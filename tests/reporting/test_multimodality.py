@@ -1,4 +1,4 @@
-from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
+from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE
 from waltz.reporting.page.decoder_tables import make_answer_tables, make_decoder_tables, make_edit_tables
 from waltz.reporting.page.modality_tables import (
     make_companion_tables,

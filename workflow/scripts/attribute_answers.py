@@ -14,7 +14,7 @@ from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import ATTRIBUTION
-from waltz.evaluation.decoder_tasks import voice_of
+from waltz.evaluation.decoder_tasks import build_template
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
 from waltz.models.visible_image import crops_to_middle_square
@@ -35,7 +35,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     answering = [
         AnswerAttribution(
             decoder,
-            voice_of(decoder, profile),
+            build_template(decoder, profile),
             Settings(profile, seed=params.seed, **params.settings[profile]),
             params.value,
             Path(made.rows[0]).parent / ".store",

@@ -16,7 +16,7 @@ from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import ATTRIBUTION, CC_SHAP
-from waltz.evaluation.decoder_tasks import voice_of
+from waltz.evaluation.decoder_tasks import build_template
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import load_image, open_images
@@ -42,9 +42,9 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         total, label = sum(map(len, mine.values())) * len(params.seeds), f"{decoder.spec.name} {name}"
         with open_images(seen) if seen else nullcontext() as source, show_progress(total, "item", label) as bar:
             for profile, questions in mine.items():
-                voice = voice_of(decoder, profile)
+                template = build_template(decoder, profile)
                 for seed in params.seeds:
-                    setup = build_setup(decoder, voice, seed, params.cc_shap, params.tokens, stored)
+                    setup = build_setup(decoder, template, seed, params.cc_shap, params.tokens, stored)
                     found, beside = compute_cc_shap_rows(setup, questions, partial(load_image, source), bar.update)
                     rows += found
                     contributions += beside if seed == params.seeds[0] else []
@@ -61,6 +61,6 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             **describe_device(device),
             seeds=params.seeds,
             shard=f"{shard + 1} of {params.shards}",
-            left_out={profile: dict(asked.left_out) for profile, asked in chosen.items()},
+            left_out={profile: dict(asked.skipped) for profile, asked in chosen.items()},
             **count_outcomes(rows),
         )

@@ -16,7 +16,7 @@ from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import ATTRIBUTION, CONSISTENCY, EDITED
-from waltz.evaluation.decoder_tasks import voice_of
+from waltz.evaluation.decoder_tasks import build_template
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
 from waltz.sources.images import load_image, open_images
@@ -38,10 +38,10 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         with open_images(seen) if seen else nullcontext() as source, show_progress(0, "item", name) as bar:
             for profile in params.profiles:
                 asked = to_ask(read, name, entry, profile, params.sample, params.seed).questions
-                voice = voice_of(decoder, profile)
+                template = build_template(decoder, profile)
                 for seed in params.seeds:
                     stored = Path(rows_file).parents[2] / ".store"
-                    setup = build_setup(decoder, voice, seed, params.cc_shap, params.tokens, stored)
+                    setup = build_setup(decoder, template, seed, params.cc_shap, params.tokens, stored)
                     mine = asked[shard :: params.shards]
                     found, beside = compute_edit_rows(setup, mine, tests, partial(load_image, source), bar.update)
                     rows += found

@@ -16,7 +16,7 @@ from waltz.core.files.download_lock import compute_sha256
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CONSISTENCY
-from waltz.evaluation.prompting.generation_cache import Examinee
+from waltz.evaluation.prompting.generation_cache import DecoderSession
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
 from waltz.models.text.classifier import load_classifier
@@ -36,16 +36,16 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         stored = Path(snakemake.output.rows[number]).parent / ".store"
         seen = open_images(images[number]) if images[number] else nullcontext()
         with seen as source, show_progress(0, "reply", f"{decoder.spec.name}, {dataset}") as bar:
-            examinee = Examinee(decoder, partial(load_image, source), stored, bar.update)
+            session = DecoderSession(decoder, partial(load_image, source), stored, bar.update)
             for profile in params.profiles:
                 chosen = to_ask(read, dataset, entry, profile, params.sample, params.seed)
                 questions = chosen.questions[shard :: params.shards]
                 shared = profile == "published" and chosen.questions[0].form == "comve"
                 pair = left_over_pair(read, entry, params.sample) if shared else None
-                who = interviewed(examinee, helper, profile, judge, stored)
+                who = interviewed(session, helper, profile, judge, stored)
                 runs = settings_of(profile, params.seeds, params.tokens, params.edits, bool(params.meaning), pair)
                 rows += consistency_rows(questions, params.tests, runs, who)
-                asked[profile], left_out[profile] = len(questions), dict(chosen.left_out)
+                asked[profile], left_out[profile] = len(questions), dict(chosen.skipped)
         parquet.write(snakemake.output.rows[number], parquet.build_table(rows, CONSISTENCY), CONSISTENCY)
         write_record(
             snakemake.output.runs[number],

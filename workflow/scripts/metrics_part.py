@@ -7,8 +7,8 @@ from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling
 from waltz.core.job_log import log_job
 from waltz.core.schema import CONDITIONS, EVALUATION, METRICS
-from waltz.evaluation.metrics.summary import metric_rows
-from waltz.evaluation.vqa_items import questions
+from waltz.evaluation.metrics.summary import build_metric_rows
+from waltz.evaluation.vqa_items import select_questions
 
 params = snakemake.params
 
@@ -16,9 +16,11 @@ with log_job(snakemake.log[0]):
     scores = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
     probes = [row for file in snakemake.input.probes for row in parquet.read(file, CONDITIONS).to_pylist()]
     asked = {
-        name: questions(name, pq.read_table(file).to_pylist(), entry["size"], params.seed, entry.get("choice"))[0]
+        name: select_questions(name, pq.read_table(file).to_pylist(), entry["size"], params.seed, entry.get("choice"))[
+            0
+        ]
         for (name, entry), file in zip(params.asked.items(), snakemake.input.questions, strict=True)
     }
     how = Resampling(params.resamples, params.confidence, params.seed)
-    metrics = metric_rows(scores, params.profiles, how, averaged=params.averaged, probes=probes, asked=asked)
+    metrics = build_metric_rows(scores, params.profiles, how, averaged=params.averaged, probes=probes, questions=asked)
     parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)

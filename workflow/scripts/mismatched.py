@@ -8,14 +8,14 @@ from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.mismatched import mismatched_items
+from waltz.evaluation.mismatched import build_mismatched_items
 
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
     start = time.perf_counter()
     rows = pq.read_table(snakemake.input.rows).to_pylist()
-    items, unusable = mismatched_items(snakemake.wildcards.aligned, rows, params.size, params.seed, params.choice)
+    items, unusable = build_mismatched_items(snakemake.wildcards.aligned, rows, params.size, params.seed, params.choice)
     parquet.write(snakemake.output.pairs, parquet.build_table(items, BENCHMARK), BENCHMARK)
     write_record(
         snakemake.output.run,

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.schema import SCENE_SCORES
-from waltz.evaluation.vqa_items import questions
+from waltz.evaluation.vqa_items import select_questions
 from waltz.reporting.page.construction_tables import ConstructionFiles, make_construction_tables
 from waltz.reporting.page.cv_probes_tables import CvProbesFiles, read_cv_probes_table
 from waltz.reporting.page.example_files import RunFiles, open_thumbnails, read_examples
@@ -43,7 +43,9 @@ with log_job(snakemake.log[0]):
         models = make_modality_tables(ModalityFiles(given.metrics, given.comparisons, *more))
     items = {name: pq.read_table(file).to_pylist() for name, file in zip(params.datasets, given.pairs, strict=True)}
     items |= {
-        name: questions(name, pq.read_table(file).to_pylist(), entry["size"], params.seed, entry.get("choice"))[0]
+        name: select_questions(name, pq.read_table(file).to_pylist(), entry["size"], params.seed, entry.get("choice"))[
+            0
+        ]
         for (name, entry), file in zip(params.asked.items(), given.questions, strict=True)
     }
     runs = RunFiles(*map(by_run, ("evaluation", "attribution", "consistency", "cc_shap")))

@@ -19,8 +19,8 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
-from waltz.evaluation.prompting.prompt_files import read_wording
-from waltz.evaluation.prompting.prompts import equations, published
+from waltz.evaluation.prompting.prompt_files import read_prompt_file
+from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Profile
 
@@ -49,10 +49,10 @@ def photo(name="0.png"):
 
 
 @pytest.fixture(scope="module")
-def wording(tmp_path_factory):
+def prompt_file(tmp_path_factory):
     file = tmp_path_factory.mktemp("prompts") / "short.yaml"
     file.write_text(SHORT)
-    return read_wording("equations", file)
+    return read_prompt_file("equations", file)
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +61,16 @@ def decoders():
 
 
 @pytest.fixture
-def how_of(wording, decoders, tmp_path):
+def how_of(prompt_file, decoders, tmp_path):
     def how(question, profile: Profile, permutations=2, seed=3, folder=tmp_path, **given):
         families = {"comve": "gpt2", "pairwise": "bakllava"}
-        voice = equations(chat, wording) if profile == "equations" else published(families[question.form])
+        template = (
+            build_equations_template(chat, prompt_file)
+            if profile == "equations"
+            else build_published_template(families[question.form])
+        )
         study = {"permutations": permutations, **given}
-        found = build_setup(decoders[question.form], voice, seed, study, {"explanation": 3}, folder)
+        found = build_setup(decoders[question.form], template, seed, study, {"explanation": 3}, folder)
         return dataclasses.replace(found, settings=dataclasses.replace(found.settings, partition_rows=40))
 
     return how
@@ -177,14 +181,19 @@ def in_lines(turns):
 
 
 def test_a_model_that_ignores_its_input_has_no_cc_shap_and_one_that_explains_by_what_it_answers_from_has_1(
-    wording, tmp_path
+    prompt_file, tmp_path
 ):
     one = dataclasses.replace(TEXT, fields={"first": "x", "second": "y"})
 
     def found(script):
         decoder = scripted_decoders.scripted(script, reads_images=False, says=lambda prompt, seed: "A")
         how = build_setup(
-            decoder, equations(in_lines, wording), 3, {"permutations": 1, "kinds": ["post-hoc"]}, {}, tmp_path
+            decoder,
+            build_equations_template(in_lines, prompt_file),
+            3,
+            {"permutations": 1, "kinds": ["post-hoc"]},
+            {},
+            tmp_path,
         )
         rows, _ = rows_of(dataclasses.replace(how, stored=tmp_path / str(len(list(tmp_path.iterdir())))), one)
         return rows[0]

@@ -12,7 +12,7 @@ from tiny_encoders import REGIONS, TEXTS, WIDTH
 from tiny_vilbert import VILBERT, vilbert_weights, write_vilbert
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.evaluation.alignment import scored
+from waltz.evaluation.alignment import build_score_columns
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.coalitions import Coalitions
@@ -127,7 +127,7 @@ def test_what_a_score_supports(load):
         aligned = compute_pair_scores(
             encoder, [("0.jpg", TEXTS[0])], lambda name, one=encoder: load_image_or_regions(one, name, None)
         )
-        numbers[kind] = scored(aligned["0.jpg", TEXTS[0]], encoder.probability, "equations")
+        numbers[kind] = build_score_columns(aligned["0.jpg", TEXTS[0]], encoder.probability, "equations")
     assert {kind: row["probability"] is None for kind, row in numbers.items()} == dict(
         zip(KINDS, (False, True, False), strict=True)
     )

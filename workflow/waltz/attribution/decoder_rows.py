@@ -19,11 +19,11 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.sampling import rank
-from waltz.evaluation.decoders import sampling_of
-from waltz.evaluation.prompting.generation_cache import Load
-from waltz.evaluation.prompting.image_questions import pairwise_questions, single_questions
-from waltz.evaluation.prompting.label_tokens import label_of
-from waltz.evaluation.prompting.prompts import Asked, Voice, render
+from waltz.evaluation.decoder_tasks import choose_sampling
+from waltz.evaluation.prompting.generation_cache import LoadImage
+from waltz.evaluation.prompting.image_questions import build_pairwise_questions, build_single_questions
+from waltz.evaluation.prompting.label_tokens import choose_label
+from waltz.evaluation.prompting.prompts import PromptTemplate, RenderedPrompt, render_prompt
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import get_fidelity
 from waltz.models.decoders.decoder import Decoder, PreparedImage
@@ -42,14 +42,14 @@ class AnswerAttribution:
 
     Attributes:
         decoder: A loaded decoder that reads images.
-        voice: Its prompts, in the profile of the settings.
+        template: Its prompts, in the profile of the settings.
         settings: How Shapley values are estimated.
         value: For `equations`, the explained value of a token: a name in `outcomes.VALUES`.
         stored: Folder of stored results.
     """
 
     decoder: Decoder
-    voice: Voice
+    template: PromptTemplate
     settings: Settings
     value: str = LOG_PROBABILITY
     stored: Path = Path(".store")
@@ -79,7 +79,7 @@ def compute_answer_rows(
     items: Iterable[Mapping[str, Any]],
     dataset: str,
     orders: Mapping[str, bool],
-    load: Load,
+    load: LoadImage,
     done: Callable[[int], object],
 ) -> list[Row]:
     """Return rows of the attribution layout of captions and foils.
@@ -102,7 +102,7 @@ def compute_answer_rows(
     """
     rows: list[Row] = []
     for item in items:
-        questions = [*pairwise_questions([item], dataset, orders), *single_questions([item], dataset)]
+        questions = [*build_pairwise_questions([item], dataset, orders), *build_single_questions([item], dataset)]
         common = [
             {
                 "item_id": question.item_id,
@@ -110,7 +110,7 @@ def compute_answer_rows(
                 "profile": attribution.settings.profile,
                 "setting": question.form,
                 "image": question.image,
-                "text": render(KIND, question, attribution.voice).text,
+                "text": render_prompt(KIND, question, attribution.template).text,
                 "explained": attribution.explained,
             }
             for question in questions
@@ -125,7 +125,7 @@ def compute_answer_rows(
     return rows
 
 
-def _load_or_attribute_item(attribution: AnswerAttribution, questions: list[Question], load: Load) -> list[Row]:
+def _load_or_attribute_item(attribution: AnswerAttribution, questions: list[Question], load: LoadImage) -> list[Row]:
     """Return the columns of each question of one item, computed or stored.
 
     Values of coalitions are stored without the number of evaluations, so that a larger one begins where a smaller one
@@ -133,7 +133,7 @@ def _load_or_attribute_item(attribution: AnswerAttribution, questions: list[Ques
     """
     decoder, settings = attribution.decoder, attribution.settings
     image = load(str(questions[0].image))
-    prompts = [render(KIND, question, attribution.voice) for question in questions]
+    prompts = [render_prompt(KIND, question, attribution.template) for question in questions]
     content = {
         "texts": [prompt.text for prompt in prompts],
         "labels": [[question.item_id, question.role, question.labels] for question in questions],
@@ -177,15 +177,17 @@ def _load_or_attribute_item(attribution: AnswerAttribution, questions: list[Ques
 
 
 def _build_game(
-    attribution: AnswerAttribution, question: Question, rendered: Asked, picture: PreparedImage
+    attribution: AnswerAttribution, question: Question, rendered: RenderedPrompt, picture: PreparedImage
 ) -> PromptGame | str:
     """Return the prompt with the token that is explained, or why there is none."""
     decoder, settings = attribution.decoder, attribution.settings
     try:
         prompt = decoder.build_prompt(rendered.text)
         if get_fidelity(settings.profile).decoder_target == "label":
-            return PromptGame(prompt.text, "", (label_of(decoder, prompt, picture, question, attribution.voice)[1],))
-        sampling = sampling_of(decoder, settings.profile)
+            return PromptGame(
+                prompt.text, "", (choose_label(decoder, prompt, picture, question, attribution.template)[1],)
+            )
+        sampling = choose_sampling(decoder, settings.profile)
         seed = rank(f"{question.item_id}:{question.form}:{question.role}:{KIND}", settings.seed) >> 1
         (tokens,) = generate_texts(decoder, [prompt], [picture], 1, sampling, [seed], min_tokens=1)
         return PromptGame(prompt.text, "", tokens)

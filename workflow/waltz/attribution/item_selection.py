@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 from waltz.core.files import parquet
 from waltz.core.sampling import sample
 from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CONDITIONS
-from waltz.evaluation.decoders import orders_of
-from waltz.evaluation.items import select
-from waltz.evaluation.vqa_items import questions
+from waltz.evaluation.decoder_tasks import assign_orders
+from waltz.evaluation.items import select_items
+from waltz.evaluation.vqa_items import select_questions
 
 pass
 
@@ -43,7 +43,7 @@ def to_attribute(
         rows = benchmark.to_pylist()
         ids = published_sample([row["item_id"] for row in rows], [row["valid"] is not False for row in rows], n)
     else:
-        rows = select(benchmark, scored, scored_sample, seed).to_pylist()
+        rows = select_items(benchmark, scored, scored_sample, seed).to_pylist()
         ids = sample([row["item_id"] for row in rows], None if n is None else min(n, len(rows)), seed)
     of_id = {row["item_id"]: row for row in rows}
     return [of_id[item_id] for item_id in ids]
@@ -85,7 +85,7 @@ def questions_to_attribute(
         n: Number of questions, or None for all that are answered.
         seed: Seed of both samples.
     """
-    asked, _ = questions(dataset, rows, entry["size"], seed, entry.get("choice"))
+    asked, _ = select_questions(dataset, rows, entry["size"], seed, entry.get("choice"))
     if profile == "published" and entry.get("choice"):
         return asked[:n]
     taken = set(sample([item["item_id"] for item in asked], None if n is None else min(n, len(asked)), seed))
@@ -115,9 +115,9 @@ def answers_to_attribute(
         Rows of the benchmark, and whether the caption stands first, by item.
     """
     benchmark = parquet.read(file, BENCHMARK)
-    orders = orders_of(select(benchmark, scored, None, seed).to_pylist(), dataset, profile, seed)
+    orders = assign_orders(select_items(benchmark, scored, None, seed).to_pylist(), dataset, profile, seed)
     if profile == "published":
-        return select(benchmark, "valid", None, seed).to_pylist()[:n], orders
+        return select_items(benchmark, "valid", None, seed).to_pylist()[:n], orders
     return to_attribute(file, profile, scored, scored_sample, n, seed), orders
 
 

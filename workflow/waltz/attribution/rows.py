@@ -13,7 +13,7 @@ from waltz.attribution.stored_coalitions import StoredCoalitions
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
-from waltz.evaluation.items import texts
+from waltz.evaluation.items import list_texts
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
@@ -61,7 +61,7 @@ def _item(
     stored: Path,
     decisive: Mapping[str, Any],
 ) -> list[Row]:
-    said = dict(texts(item))
+    said = dict(list_texts(item))
     common = [
         {
             "item_id": item["item_id"],

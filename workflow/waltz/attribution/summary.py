@@ -11,8 +11,8 @@ from waltz.attribution.shares import GROUP, summaries
 from waltz.attribution.verbs import verb_table
 from waltz.core.intervals import Resampling
 from waltz.core.schema import OF_REGIONS
-from waltz.evaluation.metrics.pair_metrics import measures
-from waltz.evaluation.metrics.scored_pairs import pairs
+from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
+from waltz.evaluation.metrics.scored_pairs import pair_scores
 
 Row = Mapping[str, Any]
 
@@ -72,7 +72,7 @@ def ablations(model: str, dataset: str, rows: Sequence[Row], how: Resampling) ->
             ):
                 masked.setdefault(row["setting"], []).append(row)
         for setting, scored in masked.items():
-            for metric, measure in measures(pairs(scored, profile), dataset, how).items():
+            for metric, measure in compute_pair_metrics(pair_scores(scored, profile), dataset, how).items():
                 of_run = {"model": model, "dataset": dataset, "profile": profile, "metric": metric}
                 of_run["setting"] = setting + _label(rows)
                 found.append({**of_run, **vars(measure)})

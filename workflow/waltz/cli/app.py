@@ -19,8 +19,8 @@ from waltz.cli.regions import regions_command
 from waltz.cli.score import score_command
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span, slice_span
-from waltz.foils.candidates import Candidate, Refusal
-from waltz.foils.single_text import build_from_texts
+from waltz.foils.candidates import Candidate, Refused
+from waltz.foils.single_text import from_texts
 from waltz.models.registry import ModelSpec, load_registry
 from waltz.reporting.tables.cells import Cell, parse_csv
 from waltz.reporting.tables.declarations import TABLES, Declaration
@@ -93,9 +93,9 @@ def foil(
     """Print the candidates of a text: its caption and its foil, what was exchanged in [brackets]."""
     texts = (line.rstrip("\n") for line in sys.stdin if line.strip()) if text == "-" else [text]
     try:
-        for source_text, found in build_from_texts(instrument, texts):
+        for source_text, found in from_texts(instrument, texts):
             for entry in found:
-                if isinstance(entry, Refusal):
+                if isinstance(entry, Refused):
                     typer.echo(f"waltz: {source_text!r}: {entry.reason}", err=True)
                 elif as_json:
                     typer.echo(json.dumps({"source_text": source_text, **_shown(entry)}, ensure_ascii=False))

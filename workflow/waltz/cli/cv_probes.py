@@ -13,7 +13,7 @@ from waltz.core.devices import lease_device
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS, Layout
-from waltz.foils.cv_probes.conditions import rank_images
+from waltz.foils.cv_probes.conditions import ranked_images
 from waltz.foils.english.wordnet import read_verbs
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector
@@ -90,7 +90,7 @@ def find_images_command(
             for row in rows:
                 if not row["plain_image"]:
                     scores = vectors @ compute_text_vector(encoder, row["caption"])
-                    row["plain_image"] = rank_images(names, scores.tolist(), 1)[0][0]
+                    row["plain_image"] = ranked_images(names, scores.tolist(), 1)[0][0]
     except UserError as error:
         raise refused(error) from None
     write_csv(written, WRITTEN_COLUMNS, rows)

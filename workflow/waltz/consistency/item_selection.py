@@ -12,11 +12,15 @@ from waltz.consistency.edit_tests.input_from_explanation import shared_pair
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.metrics.scored_pairs import CHOICE
-from waltz.evaluation.open_answers import put
-from waltz.evaluation.prompting.image_questions import balanced_orders, pairwise_questions, published_orders
+from waltz.evaluation.open_answers import build_questions
+from waltz.evaluation.prompting.image_questions import (
+    assign_balanced_orders,
+    build_pairwise_questions,
+    draw_published_orders,
+)
 from waltz.evaluation.prompting.questions import Question
-from waltz.evaluation.prompting.text_questions import Chosen, text_questions
-from waltz.evaluation.vqa_items import questions as open_items
+from waltz.evaluation.prompting.text_questions import SelectedQuestions, select_text_questions
+from waltz.evaluation.vqa_items import select_questions as open_items
 from waltz.sources.published_samples import PUBLISHED_SAMPLES, select_published_ids
 
 Row = Mapping[str, Any]
@@ -24,7 +28,7 @@ Row = Mapping[str, Any]
 
 def to_ask(
     rows: Sequence[Row], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
-) -> Chosen:
+) -> SelectedQuestions:
     """The questions of a data set, in the order in which they are asked, and what was drawn but cannot be asked.
 
     Args:
@@ -41,7 +45,7 @@ def to_ask(
     form, size = entry["form"], entry.get("size")
     n = min((limit for limit in (n, size) if limit is not None), default=None)
     if form == "choice":
-        return text_questions(rows, dataset, profile, n, seed)
+        return select_text_questions(rows, dataset, profile, n, seed)
     chosen = _pairs(rows, dataset, profile, n, seed) if form == "pairs" else _open(rows, dataset, profile, n, seed)
     if not chosen.questions:
         raise UserError(f"{dataset}: none of {len(rows)} rows can be asked")
@@ -72,21 +76,23 @@ def left_over_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None)
     return pair
 
 
-def _pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> Chosen:
+def _pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> SelectedQuestions:
     """Captions against foils; what nobody voted on counts as valid. Orders are those of all valid items."""
     valid = {str(row["item_id"]): row for row in rows if row["valid"] is not False}
     ids = list(valid)
     if profile == "published":
-        taken, orders = ids[:n], published_orders(ids)
+        taken, orders = ids[:n], draw_published_orders(ids)
     else:
-        taken, orders = sample(ids, None if n is None else min(n, len(ids)), seed), balanced_orders(ids, seed)
-    return Chosen(tuple(pairwise_questions([valid[item_id] for item_id in taken], dataset, orders)), {})
+        taken, orders = sample(ids, None if n is None else min(n, len(ids)), seed), assign_balanced_orders(ids, seed)
+    return SelectedQuestions(
+        tuple(build_pairwise_questions([valid[item_id] for item_id in taken], dataset, orders)), {}
+    )
 
 
-def _open(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> Chosen:
+def _open(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> SelectedQuestions:
     """Open questions; `published` draws as many as the released scripts did and takes the first of them."""
     if profile != "published":
-        return Chosen(tuple(put(open_items(dataset, rows, n, seed)[0], dataset)), {})
+        return SelectedQuestions(tuple(build_questions(open_items(dataset, rows, n, seed)[0], dataset)), {})
     choice = "vqa-decoders" if any(row["answers"] for row in rows) else "gqa-decoders"
     drawn = select_published_ids(choice, rows, min(len(rows), max(n or 0, PUBLISHED_SAMPLES[choice].n)))[:n]
     by_id = {str(row["source_id"]): row for row in rows}
@@ -97,4 +103,4 @@ def _open(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: 
     }
     taken = [by_id[place] for place in drawn if f"{dataset}:{place}" not in left_out]
     items = [{**row, "item_id": f"{dataset}:{row['source_id']}"} for row in taken]
-    return Chosen(tuple(put(items, dataset)), left_out)
+    return SelectedQuestions(tuple(build_questions(items, dataset)), left_out)

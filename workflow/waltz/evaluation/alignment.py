@@ -1,4 +1,4 @@
-"""Texts beside images by an alignment encoder: caption and foil of an item, and the conditions of CV-Probes."""
+"""Scores of texts and images by an alignment encoder: caption and foil of an item, and the conditions of CV-Probes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,26 +13,31 @@ from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_log import show_progress
 from waltz.core.schema import BENCHMARK, CONDITIONS
-from waltz.evaluation.items import select, texts
-from waltz.evaluation.metrics.predictions import EXPECTED, judged, prediction
-from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, RIGHT
+from waltz.evaluation.items import list_texts, select_items
+from waltz.evaluation.metrics.scored_pairs import (
+    ALIGNMENT,
+    EXPECTED_PREDICTION,
+    RIGHT_PREDICTION,
+    predict_pair_text,
+    predict_probe_text,
+)
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.regions import ImageOrRegions, load_image_or_regions
+from waltz.models.regions import load_image_or_regions
 from waltz.sources.images import ImageSource, load_image, open_images
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A text beside an image.
+class Instance:
+    """One image with one text.
 
     Attributes:
-        item_id: The item that it is of.
-        role: What it is there.
+        item_id: The item of the text.
+        role: Role of the text in the item.
         image: Name of the image.
         text: The text.
-        right: The prediction that is right.
+        right: The right prediction.
     """
 
     item_id: str
@@ -50,24 +55,26 @@ def score_pairs(
     stored: Path | None = None,
     done: ProgressCallback = ignore_progress,
 ) -> list[dict[str, Any]]:
-    """Rows of the evaluation layout: both texts of each item in each profile.
+    """Return rows of the evaluation layout: both texts of each item in each profile.
 
-    The profiles share the logits and differ in what is made of them (`evaluation.predictions`). A text that the model
-    cannot read, or whose image cannot be opened, has a row with an error. A model without a probability of a match has
-    neither prediction nor verdict.
+    The profiles share the logits and differ in the prediction (`predict_pair_text`). A text that the model cannot read,
+    or whose image cannot be opened, has a row with an error. A model without a probability of a match has no
+    predictions.
 
     Args:
         encoder: A loaded encoder.
         items: Rows of the benchmark layout.
-        images: Where their images lie.
-        profiles: Which of `equations`, `published`.
+        images: Source of the images.
+        profiles: `equations`, `published` or both.
         stored: Folder of finished blocks.
-        done: Told the number of distinct (image, text) that each block finished, for a progress bar.
+        done: Receives the number of distinct (image, text) of each finished block.
     """
-    asked = [
-        Asked(item["item_id"], role, item["image"], text, RIGHT[role]) for item in items for role, text in texts(item)
+    instances = [
+        Instance(item["item_id"], role, item["image"], text, RIGHT_PREDICTION[role])
+        for item in items
+        for role, text in list_texts(item)
     ]
-    return _rows(encoder, asked, images, profiles, lambda said, _: str(said["prediction"]), stored, done)
+    return _score(encoder, instances, images, profiles, lambda columns, _: str(columns["prediction"]), stored, done)
 
 
 def score_probes(
@@ -78,82 +85,85 @@ def score_probes(
     stored: Path | None = None,
     done: ProgressCallback = ignore_progress,
 ) -> list[dict[str, Any]]:
-    """Rows of the evaluation layout: each image beside its caption, in each profile, role `caption`.
+    """Return rows of the evaluation layout: each image with its caption, in each profile, role `caption`.
 
     Args:
         encoder: A loaded encoder.
         items: Rows of the layout `CONDITIONS`.
-        images: Where their images lie.
-        profiles: Which of `equations`, `published`.
+        images: Source of the images.
+        profiles: `equations`, `published` or both.
         stored: Folder of finished blocks.
-        done: Told the number of distinct (image, caption) that each block finished.
+        done: Receives the number of distinct (image, caption) of each finished block.
     """
-    asked = [Asked(row["item_id"], "caption", row["image"], row["caption"], EXPECTED[row["match"]]) for row in items]
-    return _rows(encoder, asked, images, profiles, judged, stored, done)
+    instances = [
+        Instance(row["item_id"], "caption", row["image"], row["caption"], EXPECTED_PREDICTION[row["match"]])
+        for row in items
+    ]
+    return _score(encoder, instances, images, profiles, predict_probe_text, stored, done)
 
 
-def _rows(
+def _score(
     encoder: Encoder,
-    asked: Sequence[Asked],
+    instances: Sequence[Instance],
     images: ImageSource,
     profiles: Sequence[str],
-    judge: Callable[[Mapping[str, Any], str], str],
+    predict: Callable[[Mapping[str, Any], str], str],
     stored: Path | None,
     done: ProgressCallback,
 ) -> list[dict[str, Any]]:
-    """A row of each text in each profile; `judge` makes the prediction of a row that has a probability."""
+    """Return a row for each instance in each profile; `predict` decides rows that have a probability."""
     aligned = compute_pair_scores(
-        encoder, [(one.image, one.text) for one in asked], _shown(encoder, images), stored, done
+        encoder,
+        [(instance.image, instance.text) for instance in instances],
+        lambda name: load_image_or_regions(encoder, name, lambda: load_image(images, name)),
+        stored,
+        done,
     )
     rows = []
     for profile in profiles:
-        for one in asked:
-            said = scored(aligned[one.image, one.text], encoder.probability, profile)
-            if said["probability"] is not None:
-                said["prediction"] = judge(said, profile)
-            right = None if said["prediction"] is None else said["prediction"] == one.right
-            rows.append({"item_id": one.item_id, "role": one.role, "image": one.image, **said, "correct": right})
+        for instance in instances:
+            columns = build_score_columns(aligned[instance.image, instance.text], encoder.probability, profile)
+            if columns["probability"] is not None:
+                columns["prediction"] = predict(columns, profile)
+            correct = None if columns["prediction"] is None else columns["prediction"] == instance.right
+            names = {"item_id": instance.item_id, "role": instance.role, "image": instance.image}
+            rows.append({**names, **columns, "correct": correct})
     return rows
 
 
-def scored(pair: PairScore, with_probability: bool, profile: str) -> dict[str, Any]:
-    """The columns of a row that say what the model makes of a text.
+def build_score_columns(pair: PairScore, with_probability: bool, profile: str) -> dict[str, Any]:
+    """Return the columns of a row that hold the model's score and prediction.
 
     Args:
-        pair: What the encoder says.
+        pair: The encoder's logit.
         with_probability: Whether the sigmoid of its logit is a probability of a match.
         profile: `published` or `equations`.
     """
-    probability = judgement = None
+    probability = prediction = None
     if with_probability and pair.logit is not None:
-        probability = match_probability(pair.logit, profile)
-        judgement = prediction(pair.logit, probability, profile)
+        probability = compute_match_probability(pair.logit, profile)
+        prediction = predict_pair_text(pair.logit, probability, profile)
     return {
         "profile": profile,
         "setting": ALIGNMENT,
         "score": pair.logit,
         "tokens": pair.tokens,
         "probability": probability,
-        "prediction": judgement,
+        "prediction": prediction,
         "error": pair.error,
     }
 
 
-def _shown(encoder: Encoder, images: ImageSource) -> Callable[[str], ImageOrRegions]:
-    """What the encoder is shown of an image, by its name."""
-    return lambda name: load_image_or_regions(encoder, name, lambda: load_image(images, name))
-
-
-def match_probability(logit: float, profile: str) -> float:
-    """Sigmoid of a logit: in single precision as the published scripts have it, or in double (`equations`)."""
-    kind = np.float32 if profile == "published" else np.float64
-    one = kind(1)
+def compute_match_probability(logit: float, profile: str) -> float:
+    """Return the sigmoid of a logit: in single precision as in the published scripts, or in double (`equations`)."""
+    precision = np.float32 if profile == "published" else np.float64
+    unit = precision(1)
     with np.errstate(over="ignore"):
-        return float(one / (one + np.exp(-kind(logit))))
+        return float(unit / (unit + np.exp(-precision(logit))))
 
 
-def tally(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Texts without a score, summed over the profiles, and the most frequent errors with their counts."""
+def count_unscored(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Count texts without a score, summed over the profiles, and the most frequent errors."""
     errors = Counter(row["error"] for row in rows if row["error"] is not None)
     return {"unscored_texts": errors.total(), "errors": dict(errors.most_common(10))}
 
@@ -176,7 +186,7 @@ def score_datasets(
         profiles: Fidelity profiles.
         cache: Folder of finished batches.
         scored: `valid` or `all` items.
-        sample: Number of items a data set; None takes all.
+        sample: Number of items per data set; None takes all.
         seed: Seed of the sample.
     Yields:
         Rows of the evaluation layout as `scores`.
@@ -186,9 +196,9 @@ def score_datasets(
         if probes:
             items = parquet.read(dataset.rows, CONDITIONS).to_pylist()
         else:
-            items = select(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
+            items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
         score = score_probes if probes else score_pairs
         texts, label = len(items) * (1 if probes else 2), f"{encoder.spec.name} {dataset.name}"
         with open_images(dataset.images) as images, show_progress(texts, "text", label) as bar:
             rows = score(encoder, items, images, profiles, cache, bar.update)
-        yield DatasetResult(dataset, {"scores": rows}, len(items), tally(rows))
+        yield DatasetResult(dataset, {"scores": rows}, len(items), count_unscored(rows))

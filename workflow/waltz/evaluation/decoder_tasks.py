@@ -1,4 +1,4 @@
-"""What a data set asks a decoder in one profile, and the rows that come of it.
+"""Evaluation tasks of decoders: the questions of one data set in one profile, and the rows of their answers.
 
 A data set has one of three forms: `pairs` of caption and foil, `open` questions about images, `choice` among labels
 about text alone.
@@ -17,38 +17,67 @@ from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_log import show_progress
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation import vqa_items
-from waltz.evaluation.decoders import Saying, benchmark_rows, labelled_rows, open_rows, orders_of, sampling_of
-from waltz.evaluation.items import select
-from waltz.evaluation.label_choice import tally
-from waltz.evaluation.prompting.generation_cache import Examinee
-from waltz.evaluation.prompting.prompt_families import family_of
-from waltz.evaluation.prompting.prompt_files import read_wording
-from waltz.evaluation.prompting.prompts import Voice, equations, published, without_template
+from waltz.evaluation.items import select_items
+from waltz.evaluation.label_choice import build_choice_rows, count_outcomes, generate_chains_of_thought, score_labels
+from waltz.evaluation.open_answers import Row, answer_questions, build_questions
+from waltz.evaluation.prompting.generation_cache import DecoderSession
+from waltz.evaluation.prompting.image_questions import (
+    PUBLISHED_VALID_ITEMS,
+    assign_balanced_orders,
+    build_pairwise_questions,
+    build_single_questions,
+    count_earlier_draws,
+    draw_published_orders,
+)
+from waltz.evaluation.prompting.prompt_files import get_prompt_family, read_prompt_file
+from waltz.evaluation.prompting.prompts import (
+    PromptTemplate,
+    build_equations_template,
+    build_published_template,
+    join_turns,
+)
 from waltz.evaluation.prompting.questions import Question
-from waltz.evaluation.prompting.text_questions import text_questions
-from waltz.models.decoders.decoder import Decoder
+from waltz.evaluation.prompting.text_questions import select_text_questions
+from waltz.evaluation.text_scores import score_likelihood, score_vqascore
+from waltz.models.decoders.decoder import Decoder, Sampling
+from waltz.models.decoders.generation import get_published_sampling
 from waltz.models.decoders.language_model import LanguageModel
 from waltz.sources.images import load_image, open_images
 from waltz.sources.layouts import QUESTIONS, TEXTS
 
-IMAGES = 32
-"""Images all of whose questions are asked before those of others."""
-PROMPTS = {"pairs": (7, 6), "open": (1, 2), "choice": (1, 2)}
-"""Prompts that an item of each form takes at once, and those that a chain of thought adds."""
+IMAGES_PER_BLOCK = 32
+"""Images whose questions are all asked before those of other images."""
+PROMPTS_PER_ITEM = {"pairs": (7, 6), "open": (1, 2), "choice": (1, 2)}
+"""Prompts for an item of each form without a chain of thought, and those that a chain of thought adds."""
 
 
 @dataclass(frozen=True)
-class Posed:
-    """What is asked of one data set in one profile.
+class GenerationSettings:
+    """Settings of text generation.
+
+    Attributes:
+        seed: The study's seed; each item's draws have a seed of their own.
+        sampling: Settings of sampling; None takes the likeliest tokens (`choose_sampling`).
+        cot_tokens: Most tokens of a chain of thought, 100 as published; 0 asks for no answers after one.
+    """
+
+    seed: int
+    sampling: Sampling | None = None
+    cot_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class DecoderTask:
+    """The questions of one data set in one profile.
 
     Attributes:
         dataset: Name of the data set.
         profile: `equations` or `published`.
         form: `pairs`, `open` or `choice`.
-        items: Rows of the benchmark (`pairs`), or those that `answers.questions` chose (`open`).
+        items: Rows of the benchmark (`pairs`), or of `vqa_items.select_questions` (`open`).
         questions: The questions of a data set of form `choice`.
-        orders: Whether each item's caption is (A), of form `pairs`.
-        left_out: Rows of form `open` or `choice` that cannot be asked, counted by reason.
+        orders: Whether each item's caption is (A), for form `pairs`.
+        skipped: Number of rows of form `open` or `choice` that cannot be asked, by reason.
     """
 
     dataset: str
@@ -57,23 +86,23 @@ class Posed:
     items: tuple[Mapping[str, Any], ...] = ()
     questions: tuple[Question, ...] = ()
     orders: Mapping[str, bool] = field(default_factory=dict)
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Number of items."""
+        """Return the number of items."""
         return len(self.items) + len(self.questions)
 
-    def prompts(self, thought: int) -> int:
-        """How many prompts are put, those that repeat included.
+    def count_prompts(self, cot_tokens: int) -> int:
+        """Return the number of prompts, repeated ones included.
 
         Args:
-            thought: Most tokens of a chain of thought; 0 asks for no answers after one.
+            cot_tokens: Most tokens of a chain of thought; 0 asks for no answers after one.
         """
-        at_once, after = PROMPTS[self.form]
-        return len(self) * (at_once + (after if thought else 0))
+        without_cot, added_by_cot = PROMPTS_PER_ITEM[self.form]
+        return len(self) * (without_cot + (added_by_cot if cot_tokens else 0))
 
 
-def posed(
+def build_task(
     file: str | Path,
     dataset: str,
     entry: Mapping[str, Any],
@@ -82,71 +111,73 @@ def posed(
     scored: str,
     sample: int | None,
     seed: int,
-) -> Posed:
-    """What a data set asks.
+) -> DecoderTask:
+    """Read a data set and select its questions.
 
     Args:
         file: Parquet of the benchmark, of `QUESTIONS` or of `TEXTS`, by its form.
         dataset: Name of the data set.
-        entry: `form` (`pairs`, `open` or `choice`); of the latter two the study's entry, with `size` and `choice`.
+        entry: `form` (`pairs`, `open` or `choice`); for the latter two the study's entry, with `size` and `choice`.
         profile: `equations` or `published`.
         scored: `valid` or `all` pairs, as in `evaluation.items`.
         sample: Number of pairs, or None.
         seed: The study's seed.
     Raises:
-        UserError: The file is none of its form, or nothing can be asked.
+        UserError: The file does not have the layout of its form, or nothing can be asked.
     """
     if entry["form"] == "pairs":
         benchmark = parquet.read(file, BENCHMARK)
-        orders = orders_of(select(benchmark, scored, None, seed).to_pylist(), dataset, profile, seed)
-        items = select(benchmark, scored, sample, seed).to_pylist()
-        return Posed(dataset, profile, "pairs", items=tuple(items), orders=orders)
+        orders = assign_orders(select_items(benchmark, scored, None, seed).to_pylist(), dataset, profile, seed)
+        items = select_items(benchmark, scored, sample, seed).to_pylist()
+        return DecoderTask(dataset, profile, "pairs", items=tuple(items), orders=orders)
     if entry["form"] == "open":
         rows = parquet.read(file, QUESTIONS).to_pylist()
-        items, unusable = vqa_items.questions(dataset, rows, entry["size"], seed, entry.get("choice"))
-        return Posed(dataset, profile, "open", items=tuple(items), left_out=dict(unusable))
-    chosen = text_questions(parquet.read(file, TEXTS).to_pylist(), dataset, profile, entry["size"], seed)
-    left_out = Counter(chosen.left_out.values())
-    return Posed(dataset, profile, "choice", questions=chosen.questions, left_out=dict(left_out))
+        items, unusable = vqa_items.select_questions(dataset, rows, entry["size"], seed, entry.get("choice"))
+        return DecoderTask(dataset, profile, "open", items=tuple(items), skipped=dict(unusable))
+    selected = select_text_questions(parquet.read(file, TEXTS).to_pylist(), dataset, profile, entry["size"], seed)
+    skipped = Counter(selected.skipped.values())
+    return DecoderTask(dataset, profile, "choice", questions=selected.questions, skipped=dict(skipped))
 
 
-def posed_rows(examinee: Examinee, asked: Posed, voice: Voice, saying: Saying) -> list[dict[str, Any]]:
-    """Rows of the evaluation layout, setting by setting in the order of the items.
+def evaluate_task(
+    session: DecoderSession, task: DecoderTask, template: PromptTemplate, settings: GenerationSettings
+) -> list[dict[str, Any]]:
+    """Return rows of the evaluation layout, one setting after the other, in the order of the items.
 
     Args:
-        examinee: Who is asked.
-        asked: What is asked.
-        voice: How the model is spoken to.
-        saying: How it says what is more than a label.
+        session: The decoder.
+        task: The questions.
+        template: Wording and markers of the prompts.
+        settings: Settings of text generation.
     """
-    if asked.form == "choice":
-        return labelled_rows(examinee, asked.questions, voice, saying)
-    found: list[dict[str, Any]] = []
-    for items in _by_image(asked.items):
-        if asked.form == "pairs":
-            found += benchmark_rows(examinee, items, asked.dataset, voice, dict(asked.orders), saying)
+    if task.form == "choice":
+        return evaluate_labelled_questions(session, task.questions, template, settings)
+    rows: list[dict[str, Any]] = []
+    for items in _split_by_image(task.items):
+        if task.form == "pairs":
+            rows += evaluate_pairs(session, items, task.dataset, template, dict(task.orders), settings)
         else:
-            found += open_rows(examinee, items, asked.dataset, voice, saying)
-    places = {item["item_id"]: place for place, item in enumerate(asked.items)}
-    settings = list(dict.fromkeys(row["setting"] for row in found))
-    return sorted(found, key=lambda row: (settings.index(row["setting"]), places[row["item_id"]]))
+            rows += evaluate_open_questions(session, items, task.dataset, template, settings)
+    positions = {item["item_id"]: position for position, item in enumerate(task.items)}
+    row_settings = list(dict.fromkeys(row["setting"] for row in rows))
+    return sorted(rows, key=lambda row: (row_settings.index(row["setting"]), positions[row["item_id"]]))
 
 
-def _by_image(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """The items of some images at a time, so that an image is opened and looked at once."""
-    of: dict[str, list[Mapping[str, Any]]] = {}
+def _split_by_image(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Yield the items of some images at a time, so that each image is opened and encoded once."""
+    by_image: dict[str, list[Mapping[str, Any]]] = {}
     for item in items:
-        of.setdefault(item["image"], []).append(item)
-    groups = list(of.values())
-    for first in range(0, len(groups), IMAGES):
-        yield [item for group in groups[first : first + IMAGES] for item in group]
+        by_image.setdefault(item["image"], []).append(item)
+    groups = list(by_image.values())
+    for first in range(0, len(groups), IMAGES_PER_BLOCK):
+        yield [item for group in groups[first : first + IMAGES_PER_BLOCK] for item in group]
 
 
-def voice_of(decoder: Decoder, profile: str) -> Voice:
-    """How a decoder is spoken to in a profile, as its entry says.
+def build_template(decoder: Decoder, profile: str) -> PromptTemplate:
+    """Return the prompts of a decoder in a profile, as its entry states.
 
-    `equations` reads the entry's prompt file over its own prompts and speaks by the model's chat template; a language
-    model without one is given the turns below each other. `published` takes the markers of the entry's family.
+    `equations` reads the entry's prompt file over its own prompts and renders them by the model's chat template; for a
+    language model without one it joins the turns by line breaks. `published` takes the markers of the entry's family.
 
     Args:
         decoder: A loaded decoder.
@@ -155,16 +186,118 @@ def voice_of(decoder: Decoder, profile: str) -> Voice:
         UserError: The family is missing or unknown, or the prompt file is at fault.
     """
     if profile == "published":
-        return published(family_of(decoder.spec))
-    plain = isinstance(decoder, LanguageModel) and not decoder.has_chat_template
-    return equations(
-        without_template if plain else decoder.render_chat, read_wording(profile, decoder.spec.prompts or None)
+        return build_published_template(get_prompt_family(decoder.spec))
+    has_no_chat_template = isinstance(decoder, LanguageModel) and not decoder.has_chat_template
+    return build_equations_template(
+        join_turns if has_no_chat_template else decoder.render_chat,
+        read_prompt_file(profile, decoder.spec.prompts or None),
     )
 
 
-def left_out(asked: Sequence[Posed]) -> dict[str, dict[str, int]]:
-    """What could not be asked, counted by reason, of each profile that left something out."""
-    return {one.profile: dict(one.left_out) for one in asked if one.left_out}
+def count_skipped(tasks: Sequence[DecoderTask]) -> dict[str, dict[str, int]]:
+    """Return by profile and reason the number of rows that cannot be asked; profiles without any are absent."""
+    return {task.profile: dict(task.skipped) for task in tasks if task.skipped}
+
+
+def choose_sampling(decoder: Decoder, profile: str) -> Sampling | None:
+    """Return the sampling settings of a profile: None in `equations`; in `published` VL decoders always sample.
+
+    Language models sample in `published` where their own generation settings do.
+    """
+    if profile == "equations" or not (decoder.reads_images or decoder.network.model.generation_config.do_sample):
+        return None
+    return get_published_sampling(decoder)
+
+
+def assign_orders(items: Sequence[Row], dataset: str, profile: str, seed: int) -> dict[str, bool]:
+    """Return by item whether its caption is (A) in the pairwise question.
+
+    Args:
+        items: All rows of the benchmark that may be asked about, in file order, before sampling.
+        dataset: Name of the data set; those of VALSE have their position in the released scripts' stream of draws.
+        profile: `equations` or `published`.
+        seed: The study's seed.
+    """
+    ids = [item["item_id"] for item in items]
+    if profile == "equations":
+        return assign_balanced_orders(ids, seed)
+    return draw_published_orders(ids, count_earlier_draws(dataset) if dataset in PUBLISHED_VALID_ITEMS else 0)
+
+
+def evaluate_pairs(
+    session: DecoderSession,
+    items: Sequence[Row],
+    dataset: str,
+    template: PromptTemplate,
+    orders: dict[str, bool],
+    settings: GenerationSettings,
+) -> list[dict[str, Any]]:
+    """Return rows of captions and foils: `pairwise`, `single`, both after a chain of thought, and the text scores.
+
+    Args:
+        session: The decoder.
+        items: Rows of the benchmark layout.
+        dataset: Name of the data set.
+        template: Wording and markers of the prompts.
+        orders: Whether each caption stands first (`assign_orders`).
+        settings: Settings of text generation.
+    """
+    single_questions = build_single_questions(items, dataset)
+    return [
+        *evaluate_labelled_questions(session, build_pairwise_questions(items, dataset, orders), template, settings),
+        *evaluate_labelled_questions(session, single_questions, template, settings),
+        *score_likelihood(session, single_questions, template),
+        *score_vqascore(session, single_questions, template),
+    ]
+
+
+def evaluate_labelled_questions(
+    session: DecoderSession, questions: Sequence[Question], template: PromptTemplate, settings: GenerationSettings
+) -> list[dict[str, Any]]:
+    """Return rows of questions with labels, without and with a chain of thought, in the order of the questions."""
+    profile = template.prompt_file.profile
+    rows = build_choice_rows(questions, score_labels(session, questions, template), profile)
+    if settings.cot_tokens:
+        chains = _generate_chains(session, questions, template, settings)
+        rows += build_choice_rows(questions, score_labels(session, questions, template, chains), profile, chains)
+    return rows
+
+
+def evaluate_open_questions(
+    session: DecoderSession,
+    items: Sequence[Row],
+    dataset: str,
+    template: PromptTemplate,
+    settings: GenerationSettings,
+) -> list[dict[str, Any]]:
+    """Return rows of open questions, without and with a chain of thought.
+
+    Args:
+        session: The decoder.
+        items: Rows of `vqa_items.select_questions`.
+        dataset: Name of the data set.
+        template: Wording and markers of the prompts.
+        settings: Settings of text generation.
+    """
+    sampling, seed = settings.sampling, settings.seed
+    rows = answer_questions(session, items, dataset, template, sampling=sampling, seed=seed)
+    if settings.cot_tokens:
+        chains = _generate_chains(session, build_questions(items, dataset), template, settings)
+        rows += answer_questions(session, items, dataset, template, sampling=sampling, seed=seed, reasonings=chains)
+    return rows
+
+
+def _generate_chains(
+    session: DecoderSession, questions: Sequence[Question], template: PromptTemplate, settings: GenerationSettings
+) -> list[str]:
+    return generate_chains_of_thought(
+        session,
+        questions,
+        template,
+        most_tokens=settings.cot_tokens,
+        sampling=settings.sampling,
+        seed=settings.seed,
+    )
 
 
 def prompt_datasets(
@@ -186,25 +319,28 @@ def prompt_datasets(
         profiles: Fidelity profiles.
         cache: Folder of finished generations.
         scored: `valid` or `all` items.
-        sample: Number of items a data set; None takes all.
+        sample: Number of items per data set; None takes all.
         seed: Seed of the sample.
-        cot_tokens: Most tokens of a chain of thought; 0 asks for answers at once alone.
+        cot_tokens: Most tokens of a chain of thought; 0 asks for no answers after one.
     Yields:
         Rows of the evaluation layout as `scores`.
     """
-    voices = [voice_of(decoder, profile) for profile in profiles]
-    sayings = [Saying(seed, sampling_of(decoder, profile), cot_tokens) for profile in profiles]
+    templates = [build_template(decoder, profile) for profile in profiles]
+    settings = [GenerationSettings(seed, choose_sampling(decoder, profile), cot_tokens) for profile in profiles]
     for dataset in datasets:
         tasks = [
-            posed(dataset.rows, dataset.name, dataset.settings, profile, scored=scored, sample=sample, seed=seed)
+            build_task(dataset.rows, dataset.name, dataset.settings, profile, scored=scored, sample=sample, seed=seed)
             for profile in profiles
         ]
-        prompts, label = sum(task.prompts(cot_tokens) for task in tasks), f"{decoder.spec.name} {dataset.name}"
+        prompts, label = sum(task.count_prompts(cot_tokens) for task in tasks), f"{decoder.spec.name} {dataset.name}"
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
         with images as source, show_progress(prompts, "prompt", label) as bar:
-            examinee = Examinee(decoder, partial(load_image, source), cache, bar.update)
-            settings = zip(tasks, voices, sayings, strict=True)
-            rows = [row for task, voice, saying in settings for row in posed_rows(examinee, task, voice, saying)]
-        saying_of = {profile: asdict(saying) for profile, saying in zip(profiles, sayings, strict=True)}
-        facts = {"saying": saying_of, "left_out": left_out(tasks), **tally(rows)}
+            session = DecoderSession(decoder, partial(load_image, source), cache, bar.update)
+            rows = [
+                row
+                for task, template, generation in zip(tasks, templates, settings, strict=True)
+                for row in evaluate_task(session, task, template, generation)
+            ]
+        settings_of_profile = {profile: asdict(entry) for profile, entry in zip(profiles, settings, strict=True)}
+        facts = {"generation": settings_of_profile, "skipped": count_skipped(tasks), **count_outcomes(rows)}
         yield DatasetResult(dataset, {"scores": rows}, sum(map(len, tasks)), facts)

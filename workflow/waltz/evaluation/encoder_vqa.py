@@ -1,7 +1,7 @@
 """Questions about images, answered by encoders with a vocabulary of answers (LXMERT's task checkpoints).
 
-The predicted answer is the one with the highest logit, its probability the softmax over the vocabulary, which is what
-MM-SHAP explains. How right it is: `evaluation.answers`.
+The predicted answer is the one with the highest logit; its probability is the softmax over the vocabulary, which
+MM-SHAP explains. How right it is: `evaluation.metrics.vqa_accuracy`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_log import show_progress
-from waltz.evaluation.vqa_items import SETTING, plain, questions
+from waltz.evaluation.vqa_items import SETTING, normalize_case, select_questions
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import Pair, PairScore, compute_pair_scores, select_answer
 from waltz.models.encoders.encoder import Encoder
@@ -24,26 +24,26 @@ ROLE = "answer"
 Row = Mapping[str, Any]
 
 
-def answered(
+def compute_answers(
     encoder: Encoder,
     items: Sequence[Row],
     images: ImageSource,
     stored: Path | None = None,
     done: ProgressCallback = ignore_progress,
 ) -> dict[Pair, PairScore]:
-    """Logit, place in the vocabulary and probability of the answer to each distinct question about an image.
+    """Return logit, index in the vocabulary and probability of the answer to each distinct question about an image.
 
     Args:
         encoder: An encoder whose `fuse` gives a logit for each answer.
         items: Rows of image and question.
-        images: Where the images lie.
+        images: Source of the images.
         stored: Folder of finished blocks.
-        done: Told the number of questions that each block finished.
+        done: Receives the number of questions of each finished block.
     """
-    asked = [(item["image"], item["question"]) for item in items]
+    pairs = [(item["image"], item["question"]) for item in items]
     return compute_pair_scores(
         encoder,
-        asked,
+        pairs,
         lambda name: load_image_or_regions(encoder, name, lambda: load_image(images, name)),
         stored,
         done,
@@ -51,26 +51,26 @@ def answered(
     )
 
 
-def answer_rows(
-    items: Sequence[Row], said: Mapping[Pair, PairScore], vocabulary: Sequence[str], profiles: Sequence[str]
+def build_answer_rows(
+    items: Sequence[Row], answers: Mapping[Pair, PairScore], vocabulary: Sequence[str], profiles: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Rows of the evaluation layout, role `answer`: the predicted answer of each question in each profile.
+    """Return rows of the evaluation layout, role `answer`: the predicted answer to each question in each profile.
 
-    `score` is the predicted answer's logit, `probability` its softmax. `correct` says in both profiles whether it is
-    the gold answer.
+    `score` is the predicted answer's logit, `probability` its softmax. `correct` states in both profiles whether it
+    is the gold answer.
 
     Args:
         items: Rows of item_id, image, question and answer.
-        said: What `answered` found.
+        answers: Results of `compute_answers`.
         vocabulary: The encoder's answers, in the order of its outputs.
-        profiles: Which of `equations`, `published`.
+        profiles: `equations`, `published` or both.
     """
     rows = []
     for profile in profiles:
         for item in items:
-            found = said[item["image"], item["question"]]
-            logit, place, probability = found.numbers or (None, None, None)
-            answer = None if place is None else vocabulary[int(place)]
+            result = answers[item["image"], item["question"]]
+            logit, index, probability = result.numbers or (None, None, None)
+            answer = None if index is None else vocabulary[int(index)]
             rows.append(
                 {
                     "item_id": item["item_id"],
@@ -79,11 +79,11 @@ def answer_rows(
                     "setting": SETTING,
                     "image": item["image"],
                     "score": logit,
-                    "tokens": found.tokens,
+                    "tokens": result.tokens,
                     "probability": probability,
                     "prediction": answer,
-                    "correct": None if answer is None else plain(answer) == plain(item["answer"]),
-                    "error": found.error,
+                    "correct": None if answer is None else normalize_case(answer) == normalize_case(item["answer"]),
+                    "error": result.error,
                 }
             )
     return rows
@@ -116,10 +116,10 @@ def answer_datasets(
             dataset.settings["size"],
             dataset.settings.get("choice"),
         )
-        items, unusable = questions(dataset.name, source, size, seed, choice)
+        items, unusable = select_questions(dataset.name, source, size, seed, choice)
         label = f"{encoder.spec.name} {dataset.name}"
         with open_images(dataset.images) as images, show_progress(len(items), "question", label) as bar:
-            answers = answered(encoder, items, images, cache, bar.update)
-        rows = answer_rows(items, answers, vocabulary, profiles)
+            answers = compute_answers(encoder, items, images, cache, bar.update)
+        rows = build_answer_rows(items, answers, vocabulary, profiles)
         facts = {"unusable": dict(unusable), "unscored_texts": sum(row["error"] is not None for row in rows)}
         yield DatasetResult(dataset, {"scores": rows}, len(source), facts)

@@ -1,4 +1,4 @@
-"""Which items of a benchmark are scored, and with which texts."""
+"""Items of a benchmark that are scored, and their texts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,30 +11,30 @@ from waltz.core.sampling import sample
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, MISMATCHED
 
 
-def select(benchmark: pa.Table, items: str, n: int | None, seed: int) -> pa.Table:
-    """The items to score, in the order of the file.
+def select_items(benchmark: pa.Table, items: str, n: int | None, seed: int) -> pa.Table:
+    """Return the items to score, in the order of the file.
 
     Args:
         benchmark: Rows of the benchmark layout.
-        items: `valid` takes what people found valid and what nobody voted on, `all` takes everything.
-        n: Size of the sample, or None for all; a smaller data set is taken whole.
+        items: `valid` takes items that annotators found valid and items without votes, `all` takes all.
+        n: Size of the sample, or None for all; a smaller data set is taken as a whole.
         seed: Seed of the sample.
     Raises:
-        UserError: Nothing is left.
+        UserError: No item is left.
     """
-    chosen = benchmark
+    selected = benchmark
     if items == "valid":
-        chosen = benchmark.filter(pc.fill_null(benchmark.column("valid"), True))
-    if not chosen.num_rows:
+        selected = benchmark.filter(pc.fill_null(benchmark.column("valid"), True))
+    if not selected.num_rows:
         raise UserError(f"{benchmark.num_rows} items, none of them valid: set evaluation.items to `all`")
-    ids = chosen.column("item_id").to_pylist()
-    picked = sample(ids, None if n is None else min(n, len(ids)), seed)
-    return chosen.filter(pc.is_in(chosen.column("item_id"), pa.array(picked, pa.string())))
+    ids = selected.column("item_id").to_pylist()
+    sampled_ids = sample(ids, None if n is None else min(n, len(ids)), seed)
+    return selected.filter(pc.is_in(selected.column("item_id"), pa.array(sampled_ids, pa.string())))
 
 
-def texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Roles and texts of a benchmark item; a row of CV-Probes has a caption alone."""
+def list_texts(item: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return roles and texts of a benchmark item; a row of CV-Probes has only a caption."""
     if "condition" in item:
         return [("caption", item["caption"])]
-    foil = MISMATCHED if item["instrument"] == ALIGNMENT else "foil"
-    return [("caption", item["caption"]), (foil, item["foil"])]
+    foil_role = MISMATCHED if item["instrument"] == ALIGNMENT else "foil"
+    return [("caption", item["caption"]), (foil_role, item["foil"])]

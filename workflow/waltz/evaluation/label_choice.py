@@ -1,7 +1,7 @@
-"""Questions with labels put to decoders: caption against foil, one text beside its image, text tasks (thesis 3.5, 5.2).
+"""Questions with labels for decoders: caption against foil, one text and its image, text tasks (thesis 3.5, 5.2).
 
-The label is the one with the highest score where the model says its first token, among the labels alone; of two labels
-a guess is right half of the time. In `published` the first of equally high ones is taken, in `equations` none.
+The chosen label is the one with the highest score for the first token of the answer, among the labels alone; with two
+labels a random choice is right half of the time. `published` takes the first of equally high ones, `equations` none.
 """
 
 from collections import Counter
@@ -12,12 +12,17 @@ import numpy as np
 
 from waltz.core.sampling import rank
 from waltz.evaluation.encoder_vqa import ROLE
-from waltz.evaluation.metrics.scored_pairs import AFTER_COT, CHOICE, PAIRWISE, RIGHT, SINGLE
-from waltz.evaluation.prompting.generation_cache import Examinee, Query, Reply, written
-from waltz.evaluation.prompting.generation_cache import said as ids_said
-from waltz.evaluation.prompting.generation_cache import scored as scores_of
-from waltz.evaluation.prompting.label_tokens import labels, published_labels
-from waltz.evaluation.prompting.prompts import Voice, render, said
+from waltz.evaluation.metrics.scored_pairs import AFTER_COT, CHOICE, PAIRWISE, RIGHT_PREDICTION, SINGLE
+from waltz.evaluation.prompting.generation_cache import (
+    DecoderOutput,
+    DecoderQuery,
+    DecoderSession,
+    decode_generation,
+    generate_tokens,
+    score_continuations,
+)
+from waltz.evaluation.prompting.label_tokens import get_label_token_finder
+from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
 from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP
@@ -25,183 +30,199 @@ from waltz.models.decoders.outcomes import FIRST_STEP
 TIE = "tie"
 
 
-def chosen(
-    examinee: Examinee, questions: Sequence[Question], voice: Voice, reasonings: Sequence[str] | None = None
-) -> list[Reply]:
-    """Logits of each question's labels where the answer begins, in the order of the labels.
+def score_labels(
+    session: DecoderSession,
+    questions: Sequence[Question],
+    template: PromptTemplate,
+    reasonings: Sequence[str] | None = None,
+) -> list[DecoderOutput]:
+    """Return the logits of each question's labels where the answer begins, in the order of the labels.
 
     Args:
-        examinee: Who is asked.
+        session: The decoder.
         questions: Questions with labels.
-        voice: How the model is spoken to.
-        reasonings: The chain of thought before each answer; None asks for the answer at once.
+        template: Wording and markers of the prompts.
+        reasonings: The chain of thought before each answer; None asks for the answer without one.
     Raises:
-        UserError: The family or the chat template cannot be asked this.
+        UserError: The family has no such prompt, or the chat template changes the item's words.
     """
     kind = "answer" if reasonings is None else "answer-after-cot"
     queries = []
-    for place, question in enumerate(questions):
-        given = {} if reasonings is None else {"reasoning": reasonings[place]}
-        texts = tuple(said(question, voice.wording, label) for label in question.labels)
-        queries.append(Query(question.image, render(kind, question, voice, given).text, texts))
-    follow = labels if voice.wording.profile == "equations" else published_labels
-    found = scores_of(examinee, queries, follow, FIRST_STEP)
-    return [found[query] for query in queries]
+    for index, question in enumerate(questions):
+        texts = {} if reasonings is None else {"reasoning": reasonings[index]}
+        labels = tuple(render_label(question, template.prompt_file, label) for label in question.labels)
+        queries.append(DecoderQuery(question.image, render_prompt(kind, question, template, texts).text, labels))
+    find_tokens = get_label_token_finder(template.prompt_file.profile)
+    outputs = score_continuations(session, queries, find_tokens, FIRST_STEP)
+    return [outputs[query] for query in queries]
 
 
-def reasoned(
-    examinee: Examinee,
+def generate_chains_of_thought(
+    session: DecoderSession,
     questions: Sequence[Question],
-    voice: Voice,
+    template: PromptTemplate,
     *,
-    most: int,
+    most_tokens: int,
     sampling: Sampling | None,
     seed: int,
 ) -> list[str]:
-    """The chain of thought about each question, blanks included; empty where the prompt cannot be read.
+    """Return the chain of thought about each question, whitespace included; empty where the prompt cannot be read.
 
     Args:
-        examinee: Who is asked.
+        session: The decoder.
         questions: Questions, with labels or open ones.
-        voice: How the model is spoken to.
-        most: Most tokens; 100 as published.
-        sampling: How tokens are drawn; None takes the likeliest.
-        seed: The study's seed; each item's draws have their own.
+        template: Wording and markers of the prompts.
+        most_tokens: Most tokens; 100 as published.
+        sampling: Settings of sampling; None takes the likeliest tokens.
+        seed: The study's seed; each item's draws have a seed of their own.
     """
-    return told(examinee, questions, voice, "cot", None, most=most, sampling=sampling, seed=seed)[0]
+    return generate_texts(
+        session, questions, template, "cot", None, most_tokens=most_tokens, sampling=sampling, seed=seed
+    )[0]
 
 
-def told(
-    examinee: Examinee,
+def generate_texts(
+    session: DecoderSession,
     questions: Sequence[Question],
-    voice: Voice,
+    template: PromptTemplate,
     kind: str,
     reasonings: Sequence[str] | None,
     *,
-    most: int,
+    most_tokens: int,
     sampling: Sampling | None,
     seed: int,
-) -> tuple[list[str], list[Reply]]:
-    """What the model says to each question, as text, and the replies behind it.
+) -> tuple[list[str], list[DecoderOutput]]:
+    """Generate a text for each question; return the texts and the outputs that hold their tokens.
 
     Args:
-        examinee: Who is asked.
+        session: The decoder.
         questions: Questions.
-        voice: How the model is spoken to.
+        template: Wording and markers of the prompts.
         kind: Kind of prompt.
         reasonings: The chain of thought that each prompt repeats, or None.
-        most: Most tokens.
-        sampling: How tokens are drawn; None takes the likeliest.
+        most_tokens: Most tokens.
+        sampling: Settings of sampling; None takes the likeliest tokens.
         seed: The study's seed.
     """
     queries = []
-    for place, question in enumerate(questions):
-        given = {} if reasonings is None else {"reasoning": reasonings[place]}
-        draw = rank(f"{question.item_id}:{question.role}:{kind}", seed) >> 1 if sampling else 0
-        queries.append(Query(question.image, render(kind, question, voice, given).text, seed=draw))
-    found = ids_said(examinee, queries, most, sampling)
-    replies = [found[query] for query in queries]
-    return [written(examinee.decoder, reply.said or (), most, voice) for reply in replies], replies
+    for index, question in enumerate(questions):
+        texts = {} if reasonings is None else {"reasoning": reasonings[index]}
+        item_seed = rank(f"{question.item_id}:{question.role}:{kind}", seed) >> 1 if sampling else 0
+        prompt = render_prompt(kind, question, template, texts)
+        queries.append(DecoderQuery(question.image, prompt.text, seed=item_seed))
+    output_of_query = generate_tokens(session, queries, most_tokens, sampling)
+    outputs = [output_of_query[query] for query in queries]
+    generations = [
+        decode_generation(session.decoder, output.token_ids or (), most_tokens, template) for output in outputs
+    ]
+    return generations, outputs
 
 
-def choice_rows(
-    questions: Sequence[Question], replies: Sequence[Reply], profile: str, reasonings: Sequence[str] | None = None
+def build_choice_rows(
+    questions: Sequence[Question],
+    outputs: Sequence[DecoderOutput],
+    profile: str,
+    reasonings: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of the evaluation layout, one a question.
+    """Return rows of the evaluation layout, one for each question.
 
     | setting | role | score | probability | prediction |
     | --- | --- | --- | --- | --- |
-    | `pairwise` | caption | logit of the caption's label less that of the foil's | its sigmoid | caption, foil, tie |
-    | `single` | of the text | logit of "correct" less that of "incorrect" | its sigmoid | match, mismatch, tie |
+    | `pairwise` | caption | logit of the caption's label minus that of the foil's | its sigmoid | caption, foil, tie |
+    | `single` | of the text | logit of "correct" minus that of "incorrect" | its sigmoid | match, mismatch, tie |
     | `choice` | answer | logit of the highest label | its softmax among the labels | a label, tie |
 
     Args:
         questions: Questions with labels.
-        replies: What `chosen` found.
+        outputs: Outputs of `score_labels`.
         profile: `equations` or `published`.
-        reasonings: The chains of thought, where the answers came after one: the setting ends in `-after-cot`.
+        reasonings: The chains of thought, where the answers follow one: the setting ends in `-after-cot`.
     """
     rows = []
-    for place, (question, reply) in enumerate(zip(questions, replies, strict=True)):
-        made = {"pairwise": _pairwise, "single": _single}.get(question.form, _choice)(question, reply, profile)
+    for index, (question, output) in enumerate(zip(questions, outputs, strict=True)):
+        build_columns = {"pairwise": _build_pairwise, "single": _build_single}.get(question.form, _build_choice)
+        columns = build_columns(question, output, profile)
         if reasonings is not None:
-            made = {**made, "setting": made["setting"] + AFTER_COT, "reasoning": reasonings[place]}
-        rows.append({"item_id": question.item_id, "image": question.image, "profile": profile, **made})
+            columns = {**columns, "setting": columns["setting"] + AFTER_COT, "reasoning": reasonings[index]}
+        rows.append({"item_id": question.item_id, "image": question.image, "profile": profile, **columns})
     return rows
 
 
-def best(names: Sequence[str], logits: Sequence[float], profile: str) -> str:
-    """The label with the highest logit; of equally high ones the first in `published`, `tie` in `equations`."""
+def choose_best_label(labels: Sequence[str], logits: Sequence[float], profile: str) -> str:
+    """Return the label with the highest logit; of equally high ones the first in `published`, `tie` in `equations`."""
     highest = max(logits)
     if profile == "equations" and list(logits).count(highest) > 1:
         return TIE
-    return names[list(logits).index(highest)]
+    return labels[list(logits).index(highest)]
 
 
-def tally(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Rows by setting and order of captions, ties, rows without a score, and the most frequent errors."""
-    kept = list(rows)
-    errors = Counter(row["error"] for row in kept if row["error"] is not None)
-    orders = Counter(f"{row['profile']}, {row['order']}" for row in kept if row.get("order"))
+def count_outcomes(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Count rows by setting and order of captions, ties, rows without a score, and the most frequent errors."""
+    rows = list(rows)
+    errors = Counter(row["error"] for row in rows if row["error"] is not None)
+    orders = Counter(f"{row['profile']}, {row['order']}" for row in rows if row.get("order"))
     return {
         "orders": dict(sorted(orders.items())),
-        "ties": sum(row["prediction"] == TIE for row in kept),
+        "ties": sum(row["prediction"] == TIE for row in rows),
         "unscored": errors.total(),
         "errors": dict(errors.most_common(10)),
     }
 
 
-def _pairwise(question: Question, reply: Reply, profile: str) -> dict[str, Any]:
-    row = {"role": "caption", "setting": PAIRWISE, "order": question.order}
+def _build_pairwise(question: Question, output: DecoderOutput, profile: str) -> dict[str, Any]:
+    columns = {"role": "caption", "setting": PAIRWISE, "order": question.order}
     names = ("caption", "foil") if question.order == "caption-first" else ("foil", "caption")
-    return {**row, **_of_two(names, "caption", "caption", reply, profile)}
+    return {**columns, **_compare_two_labels(names, "caption", "caption", output, profile)}
 
 
-def _single(question: Question, reply: Reply, profile: str) -> dict[str, Any]:
+def _build_single(question: Question, output: DecoderOutput, profile: str) -> dict[str, Any]:
     role = str(question.role)
-    row = {"role": role, "setting": SINGLE, "order": None}
-    return {**row, **_of_two(("match", "mismatch"), "match", RIGHT[role], reply, profile)}
+    columns = {"role": role, "setting": SINGLE, "order": None}
+    names = ("match", "mismatch")
+    return {**columns, **_compare_two_labels(names, "match", RIGHT_PREDICTION[role], output, profile)}
 
 
-def _of_two(names: Sequence[str], scored: str, right: str, reply: Reply, profile: str) -> dict[str, Any]:
-    """What is made of two labels that mean some names: the margin of the scored one, and whether the right one won."""
-    if reply.numbers is None:
-        return _nothing(reply)
-    place = names.index(scored)
-    margin = reply.numbers[place] - reply.numbers[1 - place]
-    prediction = best(names, reply.numbers, profile)
+def _compare_two_labels(
+    names: Sequence[str], scored: str, right: str, output: DecoderOutput, profile: str
+) -> dict[str, Any]:
+    """Return the columns of two labels with names: the margin of the scored one, and whether the right one wins."""
+    if output.scores is None:
+        return _build_error_columns(output)
+    index = names.index(scored)
+    margin = output.scores[index] - output.scores[1 - index]
+    prediction = choose_best_label(names, output.scores, profile)
     return {
         "score": margin,
-        "tokens": reply.tokens,
-        "probability": shares([margin, 0.0])[0],
+        "tokens": output.tokens,
+        "probability": compute_softmax([margin, 0.0])[0],
         "prediction": prediction,
         "correct": prediction == right,
         "error": None,
     }
 
 
-def _choice(question: Question, reply: Reply, profile: str) -> dict[str, Any]:
-    row = {"role": ROLE, "setting": CHOICE, "order": None}
-    if reply.numbers is None:
-        return {**row, **_nothing(reply)}
-    prediction = best(question.labels, reply.numbers, profile)
+def _build_choice(question: Question, output: DecoderOutput, profile: str) -> dict[str, Any]:
+    columns = {"role": ROLE, "setting": CHOICE, "order": None}
+    if output.scores is None:
+        return {**columns, **_build_error_columns(output)}
+    prediction = choose_best_label(question.labels, output.scores, profile)
     return {
-        **row,
-        "score": max(reply.numbers),
-        "tokens": reply.tokens,
-        "probability": max(shares(reply.numbers)),
+        **columns,
+        "score": max(output.scores),
+        "tokens": output.tokens,
+        "probability": max(compute_softmax(output.scores)),
         "prediction": prediction,
         "correct": prediction in question.gold,
         "error": None,
     }
 
 
-def shares(logits: Sequence[float]) -> list[float]:
-    """Softmax of the labels' logits, in double precision."""
+def compute_softmax(logits: Sequence[float]) -> list[float]:
+    """Return the softmax of the labels' logits, in double precision."""
     weights = np.exp(np.array(logits, dtype=np.float64) - max(logits))
     return [float(share) for share in weights / weights.sum()]
 
 
-def _nothing(reply: Reply) -> dict[str, Any]:
+def _build_error_columns(output: DecoderOutput) -> dict[str, Any]:
     missing = dict.fromkeys(("score", "probability", "prediction", "correct"))
-    return {**missing, "tokens": reply.tokens, "error": reply.error}
+    return {**missing, "tokens": output.tokens, "error": output.error}

@@ -1,12 +1,12 @@
-"""Caption against foil by a language model that sees no image (thesis 3.4, rows GPT1 and GPT2).
+"""Caption against foil by a language model that reads no image (thesis 3.4, rows GPT1 and GPT2).
 
 Both profiles give a score, minus the natural logarithm of the perplexity, so that higher is better:
 
-- `equations`: minus the mean negative log-likelihood per token, each token after the start token and all
-  tokens before it. Without a start token (GPT-1) the first token has no context and is not scored.
-- `published`: the released script. No start token; windows of stride 3, each scored on its last three
-  tokens as a mean, the means summed and divided by the number of windows *less one*. A text of up to
-  three tokens divides by zero: its perplexity is infinite.
+- `equations`: minus the mean negative log-likelihood per token, given the start token and all tokens before
+  it. Without a start token (GPT-1) the first token has no context and is not scored.
+- `published`: the released script. No start token; windows of stride 3, each scored by the mean of its last
+  three tokens, the means summed and divided by the number of windows *minus one*. A text of up to three
+  tokens divides by zero: its perplexity is infinite.
 """
 
 import math
@@ -20,7 +20,7 @@ from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_log import show_progress
 from waltz.core.schema import BENCHMARK
-from waltz.evaluation.items import select
+from waltz.evaluation.items import select_items
 from waltz.evaluation.metrics.scored_pairs import PERPLEXITY
 from waltz.models.text.causal import CausalModel, TextScore, compute_mean_log_likelihoods, compute_token_losses
 from waltz.models.text.prefix_trees import Tokens
@@ -28,7 +28,7 @@ from waltz.models.text.prefix_trees import Tokens
 STRIDE = 3
 
 
-def score_rows(
+def score_pairs(
     items: Sequence[dict[str, Any]],
     model: CausalModel,
     profiles: Sequence[str],
@@ -36,15 +36,15 @@ def score_rows(
     stored: Path,
     done: Callable[[int], object],
 ) -> list[dict[str, Any]]:
-    """Rows of the evaluation layout: caption and foil of each item in each profile.
+    """Return rows of the evaluation layout: caption and foil of each item in each profile.
 
     Args:
         items: Rows of the benchmark layout.
         model: A loaded language model.
-        profiles: Which of `equations`, `published`.
+        profiles: `equations`, `published` or both.
         tokens_per_batch: Most tokens in one forward pass.
         stored: Folder of finished batches.
-        done: Told the number of texts that each batch finished, for a progress bar.
+        done: Receives the number of texts of each finished batch.
     """
     rows: list[dict[str, Any]] = []
     texts = [item[role] for item in items for role in ("caption", "foil")]
@@ -52,7 +52,7 @@ def score_rows(
         scores = score_texts(texts, model, profile, tokens_per_batch, stored, done)
         for item in items:
             caption, foil = scores[item["caption"]], scores[item["foil"]]
-            prediction = predict(caption, foil)
+            prediction = predict_caption(caption, foil)
             for role, score in (("caption", caption), ("foil", foil)):
                 rows.append(
                     {
@@ -71,8 +71,8 @@ def score_rows(
     return rows
 
 
-def predict(caption: TextScore, foil: TextScore) -> str | None:
-    """`caption` or `foil`, whichever scores strictly higher, else `tie`; None where a score is missing."""
+def predict_caption(caption: TextScore, foil: TextScore) -> str | None:
+    """Return `caption` or `foil`, whichever scores strictly higher, else `tie`; None where a score is missing."""
     if caption.value is None or foil.value is None:
         return None
     if caption.value == foil.value:
@@ -80,8 +80,8 @@ def predict(caption: TextScore, foil: TextScore) -> str | None:
     return "caption" if caption.value > foil.value else "foil"
 
 
-def tally(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Ties and items without a score, summed over the profiles."""
+def count_ties(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Count ties and items without a score, summed over the profiles."""
     captions = [row for row in rows if row["role"] == "caption"]
     return {
         "ties": sum(row["prediction"] == "tie" for row in captions),
@@ -97,35 +97,35 @@ def score_texts(
     stored: Path,
     done: Callable[[int], object],
 ) -> dict[str, TextScore]:
-    """Score of each distinct text; batches depend on the set of texts and `tokens_per_batch` alone."""
+    """TextScore each distinct text; batches depend only on the set of texts and `tokens_per_batch`."""
     if profile == "equations":
         return compute_mean_log_likelihoods(texts, model, tokens_per_batch, stored, done)
     ids = {text: model.tokenize(text) for text in dict.fromkeys(texts)}
-    wanted = {sequence for tokens in ids.values() for sequence in _windows(tokens, model.window)}
-    losses = compute_token_losses(wanted, model, tokens_per_batch, stored, done)
-    return {text: _strided_score(ids[text], losses, model.window) for text in ids}
+    sequences = {sequence for tokens in ids.values() for sequence in _cut_windows(tokens, model.window)}
+    losses = compute_token_losses(sequences, model, tokens_per_batch, stored, done)
+    return {text: _compute_strided_score(ids[text], losses, model.window) for text in ids}
 
 
-def _windows(tokens: Tokens, window: int) -> list[Tokens]:
-    """The token sequences whose losses the strided windows need; one where the text fits the window."""
-    return list(dict.fromkeys(tokens[begin : begin + window] for begin, _ in _spans(len(tokens), window)))
+def _cut_windows(tokens: Tokens, window: int) -> list[Tokens]:
+    """Return the token sequences whose losses the strided windows need; one where the text fits the window."""
+    return list(dict.fromkeys(tokens[begin : begin + window] for begin, _ in _list_window_spans(len(tokens), window)))
 
 
-def _spans(length: int, window: int) -> list[tuple[int, int]]:
-    """First and last (exclusive) token of each window of the released script."""
+def _list_window_spans(length: int, window: int) -> list[tuple[int, int]]:
+    """Return first and last (exclusive) token of each window of the released script."""
     return [(max(first + STRIDE - window, 0), min(first + STRIDE, length)) for first in range(0, length, STRIDE)]
 
 
-def _strided_score(tokens: Tokens, losses: dict[Tokens, np.ndarray], window: int) -> TextScore:
+def _compute_strided_score(tokens: Tokens, losses: dict[Tokens, np.ndarray], window: int) -> TextScore:
     if not tokens:
         return TextScore(None, 0, "the text is empty")
-    spans = _spans(len(tokens), window)
+    spans = _list_window_spans(len(tokens), window)
     if len(spans) == 1:
         return TextScore(-math.inf, len(tokens))
     means = []
     for begin, end in spans:
-        read = losses[tokens[begin : begin + window]]
-        scored = read[max(end - begin - STRIDE, 1) : end - begin]
+        window_losses = losses[tokens[begin : begin + window]]
+        scored = window_losses[max(end - begin - STRIDE, 1) : end - begin]
         means.append(math.fsum(scored) / len(scored))
     return TextScore(-math.fsum(means) / (len(spans) - 1), len(tokens))
 
@@ -149,15 +149,15 @@ def score_datasets(
         profiles: Fidelity profiles.
         cache: Folder of finished batches.
         scored: `valid` or `all` items.
-        sample: Number of items a data set; None takes all.
+        sample: Number of items per data set; None takes all.
         seed: Seed of the sample.
         tokens_per_batch: Most tokens in one forward pass.
     Yields:
         Rows of the evaluation layout as `scores`.
     """
     for dataset in datasets:
-        items = select(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
+        items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
         label = f"{model.spec.name} {dataset.name}"
         with show_progress(2 * len(items) * len(profiles), "text", label) as bar:
-            rows = score_rows(items, model, profiles, tokens_per_batch, cache, bar.update)
-        yield DatasetResult(dataset, {"scores": rows}, len(items), tally(rows))
+            rows = score_pairs(items, model, profiles, tokens_per_batch, cache, bar.update)
+        yield DatasetResult(dataset, {"scores": rows}, len(items), count_ties(rows))

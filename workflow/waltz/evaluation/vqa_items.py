@@ -1,4 +1,4 @@
-"""Questions about images (VQA, GQA), and their answers as they are compared."""
+"""Questions about images (VQA, GQA), and the normalization of their answers."""
 
 import re
 from collections import Counter
@@ -12,60 +12,60 @@ SETTING = "answering"
 ARTICLES = frozenset({"a", "an", "the"})
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 DIGITS = {"none": "0", **{word: str(number) for number, word in enumerate(NUMBERS)}}
-"""Numbers that are compared as digits."""
+"""Number words that are compared as digits."""
 WORDS = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 
 Row = Mapping[str, Any]
 
 
-def contained(predicted: str, item: Row) -> bool:
-    """Whether the released code for decoders takes an answer for right: a gold one is part of it, in lower case.
+def contains_gold_answer(predicted: str, item: Row) -> bool:
+    """Return whether an answer is right by the released code for decoders: a gold one is part of it, in lower case.
 
-    The gold answer of any annotator will do, in lower case as well (VQA); without annotators it is the one answer as it
-    is written (GQA).
+    The gold answer of any annotator counts, in lower case as well (VQA); without annotators the one answer as it is
+    written (GQA).
 
     Args:
-        predicted: What the model said.
-        item: Its question's gold `answer`, and `answers` of the annotators or an empty list.
+        predicted: The generated answer.
+        item: The question's gold `answer`, and `answers` of the annotators or an empty list.
     """
     golds = [answer.lower() for answer in item["answers"]] or [item["answer"]]
     return any(gold in predicted.lower() for gold in golds)
 
 
-def unreachable(items: Iterable[Row], vocabulary: Iterable[str]) -> Iterator[str]:
-    """Ids of the questions whose gold answer a model cannot give."""
-    known = {plain(answer) for answer in vocabulary}
-    return (str(item["item_id"]) for item in items if plain(item["answer"]) not in known)
+def list_unreachable_items(items: Iterable[Row], vocabulary: Iterable[str]) -> Iterator[str]:
+    """Yield ids of the questions whose gold answer is not in a model's vocabulary."""
+    reachable = {normalize_case(answer) for answer in vocabulary}
+    return (str(item["item_id"]) for item in items if normalize_case(item["answer"]) not in reachable)
 
 
-def plain(answer: str) -> str:
-    """An answer as it is compared."""
+def normalize_case(answer: str) -> str:
+    """Return an answer without case, extra whitespace and a final full stop."""
     return " ".join(answer.casefold().split()).removesuffix(".").rstrip()
 
 
-def normal(answer: str) -> str:
-    """An answer as VQA's evaluation compares it: no case, articles and punctuation; numbers up to ten as digits.
+def normalize_answer(answer: str) -> str:
+    """Return an answer as VQA's evaluation compares it: no case, articles, punctuation; numbers up to ten as digits.
 
     Apostrophes are dropped on both sides, so that no list of contractions is needed; a point, comma, colon or slash
     between digits stays. An answer of articles alone ("a") is kept.
     """
     words = [word.strip("_") for word in WORDS.findall(re.sub("['’]", "", answer.casefold()))]
-    kept = [DIGITS.get(word, word) for word in words if word]
-    return " ".join([word for word in kept if word not in ARTICLES] or kept)
+    tokens = [DIGITS.get(word, word) for word in words if word]
+    return " ".join([word for word in tokens if word not in ARTICLES] or tokens)
 
 
-def questions(
+def select_questions(
     name: str, rows: Sequence[Row], n: int | None, seed: int, choice: str | None = None
 ) -> tuple[list[dict[str, Any]], Counter[str]]:
-    """The questions to ask.
+    """Select the questions of a data set.
 
     Args:
         name: Name of the data set.
         rows: All rows of a source, of the layout `QUESTIONS`, in file order.
-        n: How many; None takes all, and a smaller source is taken whole.
+        n: Number of questions; None takes all, and a smaller source is taken as a whole.
         seed: Seed of the sample.
-        choice: One of `sources.selection.PUBLISHED`, to take the rows of the published runs (all usable ones of the
-            first n drawn).
+        choice: One of `sources.published_samples.PUBLISHED`, to take the rows of the published runs (all usable ones of
+            the first n drawn).
     Returns:
         Rows of item_id, image, question, answer and answers, and the rows that cannot be used, counted by reason.
     """
@@ -81,5 +81,5 @@ def questions(
     else:
         ids = [source_id for source_id in select_published_ids(choice, rows, n) if source_id in usable]
     columns = ("image", "question", "answer", "answers")
-    asked = [{"item_id": f"{name}:{place}", **{key: usable[place][key] for key in columns}} for place in ids]
-    return asked, unusable
+    items = [{"item_id": f"{name}:{row_id}", **{key: usable[row_id][key] for key in columns}} for row_id in ids]
+    return items, unusable

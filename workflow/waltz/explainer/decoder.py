@@ -19,10 +19,16 @@ from waltz.consistency.cc_shap.dialogue import (
 from waltz.consistency.cc_shap.pair_attribution import Pair, attribute_pairs
 from waltz.core.devices import lease_device
 from waltz.core.errors import UserError
-from waltz.evaluation.decoders import sampling_of
-from waltz.evaluation.prompting.prompt_files import Form, read_wording
-from waltz.evaluation.prompting.prompts import Voice, equations, published, without_template, worded
-from waltz.evaluation.prompting.questions import Question, letters
+from waltz.evaluation.decoder_tasks import choose_sampling
+from waltz.evaluation.prompting.prompt_files import QuestionForm, read_prompt_file
+from waltz.evaluation.prompting.prompts import (
+    PromptTemplate,
+    build_equations_template,
+    build_published_template,
+    join_turns,
+    render_question,
+)
+from waltz.evaluation.prompting.questions import Question, list_letters
 from waltz.explainer.decoder_explanation import DecoderExplanation
 from waltz.explainer.explain import image_file
 from waltz.models.decoders import load_decoder
@@ -89,9 +95,9 @@ def build_own_question(text: str, labels: Sequence[str] = ()) -> Question:
 def build_image_question(text: str, foil: str | None = None) -> Question:
     """Return the question whether a text, (A), describes the image or not, (B); or which of text and foil does."""
     if foil is None:
-        return Question("", "", "single", None, {"caption": text}, letters(2), ("A",), "B", role="caption")
+        return Question("", "", "single", None, {"caption": text}, list_letters(2), ("A",), "B", role="caption")
     fields = {"first": text, "second": foil}
-    return Question("", "", "pairwise", None, fields, letters(2), ("A",), "B", order="caption-first")
+    return Question("", "", "pairwise", None, fields, list_letters(2), ("A",), "B", order="caption-first")
 
 
 def explain_decoder(
@@ -156,7 +162,7 @@ def _generate_ready_pair(
     decoder: Decoder, picture: PreparedImage | None, ready: ReadyPrompts, settings: PromptSettings, most: int
 ) -> Pair:
     """Return ready prompts with the tokens that are generated after each."""
-    sampling = None if ready.greedy else sampling_of(decoder, settings.profile)
+    sampling = None if ready.greedy else choose_sampling(decoder, settings.profile)
     games = []
     for text, suffix, length in (
         (ready.answer, ready.answer_suffix, 1),
@@ -185,14 +191,14 @@ def _generate_question_pair(
     Raises:
         UserError: There is no answer, or no explanation.
     """
-    voice = _build_voice(decoder, query, settings)
+    template = _build_voice(decoder, query, settings)
     question = replace(query.question, image=None if picture is None else "")
-    dialogue = Dialogue(decoder, voice, settings.seed, most, of_study=False)
+    dialogue = Dialogue(decoder, template, settings.seed, most, of_study=False)
     generated = generate_pairs(dialogue, question, picture, (query.kind,))
     pair = generated.pairs[query.kind]
     if isinstance(pair, UserError):
         raise pair
-    return worded(question, voice.wording)[0], generated.answer if question.labels else None, pair
+    return render_question(question, template.prompt_file)[0], generated.answer if question.labels else None, pair
 
 
 def _apply_family(decoder: Decoder, settings: PromptSettings, query: ReadyPrompts | DecoderQuestion) -> PromptSettings:
@@ -203,25 +209,27 @@ def _apply_family(decoder: Decoder, settings: PromptSettings, query: ReadyPrompt
     """
     if settings.fidelity.prompts != "families" or query.family is None:
         return settings
-    wording = read_wording(settings.profile, query.prompts if isinstance(query, DecoderQuestion) else None)
-    voice = published(query.family, wording)
-    if bool(wording.families[query.family].markers["begin_image"]) != decoder.reads_images:
+    prompt_file = read_prompt_file(settings.profile, query.prompts if isinstance(query, DecoderQuestion) else None)
+    template = build_published_template(query.family, prompt_file)
+    if bool(prompt_file.families[query.family].markers["begin_image"]) != decoder.reads_images:
         sees = "sees no images" if decoder.reads_images else "sees images"
         raise UserError(f"{decoder.spec.name}: the model family {query.family!r} {sees}, unlike this model")
-    return apply_family_rules(settings, decoder, voice)
+    return apply_family_rules(settings, decoder, template)
 
 
-def _build_voice(decoder: Decoder, query: DecoderQuestion, settings: PromptSettings) -> Voice:
+def _build_voice(decoder: Decoder, query: DecoderQuestion, settings: PromptSettings) -> PromptTemplate:
     """Return the prompts of a profile, with a form for the user's own question.
 
     Raises:
         UserError: The profile's prompts are those of families, and none is named.
     """
-    wording = read_wording(settings.profile, query.prompts)
-    wording = replace(wording, forms={**wording.forms, CHOICE: Form("{question}", "", "choice", {})})
+    prompt_file = read_prompt_file(settings.profile, query.prompts)
+    prompt_file = replace(
+        prompt_file, forms={**prompt_file.forms, CHOICE: QuestionForm("{question}", "", "choice", {})}
+    )
     if settings.fidelity.prompts == "families":
         if query.family is None:
-            families = ", ".join(wording.families)
+            families = ", ".join(prompt_file.families)
             raise UserError(f"{decoder.spec.name}: published prompts depend on the family; name one of {families}")
-        return published(query.family, wording)
-    return equations(decoder.render_chat if decoder.has_chat_template else without_template, wording)
+        return build_published_template(query.family, prompt_file)
+    return build_equations_template(decoder.render_chat if decoder.has_chat_template else join_turns, prompt_file)

@@ -1,8 +1,7 @@
-"""CheckList's own proposer, used for the published relations, with a model that is loaded already.
+"""CheckList's proposer, which the published relations were made with, around a model that is loaded already.
 
-The extra `checklist` installs it. The distribution `checklist-pattern` is imported as `checklist`. It imports
-`pattern.en`, which would download WordNet from NLTK at import; nothing here needs WordNet, so an empty module replaces
-it.
+The distribution `checklist-pattern` is imported as `checklist`. It imports `pattern.en`, which would download
+WordNet from NLTK at import; nothing here needs WordNet, so an empty module stands in its place.
 """
 
 import sys
@@ -13,69 +12,56 @@ from typing import Any
 import torch
 
 from waltz.core.errors import UserError
-from waltz.foils.masked_proposals import BEAM
-from waltz.foils.proposers import Proposal, Slot
-from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.foils.proposals import BEAM
+from waltz.foils.proposer_needs import Proposal, Slot
 from waltz.models.text.masked import MaskedModel
 
-WORDNET_MODULE = "pattern.text.en.wordnet"
-INSTALL = (
-    "pip install -c constraints.txt -e '.[checklist]'"
-    " && pip install -c constraints.txt --no-deps checklist-pattern patternfork-nosql-fix"
-)
-"""Command that installs CheckList in a checkout: `--no-deps`, because its requirements are outdated."""
+WORDNET = "pattern.text.en.wordnet"
+INSTALL = "pip install --no-deps checklist-pattern==0.0.11 patternfork-nosql-fix==3.6"
 
 
-def propose_spans_with_checklist(
-    slots: Iterable[Slot],
-    model: MaskedModel,
-    *,
-    longest: int = 3,
-    top: int = 10,
-    beam: int = BEAM,
-    done: ProgressCallback = ignore_progress,
+def checklist_proposals(
+    slots: Iterable[Slot], model: MaskedModel, *, longest: int = 3, top: int = 10, beam: int = BEAM
 ) -> dict[Slot, list[Proposal]]:
-    """Return the best spans of 1 to `longest` tokens for each slot by CheckList's code, one slot after another.
+    """The best spans of 1 to `longest` tokens for each slot by CheckList's own code, one slot after another.
 
     Args:
         slots: Slots; repeated ones are filled once.
         model: A loaded masked language model with more than `beam` + 10 tokens.
         longest: Most tokens of a span.
-        top: Number of proposals of each length.
-        beam: Hypotheses that are continued from one token to the next.
-        done: Called with the number of slots that were finished, for a progress bar.
+        top: How many proposals of each length.
+        beam: Hypotheses that are kept from one token to the next.
     Returns:
-        By slot, proposals of all lengths with the best first, as `masked_proposals.propose_spans` gives them.
+        By slot, proposals of all lengths with the best first, as `proposals.proposals` gives them.
     Raises:
         UserError: CheckList is not installed.
     """
-    generator = build_text_generator(model)
+    generator = text_generator(model)
     tokenizer = model.tokenizer
-    proposals = {}
+    found = {}
     for slot in dict.fromkeys(slots):
-        slot_proposals: list[Proposal] = []
+        listed: list[Proposal] = []
         for masks in range(1, longest + 1):
-            fillings = generator.unmask(slot.mask(tokenizer.mask_token, masks), beam_size=beam)[:top]
-            for rank, (words, _, score) in enumerate(fillings):
+            filled = generator.unmask(slot.masked(tokenizer.mask_token, masks), beam_size=beam)[:top]
+            for rank, (words, _, score) in enumerate(filled):
                 pieces = tuple(words)
                 phrase = " ".join(pieces).replace(" ##", "")
-                slot_proposals.append(Proposal(phrase, pieces, score, rank))
-        proposals[slot] = sorted(slot_proposals, key=lambda proposal: -proposal.score)
-        done(1)
-    return proposals
+                listed.append(Proposal(phrase, pieces, score, rank))
+        found[slot] = sorted(listed, key=lambda proposal: -proposal.score)
+    return found
 
 
-def build_text_generator(model: MaskedModel) -> Any:
-    """Return CheckList's TextGenerator with this network and tokenizer.
+def text_generator(model: MaskedModel) -> Any:
+    """CheckList's TextGenerator with this network and tokenizer.
 
     Its own constructor loads the newest revision, at the precision of the file; so its fields are set here.
 
     Raises:
         UserError: CheckList is not installed.
     """
-    text_generator = _import_text_generator()
+    original = _original()
     vocabulary = model.tokenizer.get_vocab()
-    generator = text_generator.__new__(text_generator)
+    generator = original.__new__(original)
     generator.url = None
     generator.device = torch.device(model.device)
     generator.tokenizer, generator.model = model.tokenizer, model.network
@@ -83,12 +69,12 @@ def build_text_generator(model: MaskedModel) -> Any:
     generator.allow_word_pieces, generator.space_prefix = False, model.mark
     generator.with_space = torch.tensor(model.beginners, device=model.device)
     generator.with_space_set = set(model.beginners)
-    generator.special_chars = {index for piece, index in vocabulary.items() if not piece.strip(model.mark).isalnum()}
+    generator.special_chars = {place for piece, place in vocabulary.items() if not piece.strip(model.mark).isalnum()}
     return generator
 
 
-def _import_text_generator() -> Any:
-    sys.modules.setdefault(WORDNET_MODULE, types.ModuleType(WORDNET_MODULE))
+def _original() -> Any:
+    sys.modules.setdefault(WORDNET, types.ModuleType(WORDNET))
     try:
         from checklist.text_generation import TextGenerator
     except ImportError as error:

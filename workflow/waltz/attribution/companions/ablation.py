@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from waltz.evaluation.metrics.predictions import THRESHOLD, prediction
-from waltz.evaluation.metrics.scored_pairs import RIGHT
+from waltz.evaluation.metrics.scored_pairs import RIGHT_PREDICTION, THRESHOLD, predict_pair_text
 
 if TYPE_CHECKING:
     from waltz.models.encoders.coalitions import Coalitions
@@ -60,7 +59,7 @@ def ablated_rows(
     for column, masked in list(enumerate(ABLATED))[1:]:
         for role, value in zip(roles, values, strict=True):
             scored = float(value[column])
-            said = prediction(scored - THRESHOLD, scored, profile) if probability else None
+            said = predict_pair_text(scored - THRESHOLD, scored, profile) if probability else None
             rows.append(
                 {
                     "item_id": item["item_id"],
@@ -72,7 +71,7 @@ def ablated_rows(
                     "tokens": None,
                     "probability": scored if probability else None,
                     "prediction": said,
-                    "correct": None if said is None else said == RIGHT[role],
+                    "correct": None if said is None else said == RIGHT_PREDICTION[role],
                     "error": None,
                 }
             )

@@ -11,7 +11,7 @@ from waltz.attribution.companions.perceptual_score import perceptual_score, rank
 from waltz.attribution.companions.score_matrix import score_matrix
 from waltz.core.errors import UserError
 from waltz.core.intervals import Measure, Resampling
-from waltz.evaluation.items import texts
+from waltz.evaluation.items import list_texts
 from waltz.models.encoders.encoder import Encoder
 
 MODALITIES = ("text", "image")
@@ -46,7 +46,7 @@ def companions(
         reason = "no image of its items can be had"
         return [{"metric": metric, **vars(Measure(None, 0, reason=reason))} for metric in METRICS]
     names = [name for name, there in opens.items() if there]
-    said = [[text for _, text in texts(item)] for item in items]
+    said = [[text for _, text in list_texts(item)] for item in items]
     columns = list(dict.fromkeys(text for pair in said for text in pair))
     scores = score_matrix(encoder, map(load, names), columns)
     images = np.array([names.index(str(item["image"])) for item in items])

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
-from waltz.evaluation.decoders import sampling_of
-from waltz.evaluation.prompting.generation_cache import written
-from waltz.evaluation.prompting.label_tokens import label_of
-from waltz.evaluation.prompting.prompts import Asked, Voice, render
+from waltz.evaluation.decoder_tasks import choose_sampling
+from waltz.evaluation.prompting.generation_cache import decode_generation
+from waltz.evaluation.prompting.label_tokens import choose_label
+from waltz.evaluation.prompting.prompts import PromptTemplate, RenderedPrompt, render_prompt
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import Fidelity, Profile, get_fidelity
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
@@ -34,7 +34,7 @@ class Dialogue:
 
     Attributes:
         decoder: A loaded decoder.
-        voice: Its prompts.
+        template: Its prompts.
         seed: Seed of generation.
         max_explanation: Most tokens of an explanation.
         max_answer: Most tokens of an open answer.
@@ -44,7 +44,7 @@ class Dialogue:
     """
 
     decoder: Decoder
-    voice: Voice
+    template: PromptTemplate
     seed: int
     max_explanation: int = MAX_EXPLANATION_TOKENS
     max_answer: int = MAX_ANSWER_TOKENS
@@ -53,7 +53,7 @@ class Dialogue:
     @property
     def fidelity(self) -> Fidelity:
         """Rules of the prompts' profile."""
-        return get_fidelity(self.voice.wording.profile)
+        return get_fidelity(self.template.prompt_file.profile)
 
     def draw_seed(self, question: Question, kind: str) -> int:
         """Return the seed with which a text of one kind is drawn for a question."""
@@ -99,22 +99,22 @@ def generate_pairs(
     """
     given = {} if item_text is None else {"input": item_text}
     answered_kind = POST_HOC if dialogue.of_study else kinds[0]
-    answer_prompt = render(PROMPT_KINDS[answered_kind][0], question, dialogue.voice, given)
+    answer_prompt = render_prompt(PROMPT_KINDS[answered_kind][0], question, dialogue.template, given)
     answer, targets = _generate_answer(dialogue, question, picture, answer_prompt)
     pairs: dict[str, tuple[PromptGame, PromptGame] | UserError] = {}
     for kind in kinds:
         answer_kind, explanation_kind = PROMPT_KINDS[kind]
-        answer_prompt = render(answer_kind, question, dialogue.voice, given)
+        answer_prompt = render_prompt(answer_kind, question, dialogue.template, given)
         try:
             repeated = {"answer": answer} if kind == POST_HOC else {}
-            explanation_prompt = render(explanation_kind, question, dialogue.voice, given | repeated)
+            explanation_prompt = render_prompt(explanation_kind, question, dialogue.template, given | repeated)
             explanation = _generate(dialogue, question, picture, explanation_prompt, kind, dialogue.max_explanation)
         except UserError as error:
             pairs[kind] = error
             continue
         pairs[kind] = (
-            PromptGame(answer_prompt.text, answer_prompt.counted, targets),
-            PromptGame(explanation_prompt.text, explanation_prompt.counted, explanation),
+            PromptGame(answer_prompt.text, answer_prompt.counted_suffix, targets),
+            PromptGame(explanation_prompt.text, explanation_prompt.counted_suffix, explanation),
         )
     return GeneratedPairs(answer, pairs)
 
@@ -163,39 +163,44 @@ def generate_targets(
     return tokens
 
 
-def apply_family_rules(settings: PromptSettings, decoder: Decoder, voice: Voice) -> PromptSettings:
+def apply_family_rules(settings: PromptSettings, decoder: Decoder, template: PromptTemplate) -> PromptSettings:
     """Return settings with the rules that the released code has for the family of the prompts, if they are of one."""
-    if voice.family is None:
+    if template.family is None:
         return settings
-    joins_tokens = not decoder.reads_images and voice.family in FAMILIES_WITHOUT_OFFSETS
-    return replace(settings, suffix_rule=voice.tail, joins_tokens=joins_tokens)
+    joins_tokens = not decoder.reads_images and template.family in FAMILIES_WITHOUT_OFFSETS
+    return replace(settings, suffix_rule=template.suffix_rule, joins_tokens=joins_tokens)
 
 
 def _generate_answer(
-    dialogue: Dialogue, question: Question, picture: PreparedImage | None, rendered: Asked
+    dialogue: Dialogue, question: Question, picture: PreparedImage | None, rendered: RenderedPrompt
 ) -> tuple[str, tuple[int, ...]]:
     """Return the answer as text, and the tokens of it that are explained."""
     decoder, fidelity = dialogue.decoder, dialogue.fidelity
     if question.labels:
-        label, token = label_of(decoder, decoder.build_prompt(rendered.text), picture, question, dialogue.voice)
+        label, token = choose_label(decoder, decoder.build_prompt(rendered.text), picture, question, dialogue.template)
         if fidelity.decoder_target == "label":
             return label, (token,)
         return label, _generate(dialogue, question, picture, rendered, "answer", 1)
     tokens = _generate(dialogue, question, picture, rendered, "answer", dialogue.max_answer)
     if dialogue.of_study:
-        text = written(decoder, tokens, dialogue.max_answer, dialogue.voice)
+        text = decode_generation(decoder, tokens, dialogue.max_answer, dialogue.template)
     else:
         text = decoder.decode_text(tokens).strip()
     return text, tokens[: fidelity.open_answer_targets]
 
 
 def _generate(
-    dialogue: Dialogue, question: Question, picture: PreparedImage | None, rendered: Asked, kind: str, most: int
+    dialogue: Dialogue,
+    question: Question,
+    picture: PreparedImage | None,
+    rendered: RenderedPrompt,
+    kind: str,
+    most: int,
 ) -> tuple[int, ...]:
     """Return the tokens that are generated after a prompt."""
     decoder, profile = dialogue.decoder, dialogue.fidelity.name
     prompt, seed = decoder.build_prompt(rendered.text), dialogue.draw_seed(question, kind)
-    return generate_targets(decoder, prompt, picture, most, profile, sampling_of(decoder, profile), seed)
+    return generate_targets(decoder, prompt, picture, most, profile, choose_sampling(decoder, profile), seed)
 
 
 def _cut_special(decoder: Decoder, tokens: Sequence[int]) -> tuple[int, ...]:

@@ -28,8 +28,8 @@ from waltz.consistency.cc_shap.pair_attribution import Pair, PairAttribution, Si
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
-from waltz.evaluation.prompting.generation_cache import Load
-from waltz.evaluation.prompting.prompts import Voice, render
+from waltz.evaluation.prompting.generation_cache import LoadImage
+from waltz.evaluation.prompting.prompts import PromptTemplate, render_prompt
 from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.registry import select_decisive_fields
@@ -101,7 +101,7 @@ class ItemAttributions:
 
 def build_setup(
     decoder: Decoder,
-    voice: Voice,
+    template: PromptTemplate,
     seed: int,
     cc_shap: Mapping[str, Any],
     tokens: Mapping[str, int],
@@ -111,7 +111,7 @@ def build_setup(
 
     Args:
         decoder: A loaded decoder.
-        voice: Its prompts, whose profile decides the rules.
+        template: Its prompts, whose profile decides the rules.
         seed: Seed of permutations and draws.
         cc_shap: The study's `consistency.cc_shap`: permutations, value, kinds.
         tokens: The study's `consistency.tokens`.
@@ -119,7 +119,7 @@ def build_setup(
     """
     dialogue = Dialogue(
         decoder,
-        voice,
+        template,
         seed,
         tokens.get("explanation", MAX_EXPLANATION_TOKENS),
         tokens.get("answer", MAX_ANSWER_TOKENS),
@@ -127,7 +127,7 @@ def build_setup(
     kinds = tuple(kind for kind in EXPLANATION_KINDS if kind in cc_shap.get("kinds", EXPLANATION_KINDS))
     settings = PromptSettings(dialogue.fidelity.name, seed)
     if dialogue.fidelity.estimators:
-        settings = apply_family_rules(settings, decoder, voice)
+        settings = apply_family_rules(settings, decoder, template)
     else:
         settings = PromptSettings(
             dialogue.fidelity.name,
@@ -139,7 +139,7 @@ def build_setup(
 
 
 def load_or_attribute_item(
-    setup: CCShapSetup, question: Question, load: Load, item_text: str | None = None, grid: int | None = None
+    setup: CCShapSetup, question: Question, load: LoadImage, item_text: str | None = None, grid: int | None = None
 ) -> ItemAttributions:
     """Return the attributions of one item's answer and explanations, computed or stored.
 
@@ -157,7 +157,7 @@ def load_or_attribute_item(
     given = {"answer": ""} if item_text is None else {"answer": "", "input": item_text}
     content = {
         "texts": [
-            render(kind, question, dialogue.voice, given).text
+            render_prompt(kind, question, dialogue.template, given).text
             for kind in ("answer-attributed", "post-hoc", "cot-attributed")
         ],
         "question": [question.item_id, question.role, question.labels],

@@ -20,14 +20,14 @@ from waltz.consistency.edit_tests.counterfactual import NAME
 from waltz.consistency.item_selection import setting
 from waltz.core.errors import UserError
 from waltz.evaluation.encoder_vqa import ROLE
-from waltz.evaluation.prompting.generation_cache import Load
+from waltz.evaluation.prompting.generation_cache import LoadImage
 from waltz.evaluation.prompting.questions import Question
 
 Row = dict[str, Any]
 
 
 def compute_cc_shap_rows(
-    setup: CCShapSetup, questions: Iterable[Question], load: Load, done: Callable[[int], object]
+    setup: CCShapSetup, questions: Iterable[Question], load: LoadImage, done: Callable[[int], object]
 ) -> tuple[list[Row], list[Row]]:
     """Return rows of the layout `CC_SHAP`, and of the attribution layout with all attributions.
 
@@ -56,7 +56,7 @@ def compute_edit_rows(
     setup: CCShapSetup,
     questions: Iterable[Question],
     tests: Iterable[Mapping[str, Any]],
-    load: Load,
+    load: LoadImage,
     done: Callable[[int], object],
 ) -> tuple[list[Row], list[Row]]:
     """Return rows of the layout `EDITED`, and of the attribution layout with all attributions of edited items.
@@ -143,7 +143,7 @@ def _build_common(setup: CCShapSetup, question: Question) -> Row:
 
 
 def _compare_edit(
-    setup: CCShapSetup, question: Question, edit: Mapping[str, Any] | None, load: Load
+    setup: CCShapSetup, question: Question, edit: Mapping[str, Any] | None, load: LoadImage
 ) -> tuple[Row, ItemAttributions | None]:
     """Return how far attributions moved with an edit, and those after it; only why not where there is no edit."""
     if edit is None or edit["error"] is not None:

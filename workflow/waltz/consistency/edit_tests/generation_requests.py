@@ -17,11 +17,11 @@ OF_ANSWER = ("answer", "answer-after-cot", "answer-after-given-cot")
 
 @dataclass(frozen=True)
 class Request:
-    """One thing asked of a model: `render(kind, question, voice, given)` is its prompt.
+    """One thing asked of a model: `render(kind, question, template, given)` is its prompt.
 
     Attributes:
-        kind: Kind of prompt (`evaluation.wording.KINDS`). The reply to one of `OF_ANSWER` is a label or an open answer,
-            that to `cot-continued` only what goes on behind the reasoning given, that to `same-meaning` yes or no.
+        kind: Kind of prompt (`prompt_files.KINDS`). The generation is a label or an open answer for one of `OF_ANSWER`,
+            only the continuation of the given reasoning for `cot-continued`, yes or no for `same-meaning`.
         question: What is asked; kinds that put no question take its image, if any, as their own.
         given: What the prompt needs beside it, by the names of `render`.
         most: Most tokens of the reply.

@@ -10,21 +10,23 @@ from waltz.consistency.edit_tests.findings import Finding
 from waltz.consistency.edit_tests.generation_requests import Asking
 from waltz.consistency.edit_tests.settings import Settings
 from waltz.core.errors import UserError
-from waltz.evaluation.prompting.prompt_files import Wording
-from waltz.evaluation.prompting.prompts import worded
+from waltz.evaluation.prompting.prompt_files import PromptFile
+from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
 
 NAME = "input_from_explanation"
 
 
-def input_from_explanation(question: Question, answer: str, wording: Wording, settings: Settings) -> Asking[Finding]:
+def input_from_explanation(
+    question: Question, answer: str, prompt_file: PromptFile, settings: Settings
+) -> Asking[Finding]:
     """Put the explanation in the place of the sensible sentence and ask again which sentence is nonsense.
 
     Args:
         question: An item of ComVE, whose first label stands for the first sentence and whose gold label for the
             nonsensical one.
         answer: The answer to it as it is.
-        wording: How the question is put into words.
+        prompt_file: How the question is put into words.
         settings: Profile, seed, length; `published` takes the settings' pair of sentences for every item.
     Returns:
         Consistent where the new answer is the nonsensical sentence. Without a verdict, in `equations`, where the
@@ -55,7 +57,7 @@ def input_from_explanation(question: Question, answer: str, wording: Wording, se
         edited_answer=after,
         reason=f"the explanation is taken for {'sense' if after == gold else 'nonsense'}",
         explanation=explanation,
-        edited_input=worded(edited, wording)[0],
+        edited_input=render_question(edited, prompt_file)[0],
     )
 
 

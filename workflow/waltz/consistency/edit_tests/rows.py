@@ -10,7 +10,7 @@ from waltz.consistency.edit_tests.runner import Interviewed
 from waltz.consistency.edit_tests.settings import Profile, Settings
 from waltz.consistency.edit_tests.tests import TESTS, of_item, row
 from waltz.consistency.item_selection import setting
-from waltz.evaluation.prompting.prompts import worded
+from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
 
 LENGTHS = {
@@ -72,9 +72,9 @@ def consistency_rows(
         runs: What governs each run.
         respondent: The model and its helper, as the profile of the runs asks them.
     """
-    wording = respondent.decoder.voice.wording
+    prompt_file = respondent.decoder.template.prompt_file
     asked = [(run, question) for run in runs for question in questions]
-    running = [of_item(question, fitting(question, tests), run, wording) for run, question in asked]
+    running = [of_item(question, fitting(question, tests), run, prompt_file) for run, question in asked]
     found = in_step(running, respondent)
     return [
         {
@@ -82,7 +82,7 @@ def consistency_rows(
             "profile": run.profile,
             "setting": setting(question),
             "image": question.image,
-            "text": worded(question, wording)[0],
+            "text": render_question(question, prompt_file)[0],
         }
         for (run, question), of_one in zip(asked, found, strict=True)
         for one in of_one

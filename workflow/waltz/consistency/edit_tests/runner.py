@@ -7,15 +7,20 @@ from pathlib import Path
 from waltz.consistency.edit_tests.answer_changes import mean_the_same
 from waltz.consistency.edit_tests.generation_requests import OF_ANSWER, OF_HELPER, Replies, Request
 from waltz.core.errors import UserError
-from waltz.evaluation.decoder_tasks import voice_of
-from waltz.evaluation.decoders import sampling_of
-from waltz.evaluation.label_choice import TIE, best
-from waltz.evaluation.prompting.generation_cache import Examinee, Query, Reply, scored, written
-from waltz.evaluation.prompting.generation_cache import said as ids_said
-from waltz.evaluation.prompting.label_tokens import labels, published_labels
-from waltz.evaluation.prompting.prompt_files import SHOWN
-from waltz.evaluation.prompting.prompts import Voice, render, said
-from waltz.filters.nli import infer_relations
+from waltz.evaluation.decoder_tasks import build_template, choose_sampling
+from waltz.evaluation.label_choice import TIE, choose_best_label
+from waltz.evaluation.prompting.generation_cache import (
+    DecoderOutput,
+    DecoderQuery,
+    DecoderSession,
+    decode_generation,
+    score_continuations,
+)
+from waltz.evaluation.prompting.generation_cache import generate_tokens as ids_said
+from waltz.evaluation.prompting.label_tokens import find_label_tokens, find_published_label_tokens
+from waltz.evaluation.prompting.prompt_files import IMAGE_KINDS
+from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
+from waltz.filters.nli import infer
 from waltz.models.decoders.decoder import Decoder, Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP
 from waltz.models.text.classifier import Classifier
@@ -26,13 +31,13 @@ class Speaker:
     """A decoder that is asked.
 
     Attributes:
-        examinee: The decoder, its images, and where finished blocks lie.
-        voice: How it is spoken to.
+        session: The decoder, its images, and where finished blocks lie.
+        template: How it is spoken to.
         sampling: How it draws what it says; None takes the likeliest.
     """
 
-    examinee: Examinee
-    voice: Voice
+    session: DecoderSession
+    template: PromptTemplate
     sampling: Sampling | None
 
 
@@ -80,15 +85,15 @@ class Interviewed:
     def _meanings(self, requests: Sequence[Request]) -> Sequence[str]:
         assert self.judge is not None
         pairs = [(request.given["text"], request.given["other"]) for request in requests]
-        found = infer_relations([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
+        found = infer([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
         return ["yes" if mean_the_same(found[one, two], found[two, one]) else "no" for one, two in pairs]
 
     def _labels(self, requests: Sequence[Request]) -> list[str | UserError]:
-        profile = self.decoder.voice.wording.profile
+        profile = self.decoder.template.prompt_file.profile
         queries = [_query(request, self.decoder) for request in requests]
-        follow = labels if profile == "equations" else published_labels
-        known = [query for query in queries if isinstance(query, Query)]
-        found = scored(self.decoder.examinee, known, follow, FIRST_STEP)
+        follow = find_label_tokens if profile == "equations" else find_published_label_tokens
+        known = [query for query in queries if isinstance(query, DecoderQuery)]
+        found = score_continuations(self.decoder.session, known, follow, FIRST_STEP)
         return [
             query if isinstance(query, UserError) else _label(request, found[query], profile)
             for request, query in zip(requests, queries, strict=True)
@@ -96,33 +101,33 @@ class Interviewed:
 
     def _texts(self, requests: Sequence[Request], way: str, most: int) -> list[str | UserError]:
         speaking = self.helper if way == "helper" else self.decoder
-        decoder = speaking.examinee.decoder
+        decoder = speaking.session.decoder
         queries = [_query(request, speaking) for request in requests]
-        known = [query for query in queries if isinstance(query, Query)]
-        found = ids_said(speaking.examinee, known, most, speaking.sampling)
+        known = [query for query in queries if isinstance(query, DecoderQuery)]
+        found = ids_said(speaking.session, known, most, speaking.sampling)
 
-        def text(reply: Reply) -> str | UserError:
-            if reply.said is None:
-                return UserError(str(reply.error))
+        def text(output: DecoderOutput) -> str | UserError:
+            if output.token_ids is None:
+                return UserError(str(output.error))
             # the released code cuts what the decoder says, not what the helper does
             return (
-                decoder.decode_text(reply.said)
+                decoder.decode_text(output.token_ids)
                 if way == "helper"
-                else written(decoder, reply.said, most, speaking.voice)
+                else decode_generation(decoder, output.token_ids, most, speaking.template)
             )
 
         return [query if isinstance(query, UserError) else text(found[query]) for query in queries]
 
 
 def interviewed(
-    examinee: Examinee, helper: Decoder, profile: str, judge: Classifier | None = None, judged: Path | None = None
+    session: DecoderSession, helper: Decoder, profile: str, judge: Classifier | None = None, judged: Path | None = None
 ) -> Interviewed:
     """A decoder and its helper as a profile asks them.
 
     In `published` the helper is asked with the markers that the decoder's own family has for it.
 
     Args:
-        examinee: The decoder that is tested, its images, and where finished blocks lie, the helper's too.
+        session: The decoder that is tested, its images, and where finished blocks lie, the helper's too.
         helper: The helper; may be the same decoder.
         profile: `equations` or `published`.
         judge: A classifier of entailment, where meanings are not the helper's to compare.
@@ -130,33 +135,37 @@ def interviewed(
     Raises:
         UserError: As of `posed.voice_of`.
     """
-    decoder = examinee.decoder
-    voice = voice_of(decoder, profile)
-    beside = voice if profile == "published" or helper is decoder else voice_of(helper, profile)
+    decoder = session.decoder
+    template = build_template(decoder, profile)
+    beside = template if profile == "published" or helper is decoder else build_template(helper, profile)
     return Interviewed(
-        Speaker(examinee, voice, sampling_of(decoder, profile)),
-        Speaker(Examinee(helper, examinee.load, examinee.stored, examinee.done), beside, sampling_of(helper, profile)),
+        Speaker(session, template, choose_sampling(decoder, profile)),
+        Speaker(
+            DecoderSession(helper, session.load_image, session.cache_folder, session.report_progress),
+            beside,
+            choose_sampling(helper, profile),
+        ),
         judge,
         judged,
     )
 
 
-def _query(request: Request, speaking: Speaker) -> Query | UserError:
+def _query(request: Request, speaking: Speaker) -> DecoderQuery | UserError:
     """A request in words, or why it cannot be put."""
     question, follows = request.question, tuple[str, ...]()
     try:
-        text = render(request.kind, question, speaking.voice, request.given).text
+        text = render_prompt(request.kind, question, speaking.template, request.given).text
     except UserError as error:
         return error
     if request.kind in OF_ANSWER:
-        follows = tuple(said(question, speaking.voice.wording, label) for label in question.labels)
+        follows = tuple(render_label(question, speaking.template.prompt_file, label) for label in question.labels)
     seed = request.seed if speaking.sampling and not follows else 0
-    return Query(question.image if request.kind in SHOWN else None, text, follows, seed)
+    return DecoderQuery(question.image if request.kind in IMAGE_KINDS else None, text, follows, seed)
 
 
-def _label(request: Request, reply: Reply, profile: str) -> str | UserError:
-    if reply.numbers is None:
-        return UserError(str(reply.error))
+def _label(request: Request, output: DecoderOutput, profile: str) -> str | UserError:
+    if output.scores is None:
+        return UserError(str(output.error))
     names = request.question.labels
-    label = best(names, reply.numbers, profile)
+    label = choose_best_label(names, output.scores, profile)
     return UserError(f"none of the labels {', '.join(names)} is the likeliest") if label == TIE else label

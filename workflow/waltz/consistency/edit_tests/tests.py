@@ -10,29 +10,29 @@ from waltz.consistency.edit_tests.findings import Finding, Tested, Unedited, une
 from waltz.consistency.edit_tests.generation_requests import Asking, Attempt, Respondent, in_step, together, witnessed
 from waltz.consistency.edit_tests.settings import Settings
 from waltz.core.errors import UserError
-from waltz.evaluation.prompting.prompt_files import Wording
-from waltz.evaluation.prompting.prompts import worded
+from waltz.evaluation.prompting.prompt_files import PromptFile
+from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
 
 
 def _counterfactual_edits(
-    question: Question, before: Unedited, settings: Settings, wording: Wording
+    question: Question, before: Unedited, settings: Settings, prompt_file: PromptFile
 ) -> Asking[Finding]:
-    text, _ = worded(question, wording)
+    text, _ = render_question(question, prompt_file)
     return counterfactual.counterfactual_edits(question, text, before.answer, settings)
 
 
 def _input_from_explanation(
-    question: Question, before: Unedited, settings: Settings, wording: Wording
+    question: Question, before: Unedited, settings: Settings, prompt_file: PromptFile
 ) -> Asking[Finding]:
-    return input_from_explanation.input_from_explanation(question, before.answer, wording, settings)
+    return input_from_explanation.input_from_explanation(question, before.answer, prompt_file, settings)
 
 
-Begin = Callable[[Question, Unedited, Settings, Wording], Asking[Finding]]
+Begin = Callable[[Question, Unedited, Settings, PromptFile], Asking[Finding]]
 
 
 def _of_reasoning(test: Callable[[Question, Unedited, Settings], Asking[Finding]]) -> Begin:
-    return lambda question, before, settings, wording: test(question, before, settings)
+    return lambda question, before, settings, prompt_file: test(question, before, settings)
 
 
 TESTS: dict[str, Begin] = {
@@ -47,7 +47,9 @@ TESTS: dict[str, Begin] = {
 """The tests by name, in the order of thesis Table 5.2."""
 
 
-def of_item(question: Question, tests: Sequence[str], settings: Settings, wording: Wording) -> Attempt[list[Tested]]:
+def of_item(
+    question: Question, tests: Sequence[str], settings: Settings, prompt_file: PromptFile
+) -> Attempt[list[Tested]]:
     """The tests of one item: first it is asked as it is, then all tests advance in step.
 
     Where a request gets no reply its test ends with the reason; all of them do where the item cannot be asked as it is.
@@ -56,7 +58,7 @@ def of_item(question: Question, tests: Sequence[str], settings: Settings, wordin
         question: The item.
         tests: Names in `TESTS`.
         settings: Profile, seed, lengths.
-        wording: How questions are put into words.
+        prompt_file: How questions are put into words.
     Raises:
         UserError: A test is unknown.
     """
@@ -66,7 +68,7 @@ def of_item(question: Question, tests: Sequence[str], settings: Settings, wordin
     before, first = yield from witnessed(unedited(question, settings))
     if isinstance(before, UserError):
         return [Tested(question.item_id, test, before, settings.seed, first) for test in tests]
-    found = yield from together([witnessed(TESTS[test](question, before, settings, wording)) for test in tests])
+    found = yield from together([witnessed(TESTS[test](question, before, settings, prompt_file)) for test in tests])
     return [
         Tested(question.item_id, test, finding, settings.seed, (*first, *exchanges))
         for test, (finding, exchanges) in zip(tests, found, strict=True)
@@ -74,7 +76,11 @@ def of_item(question: Question, tests: Sequence[str], settings: Settings, wordin
 
 
 def of_items(
-    questions: Sequence[Question], tests: Sequence[str], settings: Settings, wording: Wording, respondent: Respondent
+    questions: Sequence[Question],
+    tests: Sequence[str],
+    settings: Settings,
+    prompt_file: PromptFile,
+    respondent: Respondent,
 ) -> list[Tested]:
     """The tests of several items, whose requests are answered together; an item's rows do not hang on the others.
 
@@ -82,10 +88,10 @@ def of_items(
         questions: The items.
         tests: Names in `TESTS`.
         settings: Profile, seed, lengths.
-        wording: How questions are put into words.
+        prompt_file: How questions are put into words.
         respondent: The model and its helper.
     """
-    found = in_step([of_item(question, tests, settings, wording) for question in questions], respondent)
+    found = in_step([of_item(question, tests, settings, prompt_file) for question in questions], respondent)
     return [tested for item in found for tested in item]
 
 

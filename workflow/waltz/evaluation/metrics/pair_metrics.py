@@ -1,8 +1,8 @@
 """Metrics over scored pairs of caption and foil, each defined once.
 
-What is compared in acc_r and AUROC differs by profile. `published`: the probability of a match, in single precision as
-the scripts of MM-SHAP compute it, and the logit of models without one (CLIP). `equations`: the logit, which no rounding
-near 0 or 1 makes tie. What counts as "match" differs too (`predictions.prediction`).
+The score compared in acc_r and AUROC depends on the profile. `published`: the probability of a match, in single
+precision as the scripts of MM-SHAP compute it, and the logit of models without one (CLIP). `equations`: the logit,
+which rounding near 0 or 1 cannot tie. The prediction "match" differs too (`predict_pair_text`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,72 +20,72 @@ from waltz.core.intervals import (
     compute_mean,
     resample,
 )
-from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
-from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, SINGLE, Pairs
+from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, NOT_APPLICABLE, SINGLE, ScoredPairs
 
 METRICS = ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
-"""Every metric of `measures`."""
-NUMBERS = 2_000_000
-"""Most weights that AUROC holds at once: 16 MB."""
+"""Metrics of `compute_pair_metrics`."""
+MOST_WEIGHTS = 2_000_000
+"""Most weights that AUROC holds in memory: 16 MB."""
 
 
-def measures(scored: Pairs, label: str, how: Resampling) -> dict[str, Measure]:
-    """Every metric of one data set, in percent, on the same resamples of its images.
+def compute_pair_metrics(scored: ScoredPairs, label: str, resampling: Resampling) -> dict[str, Measure]:
+    """Compute all metrics of one data set, in percent, on the same resamples of its images.
 
     - acc_r: share of items whose caption ranks strictly above its foil; a tie is wrong.
-    - p_c: share of captions taken for a match; p_f: share of foils taken for a mismatch (`prediction`).
-    - acc: mean of p_c and p_f. min_pc_pf: the smaller of the two, in each resample anew.
-    - auroc: share of all (caption, foil) of the data set in which the caption ranks above the foil, ties counting half.
+    - p_c: share of captions predicted as a match; p_f: share of foils predicted as a mismatch.
+    - acc: mean of p_c and p_f. min_pc_pf: the smaller of the two, in each resample.
+    - auroc: share of all (caption, foil) of the data set whose the caption ranks above the foil, ties counting half.
 
     Args:
         scored: The items.
         label: Name of the data set, which separates its draws from others'.
-        how: Resamples, coverage, seed.
+        resampling: Resamples, coverage, seed.
     Source:
         VALSE (Parcalabescu et al., ACL 2022, section 4.2); thesis 3.4 and 4.4.
     """
     if not scored.items:
         return dict.fromkeys(METRICS, Measure(None, 0, reason=f"none of {scored.unscored} items could be scored"))
-    drawn = resample(scored.images, resamples=how.resamples, seed=how.seed, label=label)
-    n, found = len(scored.items), sampled(scored, drawn)
-    without = Measure(None, n, reason=NOT_APPLICABLE)
-    known = {
-        metric: Measure(value, n, *compute_interval(draws, how.confidence, drawn.clusters, PERCENT))
-        for metric, (value, draws) in found.items()
+    resamples = resample(scored.images, resamples=resampling.resamples, seed=resampling.seed, label=label)
+    n, draws_of_metric = len(scored.items), compute_metric_draws(scored, resamples)
+    not_applicable = Measure(None, n, reason=NOT_APPLICABLE)
+    measures = {
+        metric: Measure(value, n, *compute_interval(draws, resampling.confidence, resamples.clusters, PERCENT))
+        for metric, (value, draws) in draws_of_metric.items()
     }
-    return {metric: known.get(metric, without) for metric in METRICS}
+    return {metric: measures.get(metric, not_applicable) for metric in METRICS}
 
 
-def sampled(scored: Pairs, drawn: Resamples) -> dict[str, tuple[float, np.ndarray]]:
-    """Value and draws, in percent, of each metric that the scores have; see `measures`."""
-    found = {}
+def compute_metric_draws(scored: ScoredPairs, resamples: Resamples) -> dict[str, tuple[float, np.ndarray]]:
+    """Return value and draws, in percent, of each metric that the scores define; see `compute_pair_metrics`."""
+    values_and_draws = {}
     for metric in ("acc_r",) if scored.right is None else ("acc_r", "acc", "p_c", "p_f"):
-        values = 100 * hits(scored, metric)
-        found[metric] = (float(np.mean(values)), drawn.compute_means(values))
+        values = 100 * compute_hits(scored, metric)
+        values_and_draws[metric] = (float(np.mean(values)), resamples.compute_means(values))
     if scored.right is not None:
-        (p_c, p_c_draws), (p_f, p_f_draws) = found["p_c"], found["p_f"]
-        found["min_pc_pf"] = (min(p_c, p_f), np.minimum(p_c_draws, p_f_draws))
-    found["auroc"] = (100 * auroc(scored.caption, scored.foil), 100 * auroc_draws(scored, drawn))
-    return found
+        (p_c, p_c_draws), (p_f, p_f_draws) = values_and_draws["p_c"], values_and_draws["p_f"]
+        values_and_draws["min_pc_pf"] = (min(p_c, p_f), np.minimum(p_c_draws, p_f_draws))
+    auroc = compute_auroc(scored.caption, scored.foil)
+    values_and_draws["auroc"] = (100 * auroc, 100 * compute_auroc_draws(scored, resamples))
+    return values_and_draws
 
 
-def hits(scored: Pairs, metric: str) -> np.ndarray:
-    """Per item, 1 where it is right under acc_r, p_c or p_f, and the share of its two texts that are under acc.
+def compute_hits(scored: ScoredPairs, metric: str) -> np.ndarray:
+    """Return 1 for each item that is right under acc_r, p_c or p_f; under acc the share of its right texts.
 
     Returns:
         float64 of shape (items,).
     """
     if metric == "acc_r":
-        ranked: np.ndarray = (scored.caption > scored.foil).astype(np.float64)
-        return ranked
+        is_above: np.ndarray = (scored.caption > scored.foil).astype(np.float64)
+        return is_above
     assert scored.right is not None, NOT_APPLICABLE
     right = scored.right.astype(np.float64)
-    found: np.ndarray = {"acc": right.mean(axis=1), "p_c": right[:, 0], "p_f": right[:, 1]}[metric]
-    return found
+    item_hits: np.ndarray = {"acc": right.mean(axis=1), "p_c": right[:, 0], "p_f": right[:, 1]}[metric]
+    return item_hits
 
 
-def auroc(captions: np.ndarray, foils: np.ndarray) -> float:
-    """Area under the ROC curve of scores that shall tell captions from foils, a share.
+def compute_auroc(captions: np.ndarray, foils: np.ndarray) -> float:
+    """Return the area under the ROC curve of scores that separate captions from foils, a share.
 
     Args:
         captions: Scores of the positive texts, none of them NaN.
@@ -95,48 +95,48 @@ def auroc(captions: np.ndarray, foils: np.ndarray) -> float:
     return float(wins) / (len(captions) * len(foils))
 
 
-def auroc_draws(scored: Pairs, drawn: Resamples) -> np.ndarray:
-    """AUROC of each resample, a share: float64 of shape (resamples,); NaN where there is one image only."""
-    if drawn.clusters == 1:
-        return np.full(len(drawn.counts), np.nan)
+def compute_auroc_draws(scored: ScoredPairs, resamples: Resamples) -> np.ndarray:
+    """Return AUROC of each resample, a share: float64 of shape (resamples,); NaN where there is only one image."""
+    if resamples.clusters == 1:
+        return np.full(len(resamples.counts), np.nan)
     order = np.argsort(scored.foil, kind="stable")
     below, upto = (np.searchsorted(scored.foil[order], scored.caption, side) for side in ("left", "right"))
-    step = max(1, NUMBERS // len(scored.items))
+    step = max(1, MOST_WEIGHTS // len(scored.items))
     draws = []
-    for first in range(0, len(drawn.counts), step):
-        weights = drawn.counts[first : first + step][:, drawn.cluster]
+    for first in range(0, len(resamples.counts), step):
+        weights = resamples.counts[first : first + step][:, resamples.cluster]
         reached = np.pad(np.cumsum(weights[:, order], axis=1), ((0, 0), (1, 0)))
         beaten = (reached[:, below] + reached[:, upto]) / 2
         draws.append((weights * beaten).sum(axis=1) / weights.sum(axis=1) ** 2)
     return np.concatenate(draws)
 
 
-def acc_r(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> Measure:
-    """acc_r of rows that say for each item which of its texts the model prefers (settings `perplexity`, `pairwise`).
+def compute_acc_r(rows: Sequence[Mapping[str, object]], label: str, resampling: Resampling) -> Measure:
+    """Compute acc_r of rows with the preferred text of each item (settings `perplexity`, `pairwise`).
 
     Args:
-        rows: Rows of the evaluation layout, one an item (role `caption`).
+        rows: Rows of the evaluation layout, one per item (role `caption`).
         label: Name of the data set, which separates its bootstrap draws from others'.
-        how: Resamples, coverage, seed.
+        resampling: Resamples, coverage, seed.
     Returns:
-        Percent of the scored items; the same as `measures` gives.
+        Percent of the scored items; the same as in `compute_pair_metrics`.
     Raises:
-        ValueError: The rows judge each text for itself, so that `correct` would give p_c.
+        ValueError: The rows judge each text by itself, so that `correct` would give p_c.
     """
     if any(row.get("setting") in (ALIGNMENT, SINGLE) for row in rows):
-        raise ValueError("rows that judge each text for itself: take acc_r from `measures`")
-    return share_correct(rows, label, how)
+        raise ValueError("rows that judge each text by itself: take acc_r from `compute_pair_metrics`")
+    return compute_accuracy(rows, label, resampling)
 
 
-def share_correct(rows: Sequence[Mapping[str, object]], label: str, how: Resampling) -> Measure:
-    """Share of rows that are correct.
+def compute_accuracy(rows: Sequence[Mapping[str, object]], label: str, resampling: Resampling) -> Measure:
+    """Compute the share of rows that are correct.
 
-    Rows without a score (`correct` is null) are left out, and counted in the reason where none is left.
+    Rows without a score (`correct` is null) are skipped, and counted in the reason where no row remains.
 
     Args:
-        rows: Rows of the evaluation layout, one an item; those without an image are resampled one by one.
+        rows: Rows of the evaluation layout, one per item; rows without an image are resampled individually.
         label: Name of the data set, which separates its bootstrap draws from others'.
-        how: Resamples, coverage, seed.
+        resampling: Resamples, coverage, seed.
     Returns:
         Percent of the scored items.
     """
@@ -145,11 +145,11 @@ def share_correct(rows: Sequence[Mapping[str, object]], label: str, how: Resampl
         return Measure(None, 0, reason=f"none of {len(rows)} items could be scored")
     right = [100.0 * bool(row["correct"]) for row in scored]
     clusters = [str(row["item_id"] if row["image"] is None else row["image"]) for row in scored]
-    return compute_mean(right, clusters, label, how)
+    return compute_mean(right, clusters, label, resampling)
 
 
-def average(parts: Sequence[Measure]) -> Measure:
-    """Mean over data sets, each weighing the same; they are independent.
+def average_measures(parts: Sequence[Measure]) -> Measure:
+    """Return the mean over data sets with equal weights; data sets are independent.
 
     Returns:
         The mean; without a value where one part has none.

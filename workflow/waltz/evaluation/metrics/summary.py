@@ -1,12 +1,18 @@
-"""All models on all data sets: every metric with its interval, averages, and paired comparisons."""
+"""Metrics of all models on all data sets with their intervals, averages, and paired comparisons."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from waltz.core.intervals import Measure, Resampling
 from waltz.evaluation.metrics import cv_probes
-from waltz.evaluation.metrics.comparisons import comparisons
-from waltz.evaluation.metrics.pair_metrics import METRICS, acc_r, average, measures, share_correct
+from waltz.evaluation.metrics.comparisons import compare_models
+from waltz.evaluation.metrics.pair_metrics import (
+    METRICS,
+    average_measures,
+    compute_acc_r,
+    compute_accuracy,
+    compute_pair_metrics,
+)
 from waltz.evaluation.metrics.scored_pairs import (
     AFTER_COT,
     ALIGNMENT,
@@ -14,17 +20,17 @@ from waltz.evaluation.metrics.scored_pairs import (
     PAIRWISE,
     PERPLEXITY,
     SINGLE,
-    pairs,
-    preferred,
+    pair_choices,
+    pair_scores,
 )
-from waltz.evaluation.metrics.vqa_accuracy import accuracy
+from waltz.evaluation.metrics.vqa_accuracy import compute_vqa_accuracy
 
 Row = Mapping[str, Any]
 Runs = Mapping[tuple[str, str], Sequence[Row]]
 """Rows of the evaluation layout by model and data set, in order."""
 
 AVERAGE = "average"
-COMPARED = {
+COMPARED_SETTINGS = {
     SINGLE: (ALIGNMENT, PERPLEXITY, SINGLE),
     SINGLE + AFTER_COT: (SINGLE + AFTER_COT,),
     PAIRWISE: (PAIRWISE,),
@@ -33,102 +39,113 @@ COMPARED = {
 """Settings of rows that are compared with each other, by the setting of the comparison."""
 
 
-def metric_rows(
+def build_metric_rows(
     runs: Runs,
     profiles: Sequence[str],
-    how: Resampling,
+    resampling: Resampling,
     *,
     averaged: Sequence[str] = (),
     probes: Sequence[Row] = (),
-    asked: Mapping[str, Sequence[Row]] | None = None,
+    questions: Mapping[str, Sequence[Row]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Every metric of every model on every data set.
+    """Return all metrics of all models on all data sets.
 
     Args:
-        runs: What was scored; the data set `cv-probes` and those of `asked` have metrics of their own.
-        profiles: Which of `equations`, `published`.
-        how: How intervals are made.
-        averaged: Data sets that make up the row `average`; none gives no such row.
+        runs: Scored rows; the data set `cv-probes` and those of `questions` have metrics of their own.
+        profiles: `equations`, `published` or both.
+        resampling: Resamples, coverage and seed of intervals.
+        averaged: Data sets of the row `average`; empty for no such row.
         probes: Items of CV-Probes, of the layout `CONDITIONS`.
-        asked: Questions of data sets that were answered, as `answers.questions` gives them.
+        questions: Rows of `vqa_items.select_questions` by data set.
     Returns:
         Rows of profile, model, dataset, setting (those of the rows, or the form of CV-Probes), metric and the fields
         of a measure.
     """
-    found = []
+    metric_rows = []
     for profile in profiles:
         parts: dict[tuple[str, str], dict[str, dict[str, Measure]]] = {}
         for (model, dataset), rows in runs.items():
             names = {"profile": profile, "model": model}
-            if dataset == cv_probes.NAME:
-                found += [{**names, **row} for row in cv_probes.probe_measures(probes, rows, profile, how)]
+            if dataset == cv_probes.CV_PROBES:
+                metric_rows += [
+                    {**names, **row} for row in cv_probes.compute_probe_metrics(probes, rows, profile, resampling)
+                ]
                 continue
-            for setting, of_setting in _by_setting(rows).items():
-                known = _known(setting, of_setting, profile, dataset, how, (asked or {}).get(dataset))
-                if set(known) <= set(METRICS):
-                    parts.setdefault((model, setting), {})[dataset] = known
-                here = {**names, "dataset": dataset, "setting": setting}
-                found += [{**here, "metric": metric, **vars(measure)} for metric, measure in known.items()]
+            for setting, setting_rows in _group_by_setting(rows).items():
+                measures = _compute_metrics(
+                    setting, setting_rows, profile, dataset, resampling, (questions or {}).get(dataset)
+                )
+                if set(measures) <= set(METRICS):
+                    parts.setdefault((model, setting), {})[dataset] = measures
+                cell = {**names, "dataset": dataset, "setting": setting}
+                metric_rows += [{**cell, "metric": metric, **vars(measure)} for metric, measure in measures.items()]
         for (model, setting), by_dataset in parts.items() if averaged else ():
             names = {"profile": profile, "model": model, "dataset": AVERAGE, "setting": setting}
             for metric in next(iter(by_dataset.values())):
-                mean = _mean([by_dataset[name][metric] for name in averaged if name in by_dataset], len(averaged))
-                found.append({**names, "metric": metric, **vars(mean)})
-    return found
+                mean = _average([by_dataset[name][metric] for name in averaged if name in by_dataset], len(averaged))
+                metric_rows.append({**names, "metric": metric, **vars(mean)})
+    return metric_rows
 
 
-def comparison_rows(runs: Runs, profiles: Sequence[str], how: Resampling) -> list[dict[str, Any]]:
-    """Paired comparisons of all models on all data sets of captions and foils.
+def build_comparison_rows(runs: Runs, profiles: Sequence[str], resampling: Resampling) -> list[dict[str, Any]]:
+    """Return paired comparisons of all models on all data sets of captions and foils.
 
-    What a decoder says of single texts is compared with an encoder's judgements, which of two texts it chooses with the
-    choices of other decoders.
+    Decoders' answers about single texts are compared with encoders' predictions, choices between two texts with those
+    of other decoders.
 
     Args:
-        runs: What was scored; data sets without pairs (CV-Probes, questions) and other settings are left out.
-        profiles: Which of `equations`, `published`.
-        how: How intervals are made.
+        runs: Scored rows; data sets without pairs (CV-Probes, questions) and other settings are skipped.
+        profiles: `equations`, `published` or both.
+        resampling: Resamples, coverage and seed of intervals.
     Returns:
         Rows of profile, setting (a key of `COMPARED`) and the fields of `comparisons.Comparison`.
     """
-    found = []
+    comparisons = []
     for profile in profiles:
-        for setting, compared in COMPARED.items():
-            paired: dict[tuple[str, str], Sequence[Row]] = {}
+        for setting, compared_settings in COMPARED_SETTINGS.items():
+            rows_by_run: dict[tuple[str, str], Sequence[Row]] = {}
             for key, rows in runs.items():
-                judged = [row for row in rows if row["setting"] in compared]
-                if key[1] != cv_probes.NAME and (judged or (not rows and setting == SINGLE)):
-                    paired[key] = judged
-            chooses = setting.startswith(PAIRWISE)
-            scored = {key: (preferred if chooses else pairs)(rows, profile) for key, rows in paired.items()}
-            told = comparisons(scored, how, ("acc_r",) if chooses else METRICS)
-            found += [{"profile": profile, "setting": setting, **row} for row in told]
-    return found
+                compared_rows = [row for row in rows if row["setting"] in compared_settings]
+                if key[1] != cv_probes.CV_PROBES and (compared_rows or (not rows and setting == SINGLE)):
+                    rows_by_run[key] = compared_rows
+            is_choice = setting.startswith(PAIRWISE)
+            scored = {
+                key: (pair_choices if is_choice else pair_scores)(rows, profile) for key, rows in rows_by_run.items()
+            }
+            compared = compare_models(scored, resampling, ("acc_r",) if is_choice else METRICS)
+            comparisons += [{"profile": profile, "setting": setting, **row} for row in compared]
+    return comparisons
 
 
-def _mean(parts: Sequence[Measure], wanted: int) -> Measure:
-    if len(parts) < wanted:
-        return Measure(None, 0, reason=f"not averaged: {wanted - len(parts)} of {wanted} data sets were not run")
-    return average(parts)
+def _average(parts: Sequence[Measure], expected: int) -> Measure:
+    if len(parts) < expected:
+        return Measure(None, 0, reason=f"not averaged: {expected - len(parts)} of {expected} data sets were not run")
+    return average_measures(parts)
 
 
-def _by_setting(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows by setting, in order; without rows one without a name."""
-    found: dict[str, list[Row]] = {} if rows else {"": []}
+def _group_by_setting(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Group rows by setting, in order; without rows return one empty group without a name."""
+    groups: dict[str, list[Row]] = {} if rows else {"": []}
     for row in rows:
-        found.setdefault(str(row["setting"]), []).append(row)
-    return found
+        groups.setdefault(str(row["setting"]), []).append(row)
+    return groups
 
 
-def _known(
-    setting: str, rows: Sequence[Row], profile: str, dataset: str, how: Resampling, asked: Sequence[Row] | None
+def _compute_metrics(
+    setting: str,
+    rows: Sequence[Row],
+    profile: str,
+    dataset: str,
+    resampling: Resampling,
+    questions: Sequence[Row] | None,
 ) -> dict[str, Measure]:
-    """The metrics of the rows of one setting."""
+    """Compute the metrics of the rows of one setting."""
     kind = setting.removesuffix(AFTER_COT)
-    if asked is not None:
-        return {"accuracy": accuracy(asked, rows, profile, dataset, how)}
-    mine = [row for row in rows if row["profile"] == profile]
+    if questions is not None:
+        return {"accuracy": compute_vqa_accuracy(questions, rows, profile, dataset, resampling)}
+    profile_rows = [row for row in rows if row["profile"] == profile]
     if kind == CHOICE:
-        return {"accuracy": share_correct(mine, dataset, how)}
+        return {"accuracy": compute_accuracy(profile_rows, dataset, resampling)}
     if kind == PAIRWISE:
-        return {"acc_r": acc_r(mine, dataset, how)}
-    return measures(pairs(rows, profile), dataset, how)
+        return {"acc_r": compute_acc_r(profile_rows, dataset, resampling)}
+    return compute_pair_metrics(pair_scores(rows, profile), dataset, resampling)

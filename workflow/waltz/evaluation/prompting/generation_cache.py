@@ -1,4 +1,4 @@
-"""What a decoder gives to prompts: numbers of what could follow, or what it says; each prompt once, blocks kept."""
+"""Scores of continuations and generated text of a decoder, computed once for each prompt and stored in blocks."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,264 +14,271 @@ from PIL import Image
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
-from waltz.evaluation.prompting.label_tokens import Follow, continuation
-from waltz.evaluation.prompting.prompts import Voice
+from waltz.evaluation.prompting.label_tokens import CACHE_NAMES, FindTokens, find_continuation_tokens
+from waltz.evaluation.prompting.prompts import PromptTemplate
 from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
-from waltz.models.decoders.outcomes import score_targets
+from waltz.models.decoders.outcomes import scores
 from waltz.models.registry import select_decisive_fields
 from waltz.models.weights import compute_fingerprint
 
-QUERIES = 64
-"""Queries after which a block ends, once all of its last image's are in it."""
-PICTURES = 32
-"""Pictures that are kept for what is asked next."""
+BLOCK_SIZE = 64
+"""Queries after which a block ends, once it holds all queries of its last image."""
+CACHED_IMAGES = 32
+"""Prepared images that are kept for the next queries."""
 END_MARK = "</s>"
-"""The mark that the published code cuts off by its length, whether or not it is there."""
+"""The mark that the released code cuts off by its length, whether or not it is there."""
 
-Load = Callable[[str], Image.Image]
-"""From the name of an image to an RGB image; a `UserError` becomes the error of what is asked about it."""
+LoadImage = Callable[[str], Image.Image]
+"""From the name of an image to an RGB image; a `UserError` becomes the error of its queries."""
 T = TypeVar("T")
+DigestedPicture = tuple[PreparedImage, str]
+"""A prepared image and a digest of the original."""
 
 
 @dataclass(frozen=True)
-class Query:
-    """A prompt that is put to a decoder.
+class DecoderQuery:
+    """A prompt for a decoder.
 
     Attributes:
         image: Name of the image that it shows, or None.
         prompt: The rendered prompt.
-        follows: Texts that could follow, where they are scored.
-        seed: Seed of the draws, where what the decoder says is sampled.
+        continuations: Texts that could follow, where they are scored.
+        seed: Seed of the draws, where text is sampled.
     """
 
     image: str | None
     prompt: str
-    follows: tuple[str, ...] = ()
+    continuations: tuple[str, ...] = ()
     seed: int = 0
 
 
 @dataclass(frozen=True)
-class Reply:
-    """What a decoder gives to a query.
+class DecoderOutput:
+    """The output of a decoder for one query.
 
     Attributes:
-        numbers: A number for each scored token; None with an error, or where something was said instead.
-        said: Ids of what was said; None with an error, or where something was scored instead.
+        scores: A number for each scored token; None with an error, or where text was generated.
+        token_ids: Ids of the generated text; None with an error, or where continuations were scored.
         tokens: Length of the prompt in tokens, its image one placeholder; 0 where it cannot be read.
-        error: Why there is nothing.
+        error: Why there is no output.
     """
 
-    numbers: tuple[float, ...] | None
-    said: tuple[int, ...] | None
+    scores: tuple[float, ...] | None
+    token_ids: tuple[int, ...] | None
     tokens: int
     error: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class _Read:
-    """A query as the decoder reads it."""
+class _TokenizedQuery:
+    """A query with its tokens, its prepared image and the tokens that are scored."""
 
-    query: Query
+    query: DecoderQuery
     prompt: Prompt
     picture: PreparedImage | None
     targets: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Examinee:
-    """Who is asked, and where things lie.
+class DecoderSession:
+    """A decoder, its images, and its stored results.
 
     Attributes:
         decoder: A loaded decoder.
-        load: Opens images.
-        stored: Folder of finished blocks; None keeps none.
-        done: Told the number of queries that each block finished.
-        shown: What was shown last, by name: the picture and a digest of its image, or why there is none.
+        load_image: Opens images.
+        cache_folder: Folder of finished blocks; None stores nothing.
+        report_progress: Receives the number of queries of each finished block.
+        images: The last prepared images by name: image and digest, or why there is none.
     """
 
     decoder: Decoder
-    load: Load
-    stored: Path | None = None
-    done: ProgressCallback = ignore_progress
-    shown: OrderedDict[str, tuple[PreparedImage, str] | str] = field(
-        default_factory=OrderedDict, repr=False, compare=False
-    )
+    load_image: LoadImage
+    cache_folder: Path | None = None
+    report_progress: ProgressCallback = ignore_progress
+    images: OrderedDict[str, DigestedPicture | str] = field(default_factory=OrderedDict, repr=False, compare=False)
 
 
-def scored(examinee: Examinee, queries: Iterable[Query], follow: Follow, value: str) -> dict[Query, Reply]:
-    """Numbers of what could follow each distinct query.
+def score_continuations(
+    session: DecoderSession, queries: Iterable[DecoderQuery], find_tokens: FindTokens, value: str
+) -> dict[DecoderQuery, DecoderOutput]:
+    """Return scores of what could follow each distinct query.
 
     Args:
-        examinee: Who is asked.
-        queries: Prompts with what could follow them.
-        follow: Finds the tokens that are scored.
+        session: The decoder.
+        queries: Prompts with their continuations.
+        find_tokens: Finds the tokens that are scored; a key of `CACHE_NAMES`.
         value: One of `outcomes.VALUES`; with `first-step-logit` the tokens are alternatives for the first one.
     """
 
-    def compute(width: int, rows: list[_Read]) -> np.ndarray:
+    def compute(width: int, rows: list[_TokenizedQuery]) -> np.ndarray:
         prompts, pictures = [row.prompt for row in rows], [row.picture for row in rows]
-        found = score_targets(examinee.decoder, prompts, pictures, [row.targets for row in rows], value)
-        return _padded([values.tolist() for values in found], width, np.nan)
+        targets = [row.targets for row in rows]
+        scores_of_rows = scores(session.decoder, prompts, pictures, targets, value)
+        return _pad([row_scores.tolist() for row_scores in scores_of_rows], width, np.nan)
 
-    content = {"follow": follow.__name__, "value": value}
-    found: dict[Query, Reply] = {}
-    for query, read, values in _answered(examinee, queries, compute, content, follow):
-        if isinstance(values, str):
-            found[query] = Reply(None, None, _length(read), values)
+    content = {"follow": CACHE_NAMES[find_tokens], "value": value}
+    outputs: dict[DecoderQuery, DecoderOutput] = {}
+    for query, tokenized, result in _run(session, queries, compute, content, find_tokens):
+        if isinstance(result, str):
+            outputs[query] = DecoderOutput(None, None, _count_tokens(tokenized), result)
             continue
-        assert read is not None
-        numbers = tuple(values[: len(read.targets)].tolist())
+        assert tokenized is not None
+        numbers = tuple(result[: len(tokenized.targets)].tolist())
         error = next((f"the model's score is {number}" for number in numbers if not np.isfinite(number)), None)
-        found[query] = Reply(None if error else numbers, None, _length(read), error)
-    return found
+        outputs[query] = DecoderOutput(None if error else numbers, None, _count_tokens(tokenized), error)
+    return outputs
 
 
-def said(examinee: Examinee, queries: Iterable[Query], most: int, sampling: Sampling | None) -> dict[Query, Reply]:
-    """What the decoder says after each distinct query, as token ids.
+def generate_tokens(
+    session: DecoderSession, queries: Iterable[DecoderQuery], most_tokens: int, sampling: Sampling | None
+) -> dict[DecoderQuery, DecoderOutput]:
+    """Generate text after each distinct query, as token ids.
 
     Args:
-        examinee: Who is asked.
-        queries: Prompts, with the seed of what is drawn after each.
-        most: Most tokens.
-        sampling: How tokens are drawn; None takes the likeliest.
+        session: The decoder.
+        queries: Prompts, with the seed of the draws after each.
+        most_tokens: Most tokens.
+        sampling: Settings of sampling; None takes the likeliest tokens.
     """
 
-    def compute(width: int, rows: list[_Read]) -> np.ndarray:
+    def compute(width: int, rows: list[_TokenizedQuery]) -> np.ndarray:
         prompts, pictures = [row.prompt for row in rows], [row.picture for row in rows]
         seeds = [row.query.seed for row in rows]
-        return _padded(examinee.decoder.generate(prompts, pictures, most, sampling, seeds), most, -1)
+        return _pad(session.decoder.generate(prompts, pictures, most_tokens, sampling, seeds), most_tokens, -1)
 
-    content = {"most": most, "sampling": asdict(sampling) if sampling else None}
-    found: dict[Query, Reply] = {}
-    for query, read, values in _answered(examinee, queries, compute, content, None):
-        if isinstance(values, str):
-            found[query] = Reply(None, None, _length(read), values)
+    content = {"most": most_tokens, "sampling": asdict(sampling) if sampling else None}
+    outputs: dict[DecoderQuery, DecoderOutput] = {}
+    for query, tokenized, result in _run(session, queries, compute, content, None):
+        if isinstance(result, str):
+            outputs[query] = DecoderOutput(None, None, _count_tokens(tokenized), result)
         else:
-            found[query] = Reply(None, tuple(int(token) for token in values if token >= 0), _length(read))
-    return found
+            ids = tuple(int(token) for token in result if token >= 0)
+            outputs[query] = DecoderOutput(None, ids, _count_tokens(tokenized))
+    return outputs
 
 
-def written(decoder: Decoder, ids: Sequence[int], most: int, voice: Voice) -> str:
-    """What was said, as text.
+def decode_generation(decoder: Decoder, ids: Sequence[int], most_tokens: int, template: PromptTemplate) -> str:
+    """Return generated tokens as text.
 
     Args:
-        decoder: Who said it.
-        ids: Its tokens, the end token left out.
-        most: Most tokens that were allowed: with as many, nothing ended the answer.
-        voice: Where it speaks to a VL decoder of the released code, whose end mark was cut off by its length, the last
-            characters of what nothing ended are lost.
+        decoder: The decoder that generated them.
+        ids: The tokens, without the end token.
+        most_tokens: Most tokens that were allowed; with as many, no end token was generated.
+        template: The prompts. The released code for VL decoders cuts the end mark off by its length, so text without
+            an end token loses its last characters.
     """
     text = decoder.decode_text(ids)
-    cut = voice.family is not None and voice.wording.families[voice.family].script == "images" and len(ids) >= most
-    return text[: -len(END_MARK)] if cut else text
+    families = template.prompt_file.families
+    is_cut = template.family is not None and families[template.family].script == "images" and len(ids) >= most_tokens
+    return text[: -len(END_MARK)] if is_cut else text
 
 
-def blocks(queries: Iterable[Query]) -> Iterator[list[Query]]:
-    """Distinct queries in order, in blocks of at least `QUERIES` that end where an image does."""
-    pending: list[Query] = []
-    ordered = sorted(set(queries), key=lambda query: (query.image or "", query.prompt, query.follows, query.seed))
+def split_into_blocks(queries: Iterable[DecoderQuery]) -> Iterator[list[DecoderQuery]]:
+    """Yield distinct queries in order, in blocks of at least `BLOCK_SIZE` that do not split the queries of an image."""
+    block: list[DecoderQuery] = []
+    ordered = sorted(set(queries), key=lambda query: (query.image or "", query.prompt, query.continuations, query.seed))
     for query in ordered:
-        same = pending and query.image is not None and query.image == pending[-1].image
-        if len(pending) >= QUERIES and not same:
-            yield pending
-            pending = []
-        pending.append(query)
-    if pending:
-        yield pending
+        same_image = block and query.image is not None and query.image == block[-1].image
+        if len(block) >= BLOCK_SIZE and not same_image:
+            yield block
+            block = []
+        block.append(query)
+    if block:
+        yield block
 
 
-def _answered(
-    examinee: Examinee,
-    queries: Iterable[Query],
-    compute: Callable[[int, list[_Read]], np.ndarray],
+def _run(
+    session: DecoderSession,
+    queries: Iterable[DecoderQuery],
+    compute: Callable[[int, list[_TokenizedQuery]], np.ndarray],
     content: Mapping[str, Any],
-    follow: Follow | None,
-) -> Iterator[tuple[Query, _Read | None, np.ndarray | str]]:
-    """Each query, how it was read, and its row of numbers or why there is none."""
-    decoder = examinee.decoder
-    known = {
+    find_tokens: FindTokens | None,
+) -> Iterator[tuple[DecoderQuery, _TokenizedQuery | None, np.ndarray | str]]:
+    """Yield each query, its tokens, and its row of numbers or why there is none."""
+    decoder = session.decoder
+    key_content = {
         "code": digest(__file__, type(decoder).__module__),
         "model": compute_fingerprint(decoder.spec),
         "entry": select_decisive_fields(decoder.spec),
         "device": decoder.device.partition(":")[0],
         **content,
     }
-    for block in blocks(queries):
+    for block in split_into_blocks(queries):
         names = dict.fromkeys(query.image for query in block if query.image is not None)
-        pictures = {name: _shown(examinee, name) for name in names}
-        tried = [(query, _read(decoder, query, pictures, follow)) for query in block]
-        readable = [read for _, (read, error) in tried if read is not None and error is None]
-        rows: Iterator[np.ndarray] = iter(())
-        if readable:
-            digests = {name: found[1] for name, found in pictures.items() if not isinstance(found, str)}
-            texts = [(read.prompt.text, read.targets, read.query.seed) for read in readable]
-            shown = [digests.get(read.query.image or "") for read in readable]
-            width = max(len(read.targets) for read in readable)
-            rows = iter(
+        pictures = {name: _prepare_image(session, name) for name in names}
+        tokenized = [(query, _tokenize(decoder, query, pictures, find_tokens)) for query in block]
+        valid = [row for _, (row, error) in tokenized if row is not None and error is None]
+        results: Iterator[np.ndarray] = iter(())
+        if valid:
+            digests = {name: picture[1] for name, picture in pictures.items() if not isinstance(picture, str)}
+            texts = [(row.prompt.text, row.targets, row.query.seed) for row in valid]
+            shown = [digests.get(row.query.image or "") for row in valid]
+            width = max(len(row.targets) for row in valid)
+            results = iter(
                 result_cache.load_or_compute(
-                    examinee.stored,
-                    {"texts": texts, "shown": shown, **known},
-                    partial(compute_in_halves, partial(compute, width), readable),
+                    session.cache_folder,
+                    {"texts": texts, "shown": shown, **key_content},
+                    partial(compute_in_halves, partial(compute, width), valid),
                 )
             )
-        for query, (read, error) in tried:
-            yield query, read, error if error is not None else next(rows)
-        examinee.done(len(block))
+        for query, (row, error) in tokenized:
+            yield query, row, error if error is not None else next(results)
+        session.report_progress(len(block))
 
 
-def _shown(examinee: Examinee, name: str) -> tuple[PreparedImage, str] | str:
-    """A picture and a digest of its image, or why there is none."""
-    if name not in examinee.shown:
-        image = _tried(examinee.load, name)
-        picture = image if isinstance(image, str) else _tried(examinee.decoder.prepare_image, image)
+def _prepare_image(session: DecoderSession, name: str) -> DigestedPicture | str:
+    """Return a prepared image and a digest of the original, or why there is none."""
+    if name not in session.images:
+        image = _call_or_error(session.load_image, name)
+        picture = image if isinstance(image, str) else _call_or_error(session.decoder.prepare_image, image)
         if isinstance(image, str) or isinstance(picture, str):
-            examinee.shown[name] = str(picture)
+            session.images[name] = str(picture)
         else:
-            examinee.shown[name] = picture, sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
-    examinee.shown.move_to_end(name)
-    found = examinee.shown[name]
-    while len(examinee.shown) > PICTURES:
-        examinee.shown.popitem(last=False)
-    return found
+            session.images[name] = picture, sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
+    session.images.move_to_end(name)
+    prepared = session.images[name]
+    while len(session.images) > CACHED_IMAGES:
+        session.images.popitem(last=False)
+    return prepared
 
 
-def _read(
-    decoder: Decoder, query: Query, pictures: Mapping[str, tuple[PreparedImage, str] | str], follow: Follow | None
-) -> tuple[_Read | None, str | None]:
-    """A query as the decoder reads it, as far as it does, and why it cannot go further."""
-    found = None if query.image is None else pictures[query.image]
-    picture = found[0] if isinstance(found, tuple) else None
-    read: _Read | None = None
+def _tokenize(
+    decoder: Decoder, query: DecoderQuery, pictures: Mapping[str, DigestedPicture | str], find_tokens: FindTokens | None
+) -> tuple[_TokenizedQuery | None, str | None]:
+    """Return a query with its tokens, as far as it can be tokenized, and why it cannot be run."""
+    prepared = None if query.image is None else pictures[query.image]
+    picture = prepared[0] if isinstance(prepared, tuple) else None
+    tokenized: _TokenizedQuery | None = None
     try:
         prompt = decoder.build_prompt(query.prompt)
-        read = _Read(query, prompt, None, ())
-        if isinstance(found, str):
-            return read, found
-        targets = () if follow is None else follow(decoder, prompt, query.follows)
+        tokenized = _TokenizedQuery(query, prompt, None, ())
+        if isinstance(prepared, str):
+            return tokenized, prepared
+        targets = () if find_tokens is None else find_tokens(decoder, prompt, query.continuations)
         positions = decoder.build_layout(prompt, picture).positions.shape[-1]
-        if follow is continuation and positions + len(targets) > decoder.window:
+        if find_tokens is find_continuation_tokens and positions + len(targets) > decoder.window:
             raise UserError(
                 f"models.{decoder.spec.name}: {positions} positions and {len(targets)} more, at most {decoder.window}"
                 f" are read: {query.prompt[:60]!r}..."
             )
-        return _Read(query, prompt, picture, targets), None
+        return _TokenizedQuery(query, prompt, picture, targets), None
     except UserError as error:
-        return read, str(error)
+        return tokenized, str(error)
 
 
-def _length(read: _Read | None) -> int:
-    return 0 if read is None else len(read.prompt.ids)
+def _count_tokens(tokenized: _TokenizedQuery | None) -> int:
+    return 0 if tokenized is None else len(tokenized.prompt.ids)
 
 
-def _padded(rows: Sequence[Sequence[float]], width: int, fill: float) -> np.ndarray:
-    """Rows of different lengths as one array of shape (rows, width)."""
+def _pad(rows: Sequence[Sequence[float]], width: int, fill: float) -> np.ndarray:
+    """Return rows of different lengths as one array of shape (rows, width)."""
     return np.array([[*row, *[fill] * (width - len(row))] for row in rows])
 
 
-def _tried(act: Callable[[Any], T], value: Any) -> T | str:
-    """What comes of a value, or why nothing does."""
+def _call_or_error(function: Callable[[Any], T], argument: Any) -> T | str:
+    """Return the result of a call, or the message of its `UserError`."""
     try:
-        return act(value)
+        return function(argument)
     except UserError as error:
         return str(error)

@@ -1,6 +1,7 @@
-"""The prompt files (resources/prompts): what each of them holds, and that it is whole."""
+"""The prompt files (resources/prompts), read and checked, and the prompt family of each decoder."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
@@ -9,11 +10,12 @@ from typing import Any
 import yaml
 
 from waltz.core.errors import UserError
+from waltz.models.registry import ModelSpec
 
 RESOURCE = Path(__file__).resolve().parents[4] / "resources" / "prompts"
-"""The folder of prompt files, in the checkout that this module is of."""
+"""Folder of the prompt files."""
 
-ASKING = (
+QUESTION_KINDS = (
     "answer",
     "answer-attributed",
     "answer-attributed-cot",
@@ -25,27 +27,27 @@ ASKING = (
     "answer-after-cot",
     "answer-after-given-cot",
 )
-"""Kinds of prompt that put a question."""
+"""Kinds of prompt that contain a question."""
 
-FREE = ("why-nonsense", "add-mistake", "paraphrase", "same-meaning", "vqascore", "caption")
-"""Kinds of prompt that put no question of a data set."""
+FREE_KINDS = ("why-nonsense", "add-mistake", "paraphrase", "same-meaning", "vqascore", "caption")
+"""Kinds of prompt that contain no question of a data set."""
 
-KINDS = (*ASKING, *FREE)
+KINDS = (*QUESTION_KINDS, *FREE_KINDS)
 
-INSTEAD = {
+FALLBACK_KINDS = {
     "answer-attributed": "answer",
     "answer-attributed-cot": "answer-attributed",
     "post-hoc-edited": "post-hoc",
     "cot-attributed": "cot",
     "answer-after-given-cot": "answer-after-cot",
 }
-"""Kinds that a prompt file may leave out, and the kind that is asked instead."""
+"""Kinds that a prompt file may omit, and the kind that is used instead."""
 
-SHOWN = (*ASKING, "vqascore", "caption")
+IMAGE_KINDS = (*QUESTION_KINDS, "vqascore", "caption")
 """Kinds of prompt that show the image of their question."""
 
-MANNERS = {"choice": ASKING, "open": ASKING, "free": FREE}
-"""Kinds by how they are answered: by a label, in words, or apart from any question."""
+ANSWER_TYPES = {"choice": QUESTION_KINDS, "open": QUESTION_KINDS, "free": FREE_KINDS}
+"""Kinds of prompt by type of answer: a label, words, or text that answers no question."""
 
 FIELDS = {
     "pairwise": {"first", "second"},
@@ -57,207 +59,258 @@ FIELDS = {
 }
 """Fields of a question that its form may name."""
 
-GIVEN = {"answer", "reasoning", "sentence", "text", "other"}
+TEXT_FIELDS = {"answer", "reasoning", "sentence", "text", "other"}
 MARKERS = {"system", "begin", "begin_image", "end", "cot_blank", "helper_system", "helper_begin", "helper_end"}
-PARTS = {"input", "lead", "remark", "first_begin"}
-TAILS = ("bare", "less-two", "two")
+PART_FIELDS = {"input", "lead", "remark", "first_begin"}
+SUFFIX_RULES = ("bare", "less-two", "two")
 SPEAKERS = ("system", "user", "assistant")
 
 Script = Mapping[str, Mapping[str, Any]]
-"""Prompts by manner and kind."""
+"""Prompts by answer type and kind."""
 
 
 @dataclass(frozen=True)
-class Form:
-    """How one form of question is put into words.
+class QuestionForm:
+    """The wording of one form of question.
 
     Attributes:
-        text: Names fields of the question in braces.
-        lead: Stands before the label in an answer.
-        manner: `choice` or `open`.
-        said: How a label is said where it is not by its letter, by letter.
+        text: The question; names fields in braces.
+        lead: Text before the label in an answer.
+        answer_type: `choice` or `open`.
+        label_texts: Texts of labels that are not spelled by their letter, by letter.
     """
 
     text: str
     lead: str
-    manner: str
-    said: Mapping[str, str]
+    answer_type: str
+    label_texts: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Family:
+class PromptFamily:
     """A family of models in the `published` profile.
 
     Attributes:
         script: Name of its prompts.
-        tail: How many of the last players the released code took for the tail: `bare`, tokens of the tail without
-            special ones; `less-two`, with the special ones and less 2; `two`, always 2.
+        suffix_rule: Number of last players that the released code took for the query suffix: `bare`, the tokens of the
+            suffix without special ones; `less-two`, with the special ones, minus 2; `two`, always 2.
         markers: Turn markers and system prompts; empty where the family has none.
     """
 
     script: str
-    tail: str
+    suffix_rule: str
     markers: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Wording:
-    """One prompt file.
+class PromptFile:
+    """The contents of one prompt file.
 
     Attributes:
         profile: `equations` or `published`.
         forms: Forms of question by name.
         remark: The biasing remark; names `biased`.
         affirms: The answer to `vqascore` whose probability is the score.
-        scripts: Prompts by script, manner and kind; the one script of `equations` is named `turns`.
-        families: Families of models by name; none in `equations`.
+        scripts: Prompts by script, answer type and kind; the one script of `equations` is named `turns`.
+        families: Families of models by name; empty in `equations`.
     """
 
     profile: str
-    forms: Mapping[str, Form]
+    forms: Mapping[str, QuestionForm]
     remark: str
     affirms: str
     scripts: Mapping[str, Script]
-    families: Mapping[str, Family]
+    families: Mapping[str, PromptFamily]
 
 
-def read_wording(profile: str, path: str | Path | None = None) -> Wording:
-    """The prompts of a profile.
+def read_prompt_file(profile: str, path: str | Path | None = None) -> PromptFile:
+    """Read the prompts of a profile.
 
     Args:
         profile: `equations` or `published`.
-        path: A file with prompts that stand in the place of the profile's own; what it leaves out is theirs.
+        path: A file with prompts that replace the profile's own; what it omits stays.
     Raises:
-        UserError: A file is missing, is no YAML, holds an unknown key, or names a field that nothing fills.
+        UserError: A file is missing, is no YAML, holds an unknown key, or names an unknown field.
     """
-    own = RESOURCE / f"{profile}.yaml"
-    read = _read(own)
+    default_path = RESOURCE / f"{profile}.yaml"
+    entries = _read_yaml(default_path)
     if path is None:
-        path = own
+        path = default_path
     else:
         path = Path(path)
-        read = _merged(read, _read(path))
-    asks = "turns" if profile == "equations" else "scripts"
-    known = {"forms", "remark", "affirms", *(("turns",) if profile == "equations" else ("scripts", "families"))}
-    if odd := sorted(set(read) ^ known):
-        raise UserError(f"{path}: key {odd[0]!r} is {'unknown' if odd[0] in read else 'missing'}")
-    texts = {key: read[key] for key in ("remark", "affirms")}
-    parts = {key: read[key] for key in sorted(known - set(texts))}
-    for key, kind, what in [*((key, str, "text") for key in texts), *((key, dict, "mapping") for key in parts)]:
-        if not isinstance(read[key], kind):
-            raise UserError(f"{path}: {key!r} is no {what}")
-    _check(texts["remark"], {"biased"}, f"{path}: remark")
-    forms = {name: _form(name, entry, path) for name, entry in parts["forms"].items()}
+        entries = _merge(entries, _read_yaml(path))
+    script_key = "turns" if profile == "equations" else "scripts"
+    keys = {"forms", "remark", "affirms", *(("turns",) if profile == "equations" else ("scripts", "families"))}
+    if odd := sorted(set(entries) ^ keys):
+        raise UserError(f"{path}: key {odd[0]!r} is {'unknown' if odd[0] in entries else 'missing'}")
+    texts = {key: entries[key] for key in ("remark", "affirms")}
+    parts = {key: entries[key] for key in sorted(keys - set(texts))}
+    expected_types = [*((key, str, "text") for key in texts), *((key, dict, "mapping") for key in parts)]
+    for key, expected, name in expected_types:
+        if not isinstance(entries[key], expected):
+            raise UserError(f"{path}: {key!r} is no {name}")
+    _check_fields(texts["remark"], {"biased"}, f"{path}: remark")
+    forms = {name: _parse_form(name, entry, path) for name, entry in parts["forms"].items()}
     if missing := sorted(set(FIELDS) - set(forms)):
         raise UserError(f"{path}: forms: {missing[0]} is missing")
+    scripts = parts[script_key]
     if profile == "equations":
-        _whole(parts[asks], tuple(MANNERS), f"{path}: turns", _check_turns)
-        return Wording(profile, forms, **texts, scripts={"turns": parts[asks]}, families={})
-    families = {name: _family(name, entry, parts[asks], path) for name, entry in parts["families"].items()}
-    for name, script in parts[asks].items():
-        manners = [manner for manner in MANNERS if isinstance(script, dict) and manner in script]
-        _whole(script, {"choice", "free", *manners}, f"{path}: scripts: {name}", _check_prompt)
-    return Wording(profile, forms, **texts, scripts=parts[asks], families=families)
+        _check_script(scripts, ANSWER_TYPES, f"{path}: turns", _check_turns)
+        return PromptFile(profile, forms, **texts, scripts={"turns": scripts}, families={})
+    families = {name: _parse_family(name, entry, scripts, path) for name, entry in parts["families"].items()}
+    for name, script in scripts.items():
+        answer_types = [
+            answer_type for answer_type in ANSWER_TYPES if isinstance(script, dict) and answer_type in script
+        ]
+        _check_script(script, {"choice", "free", *answer_types}, f"{path}: scripts: {name}", _check_prompt)
+    return PromptFile(profile, forms, **texts, scripts=scripts, families=families)
 
 
-def prompt_of(prompts: Mapping[str, Any], kind: str) -> Any:
-    """The prompt of a kind among those of one manner, or of the kind that is asked instead."""
+def get_prompt(prompts: Mapping[str, Any], kind: str) -> Any:
+    """Return the prompt of a kind among those of one answer type, or of the kind that is used instead."""
     while kind not in prompts:
-        kind = INSTEAD[kind]
+        kind = FALLBACK_KINDS[kind]
     return prompts[kind]
 
 
-def _read(path: Path) -> dict[str, Any]:
+def get_prompt_family(spec: ModelSpec) -> str:
+    """Return a decoder's family in the published prompts, which decides its turn markers and system prompt.
+
+    Raises:
+        UserError: The model's entry names no family, or none of models of its kind.
+    """
+    families = _read_cached("published").families
+    sees = spec.kind == "vision"
+    names = [name for name, family in families.items() if bool(family.markers["begin_image"]) == sees]
+    if spec.family in names:
+        return spec.family
+    fault = f"{spec.family!r} is none that {'sees' if sees else 'reads text alone'}" if spec.family else "is missing"
+    raise UserError(
+        f"models.{spec.name}.family: {fault}; profile published has the turn markers of {', '.join(names)}: name one of"
+        " them, or take published out of profiles"
+    )
+
+
+def check_prompts(spec: ModelSpec, profiles: Sequence[str]) -> None:
+    """Refuse a decoder without prompts in one of the profiles, or with a faulty prompt file.
+
+    Raises:
+        UserError: As in `get_prompt_family` and `read_prompt_file`.
+    """
+    if "published" in profiles:
+        get_prompt_family(spec)
+    if "equations" in profiles:
+        _read_cached("equations", spec.prompts)
+
+
+@functools.cache
+def _read_cached(profile: str, path: str = "") -> PromptFile:
+    """Read a prompt file once for all models of a study."""
+    return read_prompt_file(profile, path or None)
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{path}: no such prompt file")
     try:
-        read = yaml.safe_load(path.read_text(encoding="utf-8"))
+        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise UserError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(read, dict):
+    if not isinstance(entries, dict):
         raise UserError(f"{path}: expected a mapping, as in {RESOURCE / 'equations.yaml'}")
-    return read
+    return entries
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """One mapping over another, mappings inside them likewise."""
-    merged = dict(below)
-    for key, value in above.items():
-        inside = merged.get(key)
-        merged[key] = _merged(inside, value) if isinstance(inside, dict) and isinstance(value, dict) else value
+def _merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping with some values replaced, recursively."""
+    merged = dict(defaults)
+    for key, value in overrides.items():
+        default = merged.get(key)
+        merged[key] = _merge(default, value) if isinstance(default, dict) and isinstance(value, dict) else value
     return merged
 
 
-def _form(name: str, entry: Any, path: Path) -> Form:
-    place = f"{path}: forms: {name}"
+def _parse_form(name: str, entry: Any, path: Path) -> QuestionForm:
+    location = f"{path}: forms: {name}"
     if name not in FIELDS:
-        raise UserError(f"{place}: no such form; there are {', '.join(FIELDS)}")
+        raise UserError(f"{location}: no such form; expected one of {', '.join(FIELDS)}")
     if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
-        raise UserError(f"{place}: 'text' is missing or no text")
-    _check(entry["text"], FIELDS[name], place)
-    if odd := sorted(set(entry) - {"text", "lead", "manner", "said"}):
-        raise UserError(f"{place}: unknown key {odd[0]!r}; there are lead, manner, said, text")
-    said = entry.get("said", {})
-    if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
-        raise UserError(f"{place}: 'said' is no mapping of labels to texts; write yes and no in quotation marks")
-    return Form(entry["text"], entry.get("lead", ""), entry.get("manner", "choice"), said)
+        raise UserError(f"{location}: 'text' is missing or no text")
+    _check_fields(entry["text"], FIELDS[name], location)
+    keys = ("answer_type", "label_texts", "lead", "text")
+    if odd := sorted(set(entry) - set(keys)):
+        raise UserError(f"{location}: unknown key {odd[0]!r}; expected one of {', '.join(keys)}")
+    label_texts = entry.get("label_texts", {})
+    if not isinstance(label_texts, dict) or not all(isinstance(text, str) for text in label_texts.values()):
+        raise UserError(
+            f"{location}: 'label_texts' is no mapping of labels to texts; write yes and no in quotation marks"
+        )
+    return QuestionForm(entry["text"], entry.get("lead", ""), entry.get("answer_type", "choice"), label_texts)
 
 
-def _family(name: str, entry: Any, scripts: Mapping[str, Any], path: Path) -> Family:
-    place = f"{path}: families: {name}"
+def _parse_family(name: str, entry: Any, scripts: Mapping[str, Any], path: Path) -> PromptFamily:
+    location = f"{path}: families: {name}"
     if not isinstance(entry, dict) or entry.get("script") not in scripts:
-        raise UserError(f"{place}: 'script' is none of {', '.join(scripts)}")
-    if entry.get("tail") not in TAILS:
-        raise UserError(f"{place}: 'tail' is none of {', '.join(TAILS)}")
-    markers = {key: value for key, value in entry.items() if key not in ("script", "tail")}
+        raise UserError(f"{location}: 'script' is none of {', '.join(scripts)}")
+    if entry.get("suffix_rule") not in SUFFIX_RULES:
+        raise UserError(f"{location}: 'suffix_rule' is none of {', '.join(SUFFIX_RULES)}")
+    markers = {key: value for key, value in entry.items() if key not in ("script", "suffix_rule")}
     if unknown := sorted(set(markers) - MARKERS):
-        raise UserError(f"{place}: unknown key {unknown[0]!r}; there are {', '.join(sorted(MARKERS))}")
-    return Family(entry["script"], entry["tail"], {marker: markers.get(marker, "") for marker in sorted(MARKERS)})
+        raise UserError(f"{location}: unknown key {unknown[0]!r}; expected one of {', '.join(sorted(MARKERS))}")
+    return PromptFamily(
+        entry["script"], entry["suffix_rule"], {marker: markers.get(marker, "") for marker in sorted(MARKERS)}
+    )
 
 
-def _whole(script: Any, manners: Any, place: str, check: Any) -> None:
-    """Refuse a script that lacks a kind of prompt, or has one that nothing asks for."""
-    for manner in manners:
-        prompts = script.get(manner) if isinstance(script, dict) else None
+def _check_script(
+    script: Any,
+    answer_types: Iterable[str],
+    location: str,
+    check: Callable[[Any, Mapping[str, Any], str, str], None],
+) -> None:
+    """Refuse a script that lacks a kind of prompt, or has an unknown one."""
+    for answer_type in answer_types:
+        prompts = script.get(answer_type) if isinstance(script, dict) else None
         if not isinstance(prompts, dict):
-            raise UserError(f"{place}: {manner!r} is missing or no mapping")
-        if odd := sorted((set(MANNERS[manner]) - set(INSTEAD) - set(prompts)) | (set(prompts) - set(MANNERS[manner]))):
-            what = "unknown" if odd[0] in prompts else "missing"
-            raise UserError(f"{place}: {manner}: prompt {odd[0]!r} is {what}")
+            raise UserError(f"{location}: {answer_type!r} is missing or no mapping")
+        kinds = set(ANSWER_TYPES[answer_type])
+        if odd := sorted((kinds - set(FALLBACK_KINDS) - set(prompts)) | (set(prompts) - kinds)):
+            fault = "unknown" if odd[0] in prompts else "missing"
+            raise UserError(f"{location}: {answer_type}: prompt {odd[0]!r} is {fault}")
         for kind, prompt in prompts.items():
-            check(prompt, prompts, manner, f"{place}: {manner}: {kind}")
+            check(prompt, prompts, answer_type, f"{location}: {answer_type}: {kind}")
 
 
-def _check_turns(turns: Any, prompts: Mapping[str, Any], manner: str, place: str) -> None:
+def _check_turns(turns: Any, prompts: Mapping[str, Any], answer_type: str, location: str) -> None:
     if not isinstance(turns, list) or not all(isinstance(turn, dict) and len(turn) == 1 for turn in turns):
-        raise UserError(f"{place}: expected a list of turns, each `speaker: text`")
+        raise UserError(f"{location}: expected a list of turns, each `speaker: text`")
     for turn in turns:
         speaker, text = next(iter(turn.items()))
         if speaker not in SPEAKERS or not isinstance(text, str):
-            raise UserError(f"{place}: {speaker!r} is none of {', '.join(SPEAKERS)}, or says no text")
-        _check(text, GIVEN | PARTS, place)
-    named = any("{input}" in text for turn in turns for text in turn.values())
-    if named != (manner != "free"):
-        raise UserError(f"{place}: {'names' if named else 'does not name'} {{input}}")
+            raise UserError(f"{location}: {speaker!r} is none of {', '.join(SPEAKERS)}, or has no text")
+        _check_fields(text, TEXT_FIELDS | PART_FIELDS, location)
+    names_input = any("{input}" in text for turn in turns for text in turn.values())
+    if names_input != (answer_type != "free"):
+        raise UserError(f"{location}: {'names' if names_input else 'does not name'} {{input}}")
 
 
-def _check_prompt(prompt: Any, prompts: Mapping[str, Any], manner: str, place: str) -> None:
-    keys = {"text"} if manner == "free" else {"before", "then"} if "before" in prompt else {"shared", "tail"}
+def _check_prompt(prompt: Any, prompts: Mapping[str, Any], answer_type: str, location: str) -> None:
+    keys = {"text"} if answer_type == "free" else {"before", "then"} if "before" in prompt else {"shared", "suffix"}
     if not isinstance(prompt, dict) or not keys <= set(prompt) <= keys | {"counted"}:
-        raise UserError(f"{place}: expected the keys {' and '.join(sorted(keys))}")
+        raise UserError(f"{location}: expected the keys {' and '.join(sorted(keys))}")
     if "before" in prompt and "shared" not in prompts.get(prompt["before"], {}):
-        raise UserError(f"{place}: 'before' names no prompt with the keys shared and tail")
+        raise UserError(f"{location}: 'before' names no prompt with the keys shared and suffix")
     for key in sorted(set(prompt) - {"before"}):
-        _check(prompt[key], GIVEN | PARTS | MARKERS, f"{place}: {key}")
+        _check_fields(prompt[key], TEXT_FIELDS | PART_FIELDS | MARKERS, f"{location}: {key}")
     if "shared" in prompt and prompt["shared"].count("{input}") != 1:
-        raise UserError(f"{place}: 'shared' does not name {{input}} once")
+        raise UserError(f"{location}: 'shared' does not name {{input}} once")
 
 
-def _check(text: str, allowed: set[str], place: str) -> None:
-    """Refuse a text whose braces hold anything else than the allowed names."""
+def _check_fields(text: str, allowed: set[str], location: str) -> None:
+    """Refuse a text with anything else in braces than the allowed names."""
     try:
-        named = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+        names = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
     except ValueError as error:
-        raise UserError(f"{place}: {error}") from error
-    if unknown := sorted(named - allowed):
-        raise UserError(f"{place}: {{{unknown[0]}}} is none of {', '.join(sorted(allowed))}")
+        raise UserError(f"{location}: {error}") from error
+    if unknown := sorted(names - allowed):
+        raise UserError(f"{location}: {{{unknown[0]}}} is none of {', '.join(sorted(allowed))}")

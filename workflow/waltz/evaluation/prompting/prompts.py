@@ -1,7 +1,7 @@
-"""Prompts: what a decoder is asked, rendered from the prompt files, with the place of each part.
+"""Prompts rendered from the prompt files, with the position of each part.
 
-A prompt has two parts. The shared part, up to the end of the item's own words, is the same in the prompt for the
-answer and in that for its explanation. The tail, all that follows, asks for the one or the other; CC-SHAP drops it
+A prompt has two parts. The shared part, up to the end of the item's own words, is the same in the prompts for the
+answer and for its explanation. The query suffix, everything after it, asks for one or the other; CC-SHAP skips it
 (thesis 5.2).
 """
 
@@ -11,105 +11,122 @@ from string import Formatter
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
-from waltz.evaluation.prompting.prompt_files import FREE, KINDS, SHOWN, Family, Wording, prompt_of, read_wording
+from waltz.evaluation.prompting.prompt_files import (
+    FREE_KINDS,
+    IMAGE_KINDS,
+    KINDS,
+    PromptFamily,
+    PromptFile,
+    get_prompt,
+    read_prompt_file,
+)
 from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Turn
 
 SENTINEL = "\ue000item\ue001"
-"""Stands for the item's words while a chat template is asked where it puts them: private-use characters."""
+"""Placeholder for the item's words, to find their position in a rendered chat: private-use characters."""
 
 
 @dataclass(frozen=True)
-class Voice:
-    """How one model is spoken to.
+class PromptTemplate:
+    """The wording and the turn markers of one model in one profile.
 
     Attributes:
-        wording: The prompts of a profile.
-        family: The model's family; None in `equations`.
-        template: Renders turns, ready for the assistant to go on (`Decoder.render_chat`); None in `published`.
+        prompt_file: The prompts of the profile.
+        family: The model's prompt family; None in `equations`.
+        render_turns: Renders turns, ready for the assistant to continue (`Decoder.render_chat`); None in `published`.
     """
 
-    wording: Wording
+    prompt_file: PromptFile
     family: str | None = None
-    template: Callable[[Sequence[Turn]], str] | None = None
+    render_turns: Callable[[Sequence[Turn]], str] | None = None
 
     @property
-    def tail(self) -> str:
-        """Which players are the tail: `span`, or a rule of the released code (`wording.Family`)."""
-        return "span" if self.family is None else self.wording.families[self.family].tail
+    def suffix_rule(self) -> str:
+        """Rule for the players of the query suffix: `span`, or one of the released code (`PromptFamily`)."""
+        return "span" if self.family is None else self.prompt_file.families[self.family].suffix_rule
 
 
 @dataclass(frozen=True)
-class Asked:
+class RenderedPrompt:
     """A rendered prompt.
 
     Attributes:
         text: The prompt, image placeholder included.
-        shared: Characters up to the end of the item's own words; all of them where no question is put.
-        tail: Characters that ask for the answer or the explanation: all that follow.
-        item: Characters of the item as its form words it; None where no question is put.
-        fields: Characters of each field of the question, by its name; none where the item's words were given.
-        counted: Text whose tokens the released code counted to know the length of the tail.
-        turns: What was rendered by the chat template; none in `published`.
+        shared: Characters up to the end of the item's own words; all of them where the prompt puts no question.
+        suffix: Characters of the query suffix: all that follow.
+        item: Characters of the item in the wording of its form; None where the prompt puts no question.
+        fields: Characters of each field of the question, by name; empty where the item's words were edited.
+        counted_suffix: Text whose tokens the released code counted as the length of the suffix.
+        turns: Turns that the chat template rendered; empty in `published`.
     """
 
     text: str
     shared: Span
-    tail: Span
+    suffix: Span
     item: Span | None
     fields: Mapping[str, Span] = field(default_factory=dict)
-    counted: str = ""
+    counted_suffix: str = ""
     turns: tuple[Turn, ...] = ()
 
 
-def published(family: str, wording: Wording | None = None) -> Voice:
-    """The voice of the released code for a family of models.
+def build_published_template(family: str, prompt_file: PromptFile | None = None) -> PromptTemplate:
+    """Return the prompts of the released code for a family of models.
 
     Args:
         family: A key of `families` in the prompt file.
-        wording: Other prompts than the profile's own.
+        prompt_file: Other prompts than the profile's own.
     Raises:
         UserError: The family is unknown.
     """
-    wording = read_wording("published") if wording is None else wording
-    if family not in wording.families:
-        known = ", ".join(wording.families)
-        raise UserError(f"no published prompts for the model family {family!r}; there are {known}")
-    return Voice(wording, family)
+    prompt_file = read_prompt_file("published") if prompt_file is None else prompt_file
+    if family not in prompt_file.families:
+        raise UserError(
+            f"no published prompts for this model family: got {family!r}, expected one of"
+            f" {', '.join(prompt_file.families)}"
+        )
+    return PromptTemplate(prompt_file, family)
 
 
-def equations(template: Callable[[Sequence[Turn]], str], wording: Wording | None = None) -> Voice:
-    """The voice of the `equations` profile for a decoder.
+def build_equations_template(
+    render_turns: Callable[[Sequence[Turn]], str], prompt_file: PromptFile | None = None
+) -> PromptTemplate:
+    """Return the prompts of profile `equations` for a decoder.
 
     Args:
-        template: The decoder's `rendered`, or `without_template`.
-        wording: Other prompts than the profile's own.
+        render_turns: The decoder's `render_chat`, or `join_turns`.
+        prompt_file: Other prompts than the profile's own.
     """
-    return Voice(read_wording("equations") if wording is None else wording, template=template)
+    return PromptTemplate(
+        read_prompt_file("equations") if prompt_file is None else prompt_file, render_turns=render_turns
+    )
 
 
-def without_template(turns: Sequence[Turn]) -> str:
-    """Turns one below the other without any marker: for a language model that was trained on no chat.
+def join_turns(turns: Sequence[Turn]) -> str:
+    """Join turns by line breaks, without markers, for a language model without a chat template.
 
     Raises:
-        UserError: A turn shows an image, for which nothing says how.
+        UserError: A turn shows an image, which needs a placeholder.
     """
     if any(turn.image for turn in turns):
         raise UserError("a model without a chat template cannot be asked about an image: give it one")
     return "\n".join(turn.text for turn in turns)
 
 
-def worded(question: Question, wording: Wording) -> tuple[str, dict[str, Span]]:
-    """The words of an item, and the characters of them that each field fills.
+def render_question(question: Question, prompt_file: PromptFile) -> tuple[str, dict[str, Span]]:
+    """Return the words of an item, and the characters that each field fills.
 
     Raises:
         UserError: The form is unknown, or names a field that the question lacks.
     """
-    if question.form not in wording.forms:
-        raise UserError(f"{question.item_id}: form {question.form!r} is none of {', '.join(wording.forms)}")
+    if question.form not in prompt_file.forms:
+        raise UserError(
+            f"unknown form of question: {question.item_id} (got {question.form!r}, expected one of"
+            f" {', '.join(prompt_file.forms)})"
+        )
     text, spans = "", {}
-    for before, name, _, _ in Formatter().parse(wording.forms[question.form].text):
-        text += before
+    for literal, name, _, _ in Formatter().parse(prompt_file.forms[question.form].text):
+        text += literal
         if name is not None:
             if name not in question.fields:
                 raise UserError(f"{question.item_id}: its form {question.form} names {name!r}, which it lacks")
@@ -118,111 +135,124 @@ def worded(question: Question, wording: Wording) -> tuple[str, dict[str, Span]]:
     return text, spans
 
 
-def said(question: Question, wording: Wording, label: str) -> str:
-    """How a label of a question is said: by its letter, unless the form says it otherwise."""
-    return wording.forms[question.form].said.get(label, label)
+def render_label(question: Question, prompt_file: PromptFile, label: str) -> str:
+    """Return the text of a label: its letter, unless the form spells it otherwise."""
+    return prompt_file.forms[question.form].label_texts.get(label, label)
 
 
-def render(kind: str, question: Question | None, voice: Voice, given: Mapping[str, str] | None = None) -> Asked:
-    """A prompt of one kind, in the words and the markers of one voice.
+def render_prompt(
+    kind: str, question: Question | None, template: PromptTemplate, texts: Mapping[str, str] | None = None
+) -> RenderedPrompt:
+    """Return the prompt of one kind in the wording and the turn markers of one template.
 
     Args:
-        kind: One of `wording.KINDS`.
-        question: What is asked; the kinds in `wording.FREE` need none, and `vqascore` and `caption` show its image.
-        voice: How the model is spoken to.
-        given: What was said before: `answer` (label or text), `reasoning` (as it was generated, blanks included),
-            `biased` (the answer that a remark suggests; adds the remark), `sentence`, `text`, `other`, and `input`
-            (the item's words where they were edited).
+        kind: One of `prompt_files.KINDS`.
+        question: The question; the kinds in `FREE_KINDS` need none, and `vqascore` and `caption` show its image.
+        template: Wording and markers.
+        texts: Earlier texts that the prompt repeats: `answer` (label or text), `reasoning` (as it was generated,
+            whitespace included), `biased` (the answer that the remark suggests; adds the remark), `sentence`, `text`,
+            `other`, and `input` (the item's words where they were edited).
     Raises:
-        UserError: The family cannot be asked this, or the chat template changes the item's words.
-        ValueError: The kind is unknown, or something that it names was not given.
+        UserError: The family has no such prompt, or the chat template changes the item's words.
+        ValueError: The kind is unknown, or a text that it names is missing.
     """
     if kind not in KINDS:
-        raise ValueError(f"kind of prompt {kind!r} is none of {', '.join(KINDS)}")
-    if question is None and kind not in FREE:
+        raise ValueError(f"unknown kind of prompt {kind!r}; expected one of {', '.join(KINDS)}")
+    if question is None and kind not in FREE_KINDS:
         raise ValueError(f"a prompt of the kind {kind!r} needs a question")
-    given = dict(given or {})
-    if question is not None and question.form in voice.wording.forms:
-        given |= {name: said(question, voice.wording, given[name]) for name in ("answer", "biased") if name in given}
-    form = voice.wording.forms[question.form] if question and question.form in voice.wording.forms else None
-    words, fields = ("", {}) if question is None or kind in FREE else worded(question, voice.wording)
-    if "input" in given:
-        words, fields = given["input"], {}
-    filled = {
-        "lead": form.lead if form else "",
-        "remark": voice.wording.remark.format_map(given) if "biased" in given else "",
-        **{name: text for name, text in given.items() if name != "input"},
-    }
-    manner = "free" if kind in FREE or form is None else form.manner
-    image = kind in SHOWN and question is not None and question.image is not None
-    if voice.family is not None:
-        asked = _published(kind, manner, words, filled, image, voice)
+    texts = dict(texts or {})
+    forms = template.prompt_file.forms
+    form = forms[question.form] if question is not None and question.form in forms else None
+    if question is not None and form is not None:
+        texts |= {
+            name: render_label(question, template.prompt_file, texts[name])
+            for name in ("answer", "biased")
+            if name in texts
+        }
+    if question is None or kind in FREE_KINDS:
+        words, field_spans = "", dict[str, Span]()
     else:
-        asked = _equations(kind, manner, words, filled, image, voice)
-    if asked.item is None:
-        return asked
-    start = asked.item["start"]
-    placed = {name: Span(start=start + span["start"], end=start + span["end"]) for name, span in fields.items()}
-    return replace(asked, fields=placed)
+        words, field_spans = render_question(question, template.prompt_file)
+    if "input" in texts:
+        words, field_spans = texts["input"], {}
+    values = {
+        "lead": form.lead if form else "",
+        "remark": template.prompt_file.remark.format_map(texts) if "biased" in texts else "",
+        **{name: text for name, text in texts.items() if name != "input"},
+    }
+    answer_type = "free" if kind in FREE_KINDS or form is None else form.answer_type
+    has_image = kind in IMAGE_KINDS and question is not None and question.image is not None
+    render = _render_published if template.family is not None else _render_equations
+    prompt = render(kind, answer_type, words, values, has_image, template)
+    if prompt.item is None:
+        return prompt
+    start = prompt.item["start"]
+    fields = {name: Span(start=start + span["start"], end=start + span["end"]) for name, span in field_spans.items()}
+    return replace(prompt, fields=fields)
 
 
-def _published(kind: str, manner: str, words: str, filled: Mapping[str, str], image: bool, voice: Voice) -> Asked:
-    family = voice.wording.families[str(voice.family)]
-    script = voice.wording.scripts[family.script]
-    if manner not in script:
-        raise UserError(f"the model family {voice.family!r} has no published prompt for open questions")
-    values = {**family.markers, **filled, "first_begin": _first_begin(family, image, voice)}
-    prompt = prompt_of(script[manner], kind)
+def _render_published(
+    kind: str, answer_type: str, words: str, values: Mapping[str, str], has_image: bool, template: PromptTemplate
+) -> RenderedPrompt:
+    family = template.prompt_file.families[str(template.family)]
+    script = template.prompt_file.scripts[family.script]
+    if answer_type not in script:
+        raise UserError(f"the model family {template.family!r} has no published prompt for open questions")
+    values = {**family.markers, **values, "first_begin": _get_first_marker(family, has_image, template)}
+    prompt = get_prompt(script[answer_type], kind)
     if "text" in prompt:
-        return _apart(_fill(prompt["text"], values, kind))
-    then = ""
+        return _build_free_prompt(_fill(prompt["text"], values, kind))
+    continuation = ""
     if "before" in prompt:
-        then, prompt = prompt["then"], script[manner][prompt["before"]]
+        continuation, prompt = prompt["then"], script[answer_type][prompt["before"]]
     before, after = (_fill(part, values, kind) for part in prompt["shared"].split("{input}"))
-    tail = _fill(prompt["tail"] + then, values, kind)
-    counted = _fill(prompt["counted"], values, kind) if "counted" in prompt else tail
+    suffix = _fill(prompt["suffix"] + continuation, values, kind)
+    counted = _fill(prompt["counted"], values, kind) if "counted" in prompt else suffix
     item = Span(start=len(before), end=len(before) + len(words))
     shared = before + words + after
-    return Asked(shared + tail, *_parts(len(shared), shared + tail), item, counted=counted)
+    return RenderedPrompt(shared + suffix, *_split_at(len(shared), shared + suffix), item, counted_suffix=counted)
 
 
-def _first_begin(family: Family, image: bool, voice: Voice) -> str:
-    if image and not family.markers["begin_image"]:
-        raise UserError(f"the model family {voice.family!r} sees no images")
-    return family.markers["begin_image" if image else "begin"]
+def _get_first_marker(family: PromptFamily, has_image: bool, template: PromptTemplate) -> str:
+    if has_image and not family.markers["begin_image"]:
+        raise UserError(f"the model family {template.family!r} sees no images")
+    return family.markers["begin_image" if has_image else "begin"]
 
 
-def _equations(kind: str, manner: str, words: str, filled: Mapping[str, str], image: bool, voice: Voice) -> Asked:
-    if voice.template is None:
-        raise ValueError("the voice has neither a family nor a chat template")
+def _render_equations(
+    kind: str, answer_type: str, words: str, values: Mapping[str, str], has_image: bool, template: PromptTemplate
+) -> RenderedPrompt:
+    if template.render_turns is None:
+        raise ValueError("the template has neither a family nor a chat template")
 
-    def conversation(item: str) -> tuple[Turn, ...]:
-        prompt = prompt_of(voice.wording.scripts["turns"][manner], kind)
-        spoken = [next(iter(turn.items())) for turn in prompt]
-        shown = next((place for place, (speaker, _) in enumerate(spoken) if speaker == "user"), None) if image else None
-        values = {**filled, "input": item}
+    def build_turns(item_words: str) -> tuple[Turn, ...]:
+        prompt = get_prompt(template.prompt_file.scripts["turns"][answer_type], kind)
+        turns = [next(iter(turn.items())) for turn in prompt]
+        first_user = next((index for index, (speaker, _) in enumerate(turns) if speaker == "user"), None)
+        image_turn = first_user if has_image else None
+        fields = {**values, "input": item_words}
         return tuple(
-            Turn(speaker, _fill(text, values, kind), place == shown) for place, (speaker, text) in enumerate(spoken)
+            Turn(speaker, _fill(text, fields, kind), index == image_turn) for index, (speaker, text) in enumerate(turns)
         )
 
-    turns = conversation(words)
-    text = voice.template(turns)
-    if manner == "free":
-        return Asked(text, Span(start=0, end=len(text)), Span(start=len(text), end=len(text)), None, turns=turns)
-    before, found, after = voice.template(conversation(SENTINEL)).partition(SENTINEL)
+    turns = build_turns(words)
+    text = template.render_turns(turns)
+    if answer_type == "free":
+        return replace(_build_free_prompt(text), turns=turns)
+    before, sentinel, after = template.render_turns(build_turns(SENTINEL)).partition(SENTINEL)
     after = after.replace(SENTINEL, words)
-    if not found or before + words + after != text:
+    if not sentinel or before + words + after != text:
         raise UserError("the chat template changes the words of an item, so its tokens cannot be told from the others")
     item = Span(start=len(before), end=len(before) + len(words))
-    return Asked(text, *_parts(item["end"], text), item, counted=after, turns=turns)
+    return RenderedPrompt(text, *_split_at(item["end"], text), item, counted_suffix=after, turns=turns)
 
 
-def _apart(text: str) -> Asked:
-    return Asked(text, *_parts(len(text), text), None)
+def _build_free_prompt(text: str) -> RenderedPrompt:
+    return RenderedPrompt(text, *_split_at(len(text), text), None)
 
 
-def _parts(end: int, text: str) -> tuple[Span, Span]:
-    """Shared part and tail of a prompt whose shared part ends at a character."""
+def _split_at(end: int, text: str) -> tuple[Span, Span]:
+    """Return the shared part and the query suffix of a prompt whose shared part ends at a character."""
     return Span(start=0, end=end), Span(start=end, end=len(text))
 
 

@@ -1,4 +1,4 @@
-"""What a decoder is asked: one question, with everything that a prompt needs."""
+"""Questions for decoders: everything that a prompt needs to know about an item."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ class Question:
     Attributes:
         item_id: Id of the item; caption and foil of one item share it.
         dataset: Name of the data set in the study.
-        form: How it is put into words, a key of `forms` in the prompt files: `pairwise`, `single`, `open`, `esnli`,
+        form: Form of the question, a key of `forms` in the prompt files: `pairwise`, `single`, `open`, `esnli`,
             `comve` or `bbh`.
         image: Name of the image; None for a text task.
         fields: Texts that the form names.
-        labels: Letters to choose from; none for an open question.
-        gold: The right label, or every answer to an open question that counts as right, the commonest first.
-        wrong: A wrong label or answer: what a biasing remark suggests.
-        role: Of a single text beside its image: `caption`, `foil` or `mismatched`; None for other forms.
-        order: `caption-first` or `foil-first` in a pairwise question; None for other forms.
+        labels: Letters to choose from; empty for an open question.
+        gold: The right label, or all accepted answers to an open question, most frequent first.
+        wrong: A wrong label or answer, suggested by the biasing remark.
+        role: Role of the text of a `single` question: `caption`, `foil` or `mismatched`; None for other forms.
+        order: `caption-first` or `foil-first` in a `pairwise` question; None for other forms.
     """
 
     item_id: str
@@ -36,18 +36,18 @@ class Question:
     order: str | None = None
 
 
-def letters(n: int) -> tuple[str, ...]:
-    """The first n of A, B, C, …"""
-    return tuple(chr(ord("A") + place) for place in range(n))
+def list_letters(n: int) -> tuple[str, ...]:
+    """Return the first n of A, B, C, …"""
+    return tuple(chr(ord("A") + index) for index in range(n))
 
 
-def wrong_label(item_id: str, labels: tuple[str, ...], gold: str, seed: int) -> str:
-    """One of the labels that are not gold, by a hash of seed and item: it hangs on no other item.
+def draw_wrong_label(item_id: str, labels: tuple[str, ...], gold: str, seed: int) -> str:
+    """Return one of the labels that are not gold, by a hash of seed and item id, independent of other items.
 
     Raises:
         ValueError: There is no other label.
     """
-    others = [label for label in labels if label != gold]
-    if not others:
-        raise ValueError(f"{item_id}: no label but {gold!r}")
-    return others[rank(f"wrong:{item_id}", seed) % len(others)]
+    wrong_labels = [label for label in labels if label != gold]
+    if not wrong_labels:
+        raise ValueError(f"no label except the gold one {gold!r}: {item_id}")
+    return wrong_labels[rank(f"wrong:{item_id}", seed) % len(wrong_labels)]

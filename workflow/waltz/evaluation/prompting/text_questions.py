@@ -7,7 +7,7 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.evaluation.prompting.questions import Question, letters, wrong_label
+from waltz.evaluation.prompting.questions import Question, draw_wrong_label, list_letters
 from waltz.sources.formats.bbh import CHOICES_HEADER, OPTIONS_HEADER
 from waltz.sources.published_samples import PUBLISHED_SAMPLES
 from waltz.sources.published_samples import select_published_ids as published_ids
@@ -18,37 +18,40 @@ FORMS = {"esnli": "esnli", "comve": "comve"}
 """Forms by task; every other task is BIG-Bench Hard's."""
 
 PUBLISHED_LABELS = {"disambiguation": 3}
-"""How many labels the released code offers where that is not the number of choices, by the beginning of the task."""
+"""Number of labels in the released code where it is not the number of choices, by prefix of the task."""
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What is asked of a data set, and what is not.
+class SelectedQuestions:
+    """The questions of a data set, and the selected items that cannot be asked.
 
     Attributes:
         questions: Questions in the order in which they are asked.
-        left_out: Reason by item for those that the choice of samples fell on and that cannot be asked.
+        skipped: Reason by item for sampled items that cannot be asked.
     """
 
     questions: tuple[Question, ...]
-    left_out: Mapping[str, str]
+    skipped: Mapping[str, str]
 
 
-def text_questions(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> Chosen:
-    """Questions of one data set.
+def select_text_questions(
+    rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int
+) -> SelectedQuestions:
+    """Select the questions of one data set.
 
     `equations` takes the n usable items of lowest rank under the seed and draws each item's wrong label from its own
-    hash. `published` takes what the released code's shuffle puts first (`sources.selection`) and draws wrong labels
-    from the generator that shuffled, item after item.
+    hash. `published` takes the first items after the released code's shuffle (`sources.published_samples`) and draws
+    wrong labels from the generator that shuffled, one item after the other.
 
     Args:
         rows: All rows of the layout `TEXTS` in file order, rejected ones included, all of one task.
         dataset: Name of the data set in the study.
         profile: `equations` or `published`.
-        n: Number of items; None takes all, in `published` as many as were published. A smaller data set is taken whole.
-        seed: Of the choice and the wrong labels in `equations`.
+        n: Number of items; None takes all, in `published` as many as were published. A smaller data set is selected as
+            a whole.
+        seed: Seed of sample and wrong labels in `equations`.
     Raises:
-        UserError: There is no row that can be asked, or rows of more than one task.
+        UserError: There is no row that can be asked, or the rows are of more than one task.
     """
     tasks = {str(row["task"]) for row in rows}
     if len(tasks) != 1:
@@ -56,62 +59,63 @@ def text_questions(rows: Sequence[Row], dataset: str, profile: str, n: int | Non
     task = tasks.pop()
     by_id = {str(row["source_id"]): row for row in rows}
     if profile == "published":
-        taken = [by_id[key] for key in published_ids(FORMS.get(task, "bbh"), rows, n)]
+        selected = [by_id[key] for key in published_ids(FORMS.get(task, "bbh"), rows, n)]
     else:
         usable = [key for key, row in by_id.items() if row["rejected"] is None]
-        taken = [by_id[key] for key in sample(usable, None if n is None else min(n, len(usable)), seed)]
+        selected = [by_id[key] for key in sample(usable, None if n is None else min(n, len(usable)), seed)]
     questions: list[Question] = []
-    left_out: dict[str, str] = {}
-    generator = _after_shuffle(task, len(rows))
-    for row in taken:
-        item_id, labels = f"{row['source']}:{row['source_id']}", _labels(row, task, profile)
+    skipped: dict[str, str] = {}
+    generator = _build_shuffled_generator(task, len(rows))
+    for row in selected:
+        item_id, labels = f"{row['source']}:{row['source_id']}", _list_labels(row, task, profile)
         reason = row["rejected"] or (
             None if row["gold"] < len(labels) else f"its answer is none of {', '.join(labels)}"
         )
         if reason is not None:
-            left_out[item_id] = reason
+            skipped[item_id] = reason
             continue
         gold = labels[row["gold"]]
         if profile != "published":
-            wrong = wrong_label(item_id, labels, gold, seed)
+            wrong = draw_wrong_label(item_id, labels, gold, seed)
         elif task == "comve":
             wrong = labels[1 - row["gold"]]
         else:
             wrong = generator.choice([label for label in labels if label != gold])
         form = FORMS.get(task, "bbh")
-        questions.append(Question(item_id, dataset, form, None, _fields(row, task), labels, (gold,), wrong))
+        questions.append(Question(item_id, dataset, form, None, _get_fields(row, task), labels, (gold,), wrong))
     if not questions:
         raise UserError(f"{dataset}: none of {len(rows)} rows can be asked")
-    return Chosen(tuple(questions), left_out)
+    return SelectedQuestions(tuple(questions), skipped)
 
 
-def _after_shuffle(task: str, rows: int) -> random.Random:
-    """The released code's one generator as the choice of samples leaves it: only BIG-Bench Hard's drew from it."""
-    choice = PUBLISHED_SAMPLES[FORMS.get(task, "bbh")]
-    generator = random.Random(choice.seed)
+def _build_shuffled_generator(task: str, rows: int) -> random.Random:
+    """Return the released code's generator as sampling leaves it: only BIG-Bench Hard's sampling draws from it."""
+    generator = random.Random(PUBLISHED_SAMPLES[FORMS.get(task, "bbh")].seed)
     if task not in FORMS:
         generator.shuffle(list(range(rows)))
     return generator
 
 
-def _labels(row: Row, task: str, profile: str) -> tuple[str, ...]:
-    offered = next((n for name, n in PUBLISHED_LABELS.items() if task.startswith(name)), None)
-    return letters(len(row["choices"]) if profile != "published" or offered is None else offered)
+def _list_labels(row: Row, task: str, profile: str) -> tuple[str, ...]:
+    published_count = next((n for name, n in PUBLISHED_LABELS.items() if task.startswith(name)), None)
+    return list_letters(len(row["choices"]) if profile != "published" or published_count is None else published_count)
 
 
-def _fields(row: Row, task: str) -> dict[str, str]:
-    """Fields of a row; `text` of BIG-Bench Hard is as its file words it, with letters where its choices had none."""
+def _get_fields(row: Row, task: str) -> dict[str, str]:
+    """Return the fields of a row; `text` of BIG-Bench Hard is the text of its file, with letters added to choices."""
     if task == "esnli":
         return {"premise": row["premise"], "hypothesis": row["hypothesis"]}
     choices = list(row["choices"])
     if task == "comve":
         return {"first": choices[0], "second": choices[1]}
-    options = "\n".join(f"({letter}) {choice}" for letter, choice in zip(letters(len(choices)), choices, strict=True))
+    options = "\n".join(
+        f"({letter}) {choice}" for letter, choice in zip(list_letters(len(choices)), choices, strict=True)
+    )
     text = row["text"]
-    mark = CHOICES_HEADER if CHOICES_HEADER in text else OPTIONS_HEADER
-    question = text.rpartition(mark)[0] if mark in text else text
+    heading = CHOICES_HEADER if CHOICES_HEADER in text else OPTIONS_HEADER
+    question = text.rpartition(heading)[0] if heading in text else text
     return {
-        "text": text if text.endswith(options) else f"{question}{mark}{options}",
+        "text": text if text.endswith(options) else f"{question}{heading}{options}",
         "question": question,
         "options": options,
     }

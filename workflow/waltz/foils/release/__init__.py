@@ -1,1 +1,1 @@
-"""Reproduction of the released benchmark: the foiling functions on the inputs of its items."""
+"""The released benchmark made again: the foiling functions on the inputs of its items."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from waltz.evaluation.metrics.predictions import NOT_APPLICABLE
+from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE
 from waltz.reporting.page.construction_tables import PlainTable, Row
 from waltz.reporting.page.grouping import HEADINGS, count_reasons, format_measure, group_rows, pivot_rows, sort_rows
 
