@@ -54,7 +54,9 @@ def test_logits_are_those_of_single_passes_with_segments(texts):
 def test_long_input_is_cut_and_said_to_be(caplog):
     model = classifier_model("a", "b")
     with caplog.at_level(logging.WARNING):
-        found = classifier.compute_class_logits(model, [("a cat " * 20,), ("a cat " * 30,), ("a cat",)], most=8)
+        found = classifier.compute_class_logits(
+            model, [("a cat " * 20,), ("a cat " * 30,), ("a cat",)], max_positions=8
+        )
     np.testing.assert_array_equal(found["a cat " * 20,], found["a cat " * 30,])
     assert "2 inputs fill all 8 positions" in caplog.text
 

@@ -34,8 +34,8 @@ def load_folder(folder):
 
 def test_a_folder_is_loaded(load_folder):
     model = load_folder()
-    assert (model.window, model.frame, model.mark) == (40, (1, 1), "")
-    assert len(model.beginners) == model.network.config.vocab_size
+    assert (model.window, model.special_counts, model.word_prefix) == (40, (1, 1), "")
+    assert len(model.word_starts) == model.network.config.vocab_size
     assert model.tokenizer.convert_ids_to_tokens(list(model.tokenize("A catman stands"))) == [
         "[CLS]",
         "a",
@@ -141,7 +141,7 @@ def test_where_a_vocabulary_marks_beginnings_only_they_may_begin_a_word():
     place = (ids, ids.index(model.tokenizer.mask_token_id), True)
     best = masked.find_best_tokens(model, [place], 1000, "logit")[place]
     names = model.tokenizer.convert_ids_to_tokens(best[:, 0].astype(int).tolist())
-    assert model.mark == "Ġ"
-    assert len(names) == len(model.beginners) < len(model.tokenizer)
+    assert model.word_prefix == "Ġ"
+    assert len(names) == len(model.word_starts) < len(model.tokenizer)
     assert all(name.startswith("Ġ") for name in names)
     assert (np.diff(best[:, 1]) <= 0).all()

@@ -140,7 +140,7 @@ def test_the_answer_is_the_likeliest_of_the_list(load_answering):
     question = encoder.network.text_encoder.fuse(
         *encoder.encode_text(ids_of(encoder, TEXTS[1])), *encoder.encode_image(image[None])
     )
-    logits = encoder.network.text_decoder(question, encoder.planned)[0].double()
+    logits = encoder.network.text_decoder(question, encoder.answer_trees)[0].double()
     given = answer_question(encoder, image, TEXTS[1])
     assert given.text == ANSWERS[int(logits.argmax())]
     assert given.probability == pytest.approx(float(logits.exp().max() / logits.exp().sum()), rel=1e-5)
@@ -166,7 +166,9 @@ def test_a_list_of_answers_that_cannot_be_weighed_is_refused(load_answering, voc
 def test_the_published_tokenizer_is_taken_where_none_lies_beside(folder, tmp_path):
     for name in ("weights.pth", "weights.json"):
         (tmp_path / name).write_bytes((folder("retrieval") / name).read_bytes())
-    with pytest.raises(UserError, match=r"cannot load the tokenizer google-bert/bert-base-uncased.*beside the weights"):
+    with pytest.raises(
+        UserError, match=r"cannot load the tokenizer google-bert/bert-base-uncased.*next to the weights"
+    ):
         load_encoder(ModelSpec("mine", "albef", str(tmp_path), "local"), CPU)
 
 

@@ -51,7 +51,7 @@ def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypat
         monkeypatch.setattr(vision_language_model, "is_unmasked", lambda picture, pixels: False)
         processor = copy.copy(decoder.processor)
         processor.image_processor = decoder.processor.image_processor.processor
-        plain = replace(decoder, processor=processor, known=ImageCache())
+        plain = replace(decoder, processor=processor, cache=ImageCache())
         fresh = [plain.prepare_image(drawn(shade)) for shade in (0, 0, 0, 90, 90, 90)]
         expected = scores(plain, prompts, fresh, targets)
         assert plain.generate(prompts, fresh, 4, None, [0] * len(prompts)) == said

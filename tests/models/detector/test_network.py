@@ -61,7 +61,7 @@ def test_later_limits_are_tried_where_too_few_regions_are_left(tmp_path):
         assert plain["limit"] == limit
         np.testing.assert_allclose(detector(pixels).boxes.numpy(), plain["boxes"], atol=2e-3)
     detector, pixels, _ = detecting(left[2] + 1, 60)
-    with pytest.raises(UserError, match=rf"finds {left[2]} regions .* at least {left[2] + 1} are wanted"):
+    with pytest.raises(UserError, match=rf"finds {left[2]} regions .* at least {left[2] + 1} are needed"):
         detector(pixels)
 
 

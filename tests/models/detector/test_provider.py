@@ -137,14 +137,14 @@ def test_fewer_regions_are_followed_by_rows_of_zeros(weights_file, image, tmp_pa
 def test_an_image_with_too_few_regions_is_named(encoder, image, tmp_path):
     config = {**CONFIG, "min_detections": 30, "max_detections": 30}
     made = encoder(detector=str(save_tiny(tmp_path, config=config)))
-    with pytest.raises(UserError, match=r"^7\.jpg: pytorch_model\.bin@.* at least 30 are wanted"):
+    with pytest.raises(UserError, match=r"^7\.jpg: pytorch_model\.bin@.* at least 30 are needed"):
         compute_pair_scores(made, [("7.jpg", "a dog")], lambda _: image)
 
 
 def test_regions_come_from_one_place(encoder, tmp_path):
-    with pytest.raises(UserError, match=r"models\.mine\.regions: goes with regions found before"):
+    with pytest.raises(UserError, match=r"models\.mine\.regions: needs stored regions"):
         encoder(regions=str(tmp_path))
-    with pytest.raises(UserError, match=r"models\.mine\.masks: goes with regions found before"):
+    with pytest.raises(UserError, match=r"models\.mine\.masks: needs stored regions"):
         encoder(masks="regions")
     with pytest.raises(UserError, match=r"models\.mine\.regions: missing: .*, or a `detector`"):
         encoder(detector="")
@@ -170,5 +170,5 @@ def test_a_detector_of_other_features_is_refused(encoder, tmp_path):
 
 def test_stored_regions_are_not_given_to_a_detector(encoder):
     stored = ImageRegions("3.jpg", np.zeros((5, WIDTH)), np.zeros((5, 4)), (10, 10))
-    with pytest.raises(UserError, match=r"3\.jpg: regions of it are given to a detector"):
+    with pytest.raises(UserError, match=r"3\.jpg: a detector needs the image"):
         encoder().prepare_image(stored)

@@ -92,7 +92,7 @@ def test_too_few_regions_name_the_image(photographs, tmp_path):
     assert done.exit_code == 1
     assert done.stderr.count("\n") == 1
     assert f"{photographs / 'a.png'}: pytorch_model.bin@" in done.stderr
-    assert "at least 30 are wanted" in done.stderr
+    assert "at least 30 are needed" in done.stderr
     assert not (tmp_path / "a.npz").exists()
 
 

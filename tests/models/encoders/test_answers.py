@@ -88,7 +88,7 @@ def test_a_biased_head_gives_its_favourite(load):
 
 @pytest.mark.parametrize("vocabulary", [["yes", "no"], {"0": "yes"}, [1, 2, 3, 4]])
 def test_a_vocabulary_that_does_not_fit_is_refused(load, vocabulary):
-    with pytest.raises(UserError, match="is no list of the 4 answers"):
+    with pytest.raises(UserError, match="is not a list of the 4 answers"):
         load(vocabulary)
 
 

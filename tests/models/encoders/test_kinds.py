@@ -164,7 +164,7 @@ def test_siglips_padding_is_no_token(load):
     assert text.tokens == ("a", "dog", "</s>")
     assert text.special == (False, False, True)
     assert encoder.probability
-    assert encoder.padded == 14
+    assert encoder.padded_length == 14
 
 
 @pytest.mark.parametrize("kind", SEEING_PIXELS)
@@ -197,11 +197,11 @@ def test_images_are_resized_by_pil(load, kind):
 def test_a_text_is_read_to_the_models_last_position_and_refused_beyond(load, kind):
     encoder = load(kind)
     ends = sum(encoder.tokenize("a").special)
-    full = encoder.tokenize(" ".join(["dog"] * (encoder.longest - ends)))
-    assert len(full.ids) == encoder.longest
+    full = encoder.tokenize(" ".join(["dog"] * (encoder.max_tokens - ends)))
+    assert len(full.ids) == encoder.max_tokens
     assert encoder.encode_text(torch.tensor([full.ids]))[0].isfinite().all()
-    with pytest.raises(UserError, match=f"{encoder.longest + 1} tokens"):
-        encoder.tokenize(" ".join(["dog"] * (encoder.longest - ends + 1)))
+    with pytest.raises(UserError, match=f"{encoder.max_tokens + 1} tokens"):
+        encoder.tokenize(" ".join(["dog"] * (encoder.max_tokens - ends + 1)))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in BUILDERS if kind != "flava-contrastive"])

@@ -152,7 +152,7 @@ def test_a_network_made_to_prefer_a_match_scores_high(tmp_path, regions, kind):
 def test_a_text_is_read_to_the_last_position_and_refused_beyond(load):
     encoder = load("vilbert-12in1")
     full = encoder.tokenize(" ".join(["dog"] * 18))
-    assert len(full.ids) == encoder.longest == 20
+    assert len(full.ids) == encoder.max_tokens == 20
     assert encoder.encode_text(torch.tensor([full.ids]))[0].shape == (1, 21, 24)  # the task token needs no position
     with pytest.raises(UserError, match="21 tokens"):
         encoder.tokenize(" ".join(["dog"] * 19))
@@ -252,5 +252,5 @@ def test_missing_regions_are_asked_for(load):
 
 
 def test_a_detector_is_refused(load):
-    with pytest.raises(UserError, match=r"models\.mine\.detector: ViLBERT's own detector is not built here"):
+    with pytest.raises(UserError, match=r"models\.mine\.detector: ViLBERT's own detector is not implemented"):
         load("vilbert", detector="faster_rcnn.pkl")

@@ -305,8 +305,8 @@ def test_a_12_in_1_is_no_vilbert(file, inputs):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"hidden_size": 25}, "hidden_size is 25, its weights say 24"),
-        ({"v_num_hidden_layers": 4}, "v_num_hidden_layers is 4, its weights say 3"),
+        ({"hidden_size": 25}, "hidden_size is 25, its weights have 24"),
+        ({"v_num_hidden_layers": 4}, "v_num_hidden_layers is 4, its weights have 3"),
         ({"num_attention_heads": None}, "num_attention_heads is None, a whole number above 0"),
         ({"bi_num_attention_heads": 5}, "bi_hidden_size 32 is no multiple of bi_num_attention_heads 5"),
         ({"t_biattention_id": [3, 2]}, "ascending whole numbers"),
@@ -346,7 +346,7 @@ def test_a_json_lies_beside_or_the_file_is_of_the_released_sizes(tmp_path, input
     with pytest.raises(UserError, match=r"tiny\.json: cannot be read as JSON"):
         load_network(path, None, False)
     (tmp_path / "tiny.json").unlink()
-    with pytest.raises(UserError, match=r"without a JSON, and the released vocab_size is 30522, its weights say 17"):
+    with pytest.raises(UserError, match=r"without a JSON, and the released vocab_size is 30522, its weights have 17"):
         load_network(path, None, False)
 
 

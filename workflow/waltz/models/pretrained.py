@@ -1,4 +1,4 @@
-"""Networks, tokenizers and processors in transformers format, refused where weights are missing or left over."""
+"""Networks, tokenizers and processors in transformers format; missing or unexpected weights are refused."""
 
 import contextlib
 import io
@@ -20,42 +20,42 @@ from waltz.models.weights import find_package_gguf
 log = logging.getLogger(__name__)
 
 COMPUTED_KEYS = re.compile(r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|num_batches_tracked)")
-"""Keys of what older versions of transformers stored and newer ones compute, or never read."""
+"""Keys that older versions of transformers stored and newer ones compute or ignore."""
 LOADING_ERRORS = (OSError, ValueError, EOFError, pickle.UnpicklingError, safetensors.SafetensorError)
-"""What is raised where files cannot be had, or are no whole checkpoints."""
+"""Errors for files that are absent or no complete checkpoints."""
 ZIP_READER = "PytorchStreamReader"
-"""What says so in a RuntimeError."""
+"""Text of a RuntimeError for a broken checkpoint."""
 
 
 def load_pretrained(
-    spec: ModelSpec, network_class: Any, head: str = "", reader: Any = transformers.AutoTokenizer
+    spec: ModelSpec, network_class: Any, head: str = "", processor_class: Any = transformers.AutoTokenizer
 ) -> tuple[Any, Any]:
-    """A network, at the precision of its entry, and its tokenizer or processor.
+    """Return a network, at the precision of its entry, and its tokenizer or processor.
 
-    Each weight of the network has to be in the checkpoint. Weights of the checkpoint that the network has no place for
-    are an error where they lie among its own (`belongs`), as in a file of a deeper or wider network; other ones are
-    parts that the class does not use, such as heads of pre-training, and are logged. The entry's `allow_missing`
-    excuses keys of both sorts; an excused weight that is missing is zero, never random.
+    Each weight of the network has to be in the checkpoint. Unexpected weights of the checkpoint are an error if they
+    lie among the network's own (`is_network_weight`), as in a file of a deeper or wider network; others are parts that the
+    class does not use, such as heads of pre-training, and are logged. The entry's `allow_missing` allows keys of both
+    sorts; an allowed weight that is missing is zero, never random.
 
     Args:
         spec: A model by hub id, folder or package.
         network_class: One of the transformers `AutoModelFor...` classes.
-        head: What the class adds to a network, for the error about a checkpoint without it. Transformers
-            itself fills in random weights there, and warns at most.
-        reader: The transformers `Auto...` class of what prepares inputs.
+        head: Head that the class adds to a network, for the error about a checkpoint without it; transformers
+            itself fills in random weights there, with a warning at most.
+        processor_class: The transformers `Auto...` class of the tokenizer or processor.
     Raises:
         UserError: The weights cannot be had, or are not those of the network.
     """
     transformers.utils.logging.disable_progress_bar()
     source, options = _resolve_source(spec)
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # bars of GGUF loading, which no setting stops
-            words = reader.from_pretrained(source, **options)
+        with contextlib.redirect_stderr(io.StringIO()):  # progress bars of GGUF loading, which no setting disables
+            processor = processor_class.from_pretrained(source, **options)
             network, report = network_class.from_pretrained(
                 source,
                 dtype=getattr(torch, spec.dtype),
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are in the report then, and refused below
+                ignore_mismatched_sizes=True,  # reported, and refused below
                 **options,
             )
     except (*LOADING_ERRORS, RuntimeError) as error:
@@ -67,18 +67,18 @@ def load_pretrained(
             " or put the files into the hub cache"
         ) from error
     _check_loading_report(spec, network, report, head)
-    return network, words
+    return network, processor
 
 
 def is_network_weight(network: Any, key: str) -> bool:
-    """Whether a left-over key of a checkpoint lies among a network's own weights.
+    """Return whether an unexpected key of a checkpoint lies among a network's own weights.
 
-    It does where it names a further layer, something inside a layer, or something inside another part that the network
-    has. It does not where a whole part is absent that hangs at the network itself, at a model inside it (`bert.pooler`)
-    or at its heads (`cls.seq_relationship`), nor where the network computes what older versions stored.
+    True for a further layer, a weight inside a layer, or a weight inside another part that the network has. False for a
+    part that is absent completely from the network itself, from a model inside it (`bert.pooler`) or from its heads
+    (`cls.seq_relationship`), and for buffers that older versions stored.
     """
     prefix = f"{network.base_model_prefix}."
-    forms = {key, key.removeprefix(prefix), prefix + key}  # files of the base model leave the prefix out
+    forms = {key, key.removeprefix(prefix), prefix + key}  # files of the base model omit the prefix
     return not COMPUTED_KEYS.fullmatch(key) and any(_is_inside(network, form.split(".")) for form in forms)
 
 
@@ -89,33 +89,35 @@ def _is_inside(network: Any, parts: list[str]) -> bool:
         if child is None:
             break
         path.append(child)
-    place, absent = path[-1], parts[len(path) - 1 : len(path)]
-    if set(absent) & set(place._buffers):
+    last_module, missing_part = path[-1], parts[len(path) - 1 : len(path)]
+    if set(missing_part) & set(last_module._buffers):
         return False
     if any(isinstance(part, torch.nn.ModuleList) for part in path):
         return True
-    if isinstance(place, transformers.PreTrainedModel):
+    if isinstance(last_module, transformers.PreTrainedModel):
         return False
-    of_heads = len(path) == 2 and parts[0] != network.base_model_prefix and network.base_model is not network
-    return not of_heads or any(True for _ in place.parameters(recurse=False))
+    is_head = len(path) == 2 and parts[0] != network.base_model_prefix and network.base_model is not network
+    return not is_head or any(True for _ in last_module.parameters(recurse=False))
 
 
 def _check_loading_report(spec: ModelSpec, network: Any, report: dict[str, Any], head: str) -> None:
-    """Refuse what transformers reports, or make the best of what the entry excuses."""
-    missing, left = sorted(report["missing_keys"]), sorted(report["unexpected_keys"])
-    shapes = sorted(report["mismatched_keys"])
-    where, excused = f"models.{spec.name}: {spec.weights}", spec.allow_missing
-    if lacking := [key for key in missing if not is_allowed(key, excused)]:
+    """Refuse missing and unexpected weights, except those that the entry allows."""
+    missing, unexpected = sorted(report["missing_keys"]), sorted(report["unexpected_keys"])
+    mismatched = sorted(report["mismatched_keys"])
+    where, allowed_patterns = f"models.{spec.name}: {spec.weights}", spec.allow_missing
+    if not_allowed := [key for key in missing if not is_allowed(key, allowed_patterns)]:
         advice = f"; name a checkpoint that was trained with its {head}" if head else ""
-        raise UserError(f"{where} lacks the weights of {format_keys(lacking)}{advice}")
-    if shapes:
-        of = [f"{key} {list(theirs)} for {list(ours)}" for key, theirs, ours in shapes]
-        raise UserError(f"{where} has weights of another shape: {format_keys(of)}; name a checkpoint of its config")
-    unused = [key for key in left if not is_allowed(key, excused)]
-    if strange := [key for key in unused if is_network_weight(network, key)]:
+        raise UserError(f"{where} lacks the weights of {format_keys(not_allowed)}{advice}")
+    if mismatched:
+        shape_texts = [f"{key} {list(theirs)} for {list(ours)}" for key, theirs, ours in mismatched]
         raise UserError(
-            f"{where} has unexpected weights {format_keys(strange)}; name a checkpoint of its config, or say in"
-            f" models.{spec.name}.allow_missing why they harm nothing"
+            f"{where} has weights of another shape: {format_keys(shape_texts)}; name a checkpoint of its config"
+        )
+    unused = [key for key in unexpected if not is_allowed(key, allowed_patterns)]
+    if unknown := [key for key in unused if is_network_weight(network, key)]:
+        raise UserError(
+            f"{where} has unexpected weights {format_keys(unknown)}; name a checkpoint of its config, or explain in"
+            f" models.{spec.name}.allow_missing why they are harmless"
         )
     if unused:
         log.info("%s: %d weights belong to parts that are not used: %s", where, len(unused), format_keys(unused))
@@ -125,12 +127,12 @@ def _check_loading_report(spec: ModelSpec, network: Any, report: dict[str, Any],
 
 
 def get_max_positions(network: Any, tokenizer: Any) -> int:
-    """Most positions that an encoder reads, special tokens included."""
+    """Return the maximum number of positions that an encoder reads, special tokens included."""
     return int(min(tokenizer.model_max_length, getattr(network.config, "max_position_embeddings", None) or 512))
 
 
 def _resolve_source(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
-    """Where transformers shall load from, with the options that say what."""
+    """Return the source that transformers loads from, with its options."""
     if spec.weights.startswith("package:"):
         file = find_package_gguf(spec)
         return str(file.parent), {"gguf_file": file.name}

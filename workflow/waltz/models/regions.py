@@ -1,4 +1,4 @@
-"""Regions of images: what a detector saw, for encoders that take its boxes and features instead of pixels."""
+"""Regions of images, for encoders that read boxes and features of a detector instead of pixels."""
 
 import functools
 import logging
@@ -22,25 +22,25 @@ from waltz.models.registry import ModelSpec
 log = logging.getLogger(__name__)
 
 BOX_NUMBERS = 4
-"""Numbers of a box: left, top, right, bottom."""
+"""Number of coordinates of a box: left, top, right, bottom."""
 ARRAY_NAMES = ("features", "boxes", "size")
-"""What is stored of an image."""
+"""Stored arrays of an image."""
 DETECTOR_KEY = "detector"
-"""What may be stored beside: a text that says what found the regions."""
+"""Optional key: name of the detector of the regions."""
 TSV_SUFFIX = ".tsv"
 """Suffix of tables of regions, which those of a table in parts (`.tsv.0`) have too."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImageRegions:
-    """What a detector found in one image.
+    """Regions that a detector found in one image.
 
     Attributes:
         name: File name of the image.
         features: float32 of shape (regions, width).
         boxes: Left, top, right and bottom in pixels: float32 of shape (regions, 4).
         size: Height and width of the image in pixels.
-        detector: What found them; empty where the file does not say.
+        detector: Name of the detector; empty if the file does not give it.
     """
 
     name: str
@@ -50,32 +50,32 @@ class ImageRegions:
     detector: str = ""
 
     def tobytes(self) -> bytes:
-        """What tells these regions from others, as the pixels of an image do."""
+        """Return features and boxes as bytes, to identify these regions."""
         return self.features.tobytes() + self.boxes.tobytes()
 
 
 ImageOrRegions = Image.Image | ImageRegions
-"""What an encoder may be shown."""
+"""Input of an encoder."""
 
 
 class RegionProvider(Protocol):
-    """Where an encoder's regions come from.
+    """Source of an encoder's regions.
 
     Attributes:
-        hides: What a coalition hides in a prepared image: its pixels, or regions found before.
+        hides: Units that a coalition hides in a prepared image: pixels, or stored regions.
     """
 
     hides: Literal["pixels", "regions"]
 
     def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
-        """A prepared image, of shape (channels, height, width).
+        """Return a prepared image, of shape (channels, height, width).
 
         Raises:
-            UserError: It is no picture that this provider takes.
+            UserError: The image has a type that this provider does not take.
         """
 
     def compute_regions(self, images: torch.Tensor) -> States:
-        """Features and boxes of a batch of prepared images.
+        """Return features and boxes of a batch of prepared images.
 
         Returns:
             float32 of shape (batch, regions, width), and left, top, right and bottom as shares of the image's width
@@ -104,13 +104,13 @@ class ReadsRegions(Protocol):
 
 @dataclass(frozen=True)
 class StoredRegions:
-    """Regions that a detector found before, in files.
+    """Regions that a detector found before, stored in files.
 
     A prepared image is one channel of a row a region: its features, then its box.
 
     Attributes:
         path: A folder with `NAME.npz` for the image file NAME, one .npz with arrays `NAME/features` and so on, or a TSV
-            of bottom-up attention, see `region_tsv.read_regions`.
+            of bottom-up attention; see `region_tsv.read_regions`.
         width: Number of features of a region.
         device: A torch device.
     """
@@ -121,47 +121,45 @@ class StoredRegions:
     hides: Literal["pixels", "regions"] = "regions"
 
     def load_regions(self, name: str) -> ImageRegions:
-        """The regions of an image by its file name.
+        """Return the regions of an image by its file name.
 
         Raises:
-            UserError: They are not stored, or not as they should be.
+            UserError: They are not stored, or invalid.
         """
-        file, features, boxes, size, detector = self._stored(name)
-        wrong = _describe_faults(features, boxes, size, self.width)
-        if wrong:
-            raise UserError(f"{file}: regions of {name}: {wrong}; compute them anew")
+        file, features, boxes, size, detector = self._read_arrays(name)
+        fault = _describe_faults(features, boxes, size, self.width)
+        if fault:
+            raise UserError(f"{file}: regions of {name}: {fault}; compute them again")
         height, width = size.tolist()
-        shown = (int(height), int(width))
-        return ImageRegions(name, features.astype(np.float32), boxes.astype(np.float32), shown, detector)
+        image_size = (int(height), int(width))
+        return ImageRegions(name, features.astype(np.float32), boxes.astype(np.float32), image_size, detector)
 
-    def _stored(self, name: str) -> tuple[Path, np.ndarray, np.ndarray, np.ndarray, str]:
-        """The file with the regions of an image, their arrays and their detector."""
+    def _read_arrays(self, name: str) -> tuple[Path, np.ndarray, np.ndarray, np.ndarray, str]:
+        """Return the file with the regions of an image, their arrays and their detector."""
         if TSV_SUFFIX in self.path.suffixes and self.path.is_file():
             return self.path, *region_tsv.read_regions(self.path, name), ""
-        within = f"{name}/" if self.path.is_file() else ""
-        file = self.path if within else self.path / f"{name}.npz"
+        prefix = f"{name}/" if self.path.is_file() else ""
+        file = self.path if prefix else self.path / f"{name}.npz"
         try:
             with np.load(file, allow_pickle=False) as arrays:
-                features, boxes, size = (arrays[within + array] for array in ARRAY_NAMES)
-                said = next((key for key in (within + DETECTOR_KEY, DETECTOR_KEY) if key in arrays), None)
-                return file, features, boxes, size, str(arrays[said]) if said else ""
+                features, boxes, size = (arrays[prefix + array] for array in ARRAY_NAMES)
+                detector_key = next((key for key in (prefix + DETECTOR_KEY, DETECTOR_KEY) if key in arrays), None)
+                return file, features, boxes, size, str(arrays[detector_key]) if detector_key else ""
         except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-            raise UserError(
-                f"{file}: no regions of {name} can be read ({error}); store them, or leave it out"
-            ) from None
+            raise UserError(f"{file}: no regions of {name} can be read ({error}); store them, or skip it") from None
 
     def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
-        """The prepared image; see `Provider`."""
+        """Return the prepared image; see `RegionProvider`."""
         if not isinstance(picture, ImageRegions):
             raise UserError(
-                f"{self.path} holds regions by file name, and an image without one was given; name the file"
+                f"{self.path} holds regions by file name, not images (got an image without a name); pass the file name"
             )
         height, width = picture.size
         boxes = picture.boxes / np.array([width, height, width, height], dtype=np.float32)
         return torch.from_numpy(np.concatenate([picture.features, boxes], axis=1)[None]).to(self.device)
 
     def compute_regions(self, images: torch.Tensor) -> States:
-        """Features and boxes; see `Provider`."""
+        """Return features and boxes; see `RegionProvider`."""
         rows = images[:, 0]
         return rows[..., :-BOX_NUMBERS], rows[..., -BOX_NUMBERS:]
 
@@ -172,16 +170,16 @@ class RegionPlayers(Players):
 
     @property
     def patches(self) -> int:
-        """Number of regions that play."""
+        """Number of regions that are players."""
         return len(self.always_visible) - self.words
 
 
 def open_stored_regions(spec: ModelSpec, width: int, device: str) -> StoredRegions:
-    """The regions that a model's entry names.
+    """Return the stored regions that a model's entry names.
 
     Args:
         spec: The model.
-        width: Number of features that it takes of a region.
+        width: Number of features per region.
         device: A torch device.
     Raises:
         UserError: The entry names no file or folder.
@@ -189,29 +187,29 @@ def open_stored_regions(spec: ModelSpec, width: int, device: str) -> StoredRegio
     path = Path(spec.regions)
     if not spec.regions or not path.exists():
         raise UserError(
-            f"models.{spec.name}.regions: {spec.regions or 'missing'}: this model sees regions of {width} features;"
+            f"models.{spec.name}.regions: {spec.regions or 'missing'}: this model reads regions of {width} features;"
             " name the .npz, .tsv or folder that holds them"
         )
     return StoredRegions(path, width, device)
 
 
 def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.Image]) -> ImageOrRegions:
-    """What an encoder is shown of an image file: its regions where they are computed before, else the image.
+    """Return the input of an encoder for an image file: its stored regions, else the image.
 
     Args:
         encoder: The encoder.
         name: File name of the image.
-        load: What loads it.
+        load: Function that loads the image.
     Raises:
-        UserError: Its regions are not stored, or not as they should be.
+        UserError: Its regions are not stored, or invalid.
     """
     if not isinstance(encoder, ReadsRegions) or not isinstance(encoder.provider, StoredRegions):
         return load()
     provider, expected = encoder.provider, encoder.detector
-    found = provider.load_regions(name)
-    if expected and found.detector != expected:
-        _warn_of_other_detector(encoder.spec.name, str(provider.path), found.detector, expected)
-    return found
+    regions = provider.load_regions(name)
+    if expected and regions.detector != expected:
+        _warn_of_other_detector(encoder.spec.name, str(provider.path), regions.detector, expected)
+    return regions
 
 
 def profile_of(encoder: Encoder, profile: str) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
@@ -266,13 +264,13 @@ def region_players(players: Players, image: torch.Tensor, before: int = 0) -> Re
 
 
 def _describe_faults(features: Any, boxes: Any, size: Any, width: int) -> str:
-    """What is wrong with stored arrays; empty where nothing is."""
+    """Return the faults of stored arrays; empty if there are none."""
     if features.ndim != 2 or features.shape[1] != width or not len(features):
         return f"features are of shape {features.shape}, not (regions, {width})"
     if boxes.shape != (len(features), BOX_NUMBERS) or size.shape != (2,) or not (size > 0).all():
         return f"boxes are of shape {boxes.shape} and the size of {size.shape}, not ({len(features)}, 4) and (2,)"
     if not (np.isfinite(features).all() and np.isfinite(boxes).all()):
-        return "there are numbers that are not finite"
+        return "some numbers are not finite"
     edges = np.array([size[1], size[0], size[1], size[0]])
     if (boxes < -1).any() or (boxes > edges + 1).any() or (boxes.max() <= 1 and edges.min() > BOX_NUMBERS):
         return f"boxes are not left, top, right, bottom in pixels of an image of height {size[0]} and width {size[1]}"
@@ -281,6 +279,6 @@ def _describe_faults(features: Any, boxes: Any, size: Any, width: int) -> str:
 
 @functools.cache
 def _warn_of_other_detector(model: str, file: str, detector: str, expected: str) -> None:
-    """Say once that a model's regions are of another detector than it was trained on, or of an unknown one."""
-    said = f"of {detector!r}" if detector else "of a detector that the file does not name"
-    log.warning("models.%s: its regions in %s are %s; it was trained on those of %r", model, file, said, expected)
+    """Warn once that a model's regions are of another detector than in its training, or of an unknown one."""
+    origin = f"of {detector!r}" if detector else "of a detector that the file does not name"
+    log.warning("models.%s: its regions in %s are %s; it was trained on those of %r", model, file, origin, expected)

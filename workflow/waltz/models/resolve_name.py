@@ -1,4 +1,4 @@
-"""Encoders and decoders by what a user types: a registered name, a folder, a hub id."""
+"""Encoders and decoders by user input: a registered name, a folder, or a hub id."""
 
 import difflib
 import re
@@ -21,17 +21,16 @@ HUB_ID = re.compile(r"\w[\w.-]*/[\w.-]+(@[\w.-]+)?")
 
 
 def resolve_encoder(name: str) -> ModelSpec:
-    """An encoder by its registered name, by its folder in transformers format, or by its hub id.
+    """Return an encoder by its registered name, its folder in transformers format, or its hub id.
 
-    The kind of a folder or hub id is what its config says; of a hub id without `@revision` the newest is taken,
-    and its commit noted.
+    The kind of a folder or hub id is read from its config; a hub id without `@revision` resolves to its newest commit.
 
     Raises:
-        UserError: There is none of that name, or it is no alignment encoder.
+        UserError: There is no encoder of that name.
     """
-    known = {spec.name: spec for spec in load_registry().values() if spec.kind in list_encoder_kinds()}
-    if name in known:
-        return known[name]
+    encoders = {spec.name: spec for spec in load_registry().values() if spec.kind in list_encoder_kinds()}
+    if name in encoders:
+        return encoders[name]
     if name in load_registry():
         kind = load_registry()[name].kind
         raise UserError(f"{name}: is of kind {kind}, no alignment encoder; `waltz models` lists those")
@@ -43,34 +42,34 @@ def resolve_encoder(name: str) -> ModelSpec:
         )
     if not HUB_ID.fullmatch(name):
         raise UserError(
-            f"{name}: no registered encoder{suggest_name(name, known)}, folder or hub id; see `waltz models`"
+            f"{name}: no registered encoder{suggest_name(name, encoders)}, folder or hub id; see `waltz models`"
         )
-    weights, _, said = name.partition("@")
+    weights, _, requested = name.partition("@")
     try:
-        kind = detect_encoder_kind(weights, said or "main")
+        kind = detect_encoder_kind(weights, requested or "main")
     except UserError as error:
-        raise UserError(f"{name}: no registered encoder{suggest_name(name, known)}; {error}") from None
-    config = transformers.AutoConfig.from_pretrained(weights, revision=said or "main")
-    revision = config._commit_hash or said or "main"
+        raise UserError(f"{name}: no registered encoder{suggest_name(name, encoders)}; {error}") from None
+    config = transformers.AutoConfig.from_pretrained(weights, revision=requested or "main")
+    revision = config._commit_hash or requested or "main"
     return ModelSpec(name, kind, weights, revision, masked_token=_find_masked_token(weights, {"revision": revision}))
 
 
 def resolve_decoder(name: str) -> ModelSpec | None:
-    """A decoder by its registered name, by its folder in transformers format, or by its hub id.
+    """Return a decoder by its registered name, its folder in transformers format, or its hub id.
 
-    Whether a folder or hub id is a decoder, and of which kind, is told by the network that its config names.
+    The network class in the config of a folder or hub id determines whether it is a decoder, and its kind.
 
     Returns:
-        None where there is none of that name: it may be an encoder's.
+        None if there is no decoder of that name; it may be an encoder's.
     """
-    known = load_registry()
-    if name in known:
-        return known[name] if known[name].kind in DECODER_KINDS else None
+    registry = load_registry()
+    if name in registry:
+        return registry[name] if registry[name].kind in DECODER_KINDS else None
     folder = Path(name).expanduser()
     if not folder.is_dir() and not HUB_ID.fullmatch(name):
         return None
-    weights, _, said = (str(folder), "", "") if folder.is_dir() else name.partition("@")
-    options = {} if folder.is_dir() else {"revision": said or "main"}
+    weights, _, requested = (str(folder), "", "") if folder.is_dir() else name.partition("@")
+    options = {} if folder.is_dir() else {"revision": requested or "main"}
     try:
         config = transformers.AutoConfig.from_pretrained(weights, **options)
     except (OSError, ValueError):
@@ -78,34 +77,34 @@ def resolve_decoder(name: str) -> ModelSpec | None:
     kind = _detect_decoder_kind(config)
     if kind is None:
         return None
-    return ModelSpec(name, kind, weights, "local" if folder.is_dir() else config._commit_hash or said or "main")
+    return ModelSpec(name, kind, weights, "local" if folder.is_dir() else config._commit_hash or requested or "main")
 
 
 def _detect_decoder_kind(config: Any) -> str | None:
-    """`vision` or `text` by the classes of networks that transformers has for it; None for neither."""
-    named = set(config.architectures or [])
+    """Return `vision` or `text` by the network classes that transformers has for the config; None for neither."""
+    architectures = set(config.architectures or [])
     for kind, classes in (
         ("vision", MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES),
         ("text", MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
     ):
-        found = classes.get(config.model_type, ())
-        if named & {found, *(found if isinstance(found, (tuple, list)) else ())}:
+        names = classes.get(config.model_type, ())
+        if architectures & {names, *(names if isinstance(names, (tuple, list)) else ())}:
             return kind
     return None
 
 
-def suggest_name(given: str, known: Iterable[str]) -> str:
-    """A hint at the closest known name, or nothing."""
-    close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close and close[0] != given else ""
+def suggest_name(name: str, names: Iterable[str]) -> str:
+    """Return a hint at the closest known name, or an empty text."""
+    matches = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f" (did you mean {matches[0]!r}?)" if matches and matches[0] != name else ""
 
 
 def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
-    """The token that stands for a masked one in the `equations` profile of a model that nobody registered.
+    """Return the token that replaces a masked one in the `equations` profile of an unregistered model.
 
-    Empty where the tokenizer has a mask token, or an unknown token that is not its end token; and where there is no
-    tokenizer, which loading will tell. CLIP's unknown token is its end token: there the token of id 0, which the
-    published code takes too, or of id 1 where 0 is the end token.
+    Empty if the tokenizer has a mask token, or an unknown token that is not its end token, or if there is no tokenizer,
+    which loading reports. CLIP's unknown token is its end token: there the token of id 0, as in the published code, or
+    of id 1 if 0 is the end token.
     """
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(weights, **options)
@@ -117,7 +116,7 @@ def _find_masked_token(weights: str, options: dict[str, Any]) -> str:
 
 
 def detect_encoder_kind(weights: str, revision: str) -> str:
-    """The kind of a checkpoint, as its own config tells: the `model_type`, or the answering head of an LXMERT.
+    """Return the kind of a checkpoint from its config: the `model_type`, or the answering head of an LXMERT.
 
     Args:
         weights: Hub id or folder in transformers format.
@@ -130,9 +129,9 @@ def detect_encoder_kind(weights: str, revision: str) -> str:
         config = transformers.AutoConfig.from_pretrained(weights, **options)
     except (OSError, ValueError) as error:
         first_line = str(error).strip().splitlines()[0]
-        raise UserError(f"{weights}: no config of a model can be read: {first_line}; check the name") from None
-    heads = config.architectures or []
-    kind = "lxmert-answering" if "LxmertForQuestionAnswering" in heads else config.model_type.replace("_", "-")
+        raise UserError(f"{weights}: no config of a model can be read ({first_line}); check the name") from None
+    architectures = config.architectures or []
+    kind = "lxmert-answering" if "LxmertForQuestionAnswering" in architectures else config.model_type.replace("_", "-")
     if kind not in list_encoder_kinds():
         raise UserError(
             f"{weights}: {kind!r} is no kind of encoder; known are {', '.join(list_encoder_kinds())};"

@@ -269,7 +269,7 @@ def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
     model, processor = pretrained.load_pretrained(
         spec,
         transformers.AutoModelForImageTextToText,
-        reader=transformers.AutoProcessor,
+        processor_class=transformers.AutoProcessor,
         **build_loading_arguments(spec),
     )
     _complete_processor(processor, model.config)

@@ -1,4 +1,4 @@
-"""Alignment encoders: one module a kind in `kinds`, found by its name."""
+"""Alignment encoders: one module per kind in `kinds`, found by its name."""
 
 import importlib
 from typing import cast

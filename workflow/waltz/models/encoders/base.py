@@ -1,4 +1,4 @@
-"""What encoders of transformers share: a network with what prepares its texts and images."""
+"""What transformers encoders share: a network, its tokenizer, and its image processor or source of regions."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -21,64 +21,64 @@ class Processors:
     """A checkpoint's tokenizer and image processor.
 
     Attributes:
-        reader: The transformers class that reads the tokenizer.
+        tokenizer_class: The transformers class of the tokenizer.
         tokenizer: A fast tokenizer.
         images: The image processor that resizes with PIL, whatever else is installed: others give other pixels.
     """
 
-    reader: ClassVar[Any] = transformers.AutoTokenizer
+    tokenizer_class: ClassVar[Any] = transformers.AutoTokenizer
     tokenizer: Any
     images: Any
 
     @classmethod
     def from_pretrained(cls, source: str, **options: Any) -> Self:
-        """Both of a hub id or folder."""
+        """Return tokenizer and image processor of a hub id or folder."""
         return cls(
-            cls.reader.from_pretrained(source, **options),
+            cls.tokenizer_class.from_pretrained(source, **options),
             transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **options),
         )
 
 
 @dataclass(frozen=True)
 class BaseEncoder:
-    """A loaded network with its tokenizer; an encoder adds the image, `see`, `read` and `fuse` (`encoder.Encoder`).
+    """A loaded network with its tokenizer; an encoder adds the image, `encode_image`, `encode_text` and `fuse`.
 
     Attributes:
         network: The transformers model, in evaluation mode.
         tokenizer: Its tokenizer.
-        longest: Most tokens that it reads, special ones included.
-        spare: Token that stands for a masked one where the tokenizer has neither a mask nor an unknown token.
+        max_tokens: Maximum number of tokens, special ones included.
+        fallback_mask: Token that replaces a masked one if the tokenizer has neither a mask nor an unknown token.
     """
 
     spec: ModelSpec
     device: str
     network: Any
     tokenizer: Any
-    longest: int
-    spare: str = field(default="", kw_only=True)
+    max_tokens: int
+    fallback_mask: str = field(default="", kw_only=True)
 
     @property
     def masked_id(self) -> int:
-        """Token id that stands for a masked token; see `encoder.masked_id`."""
-        return find_masked_id(self.tokenizer, self.spec, self.spare)
+        """Token id that replaces a masked token; see `encoder.find_masked_id`."""
+        return find_masked_id(self.tokenizer, self.spec, self.fallback_mask)
 
     def tokenize(self, text: str) -> TokenizedText:
-        """Tokens of a text; see `encoder.Encoder`."""
-        return tokenize_text(self.tokenizer, text, self.longest, self.spec.name)
+        """Return the tokens of a text; see `encoder.Encoder`."""
+        return tokenize_text(self.tokenizer, text, self.max_tokens, self.spec.name)
 
 
 @dataclass(frozen=True)
 class PixelEncoder(BaseEncoder):
-    """A network that sees pixels.
+    """An encoder that reads pixels.
 
     Attributes:
-        processor: What prepares an image.
+        processor: Image processor.
     """
 
     processor: Any
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
-        """The prepared image; see `encoder.Encoder`."""
+        """Return the prepared image; see `encoder.Encoder`."""
         pixels = self.processor(images=[image], return_tensors="pt")["pixel_values"][0]
         prepared: torch.Tensor = pixels.to(self.device, self.network.dtype)
         return prepared
@@ -86,10 +86,10 @@ class PixelEncoder(BaseEncoder):
 
 @dataclass(frozen=True)
 class RegionEncoder(BaseEncoder):
-    """A network that sees regions.
+    """An encoder that reads regions.
 
     Attributes:
-        provider: Where its regions come from.
+        provider: Source of its regions.
     """
 
     provider: RegionProvider
@@ -105,25 +105,25 @@ class RegionEncoder(BaseEncoder):
         return False
 
     def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
-        """The prepared image, or its regions; see `regions.Provider`."""
+        """Return the prepared image, or its regions; see `regions.RegionProvider`."""
         return self.provider.prepare_image(image)
 
 
 def load_pixel_encoder(
-    spec: ModelSpec, device: Device, network_class: Any, head: str = "", reader: type[Processors] = Processors
+    spec: ModelSpec, device: Device, network_class: Any, head: str = "", processors_class: type[Processors] = Processors
 ) -> tuple[Any, dict[str, Any]]:
-    """A network, and the fields of `OnPixels` for it but for the longest text.
+    """Return a network, and the fields of `PixelEncoder` for it except the maximum text length.
 
     Args:
         spec: A model by hub id or folder.
-        device: Where it shall run.
+        device: The device.
         network_class: Its transformers class.
-        head: What the class adds to a network, for the error about a checkpoint without it.
-        reader: What reads its processors.
+        head: Head that the class adds to a network, for the error about a checkpoint without it.
+        processors_class: What reads its processors.
     Raises:
-        UserError: The weights or tokenizer cannot be had, or lack parameters of the network.
+        UserError: The weights or tokenizer cannot be loaded, or lack parameters of the network.
     """
-    network, processors = pretrained.load_pretrained(spec, network_class, head, reader)
+    network, processors = pretrained.load_pretrained(spec, network_class, head, processors_class)
     return network, {
         **_build_common_fields(spec, device, network, processors.tokenizer),
         "processor": processors.images,
@@ -131,31 +131,36 @@ def load_pixel_encoder(
 
 
 def load_region_encoder(
-    spec: ModelSpec, device: Device, network_class: Any, head: str, width: str, reader: Any = transformers.AutoTokenizer
+    spec: ModelSpec,
+    device: Device,
+    network_class: Any,
+    head: str,
+    width_key: str,
+    tokenizer_class: Any = transformers.AutoTokenizer,
 ) -> tuple[Any, dict[str, Any]]:
-    """A network, and the fields of `OnRegions` for it but for the longest text.
+    """Return a network, and the fields of `RegionEncoder` for it except the maximum text length.
 
-    With a detector, an image passes `see` alone: what is looked at together would cost memory and save no time.
+    With a detector, each image passes `encode_image` alone: a batch would cost memory and save no time.
 
     Args:
         spec: A model by hub id or folder, whose entry names regions or a detector.
-        device: Where it shall run.
+        device: The device.
         network_class: Its transformers class.
-        head: What the class adds to a network, for the error about a checkpoint without it.
-        width: What its config calls the number of a region's features.
-        reader: What reads its tokenizer.
+        head: Head that the class adds to a network, for the error about a checkpoint without it.
+        width_key: What its config calls the number of a region's features.
+        tokenizer_class: What reads its tokenizer.
     Raises:
         UserError: As `on_pixels` does, or the entry names neither regions nor a detector, or both.
     """
     where = f"models.{spec.name}"
     if spec.detector and (spec.regions or spec.masks):
-        other = "regions" if spec.regions else "masks"
-        raise UserError(f"{where}.{other}: goes with regions found before, and a `detector` is named; leave one out")
-    network, tokenizer = pretrained.load_pretrained(spec, network_class, head, reader)
-    features = getattr(network.config, width)
+        conflicting = "regions" if spec.regions else "masks"
+        raise UserError(f"{where}.{conflicting}: needs stored regions, but a `detector` is named; remove one of them")
+    network, tokenizer = pretrained.load_pretrained(spec, network_class, head, tokenizer_class)
+    features = getattr(network.config, width_key)
     if not (spec.detector or spec.regions):
         raise UserError(
-            f"{where}.regions: missing: this model sees regions of {features} features; name the .npz, .tsv or"
+            f"{where}.regions: missing: this model reads regions of {features} features; name the .npz, .tsv or"
             " folder that holds them, or a `detector`"
         )
     common = _build_common_fields(spec, device, network, tokenizer)
@@ -169,7 +174,7 @@ def load_region_encoder(
 
 
 def has_no_vocabulary(tokenizer: Any) -> bool:
-    """Whether a tokenizer knows special tokens alone, as one that transformers makes up where there is no file."""
+    """Return whether a tokenizer knows only special tokens, as transformers creates it if there is no file."""
     return len(tokenizer) <= len(tokenizer.all_special_tokens)
 
 

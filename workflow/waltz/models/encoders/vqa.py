@@ -1,4 +1,4 @@
-"""Answers of encoders that choose from a vocabulary, and the game that is played for the one they give."""
+"""Encoders that answer questions by choosing from a vocabulary, and the game that explains the chosen answer."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -26,17 +26,17 @@ class AnsweringEncoder(Encoder, Protocol):
     answers: tuple[str, ...]
 
     def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
-        """The prepared image, or its regions."""
+        """Return the prepared image, or its regions."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an encoder answers.
+    """The answer of an encoder.
 
     Attributes:
-        index: Its place in the vocabulary.
+        index: Index in the vocabulary.
         text: The answer.
-        probability: Its share of the softmax over the vocabulary.
+        probability: Softmax probability over the vocabulary.
     """
 
     index: int
@@ -46,80 +46,86 @@ class Answer:
 
 @torch.inference_mode()
 def compute_answer_logits(
-    encoder: AnsweringEncoder, asked: Sequence[tuple[str, str]], load: Callable[[str], ImageOrRegions]
+    encoder: AnsweringEncoder, questions: Sequence[tuple[str, str]], load_image: Callable[[str], ImageOrRegions]
 ) -> np.ndarray:
-    """Logits of every answer to questions about images: each image is seen once, each question read alone.
+    """Return the logits of every answer to questions about images: each image encoded once, each question alone.
 
     Args:
         encoder: The encoder.
-        asked: Names of images with questions.
-        load: From the name to what the encoder is shown, such as `regions.picture`.
+        questions: Names of images with questions.
+        load_image: From the name to the image or its regions, such as `regions.load_image_or_regions`.
     Returns:
         float64 of shape (questions, answers).
     Raises:
-        UserError: A question is longer than the model reads, or an image or its regions cannot be had.
+        UserError: A question is too long for the model, or an image or its regions cannot be loaded.
     """
-    found = np.zeros((len(asked), len(encoder.answers)))
-    places: dict[str, list[int]] = {}
-    for place, (name, _) in enumerate(asked):
-        places.setdefault(name, []).append(place)
-    for name, of_image in places.items():
-        seen = encoder.encode_image(encoder.prepare_image(load(name))[None])
-        for place in of_image:
-            found[place] = encoder.fuse(_encode_question(encoder, asked[place][1]), seen)[0].double().cpu().numpy()
-    return found
+    logits = np.zeros((len(questions), len(encoder.answers)))
+    indices_of: dict[str, list[int]] = {}
+    for index, (name, _) in enumerate(questions):
+        indices_of.setdefault(name, []).append(index)
+    for name, indices in indices_of.items():
+        image_states = encoder.encode_image(encoder.prepare_image(load_image(name))[None])
+        for index in indices:
+            logits[index] = (
+                encoder.fuse(_encode_question(encoder, questions[index][1]), image_states)[0].double().cpu().numpy()
+            )
+    return logits
 
 
 @torch.inference_mode()
 def answer_question(encoder: AnsweringEncoder, image: torch.Tensor, question: str) -> Answer:
-    """The answer to a question about a prepared image; of equal ones the first in the vocabulary.
+    """Return the answer to a question about a prepared image; of equal ones the first in the vocabulary.
 
     Raises:
-        UserError: The question is longer than the model reads.
+        UserError: The question is too long for the model.
     """
-    shares = encoder.fuse(_encode_question(encoder, question), encoder.encode_image(image[None]))[0].softmax(dim=-1)
-    index = int(shares.argmax())
-    return Answer(index, encoder.answers[index], float(shares[index]))
+    probabilities = encoder.fuse(_encode_question(encoder, question), encoder.encode_image(image[None]))[0].softmax(
+        dim=-1
+    )
+    index = int(probabilities.argmax())
+    return Answer(index, encoder.answers[index], float(probabilities[index]))
 
 
-def build_answer_probability(given: Answer) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The value of a game: the probability of the answer that was given to the unmasked input.
+def build_answer_probability(answer: Answer) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return the value function of a game: the probability of the answer given to the unmasked input.
 
     Returns:
         From logits of shape (batch, answers) to probabilities of shape (batch,).
     Source:
         MM-SHAP (Parcalabescu and Frank, ACL 2023) on VQA and GQA.
     """
-    return lambda logits: logits.softmax(dim=-1)[:, given.index]
+    return lambda logits: logits.softmax(dim=-1)[:, answer.index]
 
 
-def read_answer_vocabulary(spec: ModelSpec, outputs: int | None = None) -> tuple[str, ...]:
-    """The answers that a model's entry names: a JSON list in a file of its own, or in one beside the weights.
+def read_answer_vocabulary(spec: ModelSpec, count: int | None = None) -> tuple[str, ...]:
+    """Return the answers that a model's entry names: a JSON list in a file, or in one next to the weights.
 
     Args:
         spec: The entry.
-        outputs: How many answers its head chooses from; None where the list alone says.
+        count: How many answers its head chooses from; None where the list alone says.
     Raises:
-        UserError: None are named, or the list cannot be had, or is none of so many answers.
+        UserError: No list is named, it cannot be read, or it has another number of answers.
     """
     where = f"models.{spec.name}.answers: {spec.answers or 'missing'}"
-    many = "" if outputs is None else f"{outputs} "
+    count_text = "" if count is None else f"{count} "
     if not spec.answers:
-        raise UserError(f"{where}: name a JSON list of the {many}answers, in the order of the head's outputs")
+        raise UserError(
+            f"{where}: name a JSON list of the {count_text}answers, in the order of the outputs of the head"
+        )
     weights = Path(spec.weights)
-    beside = (weights.parent if weights.is_file() else weights) / spec.answers
+    local_file = (weights.parent if weights.is_file() else weights) / spec.answers
     try:
         if Path(spec.answers).is_file() or weights.exists():
-            file = Path(spec.answers) if Path(spec.answers).is_file() else beside
+            file = Path(spec.answers) if Path(spec.answers).is_file() else local_file
         else:
             file = Path(huggingface_hub.hf_hub_download(spec.weights, spec.answers, revision=spec.revision))
-        found = json.loads(file.read_text(encoding="utf-8"))
+        answers = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{where}: cannot be read ({str(error).splitlines()[0]}); name a JSON list") from None
-    fits = isinstance(found, list) and all(isinstance(answer, str) for answer in found) and len(found) > 0
-    if not fits or outputs not in (None, len(found)):
-        raise UserError(f"{where}: is no list of the {many}answers that {spec.weights} chooses from")
-    return tuple(found)
+    is_valid = isinstance(answers, list) and all(isinstance(answer, str) for answer in answers) and len(answers) > 0
+    if not is_valid or count not in (None, len(answers)):
+        raise UserError(f"{where}: is not a list of the {count_text}answers of {spec.weights}; name a JSON list")
+    return tuple(answers)
 
 
 def _encode_question(encoder: AnsweringEncoder, question: str) -> States:

@@ -1,1 +1,1 @@
-"""Models of text alone: causal, masked, and classifiers."""
+"""Language models without images: causal, masked, and classifiers."""

@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 WINDOW_NAMES = ("max_position_embeddings", "n_positions", "seq_length")
 DEFAULT_WINDOW = 1024
 PROBE_SEQUENCES = ((7, 3, 5), (7, 4, 6, 3), (8, 3))
-"""Three short sequences with a fork, by which a model shows whether it reads trees."""
+"""Three short sequences with a fork, to test whether a model reads trees."""
 PROBE_TOLERANCE = 0.01
-"""Highest difference, as a share of the spread of the losses, that still counts as reading trees."""
+"""Maximum difference, relative to the spread of the losses, that counts as equal."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class CausalModel:
     """A loaded causal language model.
 
     Attributes:
-        spec: What was loaded.
+        spec: Entry of the model.
         device: A torch device.
         network: The transformers model, in evaluation mode.
         tokenizer: Its tokenizer.
         start: Id of its start token, or None where it has none (GPT-1).
-        window: Most tokens that it can read.
-        reads_trees: Whether it honours a mask of ancestors, so that prefixes are shared.
-        fingerprint: What tells these weights from others.
+        window: Maximum number of tokens.
+        reads_trees: Whether it applies a mask of ancestors, so that prefixes are shared.
+        fingerprint: Identifier of the weights.
     """
 
     spec: ModelSpec
@@ -57,7 +57,7 @@ class CausalModel:
     fingerprint: str
 
     def tokenize(self, text: str) -> Tokens:
-        """Ids of a text without special tokens."""
+        """Return ids of a text without special tokens."""
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
@@ -72,95 +72,97 @@ def load_causal_model(spec: ModelSpec, device: Device) -> CausalModel:
 
 
 def wrap_causal_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> CausalModel:
-    """A text model from a network and tokenizer that are loaded already."""
+    """Return a causal model from a network and tokenizer that are already loaded."""
     network = network.to(device).eval()
     config = network.config
     window: int = next((size for name in WINDOW_NAMES if (size := getattr(config, name, None))), DEFAULT_WINDOW)
     start = tokenizer.bos_token_id
-    rows = CausalModel(spec, device, network, tokenizer, start, window, False, compute_fingerprint(spec))
-    trees = replace(rows, reads_trees=True)
-    model = trees if _reads_trees(trees, rows) else rows
+    without_trees = CausalModel(spec, device, network, tokenizer, start, window, False, compute_fingerprint(spec))
+    with_trees = replace(without_trees, reads_trees=True)
+    model = with_trees if _reads_trees(with_trees, without_trees) else without_trees
     log.info("%s: start token %s, window %d, shares prefixes: %s", spec.name, start, window, model.reads_trees)
     return model
 
 
-def compute_node_losses(model: CausalModel, trie: PrefixTrees) -> np.ndarray:
-    """Negative log-likelihood of each node's token after its ancestors.
+def compute_node_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
+    """Return the negative log-likelihood of each node's token after its ancestors.
 
     Args:
         model: A loaded language model.
-        trie: Sequences of ids within the model's window.
+        trees: Sequences of ids within the model's window.
     Returns:
-        Nats, float64 of shape (nodes,); NaN at roots, which nothing comes before.
+        Nats, float64 of shape (nodes,); NaN at roots, which have no context.
     """
 
     def compute(first: int, last: int) -> list[np.ndarray]:
-        part = trie if last - first == len(trie.sequences) else build_prefix_trees(trie.sequences[first:last])
-        part_losses = _compute_tree_losses(model, part) if model.reads_trees else _compute_row_losses(model, part)
-        return [part_losses[part.get_path(index)] for index in range(last - first)]
+        subtrees = trees if last - first == len(trees.sequences) else build_prefix_trees(trees.sequences[first:last])
+        part_losses = (
+            _compute_tree_losses(model, subtrees) if model.reads_trees else _compute_row_losses(model, subtrees)
+        )
+        return [part_losses[subtrees.get_path(index)] for index in range(last - first)]
 
-    by_sequence = run_in_halves(compute, len(trie.sequences), lambda parts: list(chain.from_iterable(parts)))
-    losses = np.full(len(trie.tokens), np.nan)
+    by_sequence = run_in_halves(compute, len(trees.sequences), lambda parts: list(chain.from_iterable(parts)))
+    losses = np.full(len(trees.tokens), np.nan)
     for index, sequence_losses in enumerate(by_sequence):
-        losses[trie.get_path(index)] = sequence_losses
+        losses[trees.get_path(index)] = sequence_losses
     return losses
 
 
 @torch.inference_mode()
-def _compute_tree_losses(model: CausalModel, trie: PrefixTrees) -> np.ndarray:
-    tokens = torch.as_tensor(trie.tokens, device=model.device)
-    mask = torch.zeros((len(trie.tokens),) * 2, dtype=model.network.dtype, device=model.device)
-    mask.masked_fill_(~torch.as_tensor(trie.build_ancestor_mask(), device=model.device), torch.finfo(mask.dtype).min)
+def _compute_tree_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
+    tokens = torch.as_tensor(trees.tokens, device=model.device)
+    mask = torch.zeros((len(trees.tokens),) * 2, dtype=model.network.dtype, device=model.device)
+    mask.masked_fill_(~torch.as_tensor(trees.build_ancestor_mask(), device=model.device), torch.finfo(mask.dtype).min)
     logits = model.network(
         input_ids=tokens[None],
         attention_mask=mask[None, None],
-        position_ids=torch.as_tensor(trie.depths, device=model.device)[None],
+        position_ids=torch.as_tensor(trees.depths, device=model.device)[None],
         use_cache=False,
     ).logits[0]
-    children = torch.as_tensor(np.flatnonzero(trie.parents >= 0), device=model.device)
-    parents = torch.as_tensor(trie.parents, device=model.device)[children]
-    losses = np.full(len(trie.tokens), np.nan)
+    children = torch.as_tensor(np.flatnonzero(trees.parents >= 0), device=model.device)
+    parents = torch.as_tensor(trees.parents, device=model.device)[children]
+    losses = np.full(len(trees.tokens), np.nan)
     losses[children.cpu().numpy()] = _compute_losses(logits, parents, tokens[children])
     return losses
 
 
 @torch.inference_mode()
-def _compute_row_losses(model: CausalModel, trie: PrefixTrees) -> np.ndarray:
-    """The same for a model that knows plain rows only: padded at the end, where no token looks."""
-    losses = np.full(len(trie.tokens), np.nan)
-    longest = max(len(sequence) for sequence in trie.sequences)
-    ids = torch.zeros((len(trie.sequences), longest), dtype=torch.int64)
+def _compute_row_losses(model: CausalModel, trees: PrefixTrees) -> np.ndarray:
+    """Return the losses by plain rows, padded at the end, where no token attends."""
+    losses = np.full(len(trees.tokens), np.nan)
+    longest = max(len(sequence) for sequence in trees.sequences)
+    ids = torch.zeros((len(trees.sequences), longest), dtype=torch.int64)
     mask = torch.zeros_like(ids)
-    for row, sequence in enumerate(trie.sequences):
+    for row, sequence in enumerate(trees.sequences):
         ids[row, : len(sequence)] = torch.tensor(sequence)
         mask[row, : len(sequence)] = 1
     logits = model.network(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).logits
-    for row in reversed(range(len(trie.sequences))):
-        path = trie.get_path(row)
+    for row in reversed(range(len(trees.sequences))):
+        path = trees.get_path(row)
         before = torch.arange(len(path) - 1, device=model.device)
         losses[path[1:]] = _compute_losses(logits[row], before, ids[row, 1 : len(path)].to(model.device))
     return losses
 
 
 def _compute_losses(logits: torch.Tensor, positions: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
-    """-ln p(target) at each position, float64 of shape (positions,)."""
+    """Return -ln p(target) at each position, float64 of shape (positions,)."""
     normaliser = torch.logsumexp(logits.float(), dim=-1)[positions]
     return (normaliser - logits[positions, targets].float()).double().cpu().numpy()
 
 
-def _reads_trees(trees: CausalModel, rows: CausalModel) -> bool:
+def _reads_trees(with_trees: CausalModel, without_trees: CausalModel) -> bool:
     probe = build_prefix_trees(PROBE_SEQUENCES)
     try:
-        found = _compute_tree_losses(trees, probe)
-    except torch.OutOfMemoryError:  # a RuntimeError, which says nothing of how the model reads
+        losses = _compute_tree_losses(with_trees, probe)
+    except torch.OutOfMemoryError:  # a RuntimeError that does not depend on the model
         raise
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
-        log.info("%s reads plain rows only: %s", trees.spec.name, str(error).splitlines()[0])
+        log.info("%s reads plain rows only: %s", with_trees.spec.name, str(error).splitlines()[0])
         return False
-    expected = _compute_row_losses(rows, probe)
-    inner = probe.parents >= 0
-    spread = float(np.std(expected[inner]))
-    return bool(np.abs(found[inner] - expected[inner]).max() <= PROBE_TOLERANCE * spread)
+    expected = _compute_row_losses(without_trees, probe)
+    inner_nodes = probe.parents >= 0
+    spread = float(np.std(expected[inner_nodes]))
+    return bool(np.abs(losses[inner_nodes] - expected[inner_nodes]).max() <= PROBE_TOLERANCE * spread)
 
 
 pass
@@ -168,12 +170,12 @@ pass
 
 @dataclass(frozen=True)
 class TextScore:
-    """What a text costs a model.
+    """Log-likelihood of a text.
 
     Attributes:
         value: Minus the log perplexity in nats; None with an error.
-        tokens: Tokens of the text, start token left out.
-        error: Why there is no value.
+        tokens: Number of tokens, without the start token.
+        error: Reason why there is no value.
     """
 
     value: float | None
@@ -182,52 +184,60 @@ class TextScore:
 
 
 def compute_mean_log_likelihoods(
-    texts: Sequence[str], model: CausalModel, tokens_per_batch: int, stored: Path, done: Callable[[int], object]
+    texts: Sequence[str],
+    model: CausalModel,
+    tokens_per_batch: int,
+    cache_folder: Path,
+    on_progress: Callable[[int], object],
 ) -> dict[str, TextScore]:
-    """Mean log-likelihood per token of each distinct text: minus its log perplexity.
+    """Return the mean log-likelihood per token of each distinct text: minus its log perplexity.
 
     Each token counts after the start token and all tokens before it. Without a start token (GPT-1) the first token has
-    no context and is not scored. Batches depend on the set of texts and `tokens_per_batch` alone.
+    no context and is not scored. Batches depend only on the set of texts and `tokens_per_batch`.
 
     Args:
         texts: Texts.
         model: A loaded causal language model.
-        tokens_per_batch: Most tokens in one forward pass.
-        stored: Folder of finished batches.
-        done: Told the number of texts that each batch finished, for a progress bar.
+        tokens_per_batch: Maximum number of tokens in one forward pass.
+        cache_folder: Folder of cached batches.
+        on_progress: Called with the number of texts of each finished batch, for a progress bar.
     """
-    ids = {said: model.tokenize(said) for said in dict.fromkeys(texts)}
-    needed = {said: _prepend_start(tokens, model) for said, tokens in ids.items()}
-    wanted = {sequence for sequences in needed.values() for sequence in sequences}
-    losses = compute_token_losses(wanted, model, tokens_per_batch, stored, done)
+    ids = {text: model.tokenize(text) for text in dict.fromkeys(texts)}
+    sequences_of = {text: _prepend_start(tokens, model) for text, tokens in ids.items()}
+    sequences = {sequence for sequences in sequences_of.values() for sequence in sequences}
+    losses = compute_token_losses(sequences, model, tokens_per_batch, cache_folder, on_progress)
     return {
-        said: _compute_text_score(ids[said], [losses[sequence] for sequence in needed[said]], model.window)
-        for said in ids
+        text: _compute_text_score(ids[text], [losses[sequence] for sequence in sequences_of[text]], model.window)
+        for text in ids
     }
 
 
 def compute_token_losses(
-    sequences: set[Tokens], model: CausalModel, tokens_per_batch: int, stored: Path, done: Callable[[int], object]
+    sequences: set[Tokens],
+    model: CausalModel,
+    tokens_per_batch: int,
+    cache_folder: Path,
+    on_progress: Callable[[int], object],
 ) -> dict[Tokens, np.ndarray]:
-    """Negative log-likelihood of each token of each sequence after the tokens before it.
+    """Return the negative log-likelihood of each token of each sequence after the tokens before it.
 
     Returns:
-        By sequence, float64 of its length, in nats; NaN at the first, which nothing comes before.
+        By sequence, float64 of its length, in nats; NaN at the first token, which has no context.
     """
     code = digest(__file__)
-    found: dict[Tokens, np.ndarray] = {}
-    for trie in batch_prefix_trees(sequences, tokens_per_batch):
+    token_losses: dict[Tokens, np.ndarray] = {}
+    for trees in batch_prefix_trees(sequences, tokens_per_batch):
         content = {
             "code": code,
             "model": model.fingerprint,
             "dtype": model.spec.dtype,
             "device": model.device.partition(":")[0],
-            "sequences": trie.sequences,
+            "sequences": trees.sequences,
         }
-        values = result_cache.load_or_compute(stored, content, partial(compute_node_losses, model, trie))
-        found |= {sequence: values[trie.get_path(index)] for index, sequence in enumerate(trie.sequences)}
-        done(len(trie.sequences))
-    return found
+        values = result_cache.load_or_compute(cache_folder, content, partial(compute_node_losses, model, trees))
+        token_losses |= {sequence: values[trees.get_path(index)] for index, sequence in enumerate(trees.sequences)}
+        on_progress(len(trees.sequences))
+    return token_losses
 
 
 def _prepend_start(tokens: Tokens, model: CausalModel) -> list[Tokens]:
@@ -237,8 +247,8 @@ def _prepend_start(tokens: Tokens, model: CausalModel) -> list[Tokens]:
 
 def _compute_text_score(tokens: Tokens, losses: Sequence[np.ndarray], window: int) -> TextScore:
     if not losses:
-        why = f"{len(tokens)} tokens do not fit into a window of {window}" if tokens else "the text is empty"
-        return TextScore(None, len(tokens), why)
+        reason = f"{len(tokens)} tokens do not fit into a window of {window}" if tokens else "the text is empty"
+        return TextScore(None, len(tokens), reason)
     scored = losses[0][1:]
     if not len(scored):
         return TextScore(None, len(tokens), "no token has a context")

@@ -30,13 +30,13 @@ class Classifier:
     """A loaded classifier.
 
     Attributes:
-        spec: What was loaded.
+        spec: Entry of the model.
         device: A torch device.
         network: The transformers model, in evaluation mode.
         tokenizer: Its tokenizer.
-        window: Most positions that it reads, special tokens included.
+        window: Maximum number of positions, special tokens included.
         labels: Name of each class, in the order of the outputs, as the study or the checkpoint's config says.
-        fingerprint: What tells these weights from others.
+        fingerprint: Identifier of the weights.
     """
 
     spec: ModelSpec
@@ -60,21 +60,21 @@ def load_classifier(spec: ModelSpec, device: Device) -> Classifier:
 
 
 def wrap_classifier(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> Classifier:
-    """A classifier from a network and tokenizer that are loaded already.
+    """Return a classifier from a network and tokenizer that are already loaded.
 
     Raises:
         UserError: The study's `labels` are not as many as its classes.
     """
-    named = network.config.id2label
-    labels = tuple(str(named[place]) for place in sorted(named))
+    names = network.config.id2label
+    labels = tuple(str(names[index]) for index in sorted(names))
     if spec.labels:
-        given = tuple(label.strip() for label in spec.labels.split(","))
-        if len(given) != len(labels):
+        configured = tuple(label.strip() for label in spec.labels.split(","))
+        if len(configured) != len(labels):
             raise UserError(
-                f"models.{spec.name}: labels: {len(given)} are given ({spec.labels}), {spec.weights} has"
-                f" {len(labels)} classes; name each once, in its order"
+                f"models.{spec.name}: labels: wrong number of labels (got {len(configured)}: {spec.labels}, expected"
+                f" {len(labels)} for {spec.weights}); name each class once, in order"
             )
-        labels = given
+        labels = configured
     window = get_max_positions(network, tokenizer)
     return Classifier(spec, device, network.to(device).eval(), tokenizer, window, labels, compute_fingerprint(spec))
 
@@ -83,23 +83,23 @@ def compute_class_logits(
     model: Classifier,
     texts: Iterable[tuple[str, ...]],
     *,
-    most: int | None = None,
-    stored: Path | None = None,
-    done: ProgressCallback = ignore_progress,
+    max_positions: int | None = None,
+    cache_folder: Path | None = None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> dict[tuple[str, ...], np.ndarray]:
-    """Raw logits of each distinct text or pair of texts.
+    """Return the raw logits of each distinct text or pair of texts.
 
     Args:
         model: A loaded classifier.
         texts: Tuples of one text, or of two.
-        most: Most positions, special tokens included; the model's window at most. Longer input is cut.
-        stored: Folder of finished batches.
-        done: Told the rows that each batch finished.
+        max_positions: Maximum number of positions, special tokens included; at most the window. Longer input is cut.
+        cache_folder: Folder of cached batches.
+        on_progress: Called with the number of rows of each finished batch.
     Returns:
         By tuple, float64 of shape (classes,).
     """
-    limit = min(model.window, most or model.window)
-    encoded = {given: _encode_text(model, given, limit) for given in dict.fromkeys(texts)}
+    limit = min(model.window, max_positions or model.window)
+    encoded = {pair: _encode_text(model, pair, limit) for pair in dict.fromkeys(texts)}
     full = sum(len(ids) == limit for ids, _ in encoded.values())
     if full:
         log.warning("%s: %d inputs fill all %d positions and may have been cut", model.spec.name, full, limit)
@@ -120,10 +120,15 @@ def compute_class_logits(
         "device": model.device.partition(":")[0],
         "task": "classes",
     }
-    found = compute_in_batches(
-        encoded.values(), lambda row: len(row[0]), compute, content=content, cache_folder=stored, on_progress=done
+    logits = compute_in_batches(
+        encoded.values(),
+        lambda row: len(row[0]),
+        compute,
+        content=content,
+        cache_folder=cache_folder,
+        on_progress=on_progress,
     )
-    return {given: found[row] for given, row in encoded.items()}
+    return {pair: logits[row] for pair, row in encoded.items()}
 
 
 def _encode_text(model: Classifier, texts: tuple[str, ...], limit: int) -> EncodedText:

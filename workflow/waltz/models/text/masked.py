@@ -1,4 +1,4 @@
-"""Masked language models: what they would put in a place, and what a text costs them."""
+"""Masked language models: scores of tokens at a mask, and pseudo-log-likelihoods of texts."""
 
 import math
 from collections.abc import Iterable
@@ -23,10 +23,10 @@ Scale = Literal["logit", "log_softmax"]
 """A token's score: the logit as the network gives it, or its logarithmic probability in nats."""
 
 MaskPosition = tuple[Tokens, int, bool]
-"""A sequence with a mask, the mask's position, and whether only tokens that begin a word may stand there."""
+"""A sequence with a mask, the mask's position, and whether only tokens that begin a word are allowed there."""
 
 TokenQuery = tuple[Tokens, int, Tokens]
-"""A sequence with a mask, the mask's position, and the tokens whose scores are wanted."""
+"""A sequence with a mask, the mask's position, and the tokens to score."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class MaskedModel:
     """A loaded masked language model.
 
     Attributes:
-        spec: What was loaded.
+        spec: Entry of the model.
         device: A torch device.
         network: The transformers model, in evaluation mode.
         tokenizer: Its tokenizer.
-        window: Most positions that it reads, special tokens included.
-        frame: How many special tokens stand before and after a text.
-        mark: What the vocabulary puts before a token that begins a word ("Ġ", "▁"); empty for word pieces.
-        beginners: Ids of the tokens that carry the mark; all of them where it is empty.
-        fingerprint: What tells these weights from others.
+        window: Maximum number of positions, special tokens included.
+        special_counts: Numbers of special tokens before and after a text.
+        word_prefix: Prefix of tokens that begin a word ("Ġ", "▁"); empty for word pieces.
+        word_starts: Ids of the tokens with this prefix; all of them if it is empty.
+        fingerprint: Identifier of the weights.
     """
 
     spec: ModelSpec
@@ -50,13 +50,13 @@ class MaskedModel:
     network: Any
     tokenizer: Any
     window: int
-    frame: tuple[int, int]
-    mark: str
-    beginners: Tokens
+    special_counts: tuple[int, int]
+    word_prefix: str
+    word_starts: Tokens
     fingerprint: str
 
     def tokenize(self, text: str) -> Tokens:
-        """Ids of a text between its special tokens, cut at the window."""
+        """Return ids of a text with its special tokens, truncated at the window."""
         encoded = self.tokenizer(text, truncation=True, max_length=self.window)
         return tuple(encoded["input_ids"])
 
@@ -72,7 +72,7 @@ def load_masked_model(spec: ModelSpec, device: Device) -> MaskedModel:
 
 
 def wrap_masked_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str) -> MaskedModel:
-    """A masked model from a network and tokenizer that are loaded already.
+    """Return a masked model from a network and tokenizer that are already loaded.
 
     Raises:
         UserError: The tokenizer has no mask token.
@@ -80,8 +80,10 @@ def wrap_masked_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str
     if tokenizer.mask_token_id is None:
         raise UserError(f"models.{spec.name}: {spec.weights} has no mask token; name a masked language model")
     special = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
-    mark = str(tokenizer.tokenize(" a")[0]).split("a")[0]
-    beginners = tuple(sorted(place for piece, place in tokenizer.get_vocab().items() if piece.startswith(mark)))
+    word_prefix = str(tokenizer.tokenize(" a")[0]).split("a")[0]
+    word_starts = tuple(
+        sorted(token_id for piece, token_id in tokenizer.get_vocab().items() if piece.startswith(word_prefix))
+    )
     return MaskedModel(
         spec,
         device,
@@ -89,8 +91,8 @@ def wrap_masked_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str
         tokenizer,
         get_max_positions(network, tokenizer),
         (special.index(0), special[::-1].index(0)),
-        mark,
-        beginners,
+        word_prefix,
+        word_starts,
         compute_fingerprint(spec),
     )
 
@@ -98,98 +100,110 @@ def wrap_masked_model(spec: ModelSpec, network: Any, tokenizer: Any, device: str
 def compute_unmasked_losses(
     model: MaskedModel,
     sequences: Iterable[Tokens],
-    stored: Path | None = None,
-    done: ProgressCallback = ignore_progress,
+    cache_folder: Path | None = None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> dict[Tokens, float]:
-    """Mean cross-entropy of each sequence as its own target, nothing masked, special tokens included, in nats."""
+    """Return the mean cross-entropy in nats of each sequence as its own target, without masks, special tokens
+    included.
+    """
 
     @torch.inference_mode()
     def compute(batch: list[Tokens]) -> np.ndarray:
         ids = torch.tensor(batch, device=model.device)
         logits = _compute_logits(model, ids).float()
-        own = torch.gather(logits, 2, ids[..., None])[..., 0]
-        return (torch.logsumexp(logits, dim=-1) - own).double().mean(dim=1).cpu().numpy()
+        target_logits = torch.gather(logits, 2, ids[..., None])[..., 0]
+        return (torch.logsumexp(logits, dim=-1) - target_logits).double().mean(dim=1).cpu().numpy()
 
-    found = compute_in_batches(
-        sequences, len, compute, content=_build_cache_content(model, "unmasked"), cache_folder=stored, on_progress=done
+    losses = compute_in_batches(
+        sequences,
+        len,
+        compute,
+        content=_build_cache_content(model, "unmasked"),
+        cache_folder=cache_folder,
+        on_progress=on_progress,
     )
-    return {sequence: float(loss) for sequence, loss in found.items()}
+    return {sequence: float(loss) for sequence, loss in losses.items()}
 
 
 def compute_pseudo_log_likelihoods(
     model: MaskedModel,
     sequences: Iterable[Tokens],
-    stored: Path | None = None,
-    done: ProgressCallback = ignore_progress,
+    cache_folder: Path | None = None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> dict[Tokens, float | None]:
-    """Mean over a sequence's tokens of ln p(token | the others), each masked in turn; special tokens are not scored.
+    """Return the mean over tokens of ln p(token, given the others), each masked in turn; special tokens are not
+    scored.
 
     Returns:
         Nats per token, at most 0; None for a sequence without tokens.
     Source:
         Salazar et al. (ACL 2020), divided by the number of tokens.
     """
-    before, after = model.frame
-    asked: dict[Tokens, list[TokenQuery]] = {}
+    before, after = model.special_counts
+    queries_of: dict[Tokens, list[TokenQuery]] = {}
     for sequence in set(sequences):
-        asked[sequence] = [
-            ((*sequence[:place], model.tokenizer.mask_token_id, *sequence[place + 1 :]), place, (sequence[place],))
-            for place in range(before, len(sequence) - after)
+        queries_of[sequence] = [
+            (
+                (*sequence[:position], model.tokenizer.mask_token_id, *sequence[position + 1 :]),
+                position,
+                (sequence[position],),
+            )
+            for position in range(before, len(sequence) - after)
         ]
-    rows = [row for rows in asked.values() for row in rows]
-    scores = compute_token_scores(model, rows, "log_softmax", stored, done)
+    rows = [row for rows in queries_of.values() for row in rows]
+    scores = compute_token_scores(model, rows, "log_softmax", cache_folder, on_progress)
     return {
         sequence: math.fsum(scores[row][0] for row in rows) / len(rows) if rows else None
-        for sequence, rows in asked.items()
+        for sequence, rows in queries_of.items()
     }
 
 
 def compute_token_scores(
     model: MaskedModel,
-    rows: Iterable[TokenQuery],
+    queries: Iterable[TokenQuery],
     scale: Scale,
-    stored: Path | None = None,
-    done: ProgressCallback = ignore_progress,
+    cache_folder: Path | None = None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> dict[TokenQuery, np.ndarray]:
-    """Scores of wanted tokens at a mask.
+    """Return scores of given tokens at a mask.
 
     Returns:
-        By row, float64 of the shape of its wanted tokens.
+        By query, float64 of the shape of its tokens.
     """
-    rows = set(rows)
-    widest = max((len(wanted) for *_, wanted in rows), default=0)
+    queries = set(queries)
+    widest = max((len(targets) for *_, targets in queries), default=0)
 
     def compute(batch: list[TokenQuery]) -> np.ndarray:
-        scores = _compute_scores_at(model, [(ids, place) for ids, place, _ in batch], scale)
+        scores = _compute_scores_at(model, [(ids, position) for ids, position, _ in batch], scale)
         values = np.full((len(batch), widest), np.nan)
-        for row, (*_, wanted) in enumerate(batch):
-            values[row, : len(wanted)] = scores[row, list(wanted)].double().cpu().numpy()
+        for row, (*_, targets) in enumerate(batch):
+            values[row, : len(targets)] = scores[row, list(targets)].double().cpu().numpy()
         return values
 
     content = _build_cache_content(model, f"wanted {scale}")
-    found = compute_in_batches(
-        rows, lambda row: len(row[0]), compute, content=content, cache_folder=stored, on_progress=done
+    scores_of = compute_in_batches(
+        queries, lambda row: len(row[0]), compute, content=content, cache_folder=cache_folder, on_progress=on_progress
     )
-    return {row: values[: len(row[2])] for row, values in found.items()}
+    return {row: values[: len(row[2])] for row, values in scores_of.items()}
 
 
 def find_best_tokens(
-    model: MaskedModel, places: Iterable[MaskPosition], count: int, scale: Scale, stored: Path | None = None
+    model: MaskedModel, positions: Iterable[MaskPosition], count: int, scale: Scale, cache_folder: Path | None = None
 ) -> dict[MaskPosition, np.ndarray]:
-    """The tokens that score highest at a mask.
+    """Return the tokens with the highest scores at a mask.
 
     Returns:
-        By place, float64 of shape (count, 2), fewer rows where the vocabulary has fewer: token and score,
+        By position, float64 of shape (count, 2), fewer rows where the vocabulary has fewer: token and score,
         highest score first, equal scores by token.
     """
-    inside = torch.ones(len(model.tokenizer), dtype=torch.bool, device=model.device)
-    inside[list(model.beginners)] = False
+    continues_word = torch.ones(len(model.tokenizer), dtype=torch.bool, device=model.device)
+    continues_word[list(model.word_starts)] = False
 
     def compute(batch: list[MaskPosition]) -> np.ndarray:
-        scores = _compute_scores_at(model, [(ids, place) for ids, place, _ in batch], scale)
-        begins = torch.tensor([begins for *_, begins in batch], device=model.device)
-        scores = scores[:, : len(inside)].masked_fill(begins[:, None] & inside, -torch.inf)
-        best = torch.topk(scores, min(count, len(inside)))
+        scores = _compute_scores_at(model, [(ids, position) for ids, position, _ in batch], scale)
+        starts_word = torch.tensor([starts_word for *_, starts_word in batch], device=model.device)
+        scores = scores[:, : len(continues_word)].masked_fill(starts_word[:, None] & continues_word, -torch.inf)
+        best = torch.topk(scores, min(count, len(continues_word)))
         top, tokens = best.values.double().cpu().numpy(), best.indices.double().cpu().numpy()
         order = np.lexsort((tokens, -top))
         values: np.ndarray = np.take_along_axis(np.stack([tokens, top], axis=2), order[..., None], axis=1)
@@ -197,23 +211,28 @@ def find_best_tokens(
         return values
 
     content = _build_cache_content(model, f"best {count} {scale}")
-    found = compute_in_batches(
-        places, lambda place: len(place[0]), compute, content=content, cache_folder=stored, on_progress=ignore_progress
+    best_of = compute_in_batches(
+        positions,
+        lambda position: len(position[0]),
+        compute,
+        content=content,
+        cache_folder=cache_folder,
+        on_progress=ignore_progress,
     )
-    return {place: values[~np.isnan(values[:, 0])] for place, values in found.items()}
+    return {position: values[~np.isnan(values[:, 0])] for position, values in best_of.items()}
 
 
 @torch.inference_mode()
-def _compute_scores_at(model: MaskedModel, places: list[tuple[Tokens, int]], scale: Scale) -> torch.Tensor:
-    """Scores of the whole vocabulary at one position a row, float32 of shape (rows, vocabulary)."""
-    logits = _compute_logits(model, torch.tensor([ids for ids, _ in places], device=model.device))
-    chosen = logits[torch.arange(len(places)), torch.tensor([place for _, place in places])].float()
-    return torch.log_softmax(chosen, dim=-1) if scale == "log_softmax" else chosen
+def _compute_scores_at(model: MaskedModel, positions: list[tuple[Tokens, int]], scale: Scale) -> torch.Tensor:
+    """Return scores of the whole vocabulary at one position per row, float32 of shape (rows, vocabulary)."""
+    logits = _compute_logits(model, torch.tensor([ids for ids, _ in positions], device=model.device))
+    selected = logits[torch.arange(len(positions)), torch.tensor([position for _, position in positions])].float()
+    return torch.log_softmax(selected, dim=-1) if scale == "log_softmax" else selected
 
 
 def _compute_logits(model: MaskedModel, ids: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = model.network(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
-    return found
+    logits: torch.Tensor = model.network(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+    return logits
 
 
 def _build_cache_content(model: MaskedModel, task: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Token sequences as prefix trees, so that a common prefix is computed once.
 
 A causal model's state at a token depends on the tokens before it only. Sequences that begin alike
-therefore share their beginning: a pack of them is one row of tokens in which each token attends to
-its ancestors and stands at the position of its depth.
+therefore share their prefix: prefix trees are one row of tokens in which each token attends to
+its ancestors and has the position of its depth.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ class PrefixTrees:
     ends: np.ndarray
 
     def get_path(self, sequence: int) -> list[int]:
-        """Nodes of a sequence, from its first token to its last."""
+        """Return the nodes of a sequence, from its first token to its last."""
         nodes = []
         node = int(self.ends[sequence])
         while node >= 0:
@@ -41,20 +41,20 @@ class PrefixTrees:
         return nodes[::-1]
 
     def build_ancestor_mask(self) -> np.ndarray:
-        """Which nodes each node attends to, itself included: bool of shape (nodes, nodes)."""
-        seen = np.zeros((len(self.tokens), len(self.tokens)), dtype=bool)
+        """Return the nodes that each node attends to, itself included: bool of shape (nodes, nodes)."""
+        attended = np.zeros((len(self.tokens), len(self.tokens)), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
-                seen[node] = seen[parent]
-            seen[node, node] = True
-        return seen
+                attended[node] = attended[parent]
+            attended[node, node] = True
+        return attended
 
 
 def batch_prefix_trees(sequences: Iterable[Tokens], budget: int) -> Iterator[PrefixTrees]:
-    """Distinct sequences in lexicographic order, cut into packs of at most `budget` nodes.
+    """Yield prefix trees of distinct sequences in lexicographic order, each of at most `budget` nodes.
 
-    The cut depends on the set of sequences and the budget alone. A sequence longer than the budget
-    makes a pack of its own.
+    The batches depend only on the set of sequences and the budget. A sequence longer than the budget
+    is a batch of its own.
     """
     pending: list[Tokens] = []
     nodes = 0
@@ -70,7 +70,7 @@ def batch_prefix_trees(sequences: Iterable[Tokens], budget: int) -> Iterator[Pre
 
 
 def build_prefix_trees(sequences: Sequence[Tokens]) -> PrefixTrees:
-    """One pack of distinct, non-empty sequences in lexicographic order.
+    """Return the prefix trees of distinct, non-empty sequences in lexicographic order.
 
     Raises:
         ValueError: A sequence is empty, repeated or out of order.
@@ -99,7 +99,7 @@ def build_prefix_trees(sequences: Sequence[Tokens]) -> PrefixTrees:
 
 
 def _count_shared(first: Tokens, second: Tokens) -> int:
-    for length, (left, right) in enumerate(zip(first, second, strict=False)):
-        if left != right:
+    for length, (first_token, second_token) in enumerate(zip(first, second, strict=False)):
+        if first_token != second_token:
             return length
     return min(len(first), len(second))

@@ -23,7 +23,7 @@ REQUIRED_WEIGHTS = (
     "cls.predictions.transform.dense.weight",
     "cls.predictions.bias",
 )
-"""Weights without which it would propose at random."""
+"""Weights without which its proposals would be random."""
 USED_PREFIXES = ("bert.embeddings.", "bert.encoder.", "cls.predictions.")
 TOKENIZER_CONFIG = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
 TIED_WEIGHT = "cls.predictions.decoder.weight"
@@ -36,9 +36,9 @@ def convert_spanbert(with_head: Path, with_config: Path, folder: Path) -> list[s
     Args:
         with_head: `spanbert_large_with_head.tar.gz`, with a model.pt.
         with_config: `spanbert_hf.tar.gz`, with a config.json and, where it has one, a vocab.txt.
-        folder: Where to; it appears when it is whole.
+        folder: Destination; it appears when it is complete.
     Returns:
-        Names of weights of the checkpoint that a masked language model has no use for (the span head, the pooler).
+        Names of weights that a masked language model does not use (the span head, the pooler).
     Raises:
         UserError: An archive lacks a file, or the checkpoint the head.
     """
@@ -60,32 +60,34 @@ def convert_spanbert(with_head: Path, with_config: Path, folder: Path) -> list[s
 
 
 def select_masked_lm_weights(state: dict[str, Any]) -> tuple[dict[str, torch.Tensor], list[str]]:
-    """Weights of transformers' `BertForMaskedLM` in a fairseq state, and the names of the others.
+    """Return the weights of `BertForMaskedLM` in a fairseq state, and the names of the others.
 
     Args:
         state: Tensors by name; those of the model begin with `decoder.`.
     """
-    own = {name.removeprefix(DECODER_PREFIX): value for name, value in state.items() if name.startswith(DECODER_PREFIX)}
+    decoder_weights = {
+        name.removeprefix(DECODER_PREFIX): value for name, value in state.items() if name.startswith(DECODER_PREFIX)
+    }
     renamed = {
         name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): value
-        for name, value in own.items()
+        for name, value in decoder_weights.items()
     }
-    kept = {
+    used = {
         name: value.contiguous().clone()
         for name, value in renamed.items()
         if name.startswith(USED_PREFIXES) and name != TIED_WEIGHT and not name.endswith("position_ids")
     }
-    dropped = [name for name in renamed if name not in kept and name != TIED_WEIGHT]
-    return kept, sorted(dropped)
+    dropped = [name for name in renamed if name not in used and name != TIED_WEIGHT]
+    return used, sorted(dropped)
 
 
 def _read_state(file: Path, archive: Path) -> dict[str, Any]:
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"{archive}: {CHECKPOINT} cannot be read as tensors alone: {first}") from None
-    inner = state.get("model", state) if isinstance(state, dict) else None
-    if not isinstance(inner, dict):
-        raise UserError(f"{archive}: {CHECKPOINT} holds no weights by name")
-    return inner
+        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"{archive}: {CHECKPOINT} cannot be read as tensors alone: {first_line}") from None
+    weights = state.get("model", state) if isinstance(state, dict) else None
+    if not isinstance(weights, dict):
+        raise UserError(f"{archive}: {CHECKPOINT} holds no weights by name; fetch it again")
+    return weights

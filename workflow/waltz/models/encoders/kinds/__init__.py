@@ -1,1 +1,1 @@
-"""One module for each kind of encoder, found by its name, with `load(spec, device)`."""
+"""Kinds of encoders: one module each with `load(spec, device)`, found by its name."""

@@ -1,4 +1,6 @@
-"""ALBEF by its matching head, from a checkpoint file of its authors: text layers, then layers that see the image."""
+"""ALBEF by its matching head, from a checkpoint file of its authors: text layers, then layers that attend to the
+image.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,25 +37,25 @@ class Albef(BaseEncoder):
     pairs_per_batch: int = 16
 
     def tokenize(self, text: str) -> TokenizedText:
-        """Tokens of the cleaned text; see `captions`."""
-        return inputs.tokenize_caption(self.tokenizer, text, self.longest, self.spec.name)
+        """Return the tokens of the cleaned text; see `networks.albef.inputs`."""
+        return inputs.tokenize_caption(self.tokenizer, text, self.max_tokens, self.spec.name)
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
-        """The prepared image; see `images`."""
+        """Return the prepared image; see `networks.albef.inputs`."""
         return inputs.prepare_image(image, self.network.side).to(
             self.device, self.network.visual_encoder.cls_token.dtype
         )
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """States of the image as a whole and of its patches."""
+        """Return states of the image's [CLS] token and of its patches."""
         return (self.network.visual_encoder(images),)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """States of the tokens before the first look at an image."""
+        """Return states of the tokens before the first cross-attention to the image."""
         return (self.network.text_encoder.encode_text(ids),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Log odds of a match."""
+        """Return log odds of a match."""
         return compute_log_odds(self.network.logits(text[0], image[0]), MATCH)
 
 
@@ -76,7 +78,7 @@ def load(spec: ModelSpec, device: Device) -> Albef:
 
 
 def build_fields(spec: ModelSpec, device: Device, file: Path, network: Any) -> dict[str, Any]:
-    """The fields of a loaded ALBEF of any head.
+    """Return the fields of a loaded ALBEF with any head.
 
     Raises:
         UserError: There is no tokenizer.
@@ -88,24 +90,24 @@ def build_fields(spec: ModelSpec, device: Device, file: Path, network: Any) -> d
         "device": device.name,
         "network": network,
         "tokenizer": inputs.remove_end_token(_load_tokenizer(spec, file.parent)),
-        "longest": network.longest,
+        "max_tokens": network.longest,
     }
 
 
 def _load_tokenizer(spec: ModelSpec, folder: Path) -> Any:
-    """BERT's tokenizer: the one beside the weights, else the published one."""
-    own = any((folder / name).is_file() for name in TOKENIZER_FILES)
-    source, options = (str(folder), {}) if own else (BERT_TOKENIZER, {"revision": BERT_REVISION})
-    bare = own and not any((folder / name).is_file() for name in TOKENIZER_FILES[:-1])
-    reader = transformers.BertTokenizer if bare else transformers.AutoTokenizer
+    """Return BERT's tokenizer: the one next to the weights, else the published one."""
+    has_own = any((folder / name).is_file() for name in TOKENIZER_FILES)
+    source, options = (str(folder), {}) if has_own else (BERT_TOKENIZER, {"revision": BERT_REVISION})
+    only_vocabulary = has_own and not any((folder / name).is_file() for name in TOKENIZER_FILES[:-1])
+    tokenizer_class = transformers.BertTokenizer if only_vocabulary else transformers.AutoTokenizer
     try:
-        found = reader.from_pretrained(source, **options)
+        tokenizer = tokenizer_class.from_pretrained(source, **options)
     except (OSError, ValueError) as error:
         first_line = str(error).strip().splitlines()[0]
         raise UserError(
             f"models.{spec.name}: cannot load the tokenizer {source}: {first_line}; check the network, or copy the"
-            f" files of {BERT_TOKENIZER} beside the weights"
+            f" files of {BERT_TOKENIZER} next to the weights"
         ) from error
-    if has_no_vocabulary(found) or not getattr(found, "is_fast", False):
+    if has_no_vocabulary(tokenizer) or not getattr(tokenizer, "is_fast", False):
         raise UserError(f"models.{spec.name}: {source} has no fast tokenizer; copy the files of {BERT_TOKENIZER} there")
-    return found
+    return tokenizer

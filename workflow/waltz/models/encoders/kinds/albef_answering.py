@@ -17,22 +17,22 @@ from waltz.models.registry import ModelSpec
 
 @dataclass(frozen=True, kw_only=True)
 class AlbefAnswering(Albef):
-    """A loaded ALBEF for questions; see `answers.AnsweringEncoder`.
+    """A loaded ALBEF for questions; see `vqa.AnsweringEncoder`.
 
     Attributes:
         answers: The answer of each output.
-        planned: The same as the decoder weighs them.
+        answer_trees: The answers as prefix trees for the decoder.
     """
 
     answers: tuple[str, ...]
-    planned: tuple[AnswerTrees, ...]
+    answer_trees: tuple[AnswerTrees, ...]
     probability: bool = False
     pairs_per_batch: int = 4
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Logits of the answers: float32 of shape (batch, answers)."""
+        """Return logits of the answers: float32 of shape (batch, answers)."""
         question = self.network.text_encoder.fuse(text[0], image[0])
-        logits: torch.Tensor = self.network.text_decoder(question, self.planned)
+        logits: torch.Tensor = self.network.text_decoder(question, self.answer_trees)
         return logits
 
 
@@ -49,14 +49,17 @@ def load(spec: ModelSpec, device: Device) -> AlbefAnswering:
     loaded = build_fields(spec, device, file, network)
     answers = read_answer_vocabulary(spec)
     tokenizer = loaded["tokenizer"]
-    ids = [_tokenize_answer(tokenizer, answer, loaded["longest"], spec) for answer in answers]
-    plan = build_answer_trees(ids, tokenizer.cls_token_id, tokenizer.sep_token_id, device.name)
-    return AlbefAnswering(**loaded, answers=answers, planned=tuple(plan))
+    ids = [_tokenize_answer(tokenizer, answer, loaded["max_tokens"], spec) for answer in answers]
+    trees = build_answer_trees(ids, tokenizer.cls_token_id, tokenizer.sep_token_id, device.name)
+    return AlbefAnswering(**loaded, answers=answers, answer_trees=tuple(trees))
 
 
-def _tokenize_answer(tokenizer: Any, answer: str, longest: int, spec: ModelSpec) -> list[int]:
-    """Token ids of an answer, without special ones."""
-    found: list[int] = tokenizer(answer, add_special_tokens=False)["input_ids"]
-    if not 0 < len(found) < longest:
-        raise UserError(f"models.{spec.name}.answers: {answer!r} has {len(found)} tokens; take it from the list")
-    return found
+def _tokenize_answer(tokenizer: Any, answer: str, max_tokens: int, spec: ModelSpec) -> list[int]:
+    """Return token ids of an answer, without special tokens."""
+    ids: list[int] = tokenizer(answer, add_special_tokens=False)["input_ids"]
+    if not 0 < len(ids) < max_tokens:
+        raise UserError(
+            f"models.{spec.name}.answers: {answer!r}: unsupported length (got {len(ids)} tokens, expected 1 to"
+            f" {max_tokens - 1}); remove it from the list"
+        )
+    return ids

@@ -17,6 +17,6 @@ def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     network, common = load_pixel_encoder(spec, device, transformers.AlignModel)
     return LateFusionEncoder(
         **common,
-        longest=network.config.text_config.max_position_embeddings,
+        max_tokens=network.config.text_config.max_position_embeddings,
         scale=1 / float(network.temperature.detach()),
     )

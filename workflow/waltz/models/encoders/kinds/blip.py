@@ -1,8 +1,8 @@
 """BLIP with its matching head: text layers that attend to the patches of a vision transformer.
 
-The text side keeps what no image changes: the embeddings and the first self-attention. In cross-attention the
-projections of keys and values move from the patches to the few text positions, since q (W x)ᵀ = (q W) xᵀ: an image
-then costs a pair no pass over its patches but two products, and nothing of a text layer is kept for an image.
+The text encoder computes what no image changes: the embeddings and the first self-attention. In cross-attention the
+projections of keys and values are moved from the patches to the few text positions, since q (W x)ᵀ = (q W) xᵀ: per
+pair, this replaces a pass over the patches by two products, and no state of a text layer is stored per image.
 """
 
 from dataclasses import dataclass
@@ -35,24 +35,24 @@ class Blip(PixelEncoder):
     pairs_per_batch: int = 16
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """States of the patches."""
+        """Return states of the patches."""
         return (self.network.vision_model(pixel_values=images).last_hidden_state,)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """States of the tokens before the first look at an image."""
+        """Return states of the tokens before the first cross-attention to the image."""
         encoder = self.network.text_encoder
         return (encoder.encoder.layer[0].attention(encoder.embeddings(input_ids=ids))[0],)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Log odds of a match, read off at the first token."""
+        """Return log odds of a match, read at the first token."""
         states, patches = text[0], image[0]
         layers = self.network.text_encoder.encoder.layer
         for number, layer in enumerate(layers):
             if number:
                 # the head reads the first token alone, so the last layer needs no other query
-                asking = states[:, :1] if number == len(layers) - 1 else states
-                context, _ = layer.attention.self(asking, encoder_hidden_states=states)
-                states = layer.attention.output(context, asking)
+                queries = states[:, :1] if number == len(layers) - 1 else states
+                context, _ = layer.attention.self(queries, encoder_hidden_states=states)
+                states = layer.attention.output(context, queries)
             states = layer.feed_forward_chunk(_attend_to_patches(layer.crossattention, states, patches))
         return compute_log_odds(self.network.itm_head(states[:, 0]), MATCH)
 
@@ -65,11 +65,11 @@ def load(spec: ModelSpec, device: Device) -> Blip:
     """
     network, common = load_pixel_encoder(spec, device, transformers.BlipForImageTextRetrieval, "matching head")
     pack_linear_layers(network.vision_model.encoder)
-    return Blip(**common, longest=network.config.text_config.max_position_embeddings)
+    return Blip(**common, max_tokens=network.config.text_config.max_position_embeddings)
 
 
 def _attend_to_patches(attention: Any, states: torch.Tensor, patches: torch.Tensor) -> torch.Tensor:
-    """Cross-attention of token states (k, n, width) to patch states (k, m, vision width).
+    """Compute cross-attention of token states (k, n, width) to patch states (k, m, vision width).
 
     The bias of the keys adds the same to each score of a query, which softmax drops; that of the values passes through
     a mean unchanged.
@@ -78,11 +78,11 @@ def _attend_to_patches(attention: Any, states: torch.Tensor, patches: torch.Tens
     pairs, tokens, _ = states.shape
     heads, size = weights.num_attention_heads, weights.attention_head_size
     queries = weights.query(states).view(pairs * tokens, heads, size).transpose(0, 1) / size**0.5
-    asked = queries @ weights.key.weight.view(heads, size, -1)
-    asked = asked.view(heads, pairs, tokens, -1).transpose(0, 1).reshape(pairs, heads * tokens, -1)
-    seen = (asked @ patches.transpose(1, 2)).softmax(dim=-1) @ patches
-    seen = seen.view(pairs, heads, tokens, -1).transpose(0, 1).reshape(heads, pairs * tokens, -1)
-    values = seen @ weights.value.weight.view(heads, size, -1).transpose(1, 2)
+    projected = queries @ weights.key.weight.view(heads, size, -1)
+    projected = projected.view(heads, pairs, tokens, -1).transpose(0, 1).reshape(pairs, heads * tokens, -1)
+    attended = (projected @ patches.transpose(1, 2)).softmax(dim=-1) @ patches
+    attended = attended.view(pairs, heads, tokens, -1).transpose(0, 1).reshape(heads, pairs * tokens, -1)
+    values = attended @ weights.value.weight.view(heads, size, -1).transpose(1, 2)
     context = values.transpose(0, 1).reshape(pairs, tokens, heads * size) + weights.value.bias
-    found: torch.Tensor = attention.output(context, states)
-    return found
+    outputs: torch.Tensor = attention.output(context, states)
+    return outputs

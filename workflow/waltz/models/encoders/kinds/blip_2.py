@@ -25,15 +25,15 @@ class Blip2(PixelEncoder):
     pairs_per_batch: int = 32
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """States of the image's patches."""
+        """Return states of the image's patches."""
         return (self.network.vision_model(pixel_values=images).last_hidden_state,)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """Embeddings of the tokens; the Q-Former mixes text and image from its first layer on."""
+        """Return embeddings of the tokens; the Q-Former mixes text and image from its first layer on."""
         return (self.network.embeddings(input_ids=ids),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Log odds of a match: the mean over the queries, as the model takes it."""
+        """Return log odds of a match: the mean over the queries, as in the model."""
         queries = self.network.query_tokens.expand(len(text[0]), -1, -1).to(text[0].dtype)
         states = self.network.qformer(
             query_embeds=torch.cat([queries, text[0]], dim=1),
@@ -50,4 +50,4 @@ def load(spec: ModelSpec, device: Device) -> Blip2:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
     network, common = load_pixel_encoder(spec, device, transformers.Blip2ForImageTextRetrieval, "matching head")
-    return Blip2(**common, longest=network.config.qformer_config.max_position_embeddings)
+    return Blip2(**common, max_tokens=network.config.qformer_config.max_position_embeddings)

@@ -1,4 +1,4 @@
-"""CLIP: two encoders whose vectors meet in one scaled dot product."""
+"""CLIP: two encoders whose vectors are combined in one scaled dot product."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from waltz.models.encoders.packed_linear import pack_linear_layers
 from waltz.models.registry import ModelSpec
 
 EXCLAMATION_MARK = "!"
-"""Stands for a masked token: the unknown token of the published tokenizers is their end token, where CLIP pools."""
+"""Masked token: the unknown token of the published tokenizers is their end token, at which CLIP pools."""
 
 
 def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
@@ -26,24 +26,24 @@ def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     pack_linear_layers(network.text_model.encoder)
     return LateFusionEncoder(
         **common,
-        longest=network.config.text_config.max_position_embeddings,
-        spare=EXCLAMATION_MARK,
+        max_tokens=network.config.text_config.max_position_embeddings,
+        fallback_mask=EXCLAMATION_MARK,
         scale=float(network.logit_scale.detach().exp()),
         images=compute_image_vectors,
     )
 
 
 def compute_image_vectors(network: Any, pixels: torch.Tensor) -> torch.Tensor:
-    """Image vectors of a CLIP; they are read off at the first position, so the last layer asks for no other."""
+    """Return image vectors of a CLIP; only the first position is read, so the last layer computes no other query."""
     tower = network.vision_model
     states = tower.pre_layrnorm(tower.embeddings(pixels))
     for layer in tower.encoder.layers[:-1]:
         states = layer(states, attention_mask=None)
     last = tower.encoder.layers[-1]
-    weights, seen = last.self_attn, last.layer_norm1(states)
-    shape = (*seen.shape[:2], -1, weights.head_dim)
-    keys, values = (project(seen).view(shape).transpose(1, 2) for project in (weights.k_proj, weights.v_proj))
-    query = weights.q_proj(seen[:, :1]).view(len(seen), 1, -1, weights.head_dim).transpose(1, 2)
+    weights, normed = last.self_attn, last.layer_norm1(states)
+    shape = (*normed.shape[:2], -1, weights.head_dim)
+    keys, values = (project(normed).view(shape).transpose(1, 2) for project in (weights.k_proj, weights.v_proj))
+    query = weights.q_proj(normed[:, :1]).view(len(normed), 1, -1, weights.head_dim).transpose(1, 2)
     attended = torch.nn.functional.scaled_dot_product_attention(query, keys, values, scale=weights.scale)
     first = states[:, :1] + weights.out_proj(attended.transpose(1, 2).flatten(2))
     first = first + last.mlp(last.layer_norm2(first))

@@ -25,19 +25,19 @@ class Flava(PixelEncoder):
     pairs_per_batch: int = 32
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """Image states before the tower's last layer norm, projected, as the multimodal encoder takes them."""
+        """Return image states before the tower's last layer norm, projected for the multimodal encoder."""
         flava = self.network.flava
         states = flava.image_model(pixel_values=images, output_hidden_states=True).hidden_states
         return (flava.image_to_mm_projection(states[-1]),)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """The same of the text."""
+        """Return text states before the tower's last layer norm, projected for the multimodal encoder."""
         flava = self.network.flava
         states = flava.text_model(input_ids=ids, output_hidden_states=True).hidden_states
         return (flava.text_to_mm_projection(states[-1]),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Log odds of a match."""
+        """Return log odds of a match."""
         states = self.network.flava.multimodal_model(torch.cat([image[0], text[0]], dim=1)).last_hidden_state
         return compute_log_odds(self.network.itm_head(states), MATCH)
 
@@ -49,4 +49,4 @@ def load(spec: ModelSpec, device: Device) -> Flava:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
     network, common = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "matching head")
-    return Flava(**common, longest=network.config.text_config.max_position_embeddings)
+    return Flava(**common, max_tokens=network.config.text_config.max_position_embeddings)

@@ -17,7 +17,7 @@ def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     network, common = load_pixel_encoder(spec, device, transformers.FlavaForPreTraining, "contrastive head")
     return LateFusionEncoder(
         **common,
-        longest=network.config.text_config.max_position_embeddings,
+        max_tokens=network.config.text_config.max_position_embeddings,
         texts=lambda network, ids: network.flava.get_text_features(input_ids=ids).pooler_output[:, 0],
         images=lambda network, pixels: network.flava.get_image_features(pixel_values=pixels).pooler_output[:, 0],
         scale=float(network.flava.logit_scale.detach().exp()),

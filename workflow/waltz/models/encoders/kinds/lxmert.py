@@ -13,7 +13,7 @@ from waltz.models.registry import ModelSpec
 MATCH = 1
 """Index of a match in the head's output; transformers' documentation has it the other way."""
 FEATURE_WIDTH_KEY = "visual_feat_dim"
-"""What its config calls the number of a region's features."""
+"""Config key of the number of features per region."""
 
 
 @dataclass(frozen=True)
@@ -27,26 +27,26 @@ class Lxmert(RegionEncoder):
     pairs_per_batch: int = 64
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """States of the regions after the object-relation layers."""
+        """Return states of the regions after the object-relation layers."""
         encoder = self.network.lxmert.encoder
-        states = encoder.visn_fc(*(part.to(self.network.dtype) for part in self.provider.compute_regions(images)))
+        states = encoder.visn_fc(*(input.to(self.network.dtype) for input in self.provider.compute_regions(images)))
         for layer in encoder.r_layers:
             states = layer(states)[0]
         return (states,)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """States of the tokens after the language layers."""
+        """Return states of the tokens after the language layers."""
         states = self.network.lxmert.embeddings(ids, torch.zeros_like(ids))
         for layer in self.network.lxmert.encoder.layer:
             states = layer(states)[0]
         return (states,)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Log odds of a match."""
-        return compute_log_odds(self.network.cls.seq_relationship(self.pooled(text, image)), MATCH)
+        """Return log odds of a match."""
+        return compute_log_odds(self.network.cls.seq_relationship(self.compute_pooled_state(text, image)), MATCH)
 
-    def pooled(self, text: States, image: States) -> torch.Tensor:
-        """The pooled state after the cross layers, of shape (batch, width)."""
+    def compute_pooled_state(self, text: States, image: States) -> torch.Tensor:
+        """Return the pooled state after the cross layers, of shape (batch, width)."""
         words, regions = text[0], image[0]
         for layer in self.network.lxmert.encoder.x_layers:
             words, regions = layer(words, None, regions, None)[:2]
@@ -63,4 +63,4 @@ def load(spec: ModelSpec, device: Device) -> Lxmert:
     network, common = load_region_encoder(
         spec, device, transformers.LxmertForPreTraining, "matching head", FEATURE_WIDTH_KEY
     )
-    return Lxmert(**common, longest=network.config.max_position_embeddings)
+    return Lxmert(**common, max_tokens=network.config.max_position_embeddings)

@@ -15,7 +15,7 @@ from waltz.models.registry import ModelSpec
 
 @dataclass(frozen=True, kw_only=True)
 class LxmertAnswering(Lxmert):
-    """A loaded LXMERT for questions; see `answers.AnsweringEncoder`.
+    """A loaded LXMERT for questions; see `vqa.AnsweringEncoder`.
 
     Attributes:
         answers: The answer of each output.
@@ -25,8 +25,8 @@ class LxmertAnswering(Lxmert):
     probability: bool = False
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Logits of the answers: float32 of shape (batch, answers)."""
-        logits: torch.Tensor = self.network.answer_head(self.pooled(text, image)).float()
+        """Return logits of the answers: float32 of shape (batch, answers)."""
+        logits: torch.Tensor = self.network.answer_head(self.compute_pooled_state(text, image)).float()
         return logits
 
 
@@ -39,8 +39,8 @@ def load(spec: ModelSpec, device: Device) -> LxmertAnswering:
     network, common = load_region_encoder(
         spec, device, transformers.LxmertForQuestionAnswering, "answering head", FEATURE_WIDTH_KEY
     )
-    longest, answers = (
+    max_tokens, answers = (
         network.config.max_position_embeddings,
         read_answer_vocabulary(spec, network.config.num_qa_labels),
     )
-    return LxmertAnswering(**common, longest=longest, answers=answers)
+    return LxmertAnswering(**common, max_tokens=max_tokens, answers=answers)

@@ -1,7 +1,7 @@
-"""Rulers: additive encoders whose share of text is known, to see whether a measurement finds it.
+"""Rulers: additive encoders with a known share of text, to test whether a measure recovers it.
 
-A ruler's logit is the share of text times the mean sign of the tokens that are visible, plus the rest times the
-share of pixels that are. Each token's Shapley value is therefore plus or minus share / tokens, and those of the
+A ruler's logit is the share of text times the mean sign of the visible tokens, plus the rest times the share of visible
+pixels. Each token's Shapley value is therefore plus or minus share / tokens, and those of the
 patches sum to the rest: T-SHAP is the share. Pixels that profile `published` puts into no patch would take from the
 image's part, so those at the right and lower edge count for nothing: in grids of up to ten patches a side, that is for
 texts of up to 98 words, all pixels that count lie in some patch.
@@ -47,7 +47,7 @@ class Ruler:
     pairs_per_batch: int = 4096
 
     def tokenize(self, text: str) -> TokenizedText:
-        """Words and punctuation marks between a start and an end token."""
+        """Return words and punctuation marks between a start and an end token."""
         words = list(WORD.finditer(text))
         ids = [FIRST_WORD_ID + sum(map(ord, word.group())) for word in words]
         ends = Span(start=0, end=0)
@@ -60,34 +60,34 @@ class Ruler:
         )
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
-        """The image with values from 1 to 2, so that only a hidden pixel is 0."""
+        """Return the image with values from 1 to 2, so that only a hidden pixel is 0."""
         pixels = np.asarray(image.resize((IMAGE_SIDE, IMAGE_SIDE)), dtype=np.float32).transpose(2, 0, 1) / 255 + 1
         return torch.from_numpy(pixels).to(self.device)
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """Share of the pixels that count which are visible."""
+        """Return the share of visible pixels among those that count."""
         return ((images[:, :, :COUNTED_SIDE, :COUNTED_SIDE] != 0).double().mean(dim=(1, 2, 3)),)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """Mean sign of the words, hidden ones counting 0."""
+        """Return the mean sign of the words; hidden ones count 0."""
         words = ids[:, 1:-1]
         signs = torch.where(words >= FIRST_WORD_ID, 1 - 2 * ((words - FIRST_WORD_ID) % 2), 0).double()
         return (signs.sum(dim=1) / max(1, words.shape[1]),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """The weighted sum of both."""
+        """Return the weighted sum of both."""
         return self.share * text[0] + (1 - self.share) * image[0]
 
 
 def load(spec: ModelSpec, device: Device) -> Ruler:
-    """The ruler whose share stands in the entry's weights, as `share:0.25`.
+    """Return the ruler whose share is given in the entry's weights, as `share:0.25`.
 
     Raises:
-        UserError: The weights name no share between 0 and 1.
+        UserError: The weights give no share between 0 and 1.
     """
-    name, _, said = spec.weights.partition(":")
+    name, _, number = spec.weights.partition(":")
     try:
-        share = float(said)
+        share = float(number)
     except ValueError:
         share = -1.0
     if name != "share" or not 0 <= share <= 1:

@@ -11,25 +11,27 @@ from waltz.models.registry import ModelSpec
 class TokenizerFileProcessors(Processors):
     """Processors with the tokenizer of tokenizer.json; transformers' own SigLIP tokenizer names no characters."""
 
-    reader = transformers.PreTrainedTokenizerFast
+    tokenizer_class = transformers.PreTrainedTokenizerFast
 
 
 def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:
     """Load a SigLIP by hub id or folder.
 
-    It was trained on texts padded to its full length and pools at the last position, so padding is added to what is
-    read; no token of the padding is a player.
+    It was trained on texts padded to its full length and pools at the last position, so texts are padded; padding
+    tokens are no players.
 
     Raises:
         UserError: The weights cannot be had, or lack parameters of the network.
     """
-    network, common = load_pixel_encoder(spec, device, transformers.SiglipModel, reader=TokenizerFileProcessors)
+    network, common = load_pixel_encoder(
+        spec, device, transformers.SiglipModel, processors_class=TokenizerFileProcessors
+    )
     length = network.config.text_config.max_position_embeddings
     return LateFusionEncoder(
         **common,
-        longest=length,
+        max_tokens=length,
         scale=float(network.logit_scale.detach().exp()),
         bias=float(network.logit_bias.detach()),
-        padded=length,
+        padded_length=length,
         probability=True,
     )

@@ -1,4 +1,4 @@
-"""ViLBERT by its matching head: text layers, image layers, and co-attention in which both meet."""
+"""ViLBERT by its matching head: text layers, image layers, and co-attention layers between both."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from waltz.models.regions import ImageOrRegions, open_stored_regions
 from waltz.models.registry import ModelSpec
 
 EXPECTED_DETECTOR = "vqa-maskrcnn-benchmark"
-"""What the released checkpoints were trained on: ResNeXt-152 with FPN, `fc6` of the 100 best proposals."""
+"""Detector of the released checkpoints: ResNeXt-152 with FPN, `fc6` of the 100 best proposals."""
 WHOLE_IMAGE_BOX = (0.0, 0.0, 1.0, 1.0)
 """The box of the whole image."""
 
@@ -28,16 +28,16 @@ WHOLE_IMAGE_BOX = (0.0, 0.0, 1.0, 1.0)
 class Vilbert(RegionEncoder):
     """A loaded ViLBERT; see `encoder.Encoder`.
 
-    Its regions are stored ones, since its detector is not built here. Before them stands a row for the whole image with
-    the mean of their features. Where regions play, a hidden one keeps its location and has the feature 0, which is the
-    model's own notion of a missing region, and the first row keeps the mean of all, as in training: it is no player,
-    and what it adds is part of the base value.
+    Its regions are stored ones, since its detector is not implemented here. They follow a row for the whole image with
+    the mean of their features. Where regions are players, a hidden one keeps its location and has the feature 0, as the
+    model represents a missing region, and the first row keeps the mean of all, as in training: it is no player, and its
+    contribution is part of the base value.
 
-    Texts are read whole up to the last position; the release cuts them at 30 to 36 tokens.
+    Texts are read up to the last position; the release cuts them at 30 to 36 tokens.
 
     Attributes:
         task: Number of the task whose token is inserted after the first; None for a network without task tokens.
-        detector: Which detector it expects.
+        detector: Name of the detector that it expects.
         whole_image: Whether row 0 of prepared regions is the whole image.
     """
 
@@ -51,26 +51,28 @@ class Vilbert(RegionEncoder):
     whole_image: bool = True
 
     def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:
-        """Its regions behind a row for the whole image, of shape (1, 1 + regions, width + 4)."""
+        """Return the regions after a row for the whole image, of shape (1, 1 + regions, width + 4)."""
         features, boxes = self.provider.compute_regions(super().prepare_image(image)[None])
-        whole = torch.tensor(WHOLE_IMAGE_BOX, device=boxes.device).expand(1, 1, -1)
-        first = torch.cat([features.mean(dim=1, keepdim=True), whole], dim=-1)
+        box = torch.tensor(WHOLE_IMAGE_BOX, device=boxes.device).expand(1, 1, -1)
+        first = torch.cat([features.mean(dim=1, keepdim=True), box], dim=-1)
         return torch.cat([first, torch.cat([features, boxes], dim=-1)], dim=1)
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """States of the regions after the image layers before the first co-attention; none in the released ones."""
+        """Return states of the regions before the first co-attention; the released models have no image layer before
+        it.
+        """
         features, boxes = self.provider.compute_regions(images)
         areas = (boxes[..., 2:] - boxes[..., :2]).prod(dim=-1, keepdim=True)
-        parts = (features, torch.cat([boxes, areas], dim=-1))
-        return (self.network.encode_image(*(part.to(self.network.dtype) for part in parts)),)
+        inputs = (features, torch.cat([boxes, areas], dim=-1))
+        return (self.network.encode_image(*(input.to(self.network.dtype) for input in inputs)),)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """States of the tokens after the text layers before the first co-attention."""
+        """Return states of the tokens after the text layers before the first co-attention."""
         tasks = None if self.task is None else torch.full((len(ids),), self.task, device=ids.device)
         return (self.network.encode_text(ids, tasks=tasks),)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Log odds of a match."""
+        """Return log odds of a match."""
         return compute_log_odds(self.network.match_logits(self.network.fuse(text[0], image[0])), MATCH)
 
 
@@ -78,24 +80,24 @@ def load(spec: ModelSpec, device: Device) -> Vilbert:
     """Load a ViLBERT by its original checkpoint file, or a folder or hub id with one.
 
     Raises:
-        UserError: The weights or tokenizer cannot be had, a key lacks or is unexpected, or its regions are missing.
+        UserError: Weights or tokenizer cannot be loaded, a key is missing or unexpected, or its regions are missing.
     """
     return Vilbert(**build_fields(spec, device, task=None))
 
 
 def build_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str, Any]:
-    """The fields of `Vilbert` that a checkpoint decides.
+    """Return the fields of `Vilbert` that a checkpoint determines.
 
     Args:
-        spec: The model; the release's JSON and a tokenizer may lie beside its checkpoint.
-        device: Where it shall run.
-        task: Number of the task whose token a 12-in-1 shall read; None for a ViLBERT.
+        spec: The model; the release's JSON and a tokenizer may be next to its checkpoint.
+        device: The device.
+        task: Number of the task whose token a 12-in-1 reads; None for a ViLBERT.
     Raises:
         UserError: As `load` does, or there is no such task.
     """
     if spec.detector:
         raise UserError(
-            f"models.{spec.name}.detector: ViLBERT's own detector is not built here; name `regions` that it found"
+            f"models.{spec.name}.detector: ViLBERT's own detector is not implemented; name `regions` that it found"
         )
     file = checkpoint_file.find_checkpoint_file(spec)
     dtype = getattr(torch, spec.dtype)
@@ -108,21 +110,21 @@ def build_fields(spec: ModelSpec, device: Device, task: int | None) -> dict[str,
     if len(tokenizer) > config.vocab_size:
         raise UserError(
             f"models.{spec.name}: {file} knows {config.vocab_size} word pieces, its tokenizer {len(tokenizer)}; put its"
-            " own tokenizer beside it"
+            " own tokenizer next to it"
         )
     return {
         "spec": spec,
         "device": device.name,
         "network": network.to(device.name),
         "tokenizer": tokenizer,
-        "longest": config.max_position_embeddings,
+        "max_tokens": config.max_position_embeddings,
         "provider": open_stored_regions(spec, config.v_feature_size, device.name),
         "task": task,
     }
 
 
 def _load_tokenizer(folder: Path, name: str) -> Any:
-    """The tokenizer beside a checkpoint, or BERT's."""
+    """Return the tokenizer next to a checkpoint, or BERT's."""
     try:
         if (folder / "tokenizer.json").is_file():
             return transformers.PreTrainedTokenizerFast.from_pretrained(folder)
@@ -131,7 +133,7 @@ def _load_tokenizer(folder: Path, name: str) -> Any:
         return transformers.AutoTokenizer.from_pretrained(BERT_TOKENIZER, revision=BERT_REVISION)
     except (OSError, ValueError) as error:
         raise UserError(
-            f"models.{name}: no tokenizer beside its checkpoint in {folder} can be read, and {BERT_TOKENIZER} at"
+            f"models.{name}: no tokenizer next to its checkpoint in {folder} can be read, and {BERT_TOKENIZER} at"
             f" {BERT_REVISION} cannot be had ({str(error).strip().splitlines()[0]});"
             f" put a tokenizer.json or vocab.txt there"
         ) from error

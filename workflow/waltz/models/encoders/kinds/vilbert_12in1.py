@@ -23,7 +23,7 @@ class Vilbert12in1(Vilbert):
     probability: bool = False
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """The retrieval head's logit."""
+        """Return the retrieval head's logit."""
         logit: torch.Tensor = self.network.retrieval_logit(self.network.fuse(text[0], image[0]))[:, 0].float()
         return logit
 

@@ -28,31 +28,33 @@ class Vilt(PixelEncoder):
     pairs_per_batch: int = 32
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
-        """The prepared image, at its own aspect ratio; one thinner than a row of patches is widened to one."""
+        """Return the prepared image, at its own aspect ratio; one thinner than a row of patches is widened."""
         patches = int(MAX_ASPECT_RATIO * self.processor.size["shortest_edge"]) // self.processor.size_divisor
-        least = math.ceil(max(image.size) / patches)
-        if min(image.size) < least:
-            image = image.resize((max(image.width, least), max(image.height, least)))
+        min_side = math.ceil(max(image.size) / patches)
+        if min(image.size) < min_side:
+            image = image.resize((max(image.width, min_side), max(image.height, min_side)))
         return super().prepare_image(image)
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """Embeddings of the patches, in order: transformers' own forward pass shuffles them, to the same logit."""
-        parts = self.network.vilt.embeddings
-        patches = parts.patch_embeddings(images)
-        side = parts.config.image_size // parts.config.patch_size
-        learnt = parts.position_embeddings[:, 1:].transpose(1, 2).unflatten(2, (side, side))
-        places = torch.nn.functional.interpolate(learnt, size=patches.shape[2:], mode="bilinear", align_corners=True)
-        first = (parts.cls_token + parts.position_embeddings[:, :1]).expand(len(images), -1, -1)
-        states = torch.cat([first, (patches + places).flatten(2).transpose(1, 2)], dim=1)
-        return (states + parts.token_type_embeddings.weight[1],)
+        """Return embeddings of the patches, in order: transformers' own forward pass shuffles them, without effect."""
+        embeddings = self.network.vilt.embeddings
+        patches = embeddings.patch_embeddings(images)
+        side = embeddings.config.image_size // embeddings.config.patch_size
+        learned_positions = embeddings.position_embeddings[:, 1:].transpose(1, 2).unflatten(2, (side, side))
+        positions = torch.nn.functional.interpolate(
+            learned_positions, size=patches.shape[2:], mode="bilinear", align_corners=True
+        )
+        first = (embeddings.cls_token + embeddings.position_embeddings[:, :1]).expand(len(images), -1, -1)
+        states = torch.cat([first, (patches + positions).flatten(2).transpose(1, 2)], dim=1)
+        return (states + embeddings.token_type_embeddings.weight[1],)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """Embeddings of the tokens."""
-        parts = self.network.vilt.embeddings
-        return (parts.text_embeddings(input_ids=ids) + parts.token_type_embeddings.weight[0],)
+        """Return embeddings of the tokens."""
+        embeddings = self.network.vilt.embeddings
+        return (embeddings.text_embeddings(input_ids=ids) + embeddings.token_type_embeddings.weight[0],)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """The ranking head's logit."""
+        """Return the ranking head's logit."""
         vilt = self.network.vilt
         states = vilt.layernorm(vilt.encoder(torch.cat([text[0], image[0]], dim=1)).last_hidden_state)
         ranks: torch.Tensor = self.network.rank_output(vilt.pooler(states))[:, 0].float()
@@ -72,4 +74,4 @@ def load(spec: ModelSpec, device: Device) -> Vilt:
             f"models.{spec.name}: {spec.weights} looks at {config.max_image_length} patches drawn at random;"
             " set max_image_length to -1 in its config.json"
         )
-    return Vilt(**common, longest=config.max_position_embeddings)
+    return Vilt(**common, max_tokens=config.max_position_embeddings)

@@ -14,7 +14,7 @@ from waltz.models.registry import ModelSpec
 MATCH = 0
 """Index of a match in the head's output."""
 BERT_TOKENIZER, BERT_REVISION = "google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594"
-"""Whose tokenizer is read where a checkpoint, as the published ones, comes without."""
+"""Tokenizer for checkpoints without one, such as the published ones."""
 
 
 @dataclass(frozen=True)
@@ -28,32 +28,32 @@ class VisualBert(RegionEncoder):
     pairs_per_batch: int = 32
 
     def encode_image(self, images: torch.Tensor) -> States:
-        """Features of the regions; boxes are not used."""
+        """Return features of the regions; boxes are not used."""
         return (self.provider.compute_regions(images)[0].to(self.network.dtype),)
 
     def encode_text(self, ids: torch.Tensor) -> States:
-        """The ids: a single stream has no text side."""
+        """Return the ids: a single stream has no separate text encoder."""
         return (ids,)
 
     def fuse(self, text: States, image: States) -> torch.Tensor:
-        """Log odds of a match."""
+        """Return log odds of a match."""
         state = self.network.visual_bert(input_ids=text[0], visual_embeds=image[0]).pooler_output
         return compute_log_odds(self.network.cls.seq_relationship(state), MATCH)
 
 
 class TokenizerLoader:
-    """What reads the tokenizer: the checkpoint's own, or BERT's."""
+    """Loader of the tokenizer: the checkpoint's own, or BERT's."""
 
     @staticmethod
     def from_pretrained(source: str, **options: Any) -> Any:
-        """A tokenizer.
+        """Return the tokenizer.
 
         Raises:
             OSError: There is none.
         """
-        own = transformers.AutoTokenizer.from_pretrained(source, **options)
-        if not has_no_vocabulary(own):
-            return own
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
+        if not has_no_vocabulary(tokenizer):
+            return tokenizer
         try:
             return transformers.AutoTokenizer.from_pretrained(BERT_TOKENIZER, revision=BERT_REVISION)
         except OSError as error:
@@ -69,4 +69,4 @@ def load(spec: ModelSpec, device: Device) -> VisualBert:
     network, common = load_region_encoder(
         spec, device, transformers.VisualBertForPreTraining, "matching head", "visual_embedding_dim", TokenizerLoader
     )
-    return VisualBert(**common, longest=network.config.max_position_embeddings)
+    return VisualBert(**common, max_tokens=network.config.max_position_embeddings)

@@ -1,4 +1,4 @@
-"""Logits of prepared inputs, as they are: for comparison with other implementations."""
+"""Logits of prepared input arrays, used unchanged, for comparison with other implementations."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ ID_ARRAYS = ("input_ids", "attention_mask", "token_type_ids")
 def compute_logits(
     file: Path, config: Mapping[str, Any] | None, inputs: Mapping[str, np.ndarray], kind: str
 ) -> dict[str, np.ndarray]:
-    """Logits of the matching head of an ALBEF.
+    """Return logits of the matching head of an ALBEF.
 
     Args:
         file: A checkpoint file.
@@ -41,19 +41,19 @@ def compute_logits(
     arrays = _check_inputs(inputs, network, network.side if "image_res" in config else None)
     pixels, ids = torch.from_numpy(arrays["pixel_values"]).float(), torch.from_numpy(arrays["input_ids"]).long()
     mask, types = (torch.from_numpy(arrays[name]).long() if name in arrays else None for name in ID_ARRAYS[1:])
-    found = []
+    batches = []
     for first in range(0, len(ids), PAIRS_PER_BATCH):
         rows = slice(first, first + PAIRS_PER_BATCH)
         bias = None if mask is None else build_padding_bias(mask[rows], torch.float32)
         states = network.text_encoder.encode_text(ids[rows], bias, None if types is None else types[rows])
-        found.append(network.logits(states, network.visual_encoder(pixels[rows]), bias))
-    return {"match_logits": torch.cat(found).numpy()}
+        batches.append(network.logits(states, network.visual_encoder(pixels[rows]), bias))
+    return {"match_logits": torch.cat(batches).numpy()}
 
 
 def _check_inputs(
     inputs: Mapping[str, np.ndarray], network: MatchingNetwork, side: int | None
 ) -> dict[str, np.ndarray]:
-    """The arrays that are used, each of a shape and with numbers that the network takes."""
+    """Return the arrays that are used, each checked for shape and values."""
     for name in ("pixel_values", "input_ids"):
         if name not in inputs:
             raise UserError(f"inputs: {name} is missing; ALBEF needs pixel_values and input_ids")
@@ -63,14 +63,14 @@ def _check_inputs(
         raise UserError(f"inputs: input_ids has shape {ids.shape}; (pairs, tokens) is expected")
     patch = network.visual_encoder.patch
     side = side or (pixels.shape[-1] // patch * patch if pixels.ndim else 0) or patch
-    wanted: dict[str, tuple[int, ...]] = dict.fromkeys(ID_ARRAYS, ids.shape) | {
+    expected: dict[str, tuple[int, ...]] = dict.fromkeys(ID_ARRAYS, ids.shape) | {
         "pixel_values": (len(ids), 3, side, side)
     }
     for name, array in arrays.items():
-        if array.shape != wanted[name]:
-            raise UserError(f"inputs: {name} has shape {array.shape}; {wanted[name]} is expected")
+        if array.shape != expected[name]:
+            raise UserError(f"inputs: {name} has shape {array.shape}; {expected[name]} is expected")
         if array.dtype.kind not in ("biuf" if name in ("pixel_values", "attention_mask") else "biu"):
-            raise UserError(f"inputs: {name} holds {array.dtype}; numbers of another sort are expected")
+            raise UserError(f"inputs: {name} holds {array.dtype}; another type is expected")
     sizes = {"input_ids": network.text_encoder.vocabulary, "token_type_ids": network.text_encoder.segments}
     for name, size in sizes.items():
         if name in arrays and not (arrays[name].min() >= 0 and arrays[name].max() < size):

@@ -17,69 +17,70 @@ from waltz.core.text_diff import Span
 from waltz.models.encoders.encoder import TokenizedText, tokenize_text
 
 DELETED_CHARACTERS = frozenset(",.'!?\"()*#:;~")
-"""Characters that are deleted, so that what they divide grows together: "man's" becomes "mans"."""
+"""Characters that are deleted, which joins their neighbours: "man's" becomes "mans"."""
 SEPARATORS = frozenset("-/")
-"""Characters that become blanks."""
+"""Characters that become spaces."""
 MAX_WORDS = 30
-"""Words that are read; those after them are not."""
+"""Maximum number of words; later ones are not read."""
 
 
 def clean_text(text: str) -> tuple[str, tuple[int, ...]]:
-    """A text as its words are looked up, with the place in the given text that each character comes from.
+    """Return a text as its words are looked up, and the position in the original text of each character.
 
     Source:
         The release's evaluation as MM-SHAP (Parcalabescu and Frank, ACL 2023) has it: `<person>` keeps its angle
-        brackets, which the training code takes away.
+        brackets, which the training code removes.
     """
-    places = [place for place, letter in enumerate(text) for _ in letter.lower()]
-    letters = [
-        (" " if letter in SEPARATORS else letter, place)
-        for letter, place in zip(text.lower(), places, strict=True)
-        if letter not in DELETED_CHARACTERS
+    positions = [position for position, character in enumerate(text) for _ in character.lower()]
+    characters = [
+        (" " if character in SEPARATORS else character, position)
+        for character, position in zip(text.lower(), positions, strict=True)
+        if character not in DELETED_CHARACTERS
     ]
-    written = "".join(letter for letter, _ in letters)
-    letters = [
-        (" " if len(run[0]) > 1 else run[0], letters[run.start()][1]) for run in re.finditer(r"\s{2,}|[\s\S]", written)
+    joined = "".join(character for character, _ in characters)
+    characters = [
+        (" " if len(run[0]) > 1 else run[0], characters[run.start()][1])
+        for run in re.finditer(r"\s{2,}|[\s\S]", joined)
     ]
-    while letters and letters[-1][0] == "\n":
-        letters.pop()
-    while letters and letters[-1][0] == " ":
-        letters.pop()
-    while letters and letters[0][0] == " ":
-        letters.pop(0)
-    blanks = [number for number, (letter, _) in enumerate(letters) if letter == " "]
-    if len(blanks) >= MAX_WORDS:
-        letters = letters[: blanks[MAX_WORDS - 1]]
-    return "".join(letter for letter, _ in letters), tuple(place for _, place in letters)
+    while characters and characters[-1][0] == "\n":
+        characters.pop()
+    while characters and characters[-1][0] == " ":
+        characters.pop()
+    while characters and characters[0][0] == " ":
+        characters.pop(0)
+    spaces = [number for number, (character, _) in enumerate(characters) if character == " "]
+    if len(spaces) >= MAX_WORDS:
+        characters = characters[: spaces[MAX_WORDS - 1]]
+    return "".join(character for character, _ in characters), tuple(position for _, position in characters)
 
 
-def tokenize_caption(tokenizer: Any, text: str, longest: int, name: str) -> TokenizedText:
-    """Tokens of a text, [CLS] first; their spans are those of the text as given.
+def tokenize_caption(tokenizer: Any, text: str, max_tokens: int, name: str) -> TokenizedText:
+    """Return the tokens of a text, [CLS] first; their spans refer to the original text.
 
     Args:
-        tokenizer: Of `without_end`.
-        text: As a data set has it; more than `WORDS` words are not read.
-        longest: Most tokens.
+        tokenizer: Tokenizer from `remove_end_token`.
+        text: The original text; words after the first `MAX_WORDS` are not read.
+        max_tokens: Most tokens.
         name: Name of the model, for errors.
     Raises:
         UserError: It has more tokens.
     """
-    said, places = clean_text(text)
-    found = tokenize_text(tokenizer, said, longest, name)
-    return replace(found, spans=tuple(_map_span(span, places) for span in found.spans))
+    cleaned, positions = clean_text(text)
+    tokens = tokenize_text(tokenizer, cleaned, max_tokens, name)
+    return replace(tokens, spans=tuple(_map_span(span, positions) for span in tokens.spans))
 
 
 def remove_end_token(tokenizer: Any) -> Any:
-    """A fast tokenizer of BERT, changed to put [CLS] before a text and nothing behind it."""
+    """Change a fast BERT tokenizer to put [CLS] before a text and nothing after it."""
     start = (tokenizer.cls_token, tokenizer.cls_token_id)
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{start[0]} $A", special_tokens=[start])
     return tokenizer
 
 
-def _map_span(span: Span, places: tuple[int, ...]) -> Span:
-    """A span of the cleaned text as one of the given text."""
+def _map_span(span: Span, positions: tuple[int, ...]) -> Span:
+    """Return a span of the cleaned text as a span of the original text."""
     start, end = span["start"], span["end"]
-    return Span(start=places[start], end=places[end - 1] + 1) if end > start else Span(start=0, end=0)
+    return Span(start=positions[start], end=positions[end - 1] + 1) if end > start else Span(start=0, end=0)
 
 
 PIXEL_MEAN = (0.48145466, 0.4578275, 0.40821073)
@@ -88,7 +89,7 @@ PIXEL_DEVIATION = (0.26862954, 0.26130258, 0.27577711)
 
 
 def prepare_image(image: Image.Image, side: int) -> torch.Tensor:
-    """An RGB image as the network takes it.
+    """Return an RGB image as the network takes it.
 
     Args:
         image: Of any shape; its aspect ratio is not kept.

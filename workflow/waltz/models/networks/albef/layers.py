@@ -1,4 +1,8 @@
-"""ALBEF's text side: BERT layers of the norm after each part, of which the later ones look at a context.
+"""Layers of ALBEF: the text encoder and the image encoder.
+
+The text encoder has BERT layers with post-norm; the later ones attend to a context. Layers before `fusion` depend on
+the text alone, so a text passes them once, whatever images it is paired with. The image encoder is a vision transformer
+with pre-norm (Dosovitskiy et al., 2021).
 
 Layers before `fusion` depend on the text alone, so a text passes them once, whatever images it meets.
 """
@@ -12,14 +16,14 @@ from torch import nn
 from waltz.models.networks.albef.sizes import TextSize, VisionSize
 
 PADDING_BIAS = -10000.0
-"""What is added to the attention scores of padding; finite, as in the release."""
+"""Bias of the attention scores of padding; finite, as in the release."""
 
 
 class TextAttention(nn.Module):
-    """Attention of states to a context, added to the states and normed."""
+    """Attention of states to a context, added to the states and normalised."""
 
     def __init__(self, size: TextSize, context: int) -> None:
-        """Lay out the weights, for a context of another width."""
+        """Create the weights, for a context of the given width."""
         super().__init__()
         self.heads = size.heads
         self.self = nn.ModuleDict(
@@ -32,7 +36,7 @@ class TextAttention(nn.Module):
         self.output = _build_residual(size.width, size)
 
     def forward(self, states: torch.Tensor, context: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """The states after a look at the context.
+        """Return the states after attention to the context.
 
         Args:
             states: Of shape (batch, tokens, width).
@@ -45,57 +49,57 @@ class TextAttention(nn.Module):
         keys, values = (self._by_head(self.self[name](context)) for name in ("key", "value"))
         mixed = nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
         mixed = mixed.transpose(1, 2).reshape(states.shape)
-        found: torch.Tensor = self.output["LayerNorm"](states + self.output["dense"](mixed))
-        return found
+        normed: torch.Tensor = self.output["LayerNorm"](states + self.output["dense"](mixed))
+        return normed
 
     def _by_head(self, states: torch.Tensor) -> torch.Tensor:
-        """From (batch, positions, width) to (batch, heads, positions, width of a head)."""
+        """Return states as (batch, heads, positions, width of a head)."""
         batch, positions, width = states.shape
         return states.view(batch, positions, self.heads, width // self.heads).transpose(1, 2)
 
 
 class TextLayer(nn.Module):
-    """Attention to the text, to the context where the layer looks at one, and a perceptron."""
+    """Attention to the text, to the context if the layer attends to one, and a perceptron."""
 
-    def __init__(self, size: TextSize, looks: bool) -> None:
-        """Lay out the weights."""
+    def __init__(self, size: TextSize, has_context: bool) -> None:
+        """Create the weights."""
         super().__init__()
         self.attention = TextAttention(size, size.width)
-        if looks:
+        if has_context:
             self.crossattention = TextAttention(size, size.context)
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(size.width, size.hidden)})
         self.output = _build_residual(size.hidden, size)
 
     def forward(
         self,
-        asking: torch.Tensor,
+        queries: torch.Tensor,
         states: torch.Tensor,
         context: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """States of some tokens after the layer.
+        """Return states of some tokens after the layer.
 
         Args:
-            asking: The tokens wanted, of shape (batch, wanted, width).
+            queries: The tokens wanted, of shape (batch, wanted, width).
             states: All tokens, of shape (batch, tokens, width).
-            context: What is looked at, of shape (batch, positions, its width).
+            context: The context, of shape (batch, positions, its width).
             bias: Added to the scores of attention to the text.
         Returns:
-            Of shape (batch, wanted, width).
+            Of shape (batch, count, width).
         """
-        found: torch.Tensor = self.attention(asking, states, bias)
+        attended: torch.Tensor = self.attention(queries, states, bias)
         if context is not None:
-            found = self.crossattention(found, context)
-        inner = nn.functional.gelu(self.intermediate["dense"](found))
-        found = self.output["LayerNorm"](found + self.output["dense"](inner))
-        return found
+            attended = self.crossattention(attended, context)
+        inner = nn.functional.gelu(self.intermediate["dense"](attended))
+        attended = self.output["LayerNorm"](attended + self.output["dense"](inner))
+        return attended
 
 
 class TextLayers(nn.Module):
-    """Layers under the name that the release's files have for them."""
+    """Layers under the name that they have in the release's files."""
 
     def __init__(self, layers: Iterable[TextLayer]) -> None:
-        """Keep the layers."""
+        """Store the layers."""
         super().__init__()
         self.layer = nn.ModuleList(layers)
 
@@ -104,7 +108,7 @@ class TextEncoder(nn.Module):
     """A text encoder, or the body of a decoder; its parameters have the names of the release's `text_encoder`."""
 
     def __init__(self, size: TextSize) -> None:
-        """Lay out the weights."""
+        """Create the weights."""
         super().__init__()
         self.fusion, self.vocabulary, self.segments = size.fusion, size.vocabulary, size.segments
         self.embeddings = nn.ModuleDict(
@@ -120,7 +124,7 @@ class TextEncoder(nn.Module):
     def embed(
         self, ids: torch.Tensor, positions: torch.Tensor | None = None, segments: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """States of tokens before the first layer.
+        """Return states of tokens before the first layer.
 
         Args:
             ids: Of shape (batch, tokens).
@@ -129,84 +133,84 @@ class TextEncoder(nn.Module):
         Returns:
             Of shape (batch, tokens, width).
         """
-        parts = self.embeddings
+        tables = self.embeddings
         positions = torch.arange(ids.shape[1], device=ids.device) if positions is None else positions
         segments = torch.zeros_like(ids) if segments is None else segments
-        states = parts["word_embeddings"](ids) + parts["token_type_embeddings"](segments)
-        found: torch.Tensor = parts["LayerNorm"](states + parts["position_embeddings"](positions))
-        return found
+        states = tables["word_embeddings"](ids) + tables["token_type_embeddings"](segments)
+        normed: torch.Tensor = tables["LayerNorm"](states + tables["position_embeddings"](positions))
+        return normed
 
     def encode_text(
         self, ids: torch.Tensor, bias: torch.Tensor | None = None, segments: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """States of tokens after the layers that see the text alone, of shape (batch, tokens, width)."""
+        """Return states of tokens after the layers that read only the text, of shape (batch, tokens, width)."""
         states = self.embed(ids, segments=segments)
         for layer in self.encoder.layer[: self.fusion]:
             states = layer(states, states, bias=bias)
         return states
 
     def fuse(
-        self, states: torch.Tensor, context: torch.Tensor, bias: torch.Tensor | None = None, wanted: int | None = None
+        self, states: torch.Tensor, context: torch.Tensor, bias: torch.Tensor | None = None, count: int | None = None
     ) -> torch.Tensor:
-        """States of tokens after the layers that look at a context.
+        """Return states of tokens after the layers that attend to a context.
 
         Args:
             states: Of shape (batch, tokens, width), after the layers before.
             context: Of shape (batch, positions, its width).
             bias: Added to the scores of attention to the text.
-            wanted: How many tokens from the first are wanted; all of them unless given.
+            count: Number of tokens, from the first, to return; all by default.
         Returns:
-            Of shape (batch, wanted, width).
+            Of shape (batch, count, width).
         """
         layers = self.encoder.layer[self.fusion :]
         for number, layer in enumerate(layers, start=1):
-            # no later layer reads the states of tokens that are not wanted
-            asking = states[:, :wanted] if number == len(layers) else states
-            states = layer(asking, states, context, bias)
+            # no later layer reads the states of the other tokens
+            queries = states[:, :count] if number == len(layers) else states
+            states = layer(queries, states, context, bias)
         return states
 
 
 def build_padding_bias(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to attention scores for a mask of tokens: from (batch, tokens) to (batch, 1, 1, tokens)."""
+    """Return the bias of attention scores for a mask of tokens: from (batch, tokens) to (batch, 1, 1, tokens)."""
     return ((1 - mask.to(dtype)) * PADDING_BIAS)[:, None, None, :]
 
 
 def _build_residual(width: int, size: TextSize) -> nn.ModuleDict:
-    """A projection whose output is added to its layer's input, and the norm of the sum."""
+    """Return a projection whose output is added to its layer's input, and the norm of the sum."""
     return nn.ModuleDict(
         {"dense": nn.Linear(width, size.width), "LayerNorm": nn.LayerNorm(size.width, eps=size.epsilon)}
     )
 
 
 IMAGE_EPSILON = 1e-6
-"""Of the layer norms; the text side has another."""
+"""Epsilon of the image encoder's layer norms; the text encoder has another."""
 
 
 class ImageAttention(nn.Module):
-    """Self-attention of one matrix for queries, keys and values."""
+    """Self-attention with one matrix for queries, keys and values."""
 
     def __init__(self, width: int, heads: int) -> None:
-        """Lay out the weights."""
+        """Create the weights."""
         super().__init__()
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """From shape (batch, positions, width) to the same."""
+        """Return states of the same shape (batch, positions, width)."""
         batch, positions, width = states.shape
         parts = self.qkv(states).view(batch, positions, 3, self.heads, width // self.heads)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4)
         mixed = nn.functional.scaled_dot_product_attention(queries, keys, values)
-        found: torch.Tensor = self.proj(mixed.transpose(1, 2).reshape(batch, positions, width))
-        return found
+        outputs: torch.Tensor = self.proj(mixed.transpose(1, 2).reshape(batch, positions, width))
+        return outputs
 
 
 class ImageBlock(nn.Module):
     """Self-attention and a perceptron, each added to its input."""
 
     def __init__(self, size: VisionSize) -> None:
-        """Lay out the weights."""
+        """Create the weights."""
         super().__init__()
         self.norm1 = nn.LayerNorm(size.width, eps=IMAGE_EPSILON)
         self.attn = ImageAttention(size.width, size.heads)
@@ -214,18 +218,18 @@ class ImageBlock(nn.Module):
         self.mlp = nn.ModuleDict({"fc1": nn.Linear(size.width, size.hidden), "fc2": nn.Linear(size.hidden, size.width)})
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """From shape (batch, positions, width) to the same."""
+        """Return states of the same shape (batch, positions, width)."""
         states = states + self.attn(self.norm1(states))
         inner = nn.functional.gelu(self.mlp["fc1"](self.norm2(states)))
-        found: torch.Tensor = states + self.mlp["fc2"](inner)
-        return found
+        outputs: torch.Tensor = states + self.mlp["fc2"](inner)
+        return outputs
 
 
 class ImageEncoder(nn.Module):
     """The image encoder; its parameters have the names of the release's `visual_encoder`."""
 
     def __init__(self, size: VisionSize) -> None:
-        """Lay out the weights."""
+        """Create the weights."""
         super().__init__()
         self.grid, self.patch = size.grid, size.patch
         self.cls_token = nn.Parameter(torch.zeros(1, 1, size.width))
@@ -236,7 +240,7 @@ class ImageEncoder(nn.Module):
         self.norm = nn.LayerNorm(size.width, eps=IMAGE_EPSILON)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """States of the image as a whole, then of its patches row by row.
+        """Return the state of the [CLS] token, then those of the patches, row by row.
 
         Args:
             images: Prepared images, of shape (batch, 3, side, side), the side a multiple of the patch's.
@@ -245,27 +249,27 @@ class ImageEncoder(nn.Module):
         """
         patches = self.patch_embed["proj"](images)
         grid = patches.shape[-1]
-        whole = self.cls_token.expand(len(images), -1, -1)
-        states = torch.cat([whole, patches.flatten(2).transpose(1, 2)], dim=1)
+        cls = self.cls_token.expand(len(images), -1, -1)
+        states = torch.cat([cls, patches.flatten(2).transpose(1, 2)], dim=1)
         states = states + resize_positions(self.pos_embed, self.grid, grid)
         for block in self.blocks:
             states = block(states)
-        found: torch.Tensor = self.norm(states)
-        return found
+        normed: torch.Tensor = self.norm(states)
+        return normed
 
 
 def resize_positions(positions: torch.Tensor, old: int, new: int) -> torch.Tensor:
-    """Position vectors for another grid: that of the whole image is kept, the others are interpolated bicubically.
+    """Return position vectors for another grid: that of [CLS] is kept, the others are interpolated bicubically.
 
     Args:
         positions: Of shape (1, 1 + old ** 2, width).
-        old: Patches a side that they are for.
-        new: Patches a side that are wanted.
+        old: Patches per side of the given vectors.
+        new: Patches per side of the result.
     Returns:
         Of shape (1, 1 + new ** 2, width).
     """
     if old == new:
         return positions
-    laid: Any = positions[:, 1:].float().reshape(1, old, old, -1).permute(0, 3, 1, 2)
-    laid = nn.functional.interpolate(laid, size=(new, new), mode="bicubic", align_corners=False)
-    return torch.cat([positions[:, :1], laid.flatten(2).transpose(1, 2).to(positions.dtype)], dim=1)
+    grid_vectors: Any = positions[:, 1:].float().reshape(1, old, old, -1).permute(0, 3, 1, 2)
+    grid_vectors = nn.functional.interpolate(grid_vectors, size=(new, new), mode="bicubic", align_corners=False)
+    return torch.cat([positions[:, :1], grid_vectors.flatten(2).transpose(1, 2).to(positions.dtype)], dim=1)

@@ -1,4 +1,8 @@
-"""ALBEF as a network that matches images with texts, and as one that answers, each from a checkpoint file."""
+"""ALBEF's matching network and its answering network, each loaded from a checkpoint file.
+
+An answer is decoded from [CLS] and ended by [SEP]; its logit is the logarithm of its probability. Answers with a common
+prefix pass the decoder together, as prefix trees.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,24 +30,24 @@ pass
 
 UNUSED_KEYS = re.compile(
     r"""[^.]*_m(\..*)?                              # momentum copies of other weights
-    | image_queue | text_queue | idx_queue | queue_ptr  # what training compared with
+    | image_queue | text_queue | idx_queue | queue_ptr  # queues of contrastive training
     | temp | (vision|text)_proj\..*                 # the contrastive score
-    | (.*\.)?position_ids                           # the numbers from 0 on
+    | (.*\.)?position_ids                           # consecutive numbers
     | text_encoder\.cls\..*                         # prediction of masked words
     | text_decoder\..* | itm_head\..*               # heads that another network has
     """,
     re.VERBOSE,
 )
-"""Keys of a release's file that a network may leave."""
+"""Keys of a release's file that the network does not use."""
 DECODER_SETTINGS = ("num_attention_heads", "hidden_act", "layer_norm_eps")
-"""Settings of the text encoder that are the decoder's too; every layer of it looks at the question."""
+"""Settings of the text encoder that the decoder shares; each of its layers attends to the question."""
 
 
 class MatchingNetwork(nn.Module):
-    """Image encoder, text and fusion layers, and the head that tells a match from a mismatch."""
+    """Image encoder, text and fusion layers, and the matching head."""
 
     def __init__(self, vision: VisionSize, text: TextSize) -> None:
-        """Lay out the weights."""
+        """Create the weights."""
         super().__init__()
         self.side, self.longest = vision.side, text.positions
         self.visual_encoder = ImageEncoder(vision)
@@ -51,24 +55,24 @@ class MatchingNetwork(nn.Module):
         self.itm_head = nn.Linear(text.width, 2)
 
     def logits(self, states: torch.Tensor, image: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits of a mismatch and a match, read off at the first token.
+        """Return logits of a mismatch and a match, read at the first token.
 
         Args:
-            states: Of texts after `text_encoder.read`, of shape (batch, tokens, width).
+            states: Of texts after `text_encoder.encode_text`, of shape (batch, tokens, width).
             image: Of images after `visual_encoder`, of shape (batch, 1 + patches, width).
-            bias: Added to the scores of attention to the text; see `language.padding`.
+            bias: Added to the scores of attention to the text; see `layers.build_padding_bias`.
         Returns:
             Of shape (batch, 2).
         """
-        found: torch.Tensor = self.itm_head(self.text_encoder.fuse(states, image, bias, wanted=1)[:, 0])
-        return found
+        logits: torch.Tensor = self.itm_head(self.text_encoder.fuse(states, image, bias, count=1)[:, 0])
+        return logits
 
 
 class AnsweringNetwork(nn.Module):
-    """Image encoder, text and fusion layers over a question, and the decoder of an answer."""
+    """Image encoder, text and fusion layers over a question, and the answer decoder."""
 
     def __init__(self, vision: VisionSize, text: TextSize, decoder: TextSize) -> None:
-        """Lay out the weights."""
+        """Create the weights."""
         super().__init__()
         self.side, self.longest = vision.side, text.positions
         self.visual_encoder = ImageEncoder(vision)
@@ -79,7 +83,7 @@ class AnsweringNetwork(nn.Module):
 def load_matching_network(
     file: Path, config: Mapping[str, Any] | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
 ) -> MatchingNetwork:
-    """The matching network of a checkpoint file.
+    """Return the matching network of a checkpoint file.
 
     Args:
         file: A file of the release (`mscoco.pth`, `ALBEF.pth`, ...), or one in its layout at another size.
@@ -102,12 +106,12 @@ def load_matching_network(
 def load_answering_network(
     file: Path, config: Mapping[str, Any] | None = None, name: str = "", allow_missing: Mapping[str, str] = {}
 ) -> AnsweringNetwork:
-    """The answering network of a checkpoint file, `vqa.pth`; see `matcher`."""
+    """Return the answering network of a checkpoint file, `vqa.pth`; see `load_matching_network`."""
     weights, shapes, config = _open_checkpoint(file, config, name)
     bert = get_bert_settings(config, shapes.where)
     text = read_text_size(shapes, bert)
-    own = {key: value for key, value in bert.items() if key in DECODER_SETTINGS}
-    decoder = replace(read_text_size(shapes, own, "text_decoder.bert."), fusion=0, context=text.width)
+    settings = {key: value for key, value in bert.items() if key in DECODER_SETTINGS}
+    decoder = replace(read_text_size(shapes, settings, "text_decoder.bert."), fusion=0, context=text.width)
     with torch.device("meta"):
         network = AnsweringNetwork(read_vision_size(shapes, config), text, decoder)
     checkpoint_file.load_weights(network, weights, file, name, _is_unused, allow_missing)
@@ -117,7 +121,7 @@ def load_answering_network(
 def _open_checkpoint(
     file: Path, config: Mapping[str, Any] | None, name: str
 ) -> tuple[dict[str, torch.Tensor], WeightShapes, Mapping[str, Any]]:
-    """Weights of a file, without the level that pre-training puts around the text encoder's; shapes; settings."""
+    """Return a file's weights without the extra level of pre-training checkpoints, their shapes, and the settings."""
     weights = {
         key.replace("text_encoder.bert.", "text_encoder.", 1): value
         for key, value in checkpoint_file.read_checkpoint(file).items()
@@ -131,12 +135,12 @@ def _is_unused(key: str) -> bool:
 
 
 NODES_PER_BATCH = 512
-"""Most nodes of the prefix trees that pass the decoder together."""
+"""Maximum number of nodes that pass the decoder at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerTrees:
-    """Some answers as one pack of prefix trees, [CLS] being the root.
+    """A batch of answers as prefix trees with [CLS] as the root.
 
     Attributes:
         tokens: Token of each node, int64 of shape (nodes,).
@@ -144,8 +148,8 @@ class AnswerTrees:
         bias: Added to attention scores, so that a node sees its ancestors and itself: of shape (nodes, nodes).
         parents: Node before each step, int64 of shape (steps,).
         steps: Token of each step, int64 of shape (steps,); [SEP] where an answer ends.
-        taken: How often each answer takes each step (once or never): float64 of shape (steps, answers).
-        places: Which answers of the list these are, int64 of shape (answers,).
+        transitions: Number of times that each answer takes each step (0 or 1): float64 of shape (steps, answers).
+        indices: Indices of these answers in the list, int64 of shape (answers,).
     """
 
     tokens: torch.Tensor
@@ -153,39 +157,41 @@ class AnswerTrees:
     bias: torch.Tensor
     parents: torch.Tensor
     steps: torch.Tensor
-    taken: torch.Tensor
-    places: torch.Tensor
+    transitions: torch.Tensor
+    indices: torch.Tensor
 
 
 def build_answer_trees(
-    answers: Sequence[Sequence[int]], start: int, end: int, device: str, nodes: int = NODES_PER_BATCH
+    answers: Sequence[Sequence[int]], start: int, end: int, device: str, max_nodes: int = NODES_PER_BATCH
 ) -> list[AnswerTrees]:
-    """The packs of a list of answers.
+    """Return batches of answers as prefix trees.
 
     Args:
         answers: Token ids of each, without special ones.
         start: Id of [CLS].
         end: Id of [SEP].
-        device: Where they shall lie.
-        nodes: Most nodes of a pack.
+        device: The device.
+        max_nodes: Most nodes of a pack.
     """
-    places: dict[tuple[int, ...], list[int]] = {}
-    for place, ids in enumerate(answers):
-        places.setdefault((start, *ids), []).append(place)
-    return [_build_trees(many.sequences, places, end, device) for many in batch_prefix_trees(places, nodes)]
+    indices_of: dict[tuple[int, ...], list[int]] = {}
+    for index, ids in enumerate(answers):
+        indices_of.setdefault((start, *ids), []).append(index)
+    return [
+        _build_trees(trees.sequences, indices_of, end, device) for trees in batch_prefix_trees(indices_of, max_nodes)
+    ]
 
 
 def _build_trees(
-    sequences: Sequence[tuple[int, ...]], places: dict[tuple[int, ...], list[int]], end: int, device: str
+    sequences: Sequence[tuple[int, ...]], indices_of: dict[tuple[int, ...], list[int]], end: int, device: str
 ) -> AnswerTrees:
     tree = build_prefix_trees(sequences)
     nodes = len(tree.tokens)
     inner = np.arange(1, nodes)  # the root is no step
-    columns = [(number, place) for number, ids in enumerate(sequences) for place in places[ids]]
-    taken = np.zeros((nodes - 1 + len(sequences), len(columns)))
-    for column, (number, _) in enumerate(columns):
-        taken[np.asarray(tree.get_path(number)[1:], dtype=int) - 1, column] = 1
-        taken[nodes - 1 + number, column] = 1
+    columns = [(row, index) for row, ids in enumerate(sequences) for index in indices_of[ids]]
+    transitions = np.zeros((nodes - 1 + len(sequences), len(columns)))
+    for column, (row, _) in enumerate(columns):
+        transitions[np.asarray(tree.get_path(row)[1:], dtype=int) - 1, column] = 1
+        transitions[nodes - 1 + row, column] = 1
     bias = np.where(tree.build_ancestor_mask(), 0.0, -np.inf).astype(np.float32)
     return AnswerTrees(
         torch.from_numpy(tree.tokens).to(device),
@@ -193,8 +199,8 @@ def _build_trees(
         torch.from_numpy(bias).to(device),
         torch.from_numpy(np.concatenate([tree.parents[inner], tree.ends])).to(device),
         torch.from_numpy(np.concatenate([tree.tokens[inner], np.full(len(sequences), end)])).to(device),
-        torch.from_numpy(taken).to(device),
-        torch.tensor([place for _, place in columns], device=device),
+        torch.from_numpy(transitions).to(device),
+        torch.tensor([index for _, index in columns], device=device),
     )
 
 
@@ -202,7 +208,7 @@ class AnswerDecoder(nn.Module):
     """The text decoder; its parameters have the names of the release's `text_decoder`."""
 
     def __init__(self, size: TextSize) -> None:
-        """Lay out the weights."""
+        """Create the weights."""
         super().__init__()
         self.bert = TextEncoder(size)
         transform = {
@@ -212,7 +218,7 @@ class AnswerDecoder(nn.Module):
         self.cls = nn.ModuleDict({"predictions": PredictionHead(transform, size)})
 
     def forward(self, question: torch.Tensor, answers: Sequence[AnswerTrees]) -> torch.Tensor:
-        """Logarithm of the probability of each answer.
+        """Return the logarithm of the probability of each answer.
 
         Args:
             question: States of questions, of shape (batch, tokens, width).
@@ -220,29 +226,29 @@ class AnswerDecoder(nn.Module):
         Returns:
             float32 of shape (batch, answers).
         """
-        count = sum(len(many.places) for many in answers)
-        found = torch.zeros(len(question), count, device=question.device)
-        for many in answers:
-            ids = many.tokens.expand(len(question), -1)
-            states = self.bert.embed(ids, positions=many.depths)
-            states = self.bert.fuse(states, question, many.bias.to(states.dtype))
-            steps = self.cls["predictions"](states, many.parents, many.steps)
-            found[:, many.places] = (steps @ many.taken).float()
-        return found
+        count = sum(len(trees.indices) for trees in answers)
+        log_probabilities = torch.zeros(len(question), count, device=question.device)
+        for trees in answers:
+            ids = trees.tokens.expand(len(question), -1)
+            states = self.bert.embed(ids, positions=trees.depths)
+            states = self.bert.fuse(states, question, trees.bias.to(states.dtype))
+            steps = self.cls["predictions"](states, trees.parents, trees.steps)
+            log_probabilities[:, trees.indices] = (steps @ trees.transitions).float()
+        return log_probabilities
 
 
 class PredictionHead(nn.Module):
     """The head that predicts the next token."""
 
     def __init__(self, transform: dict[str, nn.Module], size: TextSize) -> None:
-        """Lay out the weights."""
+        """Create the weights."""
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(size.vocabulary))
         self.transform = nn.ModuleDict(transform)
         self.decoder = nn.Linear(size.width, size.vocabulary)
 
     def forward(self, states: torch.Tensor, parents: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
-        """Logarithm of the probability of some steps.
+        """Return the logarithm of the probability of some steps.
 
         Args:
             states: Of nodes, of shape (batch, nodes, width).
@@ -253,5 +259,5 @@ class PredictionHead(nn.Module):
         """
         states = self.transform["LayerNorm"](nn.functional.gelu(self.transform["dense"](states)))
         logits = self.decoder(states).float()
-        found: torch.Tensor = logits[:, parents, steps] - logits.logsumexp(dim=-1)[:, parents]
-        return found.double()
+        log_probabilities: torch.Tensor = logits[:, parents, steps] - logits.logsumexp(dim=-1)[:, parents]
+        return log_probabilities.double()

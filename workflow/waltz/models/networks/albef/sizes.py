@@ -1,4 +1,4 @@
-"""How large an ALBEF is, as the shapes of its weights say, or the settings it was trained with."""
+"""Sizes of an ALBEF, from the shapes of its weights or its training settings."""
 
 import math
 import re
@@ -13,7 +13,7 @@ from waltz.core.errors import UserError
 HEAD_WIDTH = 64
 """Width of an attention head of all released models."""
 EPSILON = 1e-12
-"""Of the layer norms of the text side."""
+"""Epsilon of the text encoder's layer norms."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class TextSize:
         depth: Number of layers.
         heads: Attention heads of a layer.
         hidden: Width inside a layer's perceptron.
-        fusion: First layer that looks at the context; those before see the text alone.
-        context: Width of the states that are looked at.
+        fusion: First layer that attends to the context; earlier ones read only the text.
+        context: Width of the context's states.
         vocabulary: Number of token ids.
         positions: Longest text in tokens.
         segments: Number of segment types.
@@ -69,19 +69,19 @@ class TextSize:
 
 
 class WeightShapes:
-    """Shapes of a file's weights, asked for by key."""
+    """Shapes of a file's weights by key."""
 
     def __init__(self, weights: Mapping[str, torch.Tensor], where: str) -> None:
-        """Keep the weights.
+        """Store the weights.
 
         Args:
             weights: Weights by key.
-            where: How errors begin: the file, and the model's name in a study.
+            where: Start of error messages: the file, and the model's name in a study.
         """
         self.weights, self.where = weights, where
 
     def get_shape(self, key: str, axes: int) -> tuple[int, ...]:
-        """The shape of a weight.
+        """Return the shape of a weight.
 
         Raises:
             UserError: It is missing, or has another number of axes.
@@ -94,28 +94,31 @@ class WeightShapes:
         return shape
 
     def list_layers(self, pattern: str) -> list[int]:
-        """Numbers of the layers that have keys: what the group of a pattern at the start of a key matches."""
-        found = (re.match(pattern, key) for key in self.weights)
-        return sorted({int(match[1]) for match in found if match})
+        """Return the numbers of the layers that have keys: the group of a pattern at the start of a key."""
+        matches = (re.match(pattern, key) for key in self.weights)
+        return sorted({int(match[1]) for match in matches if match})
 
 
 def read_vision_size(shapes: WeightShapes, config: Mapping[str, Any]) -> VisionSize:
-    """The size of the image encoder: what the settings say, else what the shapes do.
+    """Return the size of the image encoder from the settings, else from the shapes.
 
     Args:
         shapes: Of the file.
         config: Settings of the release (`image_res`, `vision_width`, ...), may be empty.
     Raises:
-        UserError: The shapes are none of an ALBEF, or leave the number of heads open.
+        UserError: The shapes are not those of an ALBEF, or do not determine the number of heads.
     """
-    own = shapes.get_shape("visual_encoder.cls_token", 3)[2]
+    state_width = shapes.get_shape("visual_encoder.cls_token", 3)[2]
     patch = shapes.get_shape("visual_encoder.patch_embed.proj.weight", 4)[3]
     positions = shapes.get_shape("visual_encoder.pos_embed", 3)[1]
     grid = math.isqrt(max(positions - 1, 0))
     if grid < 1 or grid**2 + 1 != positions:
         raise UserError(f"{shapes.where}: visual_encoder.pos_embed has {positions} positions, no square and one more")
     blocks = shapes.list_layers(r"visual_encoder\.blocks\.(\d+)\.")
-    width, patch = _read_number(config, "vision_width", own, shapes), _read_number(config, "patch_size", patch, shapes)
+    width, patch = (
+        _read_number(config, "vision_width", state_width, shapes),
+        _read_number(config, "patch_size", patch, shapes),
+    )
     side = _read_number(config, "image_res", grid * patch, shapes)
     if side % patch:
         raise UserError(f"{shapes.where}: image_res {side} is no multiple of patch_size {patch}")
@@ -131,28 +134,28 @@ def read_vision_size(shapes: WeightShapes, config: Mapping[str, Any]) -> VisionS
 
 
 def read_text_size(shapes: WeightShapes, config: Mapping[str, Any], prefix: str = "text_encoder.") -> TextSize:
-    """The size of a text encoder or decoder: what the settings of its BERT say, else what the shapes do.
+    """Return the size of a text encoder or decoder from the settings of its BERT, else from the shapes.
 
     Args:
         shapes: Of the file.
         config: The release's `bert_config` (`num_hidden_layers`, `num_attention_heads`, `fusion_layer`, ...), may be
             empty.
-        prefix: What its keys begin with.
+        prefix: Prefix of its keys.
     Raises:
-        UserError: As `vision_size`; or it has no layer that looks at a context, or another activation than GELU.
+        UserError: As `vision_size`; or no layer attends to a context, or the activation is not GELU.
     """
     if config.get("hidden_act", "gelu") != "gelu":
         raise UserError(f"{shapes.where}: bert_config.hidden_act: {config['hidden_act']!r}; ALBEF has gelu")
     words = shapes.get_shape(f"{prefix}embeddings.word_embeddings.weight", 2)
-    within = rf"{re.escape(prefix)}encoder\.layer\.(\d+)\."
-    looking = shapes.list_layers(rf"{within}crossattention\.")
-    if not looking:
-        raise UserError(f"{shapes.where}: lacks {prefix}encoder.layer.*.crossattention.*; no layer sees an image")
+    layer_pattern = rf"{re.escape(prefix)}encoder\.layer\.(\d+)\."
+    context_layers = shapes.list_layers(rf"{layer_pattern}crossattention\.")
+    if not context_layers:
+        raise UserError(f"{shapes.where}: lacks {prefix}encoder.layer.*.crossattention.*; no layer attends to an image")
     width = _read_number(config, "hidden_size", words[1], shapes)
-    keys = shapes.get_shape(f"{prefix}encoder.layer.{looking[0]}.crossattention.self.key.weight", 2)
+    keys = shapes.get_shape(f"{prefix}encoder.layer.{context_layers[0]}.crossattention.self.key.weight", 2)
     return TextSize(
         width=width,
-        depth=_read_number(config, "num_hidden_layers", 1 + max(shapes.list_layers(within)), shapes),
+        depth=_read_number(config, "num_hidden_layers", 1 + max(shapes.list_layers(layer_pattern)), shapes),
         heads=_read_heads(config, "num_attention_heads", width, shapes),
         hidden=_read_number(
             config,
@@ -160,7 +163,7 @@ def read_text_size(shapes: WeightShapes, config: Mapping[str, Any], prefix: str 
             shapes.get_shape(f"{prefix}encoder.layer.0.intermediate.dense.weight", 2)[0],
             shapes,
         ),
-        fusion=_read_number(config, "fusion_layer", looking[0], shapes),
+        fusion=_read_number(config, "fusion_layer", context_layers[0], shapes),
         context=_read_number(config, "encoder_width", keys[1], shapes),
         vocabulary=words[0],
         positions=shapes.get_shape(f"{prefix}embeddings.position_embeddings.weight", 2)[0],
@@ -170,19 +173,19 @@ def read_text_size(shapes: WeightShapes, config: Mapping[str, Any], prefix: str 
 
 
 def get_bert_settings(config: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """The settings of the text side, `bert_config`; empty where there are none.
+    """Return the settings of the text encoder, `bert_config`; empty if there are none.
 
     Raises:
         UserError: They are no mapping, as where the release names a file.
     """
-    found = config.get("bert_config", {})
-    if not isinstance(found, Mapping):
-        raise UserError(f"{where}: bert_config: {found!r} is no mapping; write the file's content in its place")
-    return found
+    settings = config.get("bert_config", {})
+    if not isinstance(settings, Mapping):
+        raise UserError(f"{where}: bert_config: {settings!r} is no mapping; write the file's content in its place")
+    return settings
 
 
 def _read_heads(config: Mapping[str, Any], key: str, width: int, shapes: WeightShapes) -> int:
-    """Attention heads, which no shape tells: the settings', or heads of the released width."""
+    """Return the number of attention heads: the settings', or the one for heads of the released width."""
     if key not in config and width % HEAD_WIDTH:
         raise UserError(f"{shapes.where}: width {width} is no multiple of {HEAD_WIDTH}; say {key} in its JSON config")
     heads = _read_number(config, key, width // HEAD_WIDTH, shapes)
@@ -191,8 +194,8 @@ def _read_heads(config: Mapping[str, Any], key: str, width: int, shapes: WeightS
     return heads
 
 
-def _read_number(config: Mapping[str, Any], key: str, otherwise: int, shapes: WeightShapes) -> int:
-    found = config.get(key, otherwise)
-    if not isinstance(found, int) or isinstance(found, bool) or found < (0 if key == "fusion_layer" else 1):
-        raise UserError(f"{shapes.where}: {key}: {found!r} is no positive whole number")
-    return found
+def _read_number(config: Mapping[str, Any], key: str, default: int, shapes: WeightShapes) -> int:
+    value = config.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < (0 if key == "fusion_layer" else 1):
+        raise UserError(f"{shapes.where}: {key}: {value!r} is no positive whole number")
+    return value

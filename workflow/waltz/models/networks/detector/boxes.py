@@ -1,4 +1,7 @@
-"""Boxes (left, top, right, bottom; continuous, no pixel is added): moved by deltas, clipped, the best of each place.
+"""Boxes (left, top, right, bottom; continuous, no pixel is added): decoding, clipping, suppression of overlaps,
+RoIPool.
+
+Everything is computed in float32, as in the released code.
 
 Everything is computed in float32, as the released code does it.
 """
@@ -9,11 +12,11 @@ from typing import Any
 import torch
 
 MAX_SIZE_DELTA = math.log(1000 / 16)
-"""Highest delta of a width or height that is believed."""
+"""Maximum delta of a width or height."""
 
 
 def decode_boxes(deltas: torch.Tensor, boxes: torch.Tensor, weights: tuple[float, ...]) -> torch.Tensor:
-    """Boxes moved and resized by deltas.
+    """Return boxes moved and resized by deltas.
 
     Args:
         deltas: dx, dy as shares of the box's width and height, and logarithms dw, dh of what they are multiplied by,
@@ -32,42 +35,42 @@ def decode_boxes(deltas: torch.Tensor, boxes: torch.Tensor, weights: tuple[float
 
 
 def clip_boxes(boxes: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """Boxes cut to an image: those outside keep no width or height."""
+    """Return boxes clipped to an image; those outside have no width or height."""
     edges = boxes.new_tensor([width, height, width, height])
     return boxes.clamp(min=0).minimum(edges)
 
 
-def suppress_overlaps(boxes: torch.Tensor, scores: torch.Tensor, limit: float, most: int) -> torch.Tensor:
-    """The best boxes of which no two overlap much.
+def suppress_overlaps(boxes: torch.Tensor, scores: torch.Tensor, limit: float, max_boxes: int) -> torch.Tensor:
+    """Return the best boxes of which no two overlap much (non-maximum suppression).
 
-    A box goes where a better one that stays has an intersection over union with it strictly above the limit. The ratio
+    A box is removed if a better selected one has an intersection over union with it strictly above the limit. The ratio
     is float32, the limit float64, as in torchvision's operator on a CPU; of equal scores the first is better.
 
     Args:
         boxes: float32 of shape (boxes, 4).
         scores: Shape (boxes,).
         limit: Highest intersection over union that two boxes may have.
-        most: Number of boxes after which no more are looked for.
+        max_boxes: Maximum number of boxes.
     Returns:
-        Places of the boxes that stay, best first: int64 of at most `most`, on the CPU.
+        Indices of the selected boxes, best first: int64 of at most `max_boxes`, on the CPU.
     """
     order = scores.cpu().sort(descending=True, stable=True).indices
-    waiting = boxes.cpu()[order]
-    areas = (waiting[:, 2] - waiting[:, 0]) * (waiting[:, 3] - waiting[:, 1])
-    kept: list[torch.Tensor] = []
-    while len(waiting) and len(kept) < most:
-        kept.append(order[0])
-        best, area = waiting[0], areas[0]
-        waiting, areas, order = waiting[1:], areas[1:], order[1:]
-        shared = torch.minimum(waiting[:, 2:], best[2:]) - torch.maximum(waiting[:, :2], best[:2])
-        both = shared.clamp(min=0).prod(dim=1)
-        apart = ~((both / (area + areas - both)).double() > limit)  # an empty box overlaps nothing: 0 / 0 is not above
-        waiting, areas, order = waiting[apart], areas[apart], order[apart]
-    return torch.stack(kept) if kept else torch.zeros(0, dtype=torch.int64)
+    candidates = boxes.cpu()[order]
+    areas = (candidates[:, 2] - candidates[:, 0]) * (candidates[:, 3] - candidates[:, 1])
+    selected: list[torch.Tensor] = []
+    while len(candidates) and len(selected) < max_boxes:
+        selected.append(order[0])
+        best, area = candidates[0], areas[0]
+        candidates, areas, order = candidates[1:], areas[1:], order[1:]
+        overlap = torch.minimum(candidates[:, 2:], best[2:]) - torch.maximum(candidates[:, :2], best[:2])
+        both = overlap.clamp(min=0).prod(dim=1)
+        is_separate = ~((both / (area + areas - both)).double() > limit)  # 0 / 0 of empty boxes is not above the limit
+        candidates, areas, order = candidates[is_separate], areas[is_separate], order[is_separate]
+    return torch.stack(selected) if selected else torch.zeros(0, dtype=torch.int64)
 
 
 def pool_boxes(states: torch.Tensor, boxes: torch.Tensor, side: int, scale: float) -> torch.Tensor:
-    """The map under each box, pooled to a grid.
+    """Return the map under each box, pooled to a grid (RoIPool).
 
     A box's corners are rounded to cells of the map, half away from zero, and both belong to it. Cell j of the grid
     spans floor(j w / side) to ceil((j + 1) w / side) of its w columns; what lies beyond the map is cut off, and a cell
@@ -88,30 +91,30 @@ def pool_boxes(states: torch.Tensor, boxes: torch.Tensor, side: int, scale: floa
     corners = _round_half_away(boxes * scale)
     rows = _compute_spans(corners[:, 1], corners[:, 3], side, states.shape[1])
     columns = _compute_spans(corners[:, 0], corners[:, 2], side, states.shape[2])
-    of_cells: Any = rows.flatten(0, 1)
-    distinct, numbers = of_cells.unique(dim=0, return_inverse=True)
-    windows, of_rows = _pool_windows(states.permute(1, 2, 0), 0, distinct)
-    pooled = torch.maximum(windows[of_rows[0]], windows[of_rows[1]])
-    windows, of_columns = _pool_windows(pooled, 1, columns)
-    before = numbers.view(len(boxes), side, 1) * windows.shape[1]
+    spans: Any = rows.flatten(0, 1)
+    distinct, span_indices = spans.unique(dim=0, return_inverse=True)
+    windows, row_windows = _pool_windows(states.permute(1, 2, 0), 0, distinct)
+    pooled = torch.maximum(windows[row_windows[0]], windows[row_windows[1]])
+    windows, column_windows = _pool_windows(pooled, 1, columns)
+    row_offsets = span_indices.view(len(boxes), side, 1) * windows.shape[1]
     flat = windows.flatten(0, 1)
-    first, second = ((before + place[:, None, :]).flatten() for place in of_columns)
-    found = flat[first]
-    torch.maximum(found, flat[second], out=found)
+    first, second = ((row_offsets + window[:, None, :]).flatten() for window in column_windows)
+    cells = flat[first]
+    torch.maximum(cells, flat[second], out=cells)
     empty = (rows[..., 1] <= rows[..., 0])[:, :, None] | (columns[..., 1] <= columns[..., 0])[:, None, :]
-    found[empty.flatten()] = 0
-    return found.view(len(boxes), side, side, -1).permute(0, 3, 1, 2)
+    cells[empty.flatten()] = 0
+    return cells.view(len(boxes), side, side, -1).permute(0, 3, 1, 2)
 
 
 def _round_half_away(values: torch.Tensor) -> torch.Tensor:
-    """Whole numbers, half away from zero: `torch.round` goes to the even one."""
-    whole = values.abs().trunc()
-    up = (values.abs() - whole >= 0.5).to(values.dtype)
-    return ((whole + up) * values.sign()).long()
+    """Return whole numbers, half away from zero: `torch.round` rounds to even."""
+    truncated = values.abs().trunc()
+    up = (values.abs() - truncated >= 0.5).to(values.dtype)
+    return ((truncated + up) * values.sign()).long()
 
 
 def _compute_spans(first: torch.Tensor, last: torch.Tensor, side: int, extent: int) -> torch.Tensor:
-    """Start and end of each cell of the grids along one axis of the map.
+    """Return start and end of each cell of the grids along one axis of the map.
 
     Args:
         first: First row or column of each box: int64 of shape (boxes,).
@@ -128,7 +131,7 @@ def _compute_spans(first: torch.Tensor, last: torch.Tensor, side: int, extent: i
 
 
 def _pool_windows(states: torch.Tensor, axis: int, spans: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Maxima of the windows of 1, 2, 4, ... states along an axis, and the two windows that cover each span.
+    """Return maxima of the windows of 1, 2, 4, ... states along an axis, and two windows that cover each span.
 
     Args:
         states: Any tensor.
@@ -146,8 +149,8 @@ def _pool_windows(states: torch.Tensor, axis: int, spans: torch.Tensor) -> tuple
         rest = shorter.shape[axis] - 2**doubled
         levels.append(torch.maximum(shorter.narrow(axis, 0, rest), shorter.narrow(axis, 2**doubled, rest)))
     starts = [sum(part.shape[axis] for part in levels[:number]) for number in range(len(levels))]
-    of_length = [max(length, 1).bit_length() - 1 for length in range(longest + 1)]
-    level_of, start_of = (torch.tensor(values, device=spans.device) for values in (of_length, starts))
+    level_by_length = [max(length, 1).bit_length() - 1 for length in range(longest + 1)]
+    level_of, start_of = (torch.tensor(values, device=spans.device) for values in (level_by_length, starts))
     level = level_of[lengths]
     first = spans[..., 0].clamp(max=states.shape[axis] - 1)
     last = first + lengths - 2**level

@@ -1,4 +1,4 @@
-"""Images as the detector takes them: blue, green, red, in levels of 0 to 255 less their mean, at one scale."""
+"""Images for the detector: blue, green, red, in levels of 0 to 255 minus their mean, at one scale."""
 
 import warnings
 from pathlib import Path
@@ -13,7 +13,7 @@ from waltz.models.networks.detector.settings import DetectorSettings
 
 
 def read_upright_image(file: Path) -> Image.Image:
-    """An image file as OpenCV reads it, but RGB: turned as its EXIF data says, grey in three channels, alpha dropped.
+    """Return an image file as OpenCV reads it, but RGB: rotated by its EXIF data, grey in three channels, no alpha.
 
     `sources.images` differs where there is alpha, which becomes white there.
 
@@ -29,30 +29,30 @@ def read_upright_image(file: Path) -> Image.Image:
         raise UserError(f"{file}: is no image of a known format; name an image") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise UserError(f"{file}: has more than {Image.MAX_IMAGE_PIXELS} pixels; make it smaller") from None
-    except Exception as error:  # decoders raise whatever their format's code happens to
+    except Exception as error:  # image decoders can raise anything
         first_line = (str(error) or type(error).__name__).splitlines()[0]
         raise UserError(f"{file}: cannot be read: {first_line}; get the image again") from None
 
 
 def compute_resized_size(height: int, width: int, shortest: int, longest: int) -> tuple[int, int]:
-    """Height and width that an image is resized to.
+    """Return height and width after resizing.
 
     Args:
         height: Of the image.
         width: Of the image.
-        shortest: What its shorter side becomes.
-        longest: What its longer side is cut to then, the other with it.
+        shortest: Length of the shorter side after resizing.
+        longest: Maximum length of the longer side; the image is scaled down to it.
     """
     scale = shortest / min(height, width)
     down, right = (shortest, scale * width) if height < width else (scale * height, shortest)
     if max(down, right) > longest:
-        again = longest / max(down, right)
-        down, right = down * again, right * again
+        reduction = longest / max(down, right)
+        down, right = down * reduction, right * reduction
     return int(down + 0.5), int(right + 0.5)
 
 
 def prepare_image(image: Image.Image, settings: DetectorSettings) -> torch.Tensor:
-    """An upright image for the detector: resized as floats, without antialiasing.
+    """Return an upright image prepared for the detector: resized as floats, without antialiasing.
 
     Args:
         image: An image of any mode; all but RGB is converted.

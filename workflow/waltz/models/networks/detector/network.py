@@ -1,4 +1,4 @@
-"""The whole detector: from a prepared image to its best regions."""
+"""The detector network: from a prepared image to its best regions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ pass
 
 @dataclass(frozen=True, eq=False)
 class Detections:
-    """The regions of one image, best first.
+    """Regions of one image, best first.
 
     Attributes:
         boxes: Left, top, right and bottom in pixels of the prepared image: float32 of shape (regions, 4).
-        features: float32 of shape (regions, width). Each is of the proposal, the box is what became of that.
+        features: float32 of shape (regions, width). Each belongs to the proposal, the box is the decoded one.
         classes: int64 of shape (regions,).
-        scores: Share of the class, between 0 and 1, by which the regions are ordered.
+        scores: Probability of the class, by which the regions are ordered.
         attributes: int64 of shape (regions,).
-        attribute_scores: Share of the attribute among all but "none".
+        attribute_scores: Probability of the attribute among all except "none".
     """
 
     boxes: torch.Tensor
@@ -41,47 +41,49 @@ class Detector(nn.Module):
     """A Faster R-CNN on the map of `res4`; the names of its weights are those of the released file.
 
     Attributes:
-        name: What its regions are known by.
+        name: Name of the detector, stored with its regions.
         sizes: Its sizes.
-        settings: How regions are chosen.
+        settings: Settings of the selection of regions.
     """
 
     def __init__(self, name: str, sizes: DetectorSizes, settings: DetectorSettings) -> None:
-        """A detector without weights.
+        """Create a detector without weights.
 
         Args:
-            name: What its regions are known by.
+            name: Name of the detector, stored with its regions.
             sizes: Its sizes.
-            settings: How regions are chosen.
+            settings: Settings of the selection of regions.
         """
         super().__init__()
         self.name, self.sizes, self.settings = name, sizes, settings
-        within = {name: stage for name, stage in sizes.stages.items() if name != "res5"}
+        backbone_stages = {name: stage for name, stage in sizes.stages.items() if name != "res5"}
         inputs = sizes.stages["res4"].outputs
-        self.backbone = Backbone(sizes.stem, within)
+        self.backbone = Backbone(sizes.stem, backbone_stages)
         self.proposal_generator = ProposalGenerator(inputs, sizes.hidden, sizes.anchors, settings)
         self.roi_heads = RegionHeads(sizes)
 
     @torch.inference_mode()
     def forward(self, image: torch.Tensor) -> Detections:
-        """The regions of one image.
+        """Return the regions of one image.
 
-        There is no batch: the released code fills smaller images up with zeros, which changes their features.
+        Images are not batched: the released code pads smaller images with zeros, which changes their features.
 
         Args:
-            image: A prepared image, float32 of shape (3, height, width); see `picture.prepared`.
+            image: A prepared image, float32 of shape (3, height, width); see `images.prepare_image`.
         Raises:
             UserError: Too few regions are left, or there are numbers that are not finite.
         """
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # boxes jump where a score is a little off
-            return self._found(image)
+        with torch.backends.cudnn.flags(
+            enabled=True, allow_tf32=False
+        ):  # boxes change a lot where a score changes a little
+            return self._detect(image)
 
-    def _found(self, image: torch.Tensor) -> Detections:
+    def _detect(self, image: torch.Tensor) -> Detections:
         height, width = image.shape[-2:]
         states = self.backbone(image[None])
         proposals = self.proposal_generator(states, height, width)
         if len(proposals) < self.settings.fewest:
-            raise self._too_few(height, width, len(proposals))
+            raise self._build_error(height, width, len(proposals))
         pooled = pool_boxes(states[0], proposals, self.settings.resolution, 1 / STRIDE)
         features = self.roi_heads.features(pooled)
         heads = self.roi_heads.box_predictor
@@ -91,24 +93,26 @@ class Detector(nn.Module):
         if not (boxes.isfinite().all() and features.isfinite().all() and scores.isfinite().all()):
             raise UserError(f"{self.name} gives numbers that are not finite; fetch its weights again")
         boxes = clip_boxes(boxes, height, width)
-        kept = self._best(boxes, scores, height, width).to(boxes.device)
-        shares, attributes = heads.attributes(features[kept], logits[kept]).max(dim=-1)
-        return Detections(boxes[kept], features[kept], classes[kept], scores[kept], attributes, shares)
+        selected = self._select_best(boxes, scores, height, width).to(boxes.device)
+        attribute_scores, attributes = heads.attributes(features[selected], logits[selected]).max(dim=-1)
+        return Detections(
+            boxes[selected], features[selected], classes[selected], scores[selected], attributes, attribute_scores
+        )
 
-    def _best(self, boxes: torch.Tensor, scores: torch.Tensor, height: int, width: int) -> torch.Tensor:
-        """Places of the regions that stay by the first limit that leaves enough of them."""
-        found = 0
+    def _select_best(self, boxes: torch.Tensor, scores: torch.Tensor, height: int, width: int) -> torch.Tensor:
+        """Return the indices of the regions selected with the first limit that leaves enough of them."""
+        most_found = 0
         for limit in self.settings.overlaps:
-            kept = suppress_overlaps(boxes, scores, limit, self.settings.most)
-            if len(kept) >= self.settings.fewest:
-                return kept
-            found = max(found, len(kept))
-        raise self._too_few(height, width, found)
+            selected = suppress_overlaps(boxes, scores, limit, self.settings.most)
+            if len(selected) >= self.settings.fewest:
+                return selected
+            most_found = max(most_found, len(selected))
+        raise self._build_error(height, width, most_found)
 
-    def _too_few(self, height: int, width: int, found: int) -> UserError:
+    def _build_error(self, height: int, width: int, count: int) -> UserError:
         return UserError(
-            f"{self.name} finds {found} regions in the image, prepared to {height} x {width} pixels, and at least"
-            f" {self.settings.fewest} are wanted; leave the image out, or lower min_detections in the detector's config"
+            f"{self.name} finds {count} regions in the image, prepared to {height} x {width} pixels, and at least"
+            f" {self.settings.fewest} are needed; skip the image, or lower min_detections in the detector's config"
         )
 
 
@@ -117,10 +121,10 @@ EPSILON = 1e-5
 
 
 class FrozenBatchNorm(nn.Module):
-    """Batch norm by stored mean and variance."""
+    """Batch norm with stored mean and variance."""
 
     def __init__(self, channels: int) -> None:
-        """Batch norm of some channels, which leaves its input as it is until weights are loaded."""
+        """Create a batch norm that does not change its input until weights are loaded."""
         super().__init__()
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
@@ -128,7 +132,7 @@ class FrozenBatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(channels))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Normalised states, of the same shape (batch, channels, height, width)."""
+        """Return normalised states, of the same shape (batch, channels, height, width)."""
         mean, variance = self.get_buffer("running_mean"), self.get_buffer("running_var")
         return functional.batch_norm(states, mean, variance, self.weight, self.bias, False, 0.0, EPSILON)
 
@@ -139,7 +143,7 @@ class Convolution(nn.Conv2d):
     def __init__(
         self, inputs: int, outputs: int, side: int, *, stride: int = 1, dilation: int = 1, groups: int = 1
     ) -> None:
-        """A convolution that keeps the size but for its stride.
+        """Create a convolution that keeps the size except for its stride.
 
         Args:
             inputs: Channels that go in.
@@ -154,16 +158,16 @@ class Convolution(nn.Conv2d):
         self.norm = FrozenBatchNorm(outputs)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """States of shape (batch, outputs, height, width)."""
-        found: torch.Tensor = self.norm(super().forward(states))
-        return found
+        """Return states of shape (batch, outputs, height, width)."""
+        normed: torch.Tensor = self.norm(super().forward(states))
+        return normed
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions beside a shortcut, which is one where the number of channels changes."""
+    """1x1, 3x3 and 1x1 convolutions with a shortcut, which is a convolution if the number of channels changes."""
 
     def __init__(self, inputs: int, sizes: StageSizes, stride: int, dilation: int) -> None:
-        """A bottleneck of a stage.
+        """Create a bottleneck of a stage.
 
         Args:
             inputs: Channels that go in.
@@ -179,14 +183,14 @@ class Bottleneck(nn.Module):
         self.conv3 = Convolution(sizes.width, sizes.outputs, 1)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """States of shape (batch, outputs, height / stride, width / stride)."""
+        """Return states of shape (batch, outputs, height / stride, width / stride)."""
         inner = functional.relu_(self.conv2(functional.relu_(self.conv1(states))))
-        beside = states if self.shortcut is None else self.shortcut(states)
-        return functional.relu_(self.conv3(inner) + beside)
+        residual = states if self.shortcut is None else self.shortcut(states)
+        return functional.relu_(self.conv3(inner) + residual)
 
 
 def build_stage(inputs: int, sizes: StageSizes, stride: int, dilation: int = 1) -> nn.Sequential:
-    """A stage of bottlenecks, the first of which has the stride.
+    """Return a stage of bottlenecks, of which the first has the stride.
 
     Args:
         inputs: Channels that go in.
@@ -203,15 +207,15 @@ def build_stage(inputs: int, sizes: StageSizes, stride: int, dilation: int = 1) 
 
 
 class Stem(nn.Module):
-    """The first convolution, and a pool without padding that takes in a last incomplete window."""
+    """The first convolution, and a pool without padding that includes a last incomplete window."""
 
     def __init__(self, outputs: int) -> None:
-        """A stem with some channels."""
+        """Create a stem."""
         super().__init__()
         self.conv1 = Convolution(3, outputs, 7, stride=2)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """States at about a quarter of the size."""
+        """Return states at about a quarter of the size."""
         return functional.max_pool2d(functional.relu_(self.conv1(pixels)), 3, stride=2, padding=0, ceil_mode=True)
 
 
@@ -219,7 +223,7 @@ class Backbone(nn.Module):
     """The stem and the stages `res2`, `res3` and `res4`."""
 
     def __init__(self, stem: int, stages: Mapping[str, StageSizes]) -> None:
-        """A backbone.
+        """Create a backbone.
 
         Args:
             stem: Channels of the stem.
@@ -233,7 +237,7 @@ class Backbone(nn.Module):
             inputs = sizes.outputs
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """The map of an image.
+        """Return the map of an image.
 
         Args:
             pixels: float32 of shape (1, 3, height, width).
@@ -242,8 +246,8 @@ class Backbone(nn.Module):
             11 of 168.
         """
         states = pixels
-        for part in self.children():
-            states = part(states)
+        for module in self.children():
+            states = module(states)
         return states
 
 
@@ -257,7 +261,7 @@ class Predictor(nn.Module):
     """Linear heads on the features."""
 
     def __init__(self, sizes: DetectorSizes) -> None:
-        """Heads of a detector's sizes."""
+        """Create the heads."""
         super().__init__()
         self.cls_score = nn.Linear(sizes.width, sizes.classes + 1)
         self.bbox_pred = nn.Linear(sizes.width, 4 * sizes.classes)
@@ -266,41 +270,41 @@ class Predictor(nn.Module):
         self.attr_score = nn.Linear(sizes.mixed, sizes.attributes + 1)
 
     def classes(self, features: torch.Tensor) -> torch.Tensor:
-        """Logits of the classes, background last: shape (regions, classes + 1)."""
+        """Return logits of the classes, background last: shape (regions, classes + 1)."""
         logits: torch.Tensor = self.cls_score(features)
         return logits
 
     def deltas(self, features: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        """Deltas of the box for one class of each region: shape (regions, 4)."""
+        """Return deltas of the box for one class of each region: shape (regions, 4)."""
         of_classes = self.bbox_pred(features).view(len(features), -1, 4)
         deltas: torch.Tensor = of_classes[torch.arange(len(features), device=features.device), classes]
         return deltas
 
     def attributes(self, features: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        """Shares of the attributes: shape (regions, attributes).
+        """Return probabilities of the attributes: shape (regions, attributes).
 
         Args:
             features: Features of regions.
             logits: Logits of their classes; the highest tells the embedding, background included.
         """
-        both = torch.cat([features, self.cls_embedding(logits.argmax(dim=-1))], dim=-1)
-        scores = self.attr_score(functional.relu_(self.fc_attr(both)))
-        shares: torch.Tensor = scores[:, :-1].softmax(dim=-1)
-        return shares
+        inputs = torch.cat([features, self.cls_embedding(logits.argmax(dim=-1))], dim=-1)
+        scores = self.attr_score(functional.relu_(self.fc_attr(inputs)))
+        probabilities: torch.Tensor = scores[:, :-1].softmax(dim=-1)
+        return probabilities
 
 
 class RegionHeads(nn.Module):
     """The last stage of the network on the pooled map, without stride and with dilation, and the heads."""
 
     def __init__(self, sizes: DetectorSizes) -> None:
-        """Heads of a detector's sizes."""
+        """Create the last stage and the heads."""
         super().__init__()
         inputs = sizes.stages["res4"].outputs
         self.res5 = build_stage(inputs, sizes.stages["res5"], 1, dilation=2)
         self.box_predictor = Predictor(sizes)
 
     def features(self, pooled: torch.Tensor) -> torch.Tensor:
-        """The feature of each proposal.
+        """Return the feature of each proposal.
 
         Args:
             pooled: The map under each, of shape (proposals, channels, side, side).
@@ -316,15 +320,15 @@ STRIDE = 16
 
 
 class AnchorGenerator(nn.Module):
-    """The anchors of a cell, which are part of a checkpoint."""
+    """The anchors of a cell, which are part of the checkpoint."""
 
     def __init__(self, count: int) -> None:
-        """Some anchors of no size, until weights are loaded."""
+        """Create anchors of size 0, until weights are loaded."""
         super().__init__()
         self.cell_anchors = nn.ParameterList([nn.Parameter(torch.zeros(count, 4))])
 
     def forward(self, height: int, width: int, offset: float) -> torch.Tensor:
-        """The anchors of a map of some height and width: (height x width x anchors, 4), row by row, cell by cell."""
+        """Return the anchors of a map: (height x width x anchors, 4), row by row, cell by cell."""
         own = self.cell_anchors[0]
         down, right = (
             ((torch.arange(cells, device=own.device) + offset) * STRIDE).to(own.dtype) for cells in (height, width)
@@ -339,7 +343,7 @@ class ProposalHead(nn.Module):
     """Scores and deltas of the anchors of each cell."""
 
     def __init__(self, inputs: int, hidden: int, anchors: int) -> None:
-        """A head on a map.
+        """Create a head on a map.
 
         Args:
             inputs: Channels of the map.
@@ -352,7 +356,7 @@ class ProposalHead(nn.Module):
         self.anchor_deltas = nn.Conv2d(hidden, 4 * anchors, 1)
 
     def forward(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Scores of shape (candidates,) and deltas of shape (candidates, 4), in the order of `Anchors`."""
+        """Return scores of shape (candidates,) and deltas of shape (candidates, 4), in the order of anchors."""
         inner = functional.relu_(self.conv(states))
         scores = self.objectness_logits(inner).permute(0, 2, 3, 1).flatten()
         deltas = self.anchor_deltas(inner).permute(0, 2, 3, 1).reshape(-1, 4)
@@ -360,16 +364,16 @@ class ProposalHead(nn.Module):
 
 
 class ProposalGenerator(nn.Module):
-    """What proposes boxes."""
+    """Generator of box proposals."""
 
     def __init__(self, inputs: int, hidden: int, anchors: int, settings: DetectorSettings) -> None:
-        """What proposes boxes on a map.
+        """Create a proposal generator on a map.
 
         Args:
             inputs: Channels of the map.
             hidden: Channels inside of the head.
             anchors: Anchors of a cell.
-            settings: How candidates are chosen.
+            settings: Settings of the selection of candidates.
         """
         super().__init__()
         self.anchor_generator = AnchorGenerator(anchors)
@@ -377,7 +381,7 @@ class ProposalGenerator(nn.Module):
         self.settings = settings
 
     def forward(self, states: torch.Tensor, height: int, width: int) -> torch.Tensor:
-        """Boxes of an image that something may be in, best first.
+        """Return proposed boxes of an image, best first.
 
         Args:
             states: The map, of shape (1, channels, rows, columns).
@@ -391,7 +395,7 @@ class ProposalGenerator(nn.Module):
         anchors = self.anchor_generator(*states.shape[-2:], settings.anchor_offset)
         best = scores.sort(descending=True, stable=True).indices[: settings.candidates]
         boxes = clip_boxes(decode_boxes(deltas[best], anchors[best], settings.proposal_weights), height, width)
-        extended = ((boxes[:, 2:] - boxes[:, :2]) > settings.smallest).all(dim=1)
-        boxes, scores = boxes[extended], scores[best][extended]
-        kept = suppress_overlaps(boxes, scores, settings.proposal_overlap, settings.proposals)
-        return boxes[kept.to(boxes.device)]
+        is_large_enough = ((boxes[:, 2:] - boxes[:, :2]) > settings.smallest).all(dim=1)
+        boxes, scores = boxes[is_large_enough], scores[best][is_large_enough]
+        selected = suppress_overlaps(boxes, scores, settings.proposal_overlap, settings.proposals)
+        return boxes[selected.to(boxes.device)]

@@ -19,7 +19,7 @@ from waltz.models.registry import ModelSpec
 
 
 def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[str, np.ndarray]:
-    """The regions of an image as arrays.
+    """Return the regions of an image as arrays.
 
     Args:
         detector: The detector, on the device.
@@ -27,24 +27,25 @@ def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[
         device: A torch device.
     Returns:
         `features`, `boxes` in pixels of the image (best first), `size` (height, width), `classes`, `scores`,
-        `attributes`, `attribute_scores`, and `detector`, its name; see `network.Found`.
+        `attributes`, `attribute_scores`, and `detector`, its name; see `network.Detections`.
     Raises:
         UserError: Too few regions are found.
     """
     pixels = prepare_image(image, detector.settings)
-    found = detector(pixels.to(device))
+    detections = detector(pixels.to(device))
     height, width = pixels.shape[-2:]
-    right, down = (
-        torch.tensor(own) / torch.tensor(shown) for own, shown in zip(image.size, (width, height), strict=True)
+    scale_x, scale_y = (
+        torch.tensor(size_before) / torch.tensor(size_after)
+        for size_before, size_after in zip(image.size, (width, height), strict=True)
     )
-    boxes = found.boxes.cpu() * torch.stack([right, down, right, down])
+    boxes = detections.boxes.cpu() * torch.stack([scale_x, scale_y, scale_x, scale_y])
     arrays = {
-        "features": found.features,
+        "features": detections.features,
         "boxes": boxes,
-        "classes": found.classes,
-        "scores": found.scores,
-        "attributes": found.attributes,
-        "attribute_scores": found.attribute_scores,
+        "classes": detections.classes,
+        "scores": detections.scores,
+        "attributes": detections.attributes,
+        "attribute_scores": detections.attribute_scores,
     }
     size = np.array([image.height, image.width])
     return {
@@ -55,22 +56,22 @@ def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[
 
 
 def write_regions(file: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays as an .npz, whole or not at all."""
+    """Write arrays as an .npz atomically."""
     with replace_file(file) as temporary, temporary.open("wb") as opened:
         np.savez(opened, allow_pickle=False, **arrays)
 
 
 @dataclass(frozen=True, eq=False)
 class DetectedRegions:
-    """A detector as the source of regions; see `regions.Provider`.
+    """A detector as the source of regions; see `regions.RegionProvider`.
 
     Attributes:
         detector: The detector.
         device: A torch device.
-        hides: What a coalition hides: pixels of the prepared image, which become the mean colour.
+        hides: Unit that a coalition hides: pixels of the prepared image, which become the mean colour.
     Source:
         MM-SHAP (Parcalabescu and Frank, ACL 2023) on LXMERT: patches are 0 after the mean is subtracted, and the
-        detector looks anew at every coalition.
+        detector runs again for every coalition.
     """
 
     detector: Detector
@@ -78,37 +79,36 @@ class DetectedRegions:
     hides: Literal["pixels", "regions"] = "pixels"
 
     def prepare_image(self, picture: ImageOrRegions) -> torch.Tensor:
-        """The image as the detector takes it: blue, green, red, float32 of shape (3, height, width).
+        """Return the image as the detector takes it: blue, green, red, float32 of shape (3, height, width).
 
         Raises:
             UserError: Regions are given, not an image.
         """
         if not isinstance(picture, Image.Image):
-            raise UserError(f"{picture.name}: regions of it are given to a detector; give it the image")
+            raise UserError(f"{picture.name}: a detector needs the image (got regions); pass the image")
         return prepare_image(picture, self.detector.settings).to(self.device)
 
     def compute_regions(self, images: torch.Tensor) -> States:
-        """Features and boxes; each image passes alone, so that its regions depend on nothing beside it.
+        """Return features and boxes; each image passes alone, so that its regions do not depend on the batch.
 
-        Where the settings allow fewer regions than there may be, rows of zeros stand for the others, as in the released
-        code.
+        If fewer regions are detected than the maximum, rows of zeros fill the rest, as in the released code.
 
         Raises:
             UserError: Too few regions are found in an image.
         """
-        shares, features = [], []
+        relative_boxes, features = [], []
         for image in images:
-            found = self.detector(image)
+            detections = self.detector(image)
             height, width = image.shape[-2:]
-            lacking = (0, 0, 0, self.detector.settings.most - len(found.boxes))
-            edges = found.boxes.new_tensor([width, height, width, height])
-            shares.append(torch.nn.functional.pad(found.boxes / edges, lacking))
-            features.append(torch.nn.functional.pad(found.features, lacking))
-        return torch.stack(features), torch.stack(shares)
+            padding = (0, 0, 0, self.detector.settings.most - len(detections.boxes))
+            edges = detections.boxes.new_tensor([width, height, width, height])
+            relative_boxes.append(torch.nn.functional.pad(detections.boxes / edges, padding))
+            features.append(torch.nn.functional.pad(detections.features, padding))
+        return torch.stack(features), torch.stack(relative_boxes)
 
 
 def load_detected_regions(spec: ModelSpec, width: int, device: str) -> DetectedRegions:
-    """The detector that a model's entry names, on a device.
+    """Return the detector that a model's entry names, on a device.
 
     Args:
         spec: The model.

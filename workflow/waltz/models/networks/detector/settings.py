@@ -17,24 +17,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DetectorSettings:
-    """What the released code reads of its configuration; the values are those of the released weights.
+    """Settings that the released code reads from its configuration; defaults are those of the released weights.
 
     Attributes:
         shortest: Shorter side in pixels that an image is resized to.
-        longest: Most pixels of the longer side then.
+        longest: Maximum of the longer side in pixels.
         mean: Of blue, green and red, in levels of 0 to 255; subtracted.
-        deviation: What the rest is divided by.
+        deviation: Divisor after the mean is subtracted.
         anchor_offset: Where in a cell its anchors are centred, as a share of the stride.
-        candidates: Anchors of the highest score that are looked at.
-        proposals: Most proposals.
-        proposal_overlap: Intersection over union above which the worse of two candidates goes.
-        proposal_weights: What the proposals' deltas dx, dy, dw, dh are divided by.
-        smallest: Candidates whose sides are not above it go.
+        candidates: Number of anchors with the highest scores to consider.
+        proposals: Maximum number of proposals.
+        proposal_overlap: Intersection over union above which the worse of two candidates is removed.
+        proposal_weights: Divisors of the proposals' deltas dx, dy, dw, dh.
+        smallest: Candidates with a side of at most this length are removed.
         resolution: Cells a side that a proposal is pooled to.
-        box_weights: What the regions' deltas are divided by.
-        overlaps: The same limits for regions; the next one is tried where too few are left.
-        fewest: Fewest regions of an image.
-        most: Most regions of an image.
+        box_weights: Divisors of the regions' deltas.
+        overlaps: The same limits for regions; the next one is tried if too few are left.
+        fewest: Minimum number of regions of an image.
+        most: Maximum number of regions of an image.
     """
 
     shortest: int = 800
@@ -71,7 +71,7 @@ CONFIG_KEYS = {
     "min_detections": "fewest",
     "max_detections": "most",
 }
-"""What the configuration calls each setting."""
+"""Setting of each key of the configuration."""
 
 FIXED_VALUES: dict[str, Any] = {
     "input.format": "BGR",
@@ -87,7 +87,7 @@ FIXED_VALUES: dict[str, Any] = {
     "roi_box_head.attr": True,
     "size_divisibility": 0,
 }
-"""What is built for these values alone: another one is an error."""
+"""Supported values; other ones are errors."""
 
 SHAPE_PARSERS: dict[str, Callable[[Any], int]] = {
     "roi_heads.num_classes": int,
@@ -101,29 +101,29 @@ SHAPE_PARSERS: dict[str, Callable[[Any], int]] = {
     "resnets.width_per_group": int,
     "resnets.num_groups": int,
 }
-"""What the shapes of the weights decide; the configuration must say the same."""
+"""Values that the shapes of the weights determine; the configuration must agree."""
 
 
 @dataclass(frozen=True)
 class DetectorConfig:
-    """A configuration as it was read.
+    """A configuration as read from its file.
 
     Attributes:
         settings: The settings.
-        said: What it says of the weights' shapes, by key of `SHAPES`; a key that it lacks is not there.
+        sizes: Sizes of weights that it states, by key of `SHAPE_PARSERS`; keys that it lacks are absent.
     """
 
     settings: DetectorSettings
-    said: Mapping[str, int]
+    sizes: Mapping[str, int]
 
 
 def read_config(file: Path) -> DetectorConfig:
-    """Settings by a YAML file with the keys of the released `config.yaml`, in any case; what it lacks is as released.
+    """Return the settings of a YAML file with the keys of the released `config.yaml`, in any case.
 
-    Keys that nothing here reads, such as those of training, are listed in the log.
+    Missing keys have the released values. Unused keys, such as those of training, are listed in the log.
 
     Raises:
-        UserError: It is no such file, or a key has a value that cannot be or that this detector is not built for.
+        UserError: The file cannot be read, or a key has an invalid or unsupported value.
     """
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -132,27 +132,33 @@ def read_config(file: Path) -> DetectorConfig:
         raise UserError(f"{file}: cannot be read ({first_line}); name the detector's config.yaml") from None
     if not isinstance(content, Mapping):
         raise UserError(f"{file}: is no mapping of keys to values; name the detector's config.yaml")
-    given = dict(_flatten(content))
+    values = dict(_flatten(content))
     for key, value in FIXED_VALUES.items():
-        if key in given and given[key] != value:
-            raise UserError(f"{file}: {key}: this detector is built for {value!r} alone, not {given[key]!r}")
+        if key in values and values[key] != value:
+            raise UserError(
+                f"{file}: {key}: unsupported value (got {values[key]!r}, expected {value!r}); use a supported detector"
+            )
     kinds = {field.name: type(field.default) for field in fields(DetectorSettings)}
     settings = DetectorSettings(
-        **{name: _parse_value(file, key, given[key], kinds[name]) for key, name in CONFIG_KEYS.items() if key in given}
+        **{
+            name: _parse_value(file, key, values[key], kinds[name])
+            for key, name in CONFIG_KEYS.items()
+            if key in values
+        }
     )
-    unread = sorted(given.keys() - CONFIG_KEYS.keys() - FIXED_VALUES.keys() - SHAPE_PARSERS.keys())
+    unread = sorted(values.keys() - CONFIG_KEYS.keys() - FIXED_VALUES.keys() - SHAPE_PARSERS.keys())
     if unread:
         log.info("%s: not read: %s", file, ", ".join(unread))
     return DetectorConfig(
         _check_settings(file, settings),
-        {key: _parse_shape(file, key, given[key]) for key in SHAPE_PARSERS if key in given},
+        {key: _parse_shape(file, key, values[key]) for key in SHAPE_PARSERS if key in values},
     )
 
 
-def _flatten(content: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Keys of all levels, joined by full stops and in lower case."""
+def _flatten(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield keys of all levels, joined by full stops and in lower case."""
     for key, value in content.items():
-        name = f"{before}{key}".lower()
+        name = f"{prefix}{key}".lower()
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{name}.")
         else:
@@ -161,13 +167,13 @@ def _flatten(content: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str
 
 def _parse_value(file: Path, key: str, value: Any, kind: type) -> Any:
     if kind is tuple:
-        of_list = value if isinstance(value, list) else [value]
-        return tuple(_parse_value(file, key, one, float) for one in of_list)
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and value >= 0 and (kind is float or value == int(value)):
+        elements = value if isinstance(value, list) else [value]
+        return tuple(_parse_value(file, key, element, float) for element in elements)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and value >= 0 and (kind is float or value == int(value)):
         return kind(value)
     raise UserError(
-        f"{file}: {key}: {value!r} cannot be; the released value is {getattr(DetectorSettings(), CONFIG_KEYS[key])}"
+        f"{file}: {key}: {value!r} is invalid; the released value is {getattr(DetectorSettings(), CONFIG_KEYS[key])}"
     )
 
 
@@ -175,22 +181,22 @@ def _parse_shape(file: Path, key: str, value: Any) -> int:
     try:
         return SHAPE_PARSERS[key](value)
     except (TypeError, ValueError, LookupError):
-        raise UserError(f"{file}: {key}: {value!r} cannot be; leave it to the weights") from None
+        raise UserError(f"{file}: {key}: {value!r} is invalid; remove the key") from None
 
 
 def _check_settings(file: Path, settings: DetectorSettings) -> DetectorSettings:
-    """The settings, refused where no image could be had by them."""
+    """Return the settings, or refuse settings for which no image could be processed."""
     lengths = {"mean": 3, "deviation": 3, "proposal_weights": 4, "box_weights": 4}
-    of_setting = {name: key for key, name in CONFIG_KEYS.items()}
+    key_of = {name: key for key, name in CONFIG_KEYS.items()}
     for name, length in lengths.items():
         if len(getattr(settings, name)) != length:
-            raise UserError(f"{file}: {of_setting[name]}: {length} numbers are wanted, not {getattr(settings, name)}")
+            raise UserError(f"{file}: {key_of[name]}: {length} numbers are expected, not {getattr(settings, name)}")
     for name in ("deviation", "proposal_weights", "box_weights"):
         if 0 in getattr(settings, name):
-            raise UserError(f"{file}: {of_setting[name]}: nothing can be divided by 0")
+            raise UserError(f"{file}: {key_of[name]}: nothing can be divided by 0")
     for name in ("shortest", "longest", "candidates", "proposals", "resolution", "overlaps", "fewest"):
         if not getattr(settings, name):
-            raise UserError(f"{file}: {of_setting[name]}: must be above 0")
+            raise UserError(f"{file}: {key_of[name]}: must be above 0")
     if settings.fewest > settings.most:
         raise UserError(f"{file}: min_detections: {settings.fewest} is above max_detections, {settings.most}")
     return settings
@@ -202,7 +208,7 @@ STAGE_PREFIXES = {
     "res4": "backbone.res4",
     "res5": "roi_heads.res5",
 }
-"""Where the weights of each stage stand."""
+"""Prefixes of the keys of each stage."""
 STEM_KEY = "backbone.stem.conv1.weight"
 ANCHORS_KEY = "proposal_generator.anchor_generator.cell_anchors.0"
 HIDDEN_KEY = "proposal_generator.rpn_head.conv.weight"
@@ -218,7 +224,7 @@ class StageSizes:
 
     Attributes:
         blocks: Number of bottlenecks.
-        width: Channels inside of a bottleneck.
+        width: Channels inside a bottleneck.
         outputs: Channels that come out of it.
         groups: Groups of its 3x3 convolution.
     """
@@ -237,11 +243,11 @@ class DetectorSizes:
         stem: Channels of the stem.
         stages: Sizes of the stages `res2` to `res5`.
         anchors: Anchors of a cell.
-        hidden: Channels inside of the head that proposes.
-        classes: Classes, background left out.
-        attributes: Attributes, "none" left out.
+        hidden: Channels inside the proposal head.
+        classes: Number of classes, without background.
+        attributes: Number of attributes, without "none".
         embedding: Width of a class's embedding.
-        mixed: Width inside of the head of attributes.
+        mixed: Width inside the attribute head.
     """
 
     stem: int
@@ -260,7 +266,7 @@ class DetectorSizes:
 
 
 def read_sizes(weights: Mapping[str, torch.Tensor], file: Path) -> DetectorSizes:
-    """Sizes of the detector that some weights are of.
+    """Return the sizes of a detector from the shapes of its weights.
 
     Args:
         weights: Weights by key.
@@ -282,35 +288,35 @@ def read_sizes(weights: Mapping[str, torch.Tensor], file: Path) -> DetectorSizes
     absent = [key for key in dimensions if key not in weights]
     if absent:
         raise UserError(f"{file}: lacks {format_keys(absent)}; name the weights of the detector")
-    odd = [key for key, number in dimensions.items() if weights[key].ndim != number or not weights[key].numel()]
-    if odd:
-        raise UserError(f"{file}: has of no shape that can be: {format_keys(odd)}; name the weights of the detector")
-    first = {key: weights[key].shape[0] for key in dimensions}
+    invalid = [key for key, number in dimensions.items() if weights[key].ndim != number or not weights[key].numel()]
+    if invalid:
+        raise UserError(f"{file}: invalid shapes of {format_keys(invalid)}; name the weights of the detector")
+    first_axis = {key: weights[key].shape[0] for key in dimensions}
     return DetectorSizes(
-        stem=first[STEM_KEY],
+        stem=first_axis[STEM_KEY],
         stages={name: _read_stage_sizes(weights, where, file) for name, where in STAGE_PREFIXES.items()},
-        anchors=first[ANCHORS_KEY],
-        hidden=first[HIDDEN_KEY],
-        classes=first[CLASSES_KEY] - 1,
-        attributes=first[ATTRIBUTES_KEY] - 1,
+        anchors=first_axis[ANCHORS_KEY],
+        hidden=first_axis[HIDDEN_KEY],
+        classes=first_axis[CLASSES_KEY] - 1,
+        attributes=first_axis[ATTRIBUTES_KEY] - 1,
         embedding=weights[EMBEDDING_KEY].shape[1],
-        mixed=first[MIXED_KEY],
+        mixed=first_axis[MIXED_KEY],
     )
 
 
-def check_config_sizes(sizes: DetectorSizes, said: Mapping[str, int], file: Path, config: Path) -> None:
-    """Refuse a configuration that is of another network than the weights.
+def check_config_sizes(sizes: DetectorSizes, config_sizes: Mapping[str, int], file: Path, config: Path) -> None:
+    """Refuse a configuration that belongs to another network than the weights.
 
     Args:
         sizes: Sizes of the weights.
-        said: What the configuration says of them; see `settings.SHAPES`.
+        config_sizes: Sizes stated by the configuration; see `SHAPE_PARSERS`.
         file: Where the weights come from.
         config: Where the configuration comes from.
     Raises:
         UserError: They differ.
     """
     res2 = sizes.stages["res2"]
-    own = {
+    actual = {
         "roi_heads.num_classes": sizes.classes,
         "roi_box_head.num_attrs": sizes.attributes,
         "proposal_generator.hidden_channels": sizes.hidden,
@@ -320,13 +326,15 @@ def check_config_sizes(sizes: DetectorSizes, said: Mapping[str, int], file: Path
         "resnets.num_groups": res2.groups,
         "resnets.width_per_group": res2.width // res2.groups,
     }
-    wanted = dict(said)
-    if wanted.get("proposal_generator.hidden_channels") == -1:  # as many as go in
-        wanted["proposal_generator.hidden_channels"] = sizes.stages["res4"].outputs
-    if "anchor_generator.sizes" in said and "anchor_generator.aspect_ratios" in said:
-        wanted["anchors"] = said["anchor_generator.sizes"] * said["anchor_generator.aspect_ratios"]
-        own["anchors"] = sizes.anchors
-    faults = [f"{key}: {wanted[key]} for {own[key]}" for key in own if wanted.get(key, own[key]) != own[key]]
+    expected = dict(config_sizes)
+    if expected.get("proposal_generator.hidden_channels") == -1:  # as many as go in
+        expected["proposal_generator.hidden_channels"] = sizes.stages["res4"].outputs
+    if "anchor_generator.sizes" in config_sizes and "anchor_generator.aspect_ratios" in config_sizes:
+        expected["anchors"] = config_sizes["anchor_generator.sizes"] * config_sizes["anchor_generator.aspect_ratios"]
+        actual["anchors"] = sizes.anchors
+    faults = [
+        f"{key}: {expected[key]} for {actual[key]}" for key in actual if expected.get(key, actual[key]) != actual[key]
+    ]
     if faults:
         raise UserError(f"{config}: is of another detector than {file}: {'; '.join(faults)}; name its own config.yaml")
 
@@ -334,12 +342,12 @@ def check_config_sizes(sizes: DetectorSizes, said: Mapping[str, int], file: Path
 def _read_stage_sizes(weights: Mapping[str, torch.Tensor], where: str, file: Path) -> StageSizes:
     numbers = {key[len(where) + 1 :].partition(".")[0] for key in weights if key.startswith(f"{where}.")}
     width = weights[f"{where}.0.conv1.weight"].shape[0]
-    of_group = weights[f"{where}.0.conv2.weight"].shape[1]
-    if width % of_group:
-        raise UserError(f"{file}: {where}.0.conv2.weight: {width} channels are no groups of {of_group}")
+    group_width = weights[f"{where}.0.conv2.weight"].shape[1]
+    if width % group_width:
+        raise UserError(f"{file}: {where}.0.conv2.weight: {width} channels are no groups of {group_width}")
     return StageSizes(
         blocks=1 + max(int(number) for number in numbers if number.isdecimal()),
         width=width,
         outputs=weights[f"{where}.0.conv3.weight"].shape[0],
-        groups=width // of_group,
+        groups=width // group_width,
     )

@@ -1,1 +1,1 @@
-"""ViLBERT and 12-in-1 in plain PyTorch, from the original checkpoint files."""
+"""ViLBERT and 12-in-1 in plain PyTorch, for the original checkpoint files."""

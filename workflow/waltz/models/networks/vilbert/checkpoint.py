@@ -1,4 +1,4 @@
-"""A ViLBERT or 12-in-1 from its original file, every key of which has a known role."""
+"""Loading of ViLBERT and 12-in-1 from their original files, in which every key has a known role."""
 
 import re
 from collections.abc import Mapping
@@ -22,25 +22,25 @@ UNUSED_KEYS = {
     "grounding": r"vision_logit\.(weight|bias)",
     "unused": r"linguisic_logit\.(weight|bias)|bert\.encoder\.c_layer\.\d+\.biOutput\.q_dense[12]\.(weight|bias)",
 }
-"""Keys that no score needs, by their role; the one network that has a retrieval head takes it all the same."""
+"""Keys that no score needs, by their role; a network with a retrieval head still loads its keys."""
 OLD_NORM_KEY = re.compile(r"(.*\bLayerNorm[12]?)\.(gamma|beta)")
-"""What very old files call weight and bias of a layer norm."""
+"""Names of weight and bias of a layer norm in very old files."""
 
 
 def load_network(
     file: Path,
-    said: Mapping[str, Any] | None,
-    multitask: bool,
+    settings: Mapping[str, Any] | None,
+    has_tasks: bool,
     name: str = "",
     dtype: torch.dtype = torch.float32,
     allow_missing: Mapping[str, str] = {},
 ) -> TwoStreams:
-    """A network of the dimensions of its checkpoint, in evaluation mode.
+    """Return a network of the sizes of its checkpoint, in evaluation mode.
 
     Args:
         file: An original checkpoint, also one of training scripts (`model_state_dict`, `module.`).
-        said: The release's JSON; None for the one beside the file, and where there is none for the released sizes.
-        multitask: Whether it shall have task tokens and a retrieval head, as 12-in-1 does.
+        settings: The release's JSON; None for the one next to the file, or the released sizes.
+        has_tasks: Whether it has task tokens and a retrieval head, as 12-in-1 does.
         name: Name of the model in the study; empty outside of one.
         dtype: Precision of its weights.
         allow_missing: See `checkpoint_file.load_weights`.
@@ -49,26 +49,26 @@ def load_network(
     """
     weights = rename_old_keys(checkpoint_file.read_checkpoint(file))
     where = checkpoint_file.format_subject(name, file)
-    if TASK_EMBEDDINGS in weights and not multitask:
+    if TASK_EMBEDDINGS in weights and not has_tasks:
         raise UserError(f"{where}: it reads task tokens ({TASK_EMBEDDINGS}); say that it is of kind vilbert-12in1")
-    if said is None:
-        said = checkpoint_file.read_adjacent_settings(file) or None
+    if settings is None:
+        settings = checkpoint_file.read_adjacent_settings(file) or None
     with torch.device("meta"):
-        network = TwoStreams(build_config(weights, said, multitask, where)).to(dtype)
+        network = TwoStreams(build_config(weights, settings, has_tasks, where)).to(dtype)
     checkpoint_file.load_weights(network, weights, file, name, is_unused, allow_missing)
     return network.eval().requires_grad_(False)
 
 
 def is_unused(key: str) -> bool:
-    """Whether a key of a checkpoint belongs to a head that scores no match, or to nothing."""
+    """Return whether a checkpoint's key belongs to a head that scores no match, or to nothing."""
     return any(re.fullmatch(pattern, key) for pattern in UNUSED_KEYS.values())
 
 
 def rename_old_keys(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A checkpoint's tensors with the old names of layer norms made new, where the new name is free."""
-    found = {}
+    """Return the tensors with old names of layer norms replaced, unless the new name is taken."""
+    renamed = {}
     for key, tensor in weights.items():
         old = OLD_NORM_KEY.fullmatch(key)
         new = f"{old[1]}.{'weight' if old[2] == 'gamma' else 'bias'}" if old else key
-        found[key if new in weights else new] = tensor
-    return found
+        renamed[key if new in weights else new] = tensor
+    return renamed

@@ -1,4 +1,4 @@
-"""What a ViLBERT checkpoint's shapes say of the network, and what its JSON has to add."""
+"""Configuration of a ViLBERT: sizes from the shapes of its checkpoint, the rest from its JSON."""
 
 import re
 from collections.abc import Mapping
@@ -32,9 +32,9 @@ RELEASED_CONFIG: dict[str, Any] = {
 }
 """The released checkpoints, for a file that comes without a JSON."""
 HEAD_COUNTS = ("num_attention_heads", "v_num_attention_heads", "bi_num_attention_heads")
-"""Whole numbers that decide what is computed and that no shape tells."""
+"""Head counts, which no shape determines."""
 CO_ATTENTION_POSITIONS = ("v_biattention_id", "t_biattention_id")
-"""Lists of that sort."""
+"""Positions of the co-attention layers, which no shape determines."""
 SUPPORTED_OPTIONS: dict[str, tuple[Any, ...]] = {
     "hidden_act": ("gelu", "relu"),
     "v_hidden_act": ("gelu", "relu"),
@@ -44,7 +44,7 @@ SUPPORTED_OPTIONS: dict[str, tuple[Any, ...]] = {
     "in_batch_pairs": (False,),
     "model": ("bert",),
 }
-"""Options that decide what is computed: the release's default, then others that are understood here."""
+"""Supported values of options that change the computation, the release's default first."""
 SIZE_AXES = {
     "vocab_size": ("bert.embeddings.word_embeddings.weight", 0),
     "hidden_size": ("bert.embeddings.word_embeddings.weight", 1),
@@ -56,9 +56,9 @@ SIZE_AXES = {
     "v_intermediate_size": ("bert.encoder.v_layer.0.intermediate.dense.weight", 0),
     "bi_hidden_size": ("bert.t_pooler.dense.weight", 0),
 }
-"""The parameter and the axis that tell a size."""
+"""Parameter and axis of each size."""
 LAYER_STACKS = {"num_hidden_layers": "layer", "v_num_hidden_layers": "v_layer", "meetings": "c_layer"}
-"""Lists of layers, whose lengths tell how many there are."""
+"""Lists of layers whose lengths give the number of layers."""
 TASK_EMBEDDINGS = "bert.embeddings.task_embeddings.weight"
 
 
@@ -111,75 +111,79 @@ class VilbertConfig:
     tasks: int = 0
 
 
-def build_config(weights: Weights, said: Mapping[str, Any] | None, multitask: bool, name: str) -> VilbertConfig:
-    """The dimensions of a checkpoint: sizes from its shapes, the rest from its JSON.
+def build_config(weights: Weights, settings: Mapping[str, Any] | None, has_tasks: bool, name: str) -> VilbertConfig:
+    """Return the configuration of a checkpoint: sizes from its shapes, the rest from its JSON.
 
     Args:
         weights: The checkpoint.
-        said: The release's JSON, whose other keys do not matter here; None for a checkpoint of the released sizes.
-        multitask: Whether it reads task tokens (12-in-1).
+        settings: The release's JSON, whose other keys do not matter here; None for a checkpoint of the released sizes.
+        has_tasks: Whether it reads task tokens (12-in-1).
         name: Of the file, for errors.
     Raises:
         UserError: A parameter that tells a size is missing, the JSON disagrees with a shape, lacks what no shape tells,
             or asks for what is not built here.
     """
-    told = _read_sizes(weights, multitask, name)
-    given = RELEASED_CONFIG if said is None else said
-    source = f"{name}: it comes without a JSON, and the released" if said is None else f"{name}: its JSON's"
-    sizes = {key: size for key, size in told.items() if key not in ("meetings", "tasks")}
+    shape_sizes = _read_sizes(weights, has_tasks, name)
+    values = RELEASED_CONFIG if settings is None else settings
+    source = f"{name}: it comes without a JSON, and the released" if settings is None else f"{name}: its JSON's"
+    sizes = {key: size for key, size in shape_sizes.items() if key not in ("meetings", "tasks")}
     for key, size in sizes.items():
-        if key in given and given[key] != size:
-            raise UserError(f"{source} {key} is {given[key]}, its weights say {size}; give the JSON of these weights")
-    heads = {key: _read_number(given, key, name) for key in HEAD_COUNTS}
-    meetings = {key: _read_positions(given, key, name) for key in CO_ATTENTION_POSITIONS}
-    chosen = {key: _read_option(given, key, name) for key in SUPPORTED_OPTIONS}
-    _check_consistency(sizes | heads, meetings, told["meetings"], name)
-    decided: dict[str, Any] = {**sizes, **heads, **meetings, "tasks": told["tasks"]}
-    options = {key: chosen[key] for key in ("hidden_act", "v_hidden_act", "fusion_method")}
-    return VilbertConfig(**decided, **options)
+        if key in values and values[key] != size:
+            raise UserError(f"{source} {key} is {values[key]}, its weights have {size}; use the JSON of these weights")
+    heads = {key: _read_number(values, key, name) for key in HEAD_COUNTS}
+    meetings = {key: _read_positions(values, key, name) for key in CO_ATTENTION_POSITIONS}
+    options_read = {key: _read_option(values, key, name) for key in SUPPORTED_OPTIONS}
+    _check_consistency(sizes | heads, meetings, shape_sizes["meetings"], name)
+    numbers: dict[str, Any] = {**sizes, **heads, **meetings, "tasks": shape_sizes["tasks"]}
+    options = {key: options_read[key] for key in ("hidden_act", "v_hidden_act", "fusion_method")}
+    return VilbertConfig(**numbers, **options)
 
 
-def _read_sizes(weights: Weights, multitask: bool, name: str) -> dict[str, int]:
-    """Sizes that shapes tell."""
+def _read_sizes(weights: Weights, has_tasks: bool, name: str) -> dict[str, int]:
+    """Return the sizes that shapes determine."""
     sizes = {key: _read_size(weights, *place, name) for key, place in SIZE_AXES.items()}
     for key, stack in LAYER_STACKS.items():
         numbers = {
-            int(found.group(1))
-            for found in (re.match(rf"bert\.encoder\.{stack}\.(\d{{1,4}})\.", parameter) for parameter in weights)
-            if found
+            int(match.group(1))
+            for match in (re.match(rf"bert\.encoder\.{stack}\.(\d{{1,4}})\.", parameter) for parameter in weights)
+            if match
         }
         sizes[key] = max(numbers, default=-1) + 1
-    return sizes | {"tasks": _read_size(weights, TASK_EMBEDDINGS, 0, name) if multitask else 0}
+    return sizes | {"tasks": _read_size(weights, TASK_EMBEDDINGS, 0, name) if has_tasks else 0}
 
 
 def _read_size(weights: Weights, parameter: str, axis: int, name: str) -> int:
-    found = weights.get(parameter)
-    if found is None or found.ndim != 2:
-        said = "is missing" if found is None else f"is of shape {tuple(found.shape)}, not a matrix"
-        raise UserError(f"{name}: {parameter} {said}; name a ViLBERT checkpoint of this kind")
-    return int(found.shape[axis])
+    weight = weights.get(parameter)
+    if weight is None or weight.ndim != 2:
+        fault = "is missing" if weight is None else f"is of shape {tuple(weight.shape)}, not a matrix"
+        raise UserError(f"{name}: {parameter} {fault}; name a ViLBERT checkpoint of this kind")
+    return int(weight.shape[axis])
 
 
-def _read_number(given: Mapping[str, Any], key: str, name: str) -> int:
-    value = given.get(key)
+def _read_number(settings: Mapping[str, Any], key: str, name: str) -> int:
+    value = settings.get(key)
     if not isinstance(value, int) or value < 1:
         raise UserError(f"{name}: its JSON's {key} is {value!r}, a whole number above 0 is needed; add it to the JSON")
     return value
 
 
-def _read_positions(given: Mapping[str, Any], key: str, name: str) -> tuple[int, ...]:
-    value = given.get(key)
-    if isinstance(value, list | tuple) and all(isinstance(one, int) for one in value) and sorted(value) == [*value]:
+def _read_positions(settings: Mapping[str, Any], key: str, name: str) -> tuple[int, ...]:
+    value = settings.get(key)
+    if (
+        isinstance(value, list | tuple)
+        and all(isinstance(position, int) for position in value)
+        and sorted(value) == [*value]
+    ):
         return tuple(value)
-    raise UserError(f"{name}: its JSON's {key} is {value!r}, ascending whole numbers are needed; mend the JSON")
+    raise UserError(f"{name}: its JSON's {key} is {value!r}, ascending whole numbers are needed; correct the JSON")
 
 
-def _read_option(given: Mapping[str, Any], key: str, name: str) -> Any:
-    understood = SUPPORTED_OPTIONS[key]
-    value = given.get(key, understood[0])
-    if value not in understood:
+def _read_option(settings: Mapping[str, Any], key: str, name: str) -> Any:
+    supported = SUPPORTED_OPTIONS[key]
+    value = settings.get(key, supported[0])
+    if value not in supported:
         raise UserError(
-            f"{name}: its JSON's {key} is {value!r}; only {', '.join(map(repr, understood))} can be computed"
+            f"{name}: its JSON's {key} is {value!r}; only {', '.join(map(repr, supported))} can be computed"
         )
     return value
 
@@ -187,7 +191,7 @@ def _read_option(given: Mapping[str, Any], key: str, name: str) -> Any:
 def _check_consistency(
     sizes: Mapping[str, int], meetings: Mapping[str, tuple[int, ...]], count: int, name: str
 ) -> None:
-    """Refuse numbers that make no network together."""
+    """Refuse numbers that do not form a network."""
     for prefix in ("", "v_", "bi_"):
         width, heads = sizes[f"{prefix}hidden_size"], sizes[f"{prefix}num_attention_heads"]
         if width % heads:
@@ -196,10 +200,10 @@ def _check_consistency(
                 " JSON"
             )
     for prefix in ("v_", "t_"):
-        places = meetings[f"{prefix}biattention_id"]
+        positions = meetings[f"{prefix}biattention_id"]
         layers = sizes["v_num_hidden_layers" if prefix == "v_" else "num_hidden_layers"]
-        if len(places) != count or not all(0 <= place <= layers for place in places):
+        if len(positions) != count or not all(0 <= position <= layers for position in positions):
             raise UserError(
-                f"{name}: {prefix}biattention_id {[*places]} does not fit {count} co-attention layers over {layers}"
-                " layers; mend the JSON"
+                f"{name}: {prefix}biattention_id {[*positions]} does not fit {count} co-attention layers over {layers}"
+                " layers; correct the JSON"
             )
