@@ -18,7 +18,7 @@ from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.players import build_published_players
 from waltz.models.networks.detector.checkpoint import load_detector
 from waltz.models.networks.detector.regions import DetectedRegions
-from waltz.models.regions import ImageRegions, load_image_or_regions, profile_of
+from waltz.models.regions import ImageRegions, get_players_function, load_image_or_regions
 from waltz.models.registry import ModelSpec
 from waltz.models.visible_image import render_encoder_view
 
@@ -77,7 +77,7 @@ def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, weights_fil
     made = encoder()
     prepared, text = made.prepare_image(image), made.tokenize("the red horse")
     assert prepared.shape == (3, 96, 128)
-    players = profile_of(made, "published")(made, text, prepared)
+    players = get_players_function(made, "published")(made, text, prepared)
     assert (players.words, players.patches) == (5, 9)
     rng = np.random.default_rng(0)
     masks = rng.random((4, 9)) < 0.5

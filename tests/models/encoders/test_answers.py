@@ -13,7 +13,7 @@ from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.vqa import answer_question, build_answer_probability, compute_answer_logits
-from waltz.models.regions import load_image_or_regions, profile_of
+from waltz.models.regions import get_players_function, load_image_or_regions
 from waltz.models.registry import ModelSpec
 
 CPU = Device("cpu", 1, "a test")
@@ -46,7 +46,7 @@ def test_the_answer_is_the_most_probable_one_and_its_probability_the_value_of_th
     shares = (logits.exp() / logits.exp().sum()).tolist()
     assert given.text == ANSWERS[int(np.argmax(shares))]
     assert given.probability == pytest.approx(max(shares), rel=1e-5)
-    players = profile_of(encoder, "equations")(encoder, text, image)
+    players = get_players_function(encoder, "equations")(encoder, text, image)
     masks = np.ones((2, len(players)), dtype=bool)
     masks[1] = False
     everything, nothing = Coalitions(encoder, image, [players], build_answer_probability(given)).values([masks])[0][

@@ -14,7 +14,7 @@ from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds import visual_bert
-from waltz.models.regions import StoredRegions, load_image_or_regions, profile_of
+from waltz.models.regions import StoredRegions, get_players_function, load_image_or_regions
 from waltz.models.registry import ModelSpec
 
 CPU = Device("cpu", 1, "a test")
@@ -91,15 +91,15 @@ def test_missing_regions_are_named(lxmert, tmp_path):
 
 def test_a_game_on_regions_is_refused_unless_the_entry_says_so(lxmert):
     with pytest.raises(UserError, match="only scores can be had"):
-        profile_of(lxmert(), "published")
-    assert callable(profile_of(lxmert(masks="regions"), "published"))
+        get_players_function(lxmert(), "published")
+    assert callable(get_players_function(lxmert(masks="regions"), "published"))
 
 
 @pytest.mark.parametrize(("profile", "words"), [("published", 6), ("equations", 4)])
 def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
     encoder = lxmert(masks="regions")
     image = prepared(encoder)
-    players = profile_of(encoder, profile)(encoder, encoder.tokenize("the dog rides horse"), image)
+    players = get_players_function(encoder, profile)(encoder, encoder.tokenize("the dog rides horse"), image)
     assert (players.words, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
     hidden = np.ones((1, REGIONS), dtype=bool)
     hidden[0, 2] = False
@@ -113,7 +113,7 @@ def test_regions_play_in_the_place_of_patches(lxmert, profile, words):
 def test_coalitions_of_regions_have_the_values_of_single_passes(lxmert):
     encoder = lxmert(masks="regions")
     image, text = prepared(encoder), encoder.tokenize("the dog rides horse")
-    players = profile_of(encoder, "equations")(encoder, text, image)
+    players = get_players_function(encoder, "equations")(encoder, text, image)
     masks = np.random.default_rng(1).random((12, len(players))) < 0.5
     found = Coalitions(encoder, image, [players], torch.sigmoid).values([masks])[0][:, 0]
     for mask, value in zip(masks, found, strict=True):
@@ -159,7 +159,7 @@ def test_an_encoder_of_pixels_is_shown_the_image(checkpoint):
     encoder = load_encoder(spec, CPU)
     assert load_image_or_regions(encoder, "0.jpg", lambda: IMAGE) is IMAGE
     text = encoder.tokenize("a dog")
-    assert len(profile_of(encoder, "equations")(encoder, text, encoder.prepare_image(IMAGE))) == 2 + 4
+    assert len(get_players_function(encoder, "equations")(encoder, text, encoder.prepare_image(IMAGE))) == 2 + 4
 
 
 def test_a_visual_bert_without_a_tokenizer_takes_berts(checkpoint, regions, tmp_path, monkeypatch):

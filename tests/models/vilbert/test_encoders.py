@@ -17,7 +17,7 @@ from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.networks.vilbert.array_inputs import compute_logits
-from waltz.models.regions import load_image_or_regions, profile_of
+from waltz.models.regions import get_players_function, load_image_or_regions
 from waltz.models.registry import ModelSpec, list_encoder_kinds
 
 CPU = Device("cpu", 1, "a test")
@@ -163,7 +163,7 @@ def test_the_whole_image_is_no_player_and_keeps_the_mean_of_all(load, profile, w
     encoder = load("vilbert", masks="regions")
     image = shown(encoder)
     assert image.shape == (1, REGIONS + 1, WIDTH + 4)
-    players = profile_of(encoder, profile)(encoder, encoder.tokenize("the dog rides horse"), image)
+    players = get_players_function(encoder, profile)(encoder, encoder.tokenize("the dog rides horse"), image)
     assert (players.words, players.patches, len(players)) == (words, REGIONS, words + REGIONS)
     hidden = np.ones((2, REGIONS), dtype=bool)
     hidden[0, 2] = False
@@ -182,7 +182,7 @@ def test_the_whole_image_is_no_player_and_keeps_the_mean_of_all(load, profile, w
 def test_coalitions_have_the_values_of_single_passes(load, kind):
     encoder = load(kind, masks="regions")
     image, text = shown(encoder), encoder.tokenize("the dog rides horse")
-    players = profile_of(encoder, "equations")(encoder, text, image)
+    players = get_players_function(encoder, "equations")(encoder, text, image)
     masks = np.random.default_rng(1).random((24, len(players))) < 0.5
     game = Coalitions(encoder, image, [players], torch.sigmoid)
     found = game.values([masks])[0][:, 0]
@@ -247,7 +247,7 @@ def test_a_12_in_1_without_the_retrieval_task_is_refused(tmp_path, regions):
 
 
 def test_missing_regions_are_asked_for(load):
-    with pytest.raises(UserError, match=r"models\.mine\.regions: missing: this model sees regions of 12 features"):
+    with pytest.raises(UserError, match=r"models\.mine\.regions: missing: this model reads regions of 12 features"):
         load("vilbert", regions="")
 
 

@@ -10,7 +10,7 @@ from waltz.core.errors import UserError
 from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.vqa_items import SETTING
 from waltz.models.encoders.vqa import AnsweringEncoder, answer_question, build_answer_probability
-from waltz.models.regions import labelled, load_image_or_regions
+from waltz.models.regions import label_setting, load_image_or_regions
 from waltz.sources.images import ImageSource, load_image
 
 EXPLAINED = "probability"
@@ -38,7 +38,7 @@ def attributed_questions(
         MM-SHAP (Parcalabescu & Frank, ACL 2023) and its released scripts; thesis 4.3 and 4.4.
     """
     decisive = deciding(encoder)
-    setting = labelled(encoder, SETTING)
+    setting = label_setting(encoder, SETTING)
     rows: list[Row] = []
     for item in items:
         row = {

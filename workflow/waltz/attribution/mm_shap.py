@@ -26,7 +26,7 @@ from waltz.fidelity import get_fidelity
 from waltz.models.encoders.coalitions import Coalitions, Outcome
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 from waltz.models.encoders.players import Players
-from waltz.models.regions import ImageOrRegions, profile_of
+from waltz.models.regions import ImageOrRegions, get_players_function
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def attribute(
         UserError: A text is longer than the encoder reads, or the evaluations do not suffice for one permutation.
     """
     prepared = encoder.prepare_image(cast(Image.Image, image))  # an encoder of regions takes regions
-    players = profile_of(encoder, settings.profile)
+    players = get_players_function(encoder, settings.profile)
     games = [players(encoder, encoder.tokenize(text), prepared) for text in texts]
     table = Coalitions(encoder, prepared, games, outcome or explained(encoder))
     if known is not None:

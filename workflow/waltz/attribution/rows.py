@@ -17,7 +17,7 @@ from waltz.evaluation.items import list_texts
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.regions import ImageOrRegions, labelled, load_image_or_regions
+from waltz.models.regions import ImageOrRegions, label_setting, load_image_or_regions
 from waltz.models.weights import compute_fingerprint
 from waltz.sources.images import ImageSource, load_image
 
@@ -67,7 +67,7 @@ def _item(
             "item_id": item["item_id"],
             "role": role,
             "profile": settings.profile,
-            "setting": labelled(encoder, ALIGNMENT),
+            "setting": label_setting(encoder, ALIGNMENT),
             "image": item["image"],
             "text": text,
             "explained": what_is_explained(encoder),

@@ -34,8 +34,8 @@ FORBIDDEN_GLOBAL = re.compile(r"GLOBAL (\w+(\.\w+)+)")
 def read_checkpoint(file: Path) -> dict[str, torch.Tensor]:
     """Return the weights of a checkpoint file by key; a file in PyTorch's zip layout is memory-mapped.
 
-    Levels of the file around them (`LEVELS`, also nested) and a `module.` before every key are taken away. What is no
-    tensor, such as the number of an epoch, is no weight and left out.
+    Levels of the file around them (`WEIGHT_LEVELS`, also nested) and a `module.` before every key are removed. Values
+    that are not tensors, such as the number of an epoch, are skipped.
 
     Args:
         file: A `.safetensors` file, or one of `torch.save`, from which only tensors and plain values are read.

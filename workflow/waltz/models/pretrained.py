@@ -33,9 +33,9 @@ def load_pretrained(
     """Return a network, at the precision of its entry, and its tokenizer or processor.
 
     Each weight of the network has to be in the checkpoint. Unexpected weights of the checkpoint are an error if they
-    lie among the network's own (`is_network_weight`), as in a file of a deeper or wider network; others are parts that the
-    class does not use, such as heads of pre-training, and are logged. The entry's `allow_missing` allows keys of both
-    sorts; an allowed weight that is missing is zero, never random.
+    lie among the network's own (`is_network_weight`), as in a file of a deeper or wider network; others are parts that
+    the class does not use, such as heads of pre-training, and are logged. The entry's `allow_missing` allows keys of
+    both sorts; an allowed weight that is missing is zero, never random.
 
     Args:
         spec: A model by hub id, folder or package.

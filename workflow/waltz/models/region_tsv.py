@@ -136,7 +136,7 @@ def _index_lines(file: Path, changed: int) -> Mapping[str, tuple[LinePosition, .
                 if not tab or line.count(b"\t") + 1 not in COLUMNS or len(line) == MAX_LINE_BYTES:
                     counts = " or ".join(map(str, COLUMNS))
                     raise UserError(
-                        f"{file}, line {number}: no row of {counts} columns; the file is truncated or in another format;"
+                        f"{file}, line {number}: no row of {counts} columns; file truncated or in another format;"
                         " fetch it again"
                     )
                 key = normalise_image_id(image.decode("utf-8", errors="backslashreplace"))

@@ -84,22 +84,22 @@ class RegionProvider(Protocol):
 
 
 @runtime_checkable
-class ReadsRegions(Protocol):
+class RegionReader(Protocol):
     """An encoder whose image side reads regions.
 
     Attributes:
-        provider: Where its regions come from.
+        provider: Source of its regions.
     """
 
     provider: RegionProvider
 
     @property
     def detector(self) -> str:
-        """The detector that it expects; empty for any."""
+        """Name of the expected detector; empty for any."""
 
     @property
     def whole_image(self) -> bool:
-        """Whether the first row of prepared regions is the whole image, which is no player."""
+        """Whether row 0 of prepared regions is the whole image, which is no player."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.
     Raises:
         UserError: Its regions are not stored, or invalid.
     """
-    if not isinstance(encoder, ReadsRegions) or not isinstance(encoder.provider, StoredRegions):
+    if not isinstance(encoder, RegionReader) or not isinstance(encoder.provider, StoredRegions):
         return load()
     provider, expected = encoder.provider, encoder.detector
     regions = provider.load_regions(name)
@@ -212,46 +212,49 @@ def load_image_or_regions(encoder: Encoder, name: str, load: Callable[[], Image.
     return regions
 
 
-def profile_of(encoder: Encoder, profile: str) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
-    """The rules of a profile for an encoder: who plays.
+def get_players_function(encoder: Encoder, profile: str) -> Callable[[Encoder, TokenizedText, torch.Tensor], Players]:
+    """Return the function that builds the players of an encoder in a profile.
 
     Raises:
-        UserError: The encoder's regions are computed before and its entry does not say that regions shall play.
+        UserError: The encoder's regions are stored, and its entry does not set `masks: regions`.
     """
-    if not isinstance(encoder, ReadsRegions) or encoder.provider.hides == "pixels":
+    if not isinstance(encoder, RegionReader) or encoder.provider.hides == "pixels":
         return PROFILES[profile]
     if encoder.spec.masks != "regions":
         raise UserError(
-            f"models.{encoder.spec.name}: its regions are computed before, and the method hides pixels before a"
-            " detector looks; only scores can be had, or say `masks: regions` for another, labelled measure"
+            f"models.{encoder.spec.name}: its regions are stored, but the method hides pixels before the detector;"
+            " only scores are possible, or set `masks: regions` for another, labelled measure"
         )
-    before = int(encoder.whole_image)
-    return lambda encoder, text, image: region_players(PROFILES[profile](encoder, text, image), image, before)
+    skipped_rows = int(encoder.whole_image)
+    return lambda encoder, text, image: build_region_players(
+        PROFILES[profile](encoder, text, image), image, skipped_rows
+    )
 
 
-def labelled(encoder: Encoder, setting: str) -> str:
-    """The setting of an attribution: another one where regions play, so that it enters no published table.
+def label_setting(encoder: Encoder, setting: str) -> str:
+    """Return the setting of an attribution, with a suffix if regions are the players, so that it enters no published
+    table.
 
     Args:
         encoder: The encoder.
-        setting: The setting where patches play.
+        setting: The setting if patches are the players.
     """
-    plays_regions = isinstance(encoder, ReadsRegions) and encoder.provider.hides != "pixels"
-    return setting + OF_REGIONS if plays_regions else setting
+    regions_play = isinstance(encoder, RegionReader) and encoder.provider.hides != "pixels"
+    return setting + OF_REGIONS if regions_play else setting
 
 
-def region_players(players: Players, image: torch.Tensor, before: int = 0) -> RegionPlayers:
-    """The same text players beside regions: a hidden one keeps its box, and its features are 0.
+def build_region_players(players: Players, image: torch.Tensor, skipped_rows: int = 0) -> RegionPlayers:
+    """Return the same text players with region players: a hidden region keeps its box, and its features are 0.
 
     Args:
         players: Players by the rules of a profile.
-        image: A prepared image of `Precomputed`.
-        before: Rows before the regions that are no players, such as one for the whole image; they are always seen.
+        image: A prepared image of `StoredRegions`.
+        skipped_rows: Rows before the regions that are no players, such as one for the whole image; always visible.
     """
     rows, columns = image.shape[-2:]
-    count = rows - before
-    cells = (torch.arange(rows, device=image.device) - before)[:, None].repeat(1, columns)
-    cells[:before] = cells[:, -BOX_NUMBERS:] = count
+    count = rows - skipped_rows
+    cells = (torch.arange(rows, device=image.device) - skipped_rows)[:, None].repeat(1, columns)
+    cells[:skipped_rows] = cells[:, -BOX_NUMBERS:] = count
     always_visible = np.concatenate([players.always_visible[: players.words], np.zeros(count, dtype=bool)])
     return RegionPlayers(
         text_input=players.text_input,

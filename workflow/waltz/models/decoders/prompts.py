@@ -87,7 +87,7 @@ def tokenize_prompt(tokenizer: Any, text: str, placeholder: str, window: int, sp
         tuple(ids),
         tuple(tokenizer.convert_ids_to_tokens(ids)),
         tuple(Span(start=start, end=end) for start, end in offsets),
-        tuple(bool(added) or token in special_ids for added, token in zip(is_added, ids, strict=True)),
+        tuple(bool(is_special) or token in special_ids for is_special, token in zip(is_added, ids, strict=True)),
         positions[0] if positions else None,
     )
 

@@ -278,7 +278,7 @@ def load(spec: ModelSpec, device: Device) -> VisionLanguageModel:
 
 
 def _complete_processor(processor: Any, config: Any) -> None:
-    """Set the fields that older LLaVA checkpoints left out of their processor's file.
+    """Set the fields that older LLaVA checkpoints lack in their processor's file.
 
     The commits that the published runs name are of that time.
     """

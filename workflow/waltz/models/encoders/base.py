@@ -1,4 +1,4 @@
-"""What transformers encoders share: a network, its tokenizer, and its image processor or source of regions."""
+"""Base classes of encoders: a network, its tokenizer, and its image processor or source of regions."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -96,12 +96,12 @@ class RegionEncoder(BaseEncoder):
 
     @property
     def detector(self) -> str:
-        """The detector that it expects; empty for any."""
+        """Name of the expected detector; empty for any."""
         return ""
 
     @property
     def whole_image(self) -> bool:
-        """Whether the first row of prepared regions is the whole image."""
+        """Whether row 0 of prepared regions is the whole image."""
         return False
 
     def prepare_image(self, image: ImageOrRegions) -> torch.Tensor:

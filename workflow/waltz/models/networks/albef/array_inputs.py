@@ -26,7 +26,7 @@ def compute_logits(
 
     Args:
         file: A checkpoint file.
-        config: The release's settings; those beside the file where None.
+        config: The release's settings; None for those next to the file.
         inputs: `pixel_values` of shape (n, 3, side, side), the side that of the settings, or else any multiple of the
             patch's; `input_ids` of shape (n, tokens); of the same shape as these `attention_mask` and
             `token_type_ids`, or neither.

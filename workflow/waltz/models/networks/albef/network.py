@@ -87,7 +87,7 @@ def load_matching_network(
 
     Args:
         file: A file of the release (`mscoco.pth`, `ALBEF.pth`, ...), or one in its layout at another size.
-        config: The release's settings; those beside the file unless given.
+        config: The release's settings; those next to the file by default.
         name: Name of the model in the study, for errors.
         allow_missing: See `checkpoint_file.load_weights`.
     Raises:
