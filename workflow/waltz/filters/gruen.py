@@ -64,9 +64,9 @@ def score_texts(
     logits = compute_class_logits(
         acceptability,
         [(sentence,) for sentence in distinct],
-        most=ACCEPTABILITY_POSITIONS,
-        stored=stored,
-        done=done,
+        max_positions=ACCEPTABILITY_POSITIONS,
+        cache_folder=stored,
+        on_progress=done,
     )
     return {
         text: grammaticality(
@@ -125,7 +125,7 @@ def _repaired(text: str) -> str:
 
 def _tokens(sentence: str, model: MaskedModel) -> Tokens:
     ids = model.tokenize(sentence)
-    before, after = model.frame
+    before, after = model.special_counts
     return (*ids[: len(ids) - after][: before + PIECES], *ids[len(ids) - after :])
 
 

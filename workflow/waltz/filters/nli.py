@@ -45,7 +45,7 @@ def infer(
         UserError: The model's labels do not say which class is which.
     """
     order = label_order(model)
-    logits = compute_class_logits(model, pairs, stored=stored, done=done)
+    logits = compute_class_logits(model, pairs, cache_folder=stored, on_progress=done)
     found = {}
     for (premise, hypothesis), row in logits.items():
         weights = np.exp(row - row.max())

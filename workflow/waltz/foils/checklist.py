@@ -66,10 +66,12 @@ def text_generator(model: MaskedModel) -> Any:
     generator.device = torch.device(model.device)
     generator.tokenizer, generator.model = model.tokenizer, model.network
     generator.prefix_sentence, generator.prefix_len = "", 0
-    generator.allow_word_pieces, generator.space_prefix = False, model.mark
-    generator.with_space = torch.tensor(model.beginners, device=model.device)
-    generator.with_space_set = set(model.beginners)
-    generator.special_chars = {place for piece, place in vocabulary.items() if not piece.strip(model.mark).isalnum()}
+    generator.allow_word_pieces, generator.space_prefix = False, model.word_prefix
+    generator.with_space = torch.tensor(model.word_starts, device=model.device)
+    generator.with_space_set = set(model.word_starts)
+    generator.special_chars = {
+        place for piece, place in vocabulary.items() if not piece.strip(model.word_prefix).isalnum()
+    }
     return generator
 
 

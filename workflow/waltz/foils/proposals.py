@@ -161,7 +161,7 @@ def _place(frame: tuple[Tokens, list[int]], tokens: Tokens, step: int, model: Ma
     for place, token in zip(places, tokens, strict=False):
         ids[place] = token
     before = model.tokenizer.convert_ids_to_tokens(ids[places[step] - 1])
-    begins = bool(model.mark) and before.strip(model.mark).isalnum()
+    begins = bool(model.word_prefix) and before.strip(model.word_prefix).isalnum()
     return tuple(ids), places[step], begins
 
 

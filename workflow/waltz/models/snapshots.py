@@ -55,8 +55,8 @@ def fetch_snapshot(repository: str, folder: Path, lock: Path, wait: Callable[[fl
             at_commit = f" at commit {locked}, which {lock} holds" if locked else ""
             raise UserError(
                 f"{repository}: cannot be had from the hub{at_commit}: {first_line}; check the network, log in"
-                f" with `hf auth login` where its licence has to be accepted, or copy its files to {folder} and run `snakemake"
-                f" --touch {folder}`"
+                f" with `hf auth login` where its licence has to be accepted, or copy its files to {folder} and run"
+                f" `snakemake --touch {folder}`"
             ) from error
     record_download(lock, repository, {"commit": commit})
     shutil.rmtree(partial / HUB_CACHE_FOLDER, ignore_errors=True)
