@@ -66,7 +66,7 @@ def test_a_folder_and_several_images_go_into_a_folder(weights_file, photographs,
     (photographs / "notes.txt").write_text("none")
     done = run("--model", weights_file, "--image", photographs, "--out", tmp_path / "out")
     assert done.exit_code == 0
-    assert "left out, being no images by their names: notes.txt" in done.stderr
+    assert "skipped, because their names are not those of images: notes.txt" in done.stderr
     again = run(
         *("--model", weights_file, "--out", tmp_path / "again"),
         *("--image", photographs / "b.png", "--image", photographs / "a.png"),

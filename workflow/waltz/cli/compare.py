@@ -1,23 +1,20 @@
 """The command `waltz compare`: two runs, cell by cell."""
 
-import csv
-import io
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from waltz.cli.people import refused
-from waltz.core.errors import UserError
-from waltz.core.files.atomic import write_text
+from waltz.cli.output import create_console, report_errors, write_csv
 from waltz.reporting.compare_runs import SAME, Change, Run, compare_cells, count_verdicts, read_run
 
-NAMES = ("metric", "model", "dataset", "setting")
+app = typer.Typer(add_completion=False)
+KEY_COLUMNS = ("metric", "model", "dataset", "setting")
 
 
+@app.command()
 def compare_command(
     first: Annotated[str, typer.Argument(help="A study that was run, or its folder results/<study> in any checkout.")],
     second: Annotated[str, typer.Argument(help="The other run: a study, or a folder.")],
@@ -26,50 +23,41 @@ def compare_command(
     as_csv: Annotated[Path | None, typer.Option("--csv", help="Write all cells here.")] = None,
 ) -> None:
     """Compare the tables of two runs cell by cell: two studies, or one study at two commits."""
-    try:
-        runs = [read_run(_folder(name, results)) for name in (first, second)]
-        found = compare_cells(runs[0].cells, runs[1].cells)
+    with report_errors():
+        runs = [read_run(_get_folder(name, results)) for name in (first, second)]
+        all_changes = compare_cells(runs[0].cells, runs[1].cells)
         if as_csv:
-            write_text(as_csv, _csv(found))
-    except UserError as error:
-        raise refused(error) from None
-    except OSError as error:
-        raise refused(UserError(f"{error.filename or 'output'}: cannot be written: {error.strerror}")) from None
+            _write_changes(as_csv, all_changes)
     for name, run in zip((first, second), runs, strict=True):
-        typer.echo(f"{name}: {len(run.cells)} cells; {_commits(run)}")
-    listed = [change for change in found if every or change.verdict != SAME]
+        typer.echo(f"{name}: {len(run.cells)} cells; {_render_commits(run)}")
+    listed = [change for change in all_changes if every or change.verdict != SAME]
     if listed:
-        _print(listed)
-    typer.echo(", ".join(f"{verdict}: {count}" for verdict, count in count_verdicts(found).items()))
+        _print_changes(listed)
+    typer.echo(", ".join(f"{verdict}: {count}" for verdict, count in count_verdicts(all_changes).items()))
 
 
-def _folder(name: str, results: Path) -> Path:
-    """The folder of a run: a study's by its name, where there is no folder of that name."""
+def _get_folder(name: str, results: Path) -> Path:
+    """Return the folder of a run: the folder `name` if it is one of results, else that of the study `name`."""
     return Path(name) if (Path(name) / "reporting").is_dir() else results / name
 
 
-def _commits(run: Run) -> str:
+def _render_commits(run: Run) -> str:
     if not run.commits:
         return "no run records"
     short = ((commit[:12] + commit[40:], count) for commit, count in run.commits.most_common())
     return "commits " + ", ".join(f"{commit} ({count} records)" for commit, count in short)
 
 
-def _print(found: list[Change]) -> None:
-    table = Table("table", "profile", *NAMES, "first", "second", "difference", "verdict")
-    for change in found:
+def _print_changes(changes: list[Change]) -> None:
+    table = Table("table", "profile", *KEY_COLUMNS, "first", "second", "difference", "verdict")
+    for change in changes:
         numbers = (change.first, change.second, change.difference)
-        shown = ["–" if number is None else f"{number:.4g}" for number in numbers]
-        why = f" ({change.reason})" if change.reason else ""
-        table.add_row(change.table, change.profile, *change.key, *shown, change.verdict + why)
-    console = Console()
-    (console if console.is_terminal else Console(width=240)).print(table)
+        rendered = ["–" if number is None else f"{number:.4g}" for number in numbers]
+        reason = f" ({change.reason})" if change.reason else ""
+        table.add_row(change.table, change.profile, *change.key, *rendered, change.verdict + reason)
+    create_console().print(table)
 
 
-def _csv(found: list[Change]) -> str:
-    text = io.StringIO()
-    fields = ["table", "profile", *NAMES, "first", "second", "difference", "verdict", "reason"]
-    writer = csv.DictWriter(text, fields, lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows({**asdict(change), **dict(zip(NAMES, change.key, strict=True))} for change in found)
-    return text.getvalue()
+def _write_changes(path: Path, changes: list[Change]) -> None:
+    columns = ["table", "profile", *KEY_COLUMNS, "first", "second", "difference", "verdict", "reason"]
+    write_csv(path, columns, [asdict(change) | dict(zip(KEY_COLUMNS, change.key, strict=True)) for change in changes])

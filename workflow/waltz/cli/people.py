@@ -1,13 +1,12 @@
-"""The commands `waltz people …`: task files out to annotators, and their answers back."""
+"""The commands `waltz people ...`: task files for annotators, and their answers; the last five are of CV-Probes."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from waltz.benchmark.cv_probes import CHECK_COLUMNS, WRITTEN_COLUMNS
 from waltz.benchmark.people.exchange import PLATFORMS, export_tasks, import_annotations
 from waltz.benchmark.people.quality import (
     MIN_PREFERRED_SHARE,
@@ -16,65 +15,73 @@ from waltz.benchmark.people.quality import (
     count_missing_answers,
     drop_annotators,
 )
+from waltz.benchmark.people.writing import Rows, export_caption_tasks, export_checks, import_captions, import_checks
 from waltz.benchmark.votes import ANNOTATION_COLUMNS, count_votes
+from waltz.cli.output import report_errors, write_csv
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.files.atomic import write_text
-from waltz.core.schema import BENCHMARK
+from waltz.core.schema import BENCHMARK, CONDITIONS, PROBE_CAPTIONS, Layout
 
-app = typer.Typer(no_args_is_help=True, help="Let people validate a benchmark.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Let people validate a benchmark.")
 
 Items = Annotated[
     Path, typer.Option(help="Parquet file of a benchmark, results/<study>/benchmark/<instrument>.parquet.")
 ]
 Platform = Annotated[str, typer.Option(help=f"One of {', '.join(PLATFORMS)}.")]
-Seed = Annotated[int, typer.Option(help="Seed of the captions' positions; the same for export and import.")]
-Annotators = Annotated[int, typer.Option(help="Answers wanted for each item.")]
+Folder = Annotated[Path, typer.Option(help="Folder for the task files.")]
+ImagePrefix = Annotated[str, typer.Option(help="Text before an image's name in its URL, including the final /.")]
+Seed = Annotated[int, typer.Option(help="Seed of the order of tasks and captions; the same for export and import.")]
+Annotators = Annotated[int, typer.Option(help="Number of answers for each item.")]
+Output = Annotated[Path, typer.Option(help="CSV to write; skipped answers go to a second file next to it.")]
+Exports = Annotated[Path, typer.Argument(help="Folder of doccano's exports, one file per person.")]
+Captions = Annotated[
+    Path, typer.Option(help="Contextual captions of the study, results/<study>/foils/cv-probes.parquet.")
+]
+ProbeItems = Annotated[
+    Path, typer.Option("--items", help="Items of the study, results/<study>/benchmark/cv-probes.parquet.")
+]
 
 
 @app.command("export")
 def export_command(
     items: Items,
     platform: Platform,
-    folder: Annotated[Path, typer.Option(help="Where the task files go.")],
-    image_prefix: Annotated[str, typer.Option(help="What stands before an image's name in its URL, final / included.")],
+    folder: Folder,
+    image_prefix: ImagePrefix,
     seed: Seed = 0,
     annotators: Annotators = 3,
 ) -> None:
     """Write the task files of a benchmark's kept items."""
-    try:
-        kept = [item for item in _items(items) if item["kept"]]
-        written = export_tasks(kept, platform, folder, image_prefix, seed, annotators)
-    except UserError as error:
-        raise refused(error) from None
-    for path in written:
-        typer.echo(path)
+    with report_errors():
+        kept_items = [item for item in _read_benchmark(items) if item["kept"]]
+        files = export_tasks(kept_items, platform, folder, image_prefix, seed, annotators)
+    _list_files(files)
 
 
 @app.command("import")
 def import_command(
-    results: Annotated[list[Path], typer.Argument(help="Files of results; for doccano a folder, one file a person.")],
+    results: Annotated[
+        list[Path], typer.Argument(help="Files of results; for doccano a folder with one file per person.")
+    ],
     items: Items,
     platform: Platform,
-    output: Annotated[Path, typer.Option(help="CSV of annotations to write; what is left out goes beside it.")],
+    output: Output,
     seed: Seed = 0,
     annotators: Annotators = 3,
     valid_votes: Annotated[int, typer.Option(help="Votes for the caption that make an item valid.")] = 2,
-    gold: Annotated[Path | None, typer.Option(help="Text file of the ids of gold items, one a line.")] = None,
-    drop_poor: Annotated[bool, typer.Option(help="Leave annotators out who fail on the gold items.")] = False,
+    gold: Annotated[Path | None, typer.Option(help="Text file with the id of a gold item in each line.")] = None,
+    drop_poor: Annotated[bool, typer.Option(help="Skip annotators who fail on the gold items.")] = False,
 ) -> None:
-    """Read a platform's results, and say how good they are."""
-    if drop_poor and gold is None:
-        raise refused(UserError("--drop-poor needs --gold, the ids of items whose caption is known to be right"))
-    try:
-        known = _items(items)
-        imported = import_annotations(results, platform, known, seed)
-        gold_ids = _gold(gold, {item["item_id"] for item in known}) if gold else set()
-    except UserError as error:
-        raise refused(error) from None
+    """Read a platform's results and report their quality."""
+    with report_errors():
+        if drop_poor and gold is None:
+            raise UserError("--drop-poor needs --gold, the ids of items whose caption is known to be right")
+        benchmark = _read_benchmark(items)
+        imported = import_annotations(results, platform, benchmark, seed)
+        gold_ids = _read_gold_ids(gold, {item["item_id"] for item in benchmark}) if gold else set()
     annotations: Sequence[Mapping[str, str]] = imported.annotations
-    left_out = list(imported.skipped)
-    poor = []
+    skipped = list(imported.skipped)
+    poor_annotators = []
     for record in compute_annotator_quality(annotations, gold_ids):
         share = (
             "no gold item" if record.share is None else f"{record.share:.0%} of {record.gold} gold captions preferred"
@@ -82,48 +89,166 @@ def import_command(
         verdict = ", too few" if record.enough is False else ""
         typer.echo(f"annotator {record.annotator}: {record.answered} answers, {share}{verdict}")
         if record.enough is False:
-            poor.append(record.annotator)
+            poor_annotators.append(record.annotator)
     if drop_poor:
         reason = f"the annotator prefers less than {MIN_PREFERRED_SHARE:.0%} of gold captions"
-        annotations, dropped = drop_annotators(annotations, poor, reason)
-        left_out += dropped
-    write_csv(output, ANNOTATION_COLUMNS, annotations)
-    write_csv(output.with_suffix(".skipped.csv"), ("item_id", "annotator", "reason"), left_out)
-    lacking = count_missing_answers(annotations, {item["item_id"] for item in known if item["kept"]}, annotators)
-    found = compute_agreement(annotations)
+        annotations, dropped = drop_annotators(annotations, poor_annotators, reason)
+        skipped += dropped
+    _write_answers(output, ANNOTATION_COLUMNS, annotations, ("item_id", "annotator", "reason"), skipped)
+    kept_ids = {item["item_id"] for item in benchmark if item["kept"]}
+    incomplete = count_missing_answers(annotations, kept_ids, annotators)
+    agreement = compute_agreement(annotations)
     valid = sum(vote["valid"] for vote in count_votes(annotations, valid_votes).values())
-    alpha = f"alpha {found.alpha:.3f}" if found.alpha is not None else f"no alpha: {found.reason}"
-    typer.echo(f"{len(annotations)} answers to {found.items} items, {len(left_out)} left out; {alpha}")
-    typer.echo(f"{valid} items valid, {found.unanimous} unanimous; {len(lacking)} items lack answers")
+    alpha = f"alpha {agreement.alpha:.3f}" if agreement.alpha is not None else f"no alpha: {agreement.reason}"
+    typer.echo(f"{len(annotations)} answers to {agreement.items} items, {len(skipped)} skipped; {alpha}")
+    typer.echo(f"{valid} items valid, {agreement.unanimous} unanimous; {len(incomplete)} items lack answers")
 
 
-def _items(path: Path) -> list[dict[str, Any]]:
+@app.command("export-captions")
+def export_captions_command(
+    captions: Captions, folder: Folder, image_prefix: ImagePrefix, seed: Seed = 0, annotators: Annotators = 4
+) -> None:
+    """Write doccano's task: describe the images of CV-Probes without their verbs."""
+    with report_errors():
+        files = export_caption_tasks(_read_images_to_describe(captions), folder, image_prefix, seed, annotators)
+    _list_files(files)
+
+
+@app.command("import-captions")
+def import_captions_command(results: Exports, captions: Captions, output: Output, seed: Seed = 0) -> None:
+    """Read the captions that people wrote; their column plain_image is still empty."""
+    with report_errors():
+        imported = import_captions(results, _read_images_to_describe(captions), seed)
+    rows = [
+        {"image": row["image"], "annotator": row["annotator"], "caption": row["text"], "plain_image": ""}
+        for row in imported.rows
+    ]
+    _write_answers(output, WRITTEN_COLUMNS, rows, ("image", "annotator", "reason"), imported.skipped)
+    typer.echo(f"{len(rows)} captions of {len({row['image'] for row in rows})} images: {output}")
+
+
+@app.command("find-images")
+def find_images_command(
+    written: Annotated[Path, typer.Argument(help="CSV of written captions; empty cells of plain_image are filled in.")],
+    images: Annotated[Path, typer.Option(help="Folder, zip or tar of images to choose from.")],
+    model: Annotated[str, typer.Option(help="Hub id or folder of a CLIP, or of another encoder of late fusion.")],
+    revision: Annotated[str, typer.Option(help="Full commit hash of the hub id.")] = "local",
+) -> None:
+    """Fill in the plain image of each caption: the image without a contextual verb to which CLIP gives most."""
+    with report_errors():
+        rows = _read_written_captions(written)
+        _fill_in_images(rows, images, model, revision)
+    write_csv(written, WRITTEN_COLUMNS, rows)
+    typer.echo(f"{len(rows)} captions with a plain image: {written}")
+
+
+@app.command("export-checks")
+def export_checks_command(
+    items: ProbeItems, folder: Folder, image_prefix: ImagePrefix, seed: Seed = 0, annotators: Annotators = 3
+) -> None:
+    """Write doccano's task: which captions describe a plain image? Plain ones shall, contextual ones shall not."""
+    with report_errors():
+        files = export_checks(_read_images_to_check(items), folder, image_prefix, seed, annotators)
+    _list_files(files)
+
+
+@app.command("import-checks")
+def import_checks_command(results: Exports, items: ProbeItems, output: Output, seed: Seed = 0) -> None:
+    """Read the answers of people about plain images."""
+    with report_errors():
+        imported = import_checks(results, _read_images_to_check(items), seed)
+    columns = ("image", "caption", "annotator", "reason")
+    _write_answers(output, CHECK_COLUMNS, imported.rows, columns, imported.skipped)
+    typer.echo(f"{len(imported.rows)} answers: {output}")
+
+
+def _list_files(files: Sequence[Path]) -> None:
+    for path in files:
+        typer.echo(path)
+
+
+def _read_benchmark(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise UserError(f"{path}: no such file; build the benchmark, or name one of results/<study>/benchmark")
-    rows: list[dict[str, Any]] = parquet.read(path, BENCHMARK).to_pylist()
+    return _read_rows(path, BENCHMARK)
+
+
+def _read_rows(path: Path, layout: Layout) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = parquet.read(path, layout).to_pylist()
     return rows
 
 
-def _gold(path: Path, known: set[str]) -> set[str]:
+def _read_gold_ids(path: Path, item_ids: set[str]) -> set[str]:
     try:
-        ids = {line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()}
+        gold_ids = {line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()}
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    if unknown := sorted(ids - known):
+    if unknown := sorted(gold_ids - item_ids):
         raise UserError(f"{path}: item {unknown[0]!r} is not in the benchmark")
-    return ids
+    return gold_ids
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
-    """Write rows under a header."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(path, text.getvalue())
+def _read_images_to_describe(path: Path) -> Rows:
+    from waltz.foils.english.wordnet import read_verbs
+
+    verbs = read_verbs()
+    images = {row["image"]: row["verb"] for row in _read_rows(path, PROBE_CAPTIONS)}
+    return [{"image": image, "verb": verbs[verb].base} for image, verb in images.items()]
 
 
-def refused(error: UserError) -> typer.Exit:
-    """Print what is wrong in one line; raise what comes back."""
-    typer.echo(f"waltz: {error}", err=True)
-    return typer.Exit(1)
+def _read_images_to_check(path: Path) -> Rows:
+    """Read each pair of a plain image and an original caption once."""
+    pairs = dict.fromkeys(
+        (row["image"], row["caption"])
+        for row in _read_rows(path, CONDITIONS)
+        if row["image_kind"] == "plain" and row["form"] == "original"
+    )
+    return [{"image": image, "caption": caption} for image, caption in pairs]
+
+
+def _read_written_captions(path: Path) -> Rows:
+    from waltz.sources.raw_files import read_csv_records
+
+    return [
+        {name: row[name] for name in WRITTEN_COLUMNS} for _, row in read_csv_records(path, required=WRITTEN_COLUMNS)
+    ]
+
+
+def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None:
+    """Fill in the empty plain images of written captions with an encoder of late fusion."""
+    import numpy as np
+
+    from waltz.core.devices import lease_device
+    from waltz.foils.cv_probes.conditions import ranked_images
+    from waltz.models.encoders import load_encoder
+    from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector
+    from waltz.models.registry import ModelSpec
+    from waltz.models.resolve_name import detect_encoder_kind
+    from waltz.sources.images import load_image, open_images
+
+    contextual_images = {row["image"] for row in rows}
+    with lease_device(0, 1) as device, open_images(images) as source:
+        names = sorted({Path(path).name for paths in source.members.values() for path in paths} - contextual_images)
+        if not names:
+            raise UserError(f"{images}: contains no image but those of the captions; name another folder")
+        spec = ModelSpec("retriever", kind=detect_encoder_kind(model, revision), weights=model, revision=revision)
+        encoder = load_encoder(spec, device)
+        if not encoder.late:
+            raise UserError(f"{model}: a {spec.kind} gives no vectors of images; name an encoder of late fusion")
+        vectors = np.stack([compute_image_vector(encoder, load_image(source, name)) for name in names])
+        for row in rows:
+            if not row["plain_image"]:
+                scores = vectors @ compute_text_vector(encoder, row["caption"])
+                row["plain_image"] = ranked_images(names, scores.tolist(), 1)[0][0]
+
+
+def _write_answers(
+    output: Path,
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, str]],
+    skipped_columns: Sequence[str],
+    skipped: Sequence[Mapping[str, str]],
+) -> None:
+    """Write answers as CSV, and skipped answers with their reasons to a second file next to it."""
+    write_csv(output, columns, rows)
+    write_csv(output.with_suffix(".skipped.csv"), skipped_columns, skipped)

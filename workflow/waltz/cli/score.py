@@ -1,4 +1,4 @@
-"""The command `waltz score`: logits of a match by an original checkpoint file, for inputs that others prepared."""
+"""The command `waltz score`: match logits of an original checkpoint file for prepared inputs."""
 
 import importlib
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from waltz.cli.people import refused
+from waltz.cli.output import report_errors
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file
 
@@ -17,11 +17,13 @@ MODULES = {
     "vilbert": "waltz.models.networks.vilbert.array_inputs",
     "vilbert-12in1": "waltz.models.networks.vilbert.array_inputs",
 }
-"""Module of each kind with its `compute_logits`; imported on use, since that takes seconds."""
+"""Module of the function `compute_logits` of each kind; imported when it is needed, since the import takes seconds."""
+app = typer.Typer(add_completion=False)
 
 
+@app.command()
 def score_command(
-    model: Annotated[Path, typer.Option(help="Original checkpoint file, or a folder of one.")],
+    model: Annotated[Path, typer.Option(help="Original checkpoint file, or its folder.")],
     kind: Annotated[str, typer.Option(help=f"Its kind: {', '.join(MODULES)}.")],
     inputs: Annotated[Path, typer.Option(help=".npz of prepared inputs, used as they are.")],
     out: Annotated[Path, typer.Option(help="Write the logits here, as .npz.")],
@@ -29,42 +31,39 @@ def score_command(
         Path | None, typer.Option(help="JSON of the model's settings, by the names of its release.")
     ] = None,
 ) -> None:
-    """Score prepared pairs of images and texts by an original checkpoint: match_logits, in the order of its head."""
-    try:
+    """Score prepared pairs of images and texts with an original checkpoint: match_logits, in the order of its head."""
+    with report_errors(out):
         if kind not in MODULES:
-            raise UserError(f"--kind: there is no kind {kind!r}; there are {', '.join(MODULES)}")
-        arrays = _arrays(inputs)
-        found = _logits(model, kind, config, arrays)
+            raise UserError(f"--kind: unknown kind {kind!r}; choose from {', '.join(MODULES)}")
+        arrays = _read_arrays(inputs)
+        logits = _compute_logits(model, kind, config, arrays)
         with replace_file(out) as temporary, temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **found)
-    except UserError as error:
-        raise refused(error) from None
-    except OSError as error:
-        raise refused(UserError(f"{error.filename or out}: cannot be written: {error.strerror}")) from None
-    shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in found.items())
+            np.savez(file, allow_pickle=False, **logits)
+    shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in logits.items())
     typer.echo(f"{out}: {shapes}")
 
 
-def _logits(model: Path, kind: str, config: Path | None, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _compute_logits(
+    model: Path, kind: str, config: Path | None, inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     from waltz.models.checkpoint_file import find_checkpoint_file, read_settings
     from waltz.models.registry import ModelSpec
 
     if not model.exists():
-        raise UserError(f"{model}: there is no such file or folder; name a checkpoint file")
+        raise UserError(f"{model}: no such file or folder; name a checkpoint file")
     settings: Mapping[str, Any] | None = None if config is None else read_settings(config)
     file = find_checkpoint_file(ModelSpec("", kind, str(model)))
-    logits = importlib.import_module(MODULES[kind]).compute_logits
-    found: dict[str, np.ndarray] = logits(file, settings, inputs, kind)
-    return found
+    logits: dict[str, np.ndarray] = importlib.import_module(MODULES[kind]).compute_logits(file, settings, inputs, kind)
+    return logits
 
 
-def _arrays(file: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file, without running code of it."""
+def _read_arrays(file: Path) -> dict[str, np.ndarray]:
+    """Read the arrays of an .npz file without running code in it."""
     try:
         with np.load(file, allow_pickle=False) as opened:
             return {name: opened[name] for name in opened.files}
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror or error}; check the path") from None
-    except Exception as error:  # whatever a hostile or truncated file makes its reader raise
+    except Exception as error:  # a hostile or truncated file may make its reader raise any exception
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{file}: is no .npz of arrays ({first_line}); write it by numpy.savez") from None
+        raise UserError(f"{file}: not an .npz of arrays ({first_line}); write it with numpy.savez") from None

@@ -18,7 +18,7 @@ import tiny_clip
 from waltz import explain
 from waltz.cli.app import app
 
-SCENES = Path(__file__).parents[1] / "resources" / "scenes" / "models" / "clip"
+SCENES = Path(__file__).parents[2] / "resources" / "scenes" / "models" / "clip"
 SHORT = "a dog sees"
 LONG = "there is a big red ball beside the dog on the box"
 
@@ -217,7 +217,7 @@ ERRORS = {
     "another architecture": (["--model", "BERT"], "'bert' is no kind of encoder"),
     "no weights": (["--model", "BARE"], "cannot load"),
     "too long": (["--text", "dog " * 90], "92 tokens, at most 77 are read"),
-    "figure": (["--figure", "x.gif"], "'.gif' is no form of a figure here"),
+    "figure": (["--figure", "x.gif"], "'.gif' is not a figure format"),
     "profile": (["--profile", "publshed"], "did you mean 'published'?"),
     "seed": (["--seed", "-1"], "seed -1: give a number"),
     "estimator": (["--estimator", "permutaton"], "did you mean 'permutation'?"),

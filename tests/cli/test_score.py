@@ -72,14 +72,14 @@ def test_a_folder_with_settings_beside_is_a_model(files):
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"kind": "alebf"}, "there is no kind 'alebf'; there are albef, vilbert, vilbert-12in1"),
-        ({"model": "none.pth"}, "none.pth: there is no such file or folder"),
+        ({"kind": "alebf"}, "unknown kind 'alebf'; choose from albef, vilbert, vilbert-12in1"),
+        ({"model": "none.pth"}, "none.pth: no such file or folder"),
         ({"model": "settings"}, "settings: is truncated or no checkpoint"),
         ({"config": "none.json"}, "none.json: cannot be read"),
         ({"config": "in.npz"}, "in.npz: cannot be read as JSON"),
         ({"config": None}, "ALBEF.pth: width 24 is no multiple of 64; say vision_heads in its JSON config"),
         ({"inputs": "none.npz"}, "none.npz: cannot be read: No such file"),
-        ({"inputs": "settings"}, "settings: is no .npz of arrays"),
+        ({"inputs": "settings"}, "settings: not an .npz of arrays"),
     ],
 )
 def test_a_wrong_option_is_told_in_one_line(files, changes, fault):
@@ -105,7 +105,7 @@ def test_a_wrong_option_is_told_in_one_line(files, changes, fault):
         ("pixel_values", np.array("x"), "pixel_values has shape ()"),
         ("attention_mask", np.ones((20, 5)), "attention_mask has shape (20, 5); (20, 6) is expected"),
         ("token_type_ids", np.full((20, 6), 2), "token_type_ids goes from 2 to 2, not below 2"),
-        ("token_type_ids", np.array([{}]), "in.npz: is no .npz of arrays"),
+        ("token_type_ids", np.array([{}]), "in.npz: not an .npz of arrays"),
     ],
 )
 def test_inputs_that_do_not_fit_are_told_in_one_line(files, name, array, fault):

@@ -293,7 +293,7 @@ def test_what_makes_no_sense_beside_an_image_is_one_line(given, folders):
 def test_an_encoder_is_not_asked(folders, tmp_path):
     transformers.CLIPConfig().save_pretrained(tmp_path)
     for more, expected in (
-        (["--question", "a"], "--question: does not go with this: an encoder is asked"),
+        (["--question", "a"], "--question: does not go with this: an encoder needs"),
         (["--image", folders / "photo.png"], "--text is missing: an encoder scores a text"),
     ):
         said = waltz("--model", tmp_path, *more)

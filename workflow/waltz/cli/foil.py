@@ -1,0 +1,44 @@
+"""The command `waltz foil`: captions and foils that an instrument proposes for a text."""
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from waltz.cli.output import report_errors, show_error
+from waltz.core.text_diff import Span, slice_span
+from waltz.foils.candidates import Candidate, Refused
+from waltz.foils.single_text import from_texts
+
+app = typer.Typer(add_completion=False)
+FIELDS = ("caption", "foil", "caption_span", "foil_span", "direction")
+"""Fields of a candidate in JSON."""
+
+
+@app.command()
+def foil_command(
+    text: Annotated[str, typer.Argument(help="A text, or - to read one text per line from standard input.")],
+    instrument: Annotated[str, typer.Option(help="plurality, existence, counting-small, ...")] = "plurality",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per candidate and line.")] = False,
+) -> None:
+    """Print the candidates of a text: its caption and its foil, with the exchanged words in square brackets."""
+    texts = (line.rstrip("\n") for line in sys.stdin if line.strip()) if text == "-" else [text]
+    with report_errors():
+        for source_text, candidates in from_texts(instrument, texts):
+            for candidate in candidates:
+                if isinstance(candidate, Refused):
+                    show_error(f"{source_text!r}: {candidate.reason}")
+                elif as_json:
+                    typer.echo(json.dumps({"source_text": source_text, **_get_fields(candidate)}, ensure_ascii=False))
+                else:
+                    caption = _mark(candidate.caption, candidate.caption_span)
+                    typer.echo(f"{caption}\n{_mark(candidate.foil, candidate.foil_span)}\n")
+
+
+def _get_fields(candidate: Candidate) -> dict[str, Any]:
+    return {name: getattr(candidate, name) for name in FIELDS}
+
+
+def _mark(text: str, span: Span) -> str:
+    return f"{text[: span['start']]}[{slice_span(text, span)}]{text[span['end'] :]}"

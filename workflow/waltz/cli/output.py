@@ -1,0 +1,60 @@
+"""Output of the commands: errors in one line, consoles, CSV files."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from waltz.core.errors import UserError
+from waltz.core.files.atomic import write_text
+
+WIDTH = 240
+"""Characters per line where the output is not a terminal."""
+
+
+@contextmanager
+def report_errors(output: str | Path = "output") -> Iterator[None]:
+    """Show a UserError, or an error while a file is written, in one line and exit with status 1.
+
+    Args:
+        output: Name of the output, for errors that do not name a file.
+    Raises:
+        typer.Exit: The block raised such an error.
+    """
+    try:
+        yield
+    except UserError as error:
+        show_error(error)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        show_error(f"{error.filename or output}: cannot be written: {error.strerror}")
+        raise typer.Exit(1) from None
+
+
+def show_error(message: object) -> None:
+    """Show one line on stderr."""
+    typer.echo(f"waltz: {message}", err=True)
+
+
+def create_console() -> Console:
+    """Return a console that does not fold lines if its output is not a terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+    """Write rows under a header."""
+    write_text(path, render_csv(columns, rows))
+
+
+def render_csv(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> str:
+    """Return rows under a header as CSV; keys that are not columns are ignored."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
