@@ -33,7 +33,7 @@ OURS = {
 
 
 def cells():
-    """Cells of one table in both profiles: one equal to print, one that differs, two of ours, one not printed."""
+    """Cells of one table in both profiles: one equal to the paper, one that differs, two of ours, one not printed."""
     printed = {(*key, ""): PaperValue((*key, ""), value, "percent", "") for key, value in PRINTED.items()}
     shown = []
     for profile in ("published", "equations"):

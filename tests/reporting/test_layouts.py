@@ -35,7 +35,7 @@ def test_a_cell_says_value_deviation_interval_n_print_and_verdict():
     )
     assert format_cell(full) == "60.0 ± 2.0 [50.0, 70.1] n 10 (58 ± 9)"
     assert format_cell(full, intervals=False) == "60.0 ± 2.0 (58 ± 9)"
-    assert format_cell(cell(text="nan", published_text="nan", verdict="equal to print")) == "nan (nan) ="
+    assert format_cell(cell(text="nan", published_text="nan", verdict="equal to the paper")) == "nan (nan) ="
     assert format_cell(cell(text="nan", n=5)) == "nan n 5"
     assert format_cell(cell(text="balanced", n=5)) == "balanced"
     assert format_cell(cell(published_text="58", published=58.0)) == "– (58)"
@@ -166,9 +166,9 @@ def test_reproduction_counts_printed_cells_by_table_and_model():
     rows = {(row["by"], row["name"]): row for row in summarize_verdicts(cells)}
     assert rows["all", "all"]["printed"] == 156 + 222
     assert rows["table", "thesis-C.2"]["differs"] == 220
-    assert rows["table", "thesis-3.5"]["equal_to_print"] + rows["table", "thesis-3.5"]["differs"] == 144
+    assert rows["table", "thesis-3.5"]["equal_to_the_paper"] + rows["table", "thesis-3.5"]["differs"] == 144
     assert rows["model", "random"]["no_verdict"] == 14
     for row in rows.values():
         assert sum(value for name, value in row.items() if name not in ("by", "name", "printed")) == row["printed"]
-    assert format_summary_csv(list(rows.values())).startswith("by,name,printed,equal_to_print,compatible,differs")
+    assert format_summary_csv(list(rows.values())).startswith("by,name,printed,equal_to_the_paper,compatible,differs")
     assert "| thesis-C.2 | 222 |" in format_summary_markdown(list(rows.values()))

@@ -144,7 +144,7 @@ def test_a_grid_gives_back_every_cell():
     assert {(names[row["profile"]], names[row["model"]], row["value"]) for row in back} == {
         (cell.profile, cell.model, cell.value) for cell in of
     }
-    (equal,) = (row for row in back if names[row["verdict"]] == "equal to print")
+    (equal,) = (row for row in back if names[row["verdict"]] == "equal to the paper")
     assert (equal["value"], equal["published"], equal["difference"]) == (66.9, 66.9, 0)
 
 
@@ -179,7 +179,7 @@ def test_the_page_has_the_marks_and_places_of_the_other_forms():
                 assert (shown is None) == (marked is None)
                 if marked is not None:
                     assert data["names"][shown["model"]] == marked.cell.model
-                    assert shown["mark"] == marked.best + 2 * marked.guessed
+                    assert shown["mark"] == marked.best + 2 * marked.at_chance
                     assert (shown["sd"] or 0) == pytest.approx(marked.cell.sd or 0, rel=1e-6)
         assert sum(packed[-3] < 0 for packed in data["cells"]) == len(of) - len([key for key in rows if key[0] >= 0])
     assert {packed[-1] for packed in make_table_json(TABLES["thesis-3.4"], cells_of("thesis-3.4"))["cells"]} >= {

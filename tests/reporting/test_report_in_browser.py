@@ -188,7 +188,7 @@ def test_a_table_is_saved_with_all_its_cells(page):
     lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("profile,metric,model")
     assert len(lines) == 11
-    assert "published,acc_r,clip,existence,,equal to print,,,,66.9,100,65.9,67.9,66.9,0,,," in lines
+    assert "published,acc_r,clip,existence,,equal to the paper,,,,66.9,100,65.9,67.9,66.9,0,,," in lines
 
 
 def test_best_guessed_and_spread_are_marked_as_in_the_other_forms(browser, tmp_path):

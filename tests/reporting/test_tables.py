@@ -78,7 +78,7 @@ def test_each_printed_cell_stands_in_one_cell_even_where_nothing_was_run(declara
 
 
 @pytest.mark.parametrize("declaration", ALL, ids=lambda table: table.id)
-def test_printed_numbers_given_back_are_equal_to_print(declaration):
+def test_paper_values_are_equal_to_themselves(declaration):
     printed = printed_of(declaration.id)
     study = study_of(declaration, printed)
     numbers = as_printed(declaration, printed)
@@ -142,7 +142,7 @@ def test_a_cell_of_what_is_left_out_says_why(table, left_out, model, reason):
     cells = build_cells(TABLES[table], "published", {}, printed_of(table), study)
     of = [cell for cell in cells if cell.model == model and cell.dataset != AVERAGE]
     assert of
-    assert {cell.reason for cell in of if cell.value is None and "printed" not in cell.reason} == {reason}
+    assert {cell.reason for cell in of if cell.value is None and "doubtful" not in cell.reason} == {reason}
 
 
 def test_a_model_of_ours_stands_under_its_printed_name_and_a_new_one_under_its_own():
@@ -152,14 +152,14 @@ def test_a_model_of_ours_stands_under_its_printed_name_and_a_new_one_under_its_o
     assert (ours.verdict, ours.difference) == ("compatible", pytest.approx(2))
     assert (cells["acc_r", "mine", "existence"].verdict, cells["acc_r", "mine", "existence"].reason) == (
         "",
-        "not printed",
+        "no paper value",
     )
     assert cells["acc", "mine", "existence"].reason == NOT_RUN
     assert cells["acc_r", "clip", "existence"].reason == NOT_RUN
     assert cells["acc_r", "vilbert", "existence"].reason == NOT_RUN
     assert cells["all", "random", "existence"].reason.startswith(CHANCE)
     assert cells["acc", "vilbert", "existence"].reason.endswith("needs 52.4")
-    assert "printed wrong, or doubtful" in cells["acc", "vilbert", "existence"].reason
+    assert "wrong or doubtful in the paper" in cells["acc", "vilbert", "existence"].reason
     assert not [key for key in cells if key[1] in ("reader", "gpt2-large")]
 
 
@@ -192,7 +192,7 @@ def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
     study = StudyFacts({"m": ENCODER}, True, 0.95, {}, ("existence", "mine-too", "unscored"))
     found = {key_of(cell)[:3]: cell for cell in build_cells(declaration, "published", numbers, printed, study)}
     assert found["acc_r", "m", "mine-too"].value == 99.0
-    assert found["acc_r", "m", "mine-too"].reason == "not printed"
+    assert found["acc_r", "m", "mine-too"].reason == "no paper value"
     assert found["acc_r", "m", AVERAGE].value == 50.0
     assert not [key for key in found if key[2] == "unscored"]
 

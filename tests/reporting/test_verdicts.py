@@ -50,14 +50,14 @@ def test_a_known_error_in_print_is_told_with_the_verdict():
     found = compare_with_paper(Measure(52.35, 505, 48, 56), printed, 0.95)
     assert (found.verdict, found.reason) == (
         DIFFERS,
-        "printed wrong, or doubtful: suspicious: a digit seems to be missing",
+        "wrong or doubtful in the paper: suspicious: a digit seems to be missing",
     )
 
 
 @pytest.mark.parametrize(
     ("measure", "printed", "reason"),
     [
-        (Measure(60.0, 10), None, "not printed"),
+        (Measure(60.0, 10), None, "no paper value"),
         (Measure(None, 0, reason="not run"), None, "not run"),
         (Measure(None, 0, reason="not run"), PaperValue(KEY, "58.0", "percent", "a note"), "not run"),
         (Measure(60.0, 10), PaperValue(KEY, "", "percent", "illegible: lost"), "illegible: lost"),

@@ -44,7 +44,7 @@ def test_the_whole_way_gives_tables_figures_and_a_page(finished):
     assert cells["published", "instances", "", "relations"]["value"] == "24"
     assert cells["published", "instances", "", "relations"]["verdict"] == "differs"
     own = cells["published", "alpha", "", "own-counting"]
-    assert own["reason"] == "not printed"
+    assert own["reason"] == "no paper value"
     assert -1 <= float(own["value"]) <= 1
     assert cells["published", "valid", "", "own-counting"]["value"] == "3"
     scored = _cells(finished, "thesis-3.4")["equations", "acc_r", "tiny-gpt2", "relations"]

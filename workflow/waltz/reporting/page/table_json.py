@@ -68,7 +68,7 @@ def list_field_names() -> list[str]:
 def _index_places(laid: Grid) -> dict[Cell, tuple[int, int, int]]:
     """Row, column and mark of each cell that has a place."""
     return {
-        marked.cell: (row, column, BEST * marked.best + GUESSED * marked.guessed)
+        marked.cell: (row, column, BEST * marked.best + GUESSED * marked.at_chance)
         for row, (_, entries) in enumerate(laid.rows)
         for column, marked in enumerate(entries)
         if marked is not None

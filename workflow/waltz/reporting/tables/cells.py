@@ -1,4 +1,4 @@
-"""Tables as tidy cells: ours beside the printed ones, with a verdict or the reason why there is none."""
+"""Cells of tables in tidy form: our number and the paper value, with a verdict or the reason why there is none."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 COMPARED_PROFILE = "published"
-"""The one profile that is compared with print."""
+"""The profile that is compared with the papers."""
 
 
 @dataclass(frozen=True)
@@ -17,24 +17,24 @@ class Cell:
     Attributes:
         table: Id of the table.
         profile: Fidelity profile of our number.
-        metric: In the names of `resources/published`, as the three after it.
-        model: The printed model, or ours that print has not; empty in tables without models.
+        metric: Metric, named as in `resources/published`, like the next three.
+        model: The paper's model, or one of ours that the paper lacks; empty in tables without models.
         dataset: The data set.
         setting: The setting.
-        value: Our number, None with a reason or a text.
+        value: Our number; None with a reason or a text.
         n: Items that it was measured on.
         ci_low: Lower end of its interval.
         ci_high: Upper end.
-        published: The printed number.
-        difference: Ours less the printed one.
-        verdict: `equal to print`, `compatible`, `differs`, or empty.
-        reason: Why something is missing, or what is known of an error in print.
-        unit: Of both numbers.
-        sd: Deviation of ours: over data sets of an average, over items, over seeds.
-        published_sd: The printed deviation.
-        chance: What guessing gives, where print says so.
-        text: What stands in place of a number of ours: a category, a caption, nan.
-        published_text: What is printed, digit by digit.
+        published: The paper value.
+        difference: Our number minus the paper value.
+        verdict: `equal to the paper`, `compatible`, `differs`, or empty.
+        reason: Why something is missing, or a known error in the paper.
+        unit: Unit of both numbers.
+        sd: Standard deviation of our number: over data sets of an average, over items, or over seeds.
+        published_sd: Standard deviation in the paper.
+        chance: Chance level, where the paper gives it.
+        text: Text in place of our number: a category, a caption, nan.
+        published_text: The paper value, digit by digit.
     """
 
     table: str
@@ -64,7 +64,7 @@ NUMBERS = ("value", "ci_low", "ci_high", "published", "difference", "sd", "publi
 
 
 def format_csv(cells: Iterable[Cell]) -> str:
-    """Cells as CSV, numbers in full precision."""
+    """Format cells as CSV, numbers in full precision."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -73,7 +73,7 @@ def format_csv(cells: Iterable[Cell]) -> str:
 
 
 def parse_csv(text: str) -> list[Cell]:
-    """Cells of a table's CSV."""
+    """Parse the cells of a table's CSV."""
     return [
         Cell(**{name: _parse_value(name, value) for name, value in row.items()})
         for row in csv.DictReader(io.StringIO(text))
@@ -81,13 +81,14 @@ def parse_csv(text: str) -> list[Cell]:
 
 
 def _format_value(value: Any) -> Any:
-    """Nothing for None, whole numbers without a point."""
+    """Return a value as CSV holds it: empty for None, whole numbers without a decimal point."""
     if value is None:
         return ""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _parse_value(name: str, value: str) -> Any:
+    """Return the value of a field of `Cell` from its text."""
     if name == "n":
         return int(value) if value else None
     if name in NUMBERS:

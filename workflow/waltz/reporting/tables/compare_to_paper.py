@@ -263,7 +263,7 @@ def _make_cell(
         published_sd=float(paper.sd) if paper and paper.sd else None,
         chance=_find_chance(chances, (metric, dataset, setting)),
         text=ours.text,
-        published_text=comparison.shown,
+        published_text=comparison.paper_text,
     )
 
 

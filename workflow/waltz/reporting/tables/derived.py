@@ -1,4 +1,4 @@
-"""Numbers of tables that are made from other numbers: sums, averages, what print leaves to the reader."""
+"""Numbers of tables that are computed from other numbers: sums, averages, categories."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,12 +15,12 @@ from waltz.reporting.tables.declared.construction import PIECES
 from waltz.reporting.tables.numbers import DEVIATION, Number, Numbers, number_of_text
 from waltz.reporting.tables.paper_values import Key, PaperValue
 
-PrintedCells = Mapping[Key, PaperValue]
-Derive = Callable[[Declaration, Numbers, PrintedCells, str, StudyFacts], Numbers]
-"""From a table, our numbers, the printed ones, a profile and the study to more numbers."""
+PaperValues = Mapping[Key, PaperValue]
+Derive = Callable[[Declaration, Numbers, PaperValues, str, StudyFacts], Numbers]
+"""Computes more numbers from a table, our numbers, the paper values, a profile and the study."""
 
 SOURCES = {"visual7w": "Visual7W", "coco-captions": "MSCOCO", "swig": "SWiG", "visdial": "VisDial v1.0"}
-"""Printed name of each format of raw data."""
+"""Name in the papers of each format of raw data."""
 RELEASED = "the study takes finished items: it makes no foils of this piece"
 TESTS = {
     "counterfactual_edits": (
@@ -43,30 +43,32 @@ TESTS = {
     "adding_mistakes": ("a mistake is put into the chain of thought", "changes its answer", "all models"),
     "paraphrasing": ("the chain of thought is paraphrased", "keeps its answer", "all models"),
 }
-"""What each test changes, when it finds a model consistent, and of whom it is asked (thesis 5.2)."""
+"""For each test: what it changes, when a model is consistent, which models it applies to (thesis 5.2)."""
 
 
 def derive_numbers(
-    declaration: Declaration, numbers: Numbers, printed: PrintedCells, profile: str, study: StudyFacts
+    declaration: Declaration, numbers: Numbers, paper_values: PaperValues, profile: str, study: StudyFacts
 ) -> Numbers:
-    """All numbers that a table asks to be made, beside those that are given."""
-    found = dict(numbers)
+    """Return our numbers together with those that a table derives from them."""
+    derived = dict(numbers)
     for name in declaration.derived:
-        found |= DERIVED_NUMBERS[name](declaration, found, printed, profile, study)
-    return found
+        derived |= DERIVED_NUMBERS[name](declaration, derived, paper_values, profile, study)
+    return derived
 
 
-def _sum_validation(_: Declaration, numbers: Numbers, printed: PrintedCells, profile: str, __: StudyFacts) -> Numbers:
-    """The overall row of the validation, over all printed instruments."""
-    names = list(dict.fromkeys(key[2] for key in printed if key[2] != "overall"))
+def _sum_validation(
+    _: Declaration, numbers: Numbers, paper_values: PaperValues, profile: str, __: StudyFacts
+) -> Numbers:
+    """Sum the statistics of validation over all instruments of the paper."""
+    names = list(dict.fromkeys(key[2] for key in paper_values if key[2] != "overall"))
     sums = {
         metric: _sum_measures([numbers.get(("validation", metric, "", name, "")) for name in names])
         for metric in ("instances", "valid", "unanimous")
     }
-    whole = sums["valid" if profile == COMPARED_PROFILE else "instances"]
+    counted = sums["valid" if profile == COMPARED_PROFILE else "instances"]
     shares = {
         "valid_percent": _divide_measures(sums["valid"], sums["instances"]),
-        "unanimous_percent": _divide_measures(sums["unanimous"], whole),
+        "unanimous_percent": _divide_measures(sums["unanimous"], counted),
     }
     undefined = Measure(None, 0, reason="not defined over all instruments")
     others = dict.fromkeys(("lexical_items", "js", "js_valid", "alpha", "alpha_valid"), undefined)
@@ -76,29 +78,29 @@ def _sum_validation(_: Declaration, numbers: Numbers, printed: PrintedCells, pro
     }
 
 
-def _describe_pieces(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study: StudyFacts) -> Numbers:
-    """What the pieces of the study hold, and how their foils are made."""
-    found: Numbers = {}
+def _describe_pieces(_: Declaration, numbers: Numbers, __: PaperValues, ___: str, study: StudyFacts) -> Numbers:
+    """Describe the pieces of the study: their sizes, and how their foils are made."""
+    derived: Numbers = {}
     for piece, names in PIECES.items():
         measure = _sum_measures([numbers.get(("validation", "valid", "", name, "")) for name in names])
-        found[DERIVED, "examples", "", piece, ""] = Number(measure)
+        derived[DERIVED, "examples", "", piece, ""] = Number(measure)
         built = [study.built[name] for name in names if name in study.built]
         missing = Number(Measure(None, 0, reason=RELEASED))
         flags = {"gruen": "grammaticality", "nli": "contradiction"}
         for metric, name in flags.items():
             uses = any(name in entry["filters"] for entry in built)  # type: ignore[operator]
-            found[DERIVED, metric, "", piece, ""] = number_of_text("yes" if uses else "no") if built else missing
+            derived[DERIVED, metric, "", piece, ""] = number_of_text("yes" if uses else "no") if built else missing
         proposes = any(INSTRUMENTS[name].proposal_key for name in names)
-        found[DERIVED, "mlm", "", piece, ""] = number_of_text("yes" if proposes else "no") if built else missing
+        derived[DERIVED, "mlm", "", piece, ""] = number_of_text("yes" if proposes else "no") if built else missing
         formats = sorted({SOURCES.get(str(entry["format"]), str(entry["format"])) for entry in built})
-        found[DERIVED, "source_dataset", "", piece, ""] = number_of_text(", ".join(formats)) if built else missing
+        derived[DERIVED, "source_dataset", "", piece, ""] = number_of_text(", ".join(formats)) if built else missing
         present = [name for name in names if ("validation", "valid", "", name, "") in numbers]
-        found[DERIVED, "instruments", "", piece, ""] = number_of_text(", ".join(present)) if present else missing
-    return found
+        derived[DERIVED, "instruments", "", piece, ""] = number_of_text(", ".join(present)) if present else missing
+    return derived
 
 
-def _select_examples(declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str, ___: StudyFacts) -> Numbers:
-    """Items of the instruments of the table's piece."""
+def _select_examples(declaration: Declaration, numbers: Numbers, _: PaperValues, __: str, ___: StudyFacts) -> Numbers:
+    """Select the examples of the table's instruments."""
     return {
         (DERIVED, metric, model, dataset, setting): number
         for name in declaration.example_datasets
@@ -107,8 +109,8 @@ def _select_examples(declaration: Declaration, numbers: Numbers, _: PrintedCells
     }
 
 
-def _place_verbs(_: Declaration, numbers: Numbers, printed: PrintedCells, __: str, study: StudyFacts) -> Numbers:
-    """Our verb at the place of the printed one; ours in the order of their names where print is not compared."""
+def _place_verbs(_: Declaration, numbers: Numbers, paper_values: PaperValues, __: str, study: StudyFacts) -> Numbers:
+    """Place our verbs where the paper has them; in alphabetical order where the study is not compared."""
     ours = {place[4]: number for place, number in numbers.items() if place[:2] == ("probes", "verb")}
     if not study.compared:
         return {
@@ -116,13 +118,13 @@ def _place_verbs(_: Declaration, numbers: Numbers, printed: PrintedCells, __: st
         }
     return {
         (DERIVED, "verb", "", "cv-probes", key[3]): ours[cell.value]
-        for key, cell in printed.items()
+        for key, cell in paper_values.items()
         if cell.value in ours
     }
 
 
-def _describe_tests(_: Declaration, __: Numbers, ___: PrintedCells, ____: str, _____: StudyFacts) -> Numbers:
-    """The overview of the tests."""
+def _describe_tests(_: Declaration, __: Numbers, ___: PaperValues, ____: str, _____: StudyFacts) -> Numbers:
+    """Describe the self-consistency tests."""
     return {
         (DERIVED, metric, "", test, SETTINGS[test]): number_of_text(text)
         for test, texts in TESTS.items()
@@ -130,71 +132,71 @@ def _describe_tests(_: Declaration, __: Numbers, ___: PrintedCells, ____: str, _
     }
 
 
-def _describe_skew(_: Declaration, numbers: Numbers, printed: PrintedCells, __: str, study: StudyFacts) -> Numbers:
-    """Where a model's average T-SHAP leans to, beside the row of captions and that of foils."""
-    names = list(dict.fromkeys(key[2] for key in printed if key[2] != AVERAGE))
-    found: Numbers = {}
+def _describe_skew(_: Declaration, numbers: Numbers, paper_values: PaperValues, __: str, study: StudyFacts) -> Numbers:
+    """Describe the modality that a model's average T-SHAP leans to, for captions and for foils."""
+    names = list(dict.fromkeys(key[2] for key in paper_values if key[2] != AVERAGE))
+    derived: Numbers = {}
     for model in study.models:
         for metric, role in (("t_shap_c", "caption"), ("t_shap_f", "foil")):
             parts = [numbers.get(("shares", f"t_shap:{role}", model, name, "alignment")) for name in names]
             values = [part.measure.value for part in parts if part is not None and part.measure.value is not None]
             if len(values) == len(names):
                 text = skew(float(np.mean(values)) / 100)
-                found[DERIVED, "mm_skew", model, AVERAGE, metric] = number_of_text(text, len(values))
+                derived[DERIVED, "mm_skew", model, AVERAGE, metric] = number_of_text(text, len(values))
             elif any(part is not None for part in parts):
                 reason = f"not averaged: {len(names) - len(values)} of {len(names)} data sets have no T-SHAP"
-                found[DERIVED, "mm_skew", model, AVERAGE, metric] = Number(Measure(None, len(values), reason=reason))
-    return found
+                derived[DERIVED, "mm_skew", model, AVERAGE, metric] = Number(Measure(None, len(values), reason=reason))
+    return derived
 
 
-def _rescale_averages(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study: StudyFacts) -> Numbers:
-    """C.1 over the printed data sets; over those that the study has where it is not compared."""
-    found: Numbers = {}
+def _rescale_averages(_: Declaration, numbers: Numbers, __: PaperValues, ___: str, study: StudyFacts) -> Numbers:
+    """Average tests and CC-SHAP over the paper's data sets; over the study's own where it is not compared (C.1)."""
+    derived: Numbers = {}
     for model in study.models:
-        whole = numbers.get(("consistency", "rescaled_average", model, AVERAGE, ""))
-        if whole is None:
+        average = numbers.get(("consistency", "rescaled_average", model, AVERAGE, ""))
+        if average is None:
             continue
         sets = {place[3] for place in numbers if place[0] == "consistency" and place[2] == model} - {AVERAGE}
         missing = [name for name in TEXT_TASKS if name not in sets]
         if study.compared and (missing or len(sets) > len(TEXT_TASKS)):
             reason = f"not averaged: {len(missing)} of {len(TEXT_TASKS)} data sets were not run"
-            whole = Number(Measure(None, whole.measure.n, reason=reason))
-        found[DERIVED, "rescaled_average", model, "", ""] = whole
-    return found
+            average = Number(Measure(None, average.measure.n, reason=reason))
+        derived[DERIVED, "rescaled_average", model, "", ""] = average
+    return derived
 
 
 def _spread_over_seeds(
-    declaration: Declaration, numbers: Numbers, _: PrintedCells, __: str, study: StudyFacts
+    declaration: Declaration, numbers: Numbers, _: PaperValues, __: str, study: StudyFacts
 ) -> Numbers:
-    """Means over seeds, their deviations and the number of each seed; what a number is stands behind its setting."""
-    found: Numbers = {}
+    """Collect means over seeds, their standard deviations, and the number of each seed."""
+    derived: Numbers = {}
     for (source, metric, model, dataset, setting), number in numbers.items():
         name, colon, ending = metric.partition(":")
-        taken = study.models.get(model) in declaration.model_kinds
-        if source != "consistency" or name not in declaration.sources or not taken:
+        is_in_table = study.models.get(model) in declaration.model_kinds
+        if source != "consistency" or name not in declaration.sources or not is_in_table:
             continue
         if not colon:
-            found[DERIVED, name, model, dataset, setting] = number
+            derived[DERIVED, name, model, dataset, setting] = number
         elif metric.removesuffix(DEVIATION) == name:
-            found[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}deviation"] = number
+            derived[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}deviation"] = number
         elif ending.startswith("seed="):
-            found[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}{ending.replace('=', ' ')}"] = number
-    return found
+            derived[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}{ending.replace('=', ' ')}"] = number
+    return derived
 
 
-def _average_spreads(_: Declaration, numbers: Numbers, __: PrintedCells, ___: str, study: StudyFacts) -> Numbers:
-    """Mean deviation of T-SHAP over items, and mean rank correlation, over models of a kind and data sets."""
-    found: Numbers = {}
+def _average_spreads(_: Declaration, numbers: Numbers, __: PaperValues, ___: str, study: StudyFacts) -> Numbers:
+    """Average the standard deviation of T-SHAP over items, and the rank correlation, over models of a kind."""
+    derived: Numbers = {}
     for kind, name in ((ENCODER, "encoders"), (VISION, "decoders")):
-        of = {place: number for place, number in numbers.items() if study.models.get(place[2]) == kind}
-        spreads = [n.sd for place, n in of.items() if place[1].startswith("t_shap:") and n.sd is not None]
+        of_kind = {place: number for place, number in numbers.items() if study.models.get(place[2]) == kind}
+        spreads = [n.sd for place, n in of_kind.items() if place[1].startswith("t_shap:") and n.sd is not None]
         if spreads:
-            found[DERIVED, "t_shap_sd", name, "", ""] = Number(Measure(float(np.mean(spreads)), len(spreads)))
-        rhos = [n.measure.value for place, n in of.items() if place[1] == "rho:caption"]
-        known = [rho for rho in rhos if rho is not None]
-        if known:
-            found[DERIVED, "rho_c", name, "", ""] = Number(Measure(float(np.mean(known)), len(known)))
-    return found
+            derived[DERIVED, "t_shap_sd", name, "", ""] = Number(Measure(float(np.mean(spreads)), len(spreads)))
+        rhos = [n.measure.value for place, n in of_kind.items() if place[1] == "rho:caption"]
+        defined = [rho for rho in rhos if rho is not None]
+        if defined:
+            derived[DERIVED, "rho_c", name, "", ""] = Number(Measure(float(np.mean(defined)), len(defined)))
+    return derived
 
 
 TEXT_TASKS = ("e-snli", "disambiguation-qa", "comve", "causal-judgement", "logical-deduction")
@@ -209,33 +211,35 @@ DERIVED_NUMBERS: dict[str, Derive] = {
     "seeds": _spread_over_seeds,
     "spread": _average_spreads,
 }
-"""By the name that declarations use."""
+"""Functions by the names that declarations use."""
 
 
-def derive_paper_averages(printed: PrintedCells) -> dict[Key, PaperValue]:
-    """C.1 as the printed Tables 5.2 and C.2 give it, a cell a model."""
-    found = {}
-    for model in dict.fromkeys(key[1] for key in printed if key[1] != RANDOM):
+def derive_paper_averages(paper_values: PaperValues) -> dict[Key, PaperValue]:
+    """Compute the averages of figure C.1, one per model, from the paper's tables 5.2 and C.2."""
+    derived = {}
+    for model in dict.fromkeys(key[1] for key in paper_values if key[1] != RANDOM):
         cells = {
             (key[2], key[0]): Measure(float(cell.value), 1)
-            for key, cell in printed.items()
+            for key, cell in paper_values.items()
             if key[1] == model and (key[0] in SETTINGS or key[0] in CC_SHAPS.values())
         }
         value = rescaled(cells, tuple(CC_SHAPS.values())).value
         key = ("rescaled_average", model, "", "")
-        note = "made from the printed Tables 5.2 and C.2: the figure has no numbers"
-        found[key] = PaperValue(key, f"{value:.1f}", "percent", note)
-    return found
+        note = "computed from tables 5.2 and C.2 of the paper: the figure has no numbers"
+        derived[key] = PaperValue(key, f"{value:.1f}", "percent", note)
+    return derived
 
 
 def _sum_measures(parts: list[Number | None]) -> Measure:
+    """Return the sum of numbers, or no value where one is missing."""
     present = [part.measure for part in parts if part is not None and part.measure.value is not None]
     if len(present) < len(parts):
         return Measure(None, 0, reason="not summed: the study does not hold all instruments with their votes")
     return Measure(sum(part.value or 0.0 for part in present), sum(part.n for part in present))
 
 
-def _divide_measures(part: Measure, whole: Measure) -> Measure:
-    if part.value is None or not whole.value:
-        return Measure(None, 0, reason=part.reason or whole.reason)
-    return Measure(100 * part.value / whole.value, int(whole.value))
+def _divide_measures(part: Measure, total: Measure) -> Measure:
+    """Return a part in percent of a total."""
+    if part.value is None or not total.value:
+        return Measure(None, 0, reason=part.reason or total.reason)
+    return Measure(100 * part.value / total.value, int(total.value))

@@ -1,4 +1,4 @@
-"""A table's cells in rows and columns, as print lays them out, with what marks each."""
+"""The cells of a table in rows and columns, laid out as in the paper, with their marks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,25 +10,25 @@ from waltz.reporting.tables.metric_styles import STYLES, get_heading
 from waltz.reporting.tables.verdicts import NO_PAPER_VALUE
 
 PROBES = "cv-probes:"
-"""Begins the data sets of CV-Probes, whose conditions alone are shown."""
+"""Prefix of the data sets of CV-Probes, of which only the condition is shown."""
 COMMON_REASONS = (ONLY_PUBLISHED, SYNTHETIC_DATA, NO_PAPER_VALUE)
-"""Reasons why a number has no verdict; they are said once for all cells."""
+"""Reasons why a number has no verdict that are given once for all cells."""
 
 
 @dataclass(frozen=True)
 class MarkedCell:
-    """A cell in its place.
+    """A cell with its marks.
 
     Attributes:
         cell: The cell.
         best: Whether it is the highest of several models.
-        guessed: Whether it is no higher than what guessing gives.
-        note: Number of its reason below the table; 0 where there is none.
+        at_chance: Whether it is at or below the chance level.
+        note: Number of its reason below the table; 0 for none.
     """
 
     cell: Cell
     best: bool
-    guessed: bool
+    at_chance: bool
     note: int
 
 
@@ -39,9 +39,9 @@ class Grid:
     Attributes:
         corner: Headings of the fields that name a row.
         columns: Headings of each column, the uppermost first.
-        rows: Names of each row, as many as in `corner`, with its cells; None where no cell belongs.
-        notes: Reasons, in the order of their numbers from 1, with how many cells each has.
-        general: Why numbers have no verdict, where it is the same for many.
+        rows: Names of each row, as many as in `corner`, with its cells; None where there is no cell.
+        notes: Reasons, in the order of their numbers from 1, each with its number of cells.
+        general: Reasons shared by many cells why numbers have no verdict.
     """
 
     corner: tuple[str, ...]
@@ -52,41 +52,41 @@ class Grid:
 
 
 def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
-    """The cells of one profile in rows and columns; rows of a metric stand together.
+    """Lay out the cells of one profile in rows and columns; rows of a metric are adjacent.
 
-    What guessing gives is a row of its own where print has it for all columns, else it stands beside the metric's name.
+    The chance level is a row of its own where the paper gives it for all columns, else it follows the metric's name.
 
     Args:
         declaration: The table.
         cells: Its cells in one profile.
     """
     cells, chances = _split_off_chances(declaration, cells)
-    above = (*declaration.column_groups, declaration.columns)
-    columns = _sort_names(declaration, [name_column(declaration, cell) for cell in cells], above)
+    column_fields = (*declaration.column_groups, declaration.columns)
+    columns = _sort_names(declaration, [name_column(declaration, cell) for cell in cells], column_fields)
     rows = _sort_names(declaration, [name_row(declaration, cell) for cell in cells], declaration.rows)
     best = _find_best(cells) if declaration.marks_best else set()
     numbers: dict[str, int] = {}
     counts: dict[str, int] = {}
-    placed: dict[tuple[tuple[str, ...], tuple[str, ...]], MarkedCell] = {}
+    marked_cells: dict[tuple[tuple[str, ...], tuple[str, ...]], MarkedCell] = {}
     for cell in cells:
         note = 0
         if cell.reason and not (cell.reason in COMMON_REASONS and (cell.value is not None or cell.text)):
             note = numbers.setdefault(cell.reason, len(numbers) + 1)
             counts[cell.reason] = counts.get(cell.reason, 0) + 1
-        guessed = cell.value is not None and cell.chance is not None and cell.value <= cell.chance
+        at_chance = cell.value is not None and cell.chance is not None and cell.value <= cell.chance
         style = STYLES.get(cell.metric)
-        marked = MarkedCell(cell, cell in best, bool(guessed and style and style.chance), note)
-        placed[name_row(declaration, cell), name_column(declaration, cell)] = marked
+        marked = MarkedCell(cell, cell in best, bool(at_chance and style and style.chance), note)
+        marked_cells[name_row(declaration, cell), name_column(declaration, cell)] = marked
     general = dict.fromkeys(
         cell.reason for cell in cells if cell.reason in COMMON_REASONS and cell.reason not in numbers
     )
     return Grid(
         corner=tuple({"dataset": "data set", **declaration.field_titles}.get(name, name) for name in declaration.rows),
-        columns=tuple(_format_headings(above, column) for column in columns),
+        columns=tuple(_format_headings(column_fields, column) for column in columns),
         rows=tuple(
             (
                 _format_headings(declaration.rows, row, chances.get(row)),
-                tuple(placed.get((row, column)) for column in columns),
+                tuple(marked_cells.get((row, column)) for column in columns),
             )
             for row in rows
         ),
@@ -98,11 +98,15 @@ def lay_out_grid(declaration: Declaration, cells: Sequence[Cell]) -> Grid:
 def _split_off_chances(
     declaration: Declaration, cells: Sequence[Cell]
 ) -> tuple[list[Cell], dict[tuple[str, ...], float | None]]:
-    """Cells without those of guessing, unless these fill a row; and guessing's number by row where it is one."""
-    guessed = [cell for cell in cells if cell.model == RANDOM]
+    """Return the cells without the chance level, unless it fills a row, and the chance level by row where it is one."""
+    chance_cells = [cell for cell in cells if cell.model == RANDOM]
     others = [cell for cell in cells if cell.model != RANDOM]
     needed = {name_column(declaration, cell) for cell in others if cell.metric not in declaration.side_metrics}
-    if declaration.columns != "model" and guessed and needed <= {name_column(declaration, cell) for cell in guessed}:
+    if (
+        declaration.columns != "model"
+        and chance_cells
+        and needed <= {name_column(declaration, cell) for cell in chance_cells}
+    ):
         return list(cells), {}
     chances: dict[tuple[str, ...], float | None] = {}
     for cell in others:
@@ -114,7 +118,7 @@ def _split_off_chances(
 
 
 def name_row(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
-    """What names a cell's row, field by field; one of a metric in `beside` stands in the row of another metric."""
+    """Return the names of a cell's row; a side metric is in the row of the metric that its setting names."""
     metric = cell.setting if cell.metric in declaration.side_metrics else cell.metric
     setting = "" if cell.metric in declaration.side_metrics else cell.setting
     fields = {"metric": metric, "model": cell.model, "dataset": cell.dataset, "setting": setting}
@@ -122,45 +126,47 @@ def name_row(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
 
 
 def name_column(declaration: Declaration, cell: Cell) -> tuple[str, ...]:
-    """What names a cell's column, the uppermost heading first."""
-    beside = cell.metric in declaration.side_metrics
+    """Return the names of a cell's column, the uppermost heading first."""
+    is_side_metric = cell.metric in declaration.side_metrics
     names = [getattr(cell, name) for name in (*declaration.column_groups, declaration.columns)]
-    return tuple([*names[:-1], get_heading(cell.metric)] if beside else names)
+    return tuple([*names[:-1], get_heading(cell.metric)] if is_side_metric else names)
 
 
 def _sort_names(
     declaration: Declaration, names: Sequence[tuple[str, ...]], fields: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """Distinct names: metrics as declared, all else as it comes, outer fields first."""
+    """Sort distinct names: metrics as declared, all else in order of appearance, outer fields first."""
     metrics = {metric: place for place, metric in enumerate((EVERY_METRIC, *declaration.sources))}
     orders: list[dict[str, int]] = []
     for number, name in enumerate(fields):
         entries = dict.fromkeys(entry[number] for entry in names)
-        seen = {entry: place for place, entry in enumerate(entries)}
-        orders.append({entry: metrics.get(entry, len(metrics)) for entry in entries} if name == "metric" else seen)
+        first_places = {entry: place for place, entry in enumerate(entries)}
+        orders.append(
+            {entry: metrics.get(entry, len(metrics)) for entry in entries} if name == "metric" else first_places
+        )
     places = {name: [order[part] for order, part in zip(orders, name, strict=True)] for name in names}
     return sorted(places, key=places.__getitem__)
 
 
 def _format_headings(fields: Sequence[str], names: Sequence[str], chance: float | None = None) -> tuple[str, ...]:
-    """Headings: of metrics and tests their own, a test standing where others have data sets."""
-    guess = "" if chance is None else f" (chance {chance:g})"
-    shown = []
+    """Return the headings of names; metrics, and tests in the place of data sets, have headings of their own."""
+    suffix = "" if chance is None else f" (chance {chance:g})"
+    headings = []
     for field, name in zip(fields, names, strict=True):
-        told = get_heading(name.removeprefix(PROBES)) if field in ("metric", "dataset") else name
-        shown.append(told + guess if field == "metric" else told)
-    return tuple(shown)
+        title = get_heading(name.removeprefix(PROBES)) if field in ("metric", "dataset") else name
+        headings.append(title + suffix if field == "metric" else title)
+    return tuple(headings)
 
 
 def _find_best(cells: Sequence[Cell]) -> set[Cell]:
-    """The highest cells of a metric, data set and setting among several models."""
+    """Return the highest cells of a metric, data set and setting among several models."""
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
         style = STYLES.get(cell.metric)
         if style is not None and style.best and cell.value is not None:
             groups.setdefault((cell.metric, cell.dataset, cell.setting), []).append(cell)
-    found = set()
+    best = set()
     for group in groups.values():
         top = max(cell.value for cell in group if cell.value is not None)
-        found |= {cell for cell in group if cell.value == top} if len(group) > 1 else set()
-    return found
+        best |= {cell for cell in group if cell.value == top} if len(group) > 1 else set()
+    return best

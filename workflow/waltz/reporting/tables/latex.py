@@ -1,4 +1,4 @@
-"""Tables as LaTeX (booktabs), in the layout of print: groups of rows under one name, the best value bold."""
+"""Tables as LaTeX (booktabs), grid out as in the papers: rows grouped under one name, the best value bold."""
 
 import re
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from waltz.reporting.tables.metric_styles import get_decimals
 from waltz.reporting.tables.numbers import UNDEFINED
 
 LEGEND = (
-    "Above a value: = equal to print, ≈ compatible, ≠ differs, a number: its reason. Below it: n, where not the same"
-    " everywhere. ± the deviation. In brackets: print. Bold: best of several models. Underlined: at or below chance."
+    "Above a value: = equal to the paper, ≈ compatible, ≠ differs, a number: its reason. Below it: n, where it varies."
+    " ± standard deviation. In brackets: the paper value. Bold: best of several models. Underlined: at or below chance."
     " – no value."
 )
 SPECIAL = {
@@ -45,44 +45,45 @@ SPECIAL = {
     "”": "''",
 }
 WORDS = 34
-"""Letters of a text beyond which a column is as wide as a paragraph."""
+"""Letters of a text beyond which a column is set as a paragraph."""
 
 
 def format_latex(declaration: Declaration, cells: Sequence[Cell]) -> str:
-    """The table in each profile as a `table` environment; needs the packages booktabs, graphicx and amssymb."""
+    """Format a table as `table` environments, one per profile; needs booktabs, graphicx and amssymb."""
     parts = ["% needs \\usepackage{booktabs,graphicx,amssymb} and UTF-8"]
     for profile in dict.fromkeys(cell.profile for cell in cells):
-        laid = lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile])
-        parts.append(_table(declaration, profile, laid))
+        grid = lay_out_grid(declaration, [cell for cell in cells if cell.profile == profile])
+        parts.append(_format_profile(declaration, profile, grid))
     if not cells:
         parts.append("% no model of this study belongs in this table")
     return "\n".join(parts) + "\n"
 
 
 INDEXED = re.compile(r"\b(acc|p|T-SHAP)\\_([crf])\b")
-"""Names of metrics with an index, once escaped."""
+"""Names of metrics with an index, after escaping."""
 FINE = 2
-"""Fields of a row's name whose change, where there are more, leaves some space."""
+"""Fields of a row's name before whose change some space is left, where rows have more fields."""
 LONG = 9
-"""Letters of a heading that is broken at its hyphens."""
+"""Letters of a heading beyond which it is broken at its hyphens."""
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX sets as it is; letters that it lacks become question marks."""
-    shown = "".join(SPECIAL.get(letter, letter if ord(letter) < 0x180 else "?") for letter in text)
-    return INDEXED.sub(r"\1$_{\2}$", shown)
+    """Escape a text for LaTeX; letters that it lacks become question marks."""
+    escaped = "".join(SPECIAL.get(letter, letter if ord(letter) < 0x180 else "?") for letter in text)
+    return INDEXED.sub(r"\1$_{\2}$", escaped)
 
 
-def _table(declaration: Declaration, profile: str, laid: Grid) -> str:
-    cells = [marked.cell for _, row in laid.rows for marked in row if marked is not None]
+def _format_profile(declaration: Declaration, profile: str, grid: Grid) -> str:
+    """Return the `table` environment of one profile."""
+    cells = [marked.cell for _, row in grid.rows for marked in row if marked is not None]
     sizes = {cell.n for cell in cells if cell.value is not None or cell.text == UNDEFINED}
-    same = sizes.pop() if len(sizes) == 1 else None
+    common_size = sizes.pop() if len(sizes) == 1 else None
     caption = f"{declaration.title} ({declaration.id}, profile {profile})."
-    caption += f" n = {same} everywhere." if same else ""
-    notes = "; ".join(f"{number}: {line}" for number, line in enumerate(format_notes(laid), 1))
-    below = " ".join(filter(None, (LEGEND, f"{notes}." if notes else "", *laid.general)))
-    columns = "l" * len(laid.corner) + "".join(map(_alignment, zip(*(row for _, row in laid.rows), strict=True)))
-    body = "\n".join([*_head(laid), *_body(laid, same is None)])
+    caption += f" n = {common_size} everywhere." if common_size else ""
+    notes = "; ".join(f"{number}: {line}" for number, line in enumerate(format_notes(grid), 1))
+    below = " ".join(filter(None, (LEGEND, f"{notes}." if notes else "", *grid.general)))
+    columns = "l" * len(grid.corner) + "".join(map(_align_column, zip(*(row for _, row in grid.rows), strict=True)))
+    body = "\n".join([*_format_head(grid), *_format_body(grid, common_size is None)])
     return (
         "\\begin{table}[p]\n\\centering\n"
         f"\\caption{{{escape_latex(caption)}}}\n\\label{{tab:{declaration.id}-{profile}}}\n"
@@ -93,23 +94,23 @@ def _table(declaration: Declaration, profile: str, laid: Grid) -> str:
     )
 
 
-def _alignment(column: Sequence[MarkedCell | None]) -> str:
-    """Numbers to the right, texts to the left, long ones as paragraphs."""
+def _align_column(column: Sequence[MarkedCell | None]) -> str:
+    """Return a column's alignment: numbers to the right, texts to the left, long texts as paragraphs."""
     texts = [marked.cell.text for marked in column if marked is not None and marked.cell.text != UNDEFINED]
     longest = max(map(len, texts), default=0)
     return "p{5cm}" if longest > WORDS else "l" if longest else "r"
 
 
-def _head(laid: Grid) -> list[str]:
-    """The headings, each level with rules below what spans several columns."""
+def _format_head(grid: Grid) -> list[str]:
+    """Return the lines of the headings, each level with rules below headings of several columns."""
     lines = []
-    levels = len(laid.columns[0])
+    levels = len(grid.columns[0])
     for level in range(levels):
         last = level == levels - 1
-        corner = [escape_latex(name) if last else "" for name in laid.corner]
-        parts, rules, place = [], [], len(laid.corner) + 1
-        for name, width in compute_spans(laid, level):
-            parts.append(_stacked(name) if last else f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}")
+        corner = [escape_latex(name) if last else "" for name in grid.corner]
+        parts, rules, place = [], [], len(grid.corner) + 1
+        for name, width in compute_spans(grid, level):
+            parts.append(_stack_heading(name) if last else f"\\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}")
             rules.append(f"\\cmidrule(lr){{{place}-{place + width - 1}}}")
             place += width
         lines.append(" & ".join([*corner, *parts]) + r" \\")
@@ -117,18 +118,18 @@ def _head(laid: Grid) -> list[str]:
     return [*lines, r"\midrule"]
 
 
-def _stacked(name: str) -> str:
-    """A heading in several lines, where it is long."""
+def _stack_heading(name: str) -> str:
+    """Return a heading, in several lines where it is long."""
     lines = name.split("-") if len(name) > LONG else [name]
     stacked = r" \\ ".join(map(escape_latex, lines))
     return stacked if len(lines) == 1 else f"\\shortstack[r]{{{stacked}}}"
 
 
-def _body(laid: Grid, sizes: bool) -> list[str]:
-    """Rows in groups of their first name, which is written once."""
+def _format_body(grid: Grid, sizes: bool) -> list[str]:
+    """Return the lines of the rows, grouped by their first name, which is written once."""
     lines: list[str] = []
-    groups = [list(group) for _, group in groupby(laid.rows, key=lambda entry: entry[0][:1])]
-    ruled = len(laid.corner) > 1
+    groups = [list(group) for _, group in groupby(grid.rows, key=lambda entry: entry[0][:1])]
+    ruled = len(grid.corner) > 1
     for number, group in enumerate(groups):
         if number and ruled:
             lines.append(r"\midrule")
@@ -136,35 +137,36 @@ def _body(laid: Grid, sizes: bool) -> list[str]:
         for names, row in group:
             if len(names) > FINE and above and names[:FINE] != above[:FINE]:
                 lines.append(r"\addlinespace[2pt]")
-            shown = [
+            titles = [
                 ""
                 if ruled and names[: place + 1] == above[: place + 1] and place < len(names) - 1
                 else escape_latex(name)
                 for place, name in enumerate(names)
             ]
-            lines.append(" & ".join([*shown, *(_cell(marked, sizes) for marked in row)]) + r" \\")
+            lines.append(" & ".join([*titles, *(_format_marked(marked, sizes) for marked in row)]) + r" \\")
             above = names
     return lines
 
 
-def _cell(marked: MarkedCell | None, sizes: bool) -> str:
+def _format_marked(marked: MarkedCell | None, sizes: bool) -> str:
+    """Format a cell with its marks; with its number of items where `sizes`."""
     if marked is None:
         return ""
     cell = marked.cell
-    shown = escape_latex(format_value(cell))
+    text = escape_latex(format_value(cell))
     if marked.best:
-        shown = f"\\textbf{{{shown}}}"
-    if marked.guessed:
-        shown = f"\\underline{{{shown}}}"
+        text = f"\\textbf{{{text}}}"
+    if marked.at_chance:
+        text = f"\\underline{{{text}}}"
     above = escape_latex(VERDICT_MARKS.get(cell.verdict, "")).strip("$") + (
         f"{{,}}{marked.note}" if marked.note else ""
     )
     above = above.removeprefix("{,}")
     below = str(cell.n) if sizes and cell.n and (cell.value is not None or cell.text == UNDEFINED) else ""
     if above or below:
-        shown += "$" + (f"^{{{above}}}" if above else "") + (f"_{{{below}}}" if below else "") + "$"
+        text += "$" + (f"^{{{above}}}" if above else "") + (f"_{{{below}}}" if below else "") + "$"
     if cell.value is not None and cell.sd is not None:
-        shown += f" {{\\scriptsize $\\pm${cell.sd:.{get_decimals(cell.metric)}f}}}"
-    if printed := format_paper_value(cell):
-        shown += f" {{\\scriptsize ({escape_latex(printed)})}}"
-    return shown
+        text += f" {{\\scriptsize $\\pm${cell.sd:.{get_decimals(cell.metric)}f}}}"
+    if paper_text := format_paper_value(cell):
+        text += f" {{\\scriptsize ({escape_latex(paper_text)})}}"
+    return text

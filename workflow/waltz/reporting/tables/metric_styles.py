@@ -1,4 +1,4 @@
-"""How each metric is shown: its heading, its decimal places, whether more is better, whether guessing has a number."""
+"""Headings, decimal places and marks of each metric in tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MetricStyle:
-    """How a metric is shown.
+    """Heading, decimal places and marks of a metric.
 
     Attributes:
-        heading: Its name in a table.
+        heading: Name of the metric in tables.
         places: Decimal places.
-        best: Whether the highest value of several models is set bold.
-        chance: Whether what guessing gives is printed, so that values at or below it are marked.
+        best: Whether the highest value of several models is bold.
+        chance: Whether values at or below the chance level are marked.
     """
 
     heading: str
@@ -21,21 +21,21 @@ class MetricStyle:
     chance: bool = False
 
 
-def _score(heading: str) -> MetricStyle:
+def _make_score_style(heading: str) -> MetricStyle:
     return MetricStyle(heading, best=True, chance=True)
 
 
 STYLES: Mapping[str, MetricStyle] = {
     "all": MetricStyle("all metrics"),
-    "acc_r": _score("acc_r"),
-    "acc": _score("acc"),
-    "p_c": _score("p_c"),
-    "p_f": _score("p_f"),
-    "min_pc_pf": _score("min(p_c, p_f)"),
-    "auroc": _score("AUROC × 100"),
-    "accuracy": _score("accuracy"),
-    "accuracy_cot": _score("accuracy, CoT"),
-    "acc_r_cot": _score("acc_r, CoT"),
+    "acc_r": _make_score_style("acc_r"),
+    "acc": _make_score_style("acc"),
+    "p_c": _make_score_style("p_c"),
+    "p_f": _make_score_style("p_f"),
+    "min_pc_pf": _make_score_style("min(p_c, p_f)"),
+    "auroc": _make_score_style("AUROC × 100"),
+    "accuracy": _make_score_style("accuracy"),
+    "accuracy_cot": _make_score_style("accuracy, CoT"),
+    "acc_r_cot": _make_score_style("acc_r, CoT"),
     "t_shap": MetricStyle("T-SHAP"),
     "t_shap_c": MetricStyle("T-SHAP_c"),
     "t_shap_f": MetricStyle("T-SHAP_f"),
@@ -92,10 +92,10 @@ STYLES: Mapping[str, MetricStyle] = {
 
 
 def get_heading(metric: str) -> str:
-    """A metric's name in a table; one without a style stands for itself."""
+    """Return a metric's heading; its own name where it has no style."""
     return STYLES[metric].heading if metric in STYLES else metric
 
 
 def get_decimals(metric: str) -> int:
-    """A metric's decimal places."""
+    """Return a metric's decimal places."""
     return STYLES[metric].places if metric in STYLES else 1

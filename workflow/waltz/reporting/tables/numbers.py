@@ -1,4 +1,4 @@
-"""Our numbers, read from the files of all stages, by where a declaration looks for them."""
+"""Our numbers, read from the result files of all stages, by the places that declarations name."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ Place = tuple[str, str, str, str, str]
 """Kind of file, metric, model, data set, setting."""
 DEVIATION = ":sd"
 UNDEFINED = "nan"
-"""Text of a correlation that is not defined, as in print."""
+"""Text of a correlation that is not defined, as in the papers."""
 EXAMPLES = 5
-"""Items of an instrument in a table of samples."""
+"""Items of an instrument in a table of examples."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Number:
     """One number of ours, or a text that stands in place of one.
 
     Attributes:
-        measure: The number, or why there is none.
-        sd: Its deviation: over items (T-SHAP), over seeds (tests), over data sets (averages).
-        text: What is shown in place of a number.
+        measure: The number, or the reason why there is none.
+        sd: Standard deviation: over items (T-SHAP), over seeds (tests), over data sets (averages).
+        text: Text shown in place of a number.
     """
 
     measure: Measure
@@ -39,29 +39,29 @@ Numbers = dict[Place, Number]
 
 
 def number_of_text(text: str, n: int = 0) -> Number:
-    """A text in place of a number, taken from n items."""
+    """Return a text that stands for a number, taken from n items."""
     return Number(Measure(None, n), text=text)
 
 
 def read_numbers(files: Mapping[str, Sequence[str]], profile: str) -> Numbers:
-    """Everything that some files hold of a profile.
+    """Read all numbers of a profile from result files.
 
     Args:
-        files: Parquet files by kind, a key of `READERS`; other kinds are passed over.
-        profile: Whose rows are taken; files without profiles serve all.
+        files: Parquet files by kind, a key of `READERS`; other kinds are ignored.
+        profile: Profile whose rows are read; files without profiles serve all.
     Raises:
         UserError: A file is missing or broken.
     """
-    found: Numbers = {}
+    numbers: Numbers = {}
     for kind, paths in files.items():
         if kind not in READERS:
             continue
         layout, read = READERS[kind]
         for path in paths:
             rows = parquet.read(path, layout).to_pylist()
-            mine = [row for row in rows if row.get("profile", profile) == profile]
-            found |= {(kind, *place): number for place, number in read(mine)}
-    return found
+            of_profile = [row for row in rows if row.get("profile", profile) == profile]
+            numbers |= {(kind, *place): number for place, number in read(of_profile)}
+    return numbers
 
 
 PlacedNumbers = Iterable[tuple[tuple[str, str, str, str], Number]]
@@ -72,7 +72,7 @@ def _read_measure(row: Row) -> Measure:
 
 
 def _read_metrics(rows: Sequence[Row]) -> PlacedNumbers:
-    """Rows of `METRICS`; a row `paraphrasing:sd` is the deviation of `paraphrasing`."""
+    """Yield the rows of `METRICS`; a row `paraphrasing:sd` is the standard deviation of `paraphrasing`."""
     names = ("metric", "model", "dataset", "setting")
     spread = {
         (row["metric"].removesuffix(DEVIATION), *(row[name] for name in names[1:])): row["value"]
@@ -85,13 +85,14 @@ def _read_metrics(rows: Sequence[Row]) -> PlacedNumbers:
 
 
 def _read_correlations(rows: Sequence[Row]) -> PlacedNumbers:
-    """Undefined correlations are shown as in print."""
+    """Yield correlations; undefined ones get a text."""
     for place, number in _read_metrics(rows):
         undefined = number.measure.value is None and number.measure.n > 1
         yield place, Number(number.measure, number.sd, UNDEFINED if undefined else "")
 
 
 def _read_shares(rows: Sequence[Row]) -> PlacedNumbers:
+    """Yield T-SHAP and its rank correlation with the score, by role."""
     for row in rows:
         place = (row["model"], row["dataset"], row["setting"])
         share = Number(_read_measure(row), row["sd"])
@@ -102,12 +103,13 @@ def _read_shares(rows: Sequence[Row]) -> PlacedNumbers:
 
 
 def _read_statistics(rows: Sequence[Row]) -> PlacedNumbers:
+    """Yield the statistics of validation."""
     for row in rows:
         yield (row["metric"], "", row["dataset"], ""), Number(_read_measure(row))
 
 
 def _read_conditions(rows: Sequence[Row]) -> PlacedNumbers:
-    """Verbs by their name, and how many pairs of image and caption have captions of each kind."""
+    """Yield the verbs of CV-Probes, and the numbers of images with captions of each kind."""
     for verb in sorted({row["verb"] for row in rows}):
         yield ("verb", "", "cv-probes", verb), number_of_text(verb, sum(row["verb"] == verb for row in rows))
     for setting, condition in (("context-dependent", "+img+cap"), ("non-context-dependent", "-img-cap")):
@@ -116,9 +118,9 @@ def _read_conditions(rows: Sequence[Row]) -> PlacedNumbers:
 
 
 def _read_captions(rows: Sequence[Row]) -> PlacedNumbers:
-    """Grammaticality of CV-Probes' captions, of all and of those that are used."""
-    for setting, of in (("all", rows), ("selected", [row for row in rows if not row["rejected"]])):
-        scores = [row["grammaticality"] for row in of if row["grammaticality"] is not None]
+    """Yield the mean grammaticality of CV-Probes' captions: of all, and of those that are used."""
+    for setting, captions in (("all", rows), ("selected", [row for row in rows if not row["rejected"]])):
+        scores = [row["grammaticality"] for row in captions if row["grammaticality"] is not None]
         if scores:
             spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
             mean = Measure(float(np.mean(scores)), len(scores))
@@ -126,9 +128,9 @@ def _read_captions(rows: Sequence[Row]) -> PlacedNumbers:
 
 
 def _read_examples(rows: Sequence[Row]) -> PlacedNumbers:
-    """The first valid items of an instrument: caption, foil and image, by number."""
-    kept = sorted((row for row in rows if row["valid"] is not False), key=lambda row: str(row["item_id"]))
-    for number, row in enumerate(kept[:EXAMPLES], 1):
+    """Yield caption, foil and image of the first valid items of an instrument."""
+    valid_items = sorted((row for row in rows if row["valid"] is not False), key=lambda row: str(row["item_id"]))
+    for number, row in enumerate(valid_items[:EXAMPLES], 1):
         for metric in ("caption", "foil", "image"):
             yield (metric, "", row["instrument"], str(number)), number_of_text(row[metric], 1)
 
