@@ -29,7 +29,7 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, BENCHMARK
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
-from waltz.models.decoders.outcomes import scores
+from waltz.models.decoders.outcomes import score_targets
 from waltz.sources.published_samples import draw_caption_first
 
 torch.set_num_threads(1)
@@ -107,20 +107,20 @@ def test_values_sum_up_and_the_whole_and_the_halves_are_the_model_s_own(decoder,
     estimate, players = found.estimate, found.players
     assert estimate.residual < 1e-5
     value = "log-probability" if profile == "equations" else "first-step-logit"
-    assert estimate.value == pytest.approx(scores(decoder, [prompt], [picture], [(7,)], value)[0], abs=1e-5)
+    assert estimate.value == pytest.approx(score_targets(decoder, [prompt], [picture], [(7,)], value)[0], abs=1e-5)
     blank = dataclasses.replace(picture, pixels=picture.pixels * (players.cells == players.patches))
-    hidden = scores(decoder, [prompt], [blank], [(7,)], value)[0]
+    hidden = score_targets(decoder, [prompt], [blank], [(7,)], value)[0]
     assert found.without_image == pytest.approx(hidden, abs=1e-5)
     masked = decoder.build_prompt("<image>" + " _" * (len(prompt.ids) - 2))
     assert masked.ids == players.mask_text(players.always_visible[players.text])
-    assert found.without_text == pytest.approx(scores(decoder, [masked], [picture], [(7,)], value)[0], abs=1e-5)
+    assert found.without_text == pytest.approx(score_targets(decoder, [masked], [picture], [(7,)], value)[0], abs=1e-5)
     phi = np.abs(estimate.phi[:, 0])
     assert found.t_shap.value == pytest.approx(phi[players.text].sum() / phi.sum())
     ids, special = len(prompt.ids), sum(prompt.special)
     if profile == "published":
         side = int(np.ceil(np.sqrt(ids)))
         assert (players.words, players.grid, players.image_first) == (ids, side, True)
-        assert estimate.asked == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
+        assert estimate.requested == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
         assert np.all(estimate.phi[players.always_visible] == 0)
     else:
         assert (players.words, players.grid) == (ids - special, int(np.ceil(np.sqrt(ids - special))))

@@ -17,7 +17,8 @@ from waltz.attribution.t_shap import jackknife, measure, skew, t_shap
 def estimate(phi, parts=None, exact=False):
     phi = np.asarray(phi, dtype=np.float64)
     ends = np.zeros(phi.shape[1]), phi.sum(axis=0)
-    return Estimate(phi, *ends, asked=1, parts=None if parts is None else np.asarray(parts, dtype=float), exact=exact)
+    parts = None if parts is None else np.asarray(parts, dtype=float)
+    return Estimate(phi, *ends, requested=1, parts=parts, exact=exact)
 
 
 def test_a_share_worked_by_hand():

@@ -59,7 +59,7 @@ def test_a_name_that_is_none_lists_those_that_are():
 
 def test_evaluations_default_to_what_the_released_scripts_ask():
     found, asked = play(begin_estimation("permutation", 26, 10, Settings("published")), additive(np.arange(26.0)))
-    assert (found.asked, len(asked)) == (530, 10)
+    assert (found.requested, len(asked)) == (530, 10)
 
 
 def test_a_standard_error_can_stop_permutations_only():

@@ -34,7 +34,7 @@ def test_two_players_worked_by_hand():
     # v() = 1, v(a) = 3, v(b) = 2, v(ab) = 8: a adds 2 to nobody and 6 to b, b adds 1 and 5
     found, asked = play(begin_exact(2), table_game([1, 3, 2, 8]))
     np.testing.assert_allclose(found.phi, [[4.0], [3.0]])
-    assert (found.base_value.item(), found.value.item(), found.asked, found.exact) == (1.0, 8.0, 4, True)
+    assert (found.base_value.item(), found.value.item(), found.requested, found.exact) == (1.0, 8.0, 4, True)
     assert len(asked) == 1
 
 

@@ -57,7 +57,7 @@ def test_exact_values_are_those_of_brute_force(profile):
     assert found.estimate.exact
     assert found.t_shap_se == 0
     free = (~players.always_visible[: players.words]).sum()
-    assert found.passes == found.estimate.asked == 2**free + 2**players.patches
+    assert found.passes == found.estimate.requested == 2**free + 2**players.patches
 
 
 def test_the_values_at_both_ends_are_those_of_the_encoder():

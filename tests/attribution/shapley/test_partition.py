@@ -148,11 +148,11 @@ def test_all_rows_are_spent_and_no_text_is_read_twice(gpt2):
         return log_odds(gpt2, tokenizer)(asked)
 
     found = compute_owen_values(TEXT, tokenizer, value, seed=0)
-    assert found.estimate.asked == 500
+    assert found.estimate.requested == 500
     assert len(set(texts)) == len(texts) == found.evaluated <= 500
     assert found.estimate.residual < 1e-9
     few = compute_owen_values(TEXT, tokenizer, log_odds(gpt2, tokenizer), seed=0, rows=20)
-    assert few.estimate.asked == 20
+    assert few.estimate.requested == 20
     assert np.unique(few.estimate.phi[:, 0]).size < len(few.pieces) / 2  # what stays together shares alike
 
 
@@ -168,7 +168,7 @@ def test_pieces_that_add_up_get_their_own(interpreted):
     words = [piece.strip() for piece in found.pieces]
     assert words == text.split()
     np.testing.assert_allclose(found.estimate.phi[:, 0], [len(word) for word in words])
-    assert found.estimate.asked < 500  # the tree is exhausted
+    assert found.estimate.requested < 500  # the tree is exhausted
 
 
 def test_numpys_global_generator_is_left_as_it_was():

@@ -33,7 +33,7 @@ def test_the_values_are_those_of_shap_driven_row_by_row(players, seed):
     expected = row_by_row(game, players, seed, 10 * (2 * players + 1))
     np.testing.assert_allclose(found.phi[:, 0], expected, rtol=0, atol=1e-12)
     assert [len(masks) for masks in asked] == [2 * players + 1] * 10
-    assert found.asked == 10 * (2 * players + 1)
+    assert found.requested == 10 * (2 * players + 1)
 
 
 def test_permutations_are_drawn_as_the_published_code_draws_them():

@@ -21,7 +21,7 @@ def test_additive_games_are_found_with_few_evaluations(name, players):
     # shapiq puts 1e8 for the infinite weights of KernelSHAP, so that it is right to about six digits
     np.testing.assert_allclose(found.phi, weights, atol=1e-4 if name == "KernelSHAP" else 1e-12)
     assert found.residual <= 1e-9
-    assert found.asked == sum(map(len, asked)) <= least
+    assert found.requested == sum(map(len, asked)) <= least
     np.testing.assert_allclose(found.base_value, [0.5, 0.5])
     np.testing.assert_allclose(found.value, weights.sum(axis=0) + 0.5)
 
@@ -44,7 +44,7 @@ def test_all_coalitions_give_exact_values(name):
     found, _ = play(begin_shapiq(name, 6, 70, 0), unanimity(terms))
     np.testing.assert_allclose(found.phi, unanimity_phi(6, terms), atol=1e-5)
     assert found.exact
-    assert found.asked == 64
+    assert found.requested == 64
 
 
 @pytest.mark.parametrize("name", MIN_EVALUATIONS)

@@ -62,7 +62,7 @@ def test_published_explanations_of_a_language_model_are_those_of_the_released_co
         for part, most in zip(parts, (1, 4), strict=True)
     ]
     same(found, sides, [len(words(tail, add_special_tokens=False)["input_ids"]) for tail in (TAIL, WHY)])
-    assert found.explanation.attribution.estimate.asked == 500
+    assert found.explanation.attribution.estimate.requested == 500
     assert found.answer.attribution.tokens[0] == "what "
     assert found.answer.attribution.t_shap.value == 1
 
@@ -76,7 +76,7 @@ def test_the_defaults_of_the_released_code():
     kept = {players.prompt.tokens[place] for place in np.flatnonzero(players.always_visible[players.text])}
     assert kept == {"<s>", "<image>"}
     assert decoder.processor.tokenizer.convert_ids_to_tokens(players.masked_id) == "_"
-    assert found.answer.attribution.estimate.asked == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
+    assert found.answer.attribution.estimate.requested == 600 // (2 * len(players) + 1) * (2 * len(players) + 1)
     with pytest.raises(UserError, match=r"need \d+ evaluations for one permutation, more than 30, 40"):
         attribute_pairs(decoder, picture, [parts], PromptSettings("published", budgets=(30, 40)))
 
@@ -169,7 +169,7 @@ def test_few_players_are_explained_exactly_where_it_costs_no_more():
     decoder = tiny_decoders.causal(seed=3)
     parts = pair(decoder, None, "equations", question="what is this ?")
     found = attribute_pairs(decoder, None, [parts], PromptSettings("equations"))[0]
-    assert (found.answer.attribution.estimator, found.answer.attribution.estimate.asked) == ("exact", 16)
+    assert (found.answer.attribution.estimator, found.answer.attribution.estimate.requested) == ("exact", 16)
     assert found.cc_shap.standard_error == 0
     drawn = attribute_pairs(
         decoder, None, [parts], PromptSettings("equations", estimator="permutation", evaluations=900)

@@ -11,7 +11,7 @@ from PIL import Image
 import tiny_decoders
 from waltz.models.decoders import players, shared_prefixes
 from waltz.models.decoders.coalitions import Coalitions, Game
-from waltz.models.decoders.outcomes import FIRST_STEP, VALUES, scores, scores_after
+from waltz.models.decoders.outcomes import FIRST_STEP, OUTCOMES, score_targets, score_targets_in_batches
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give
 TEXT = "what is this ? ( A ) a cat or ( B ) a dog ? the best answer is : ("
@@ -103,7 +103,7 @@ def test_values_of_models_that_see_are_those_of_their_own_forward_pass(name):
     assert np.abs(without - with_image).max() > 1e-3  # the image counts, so that a test without it would fail
 
 
-@pytest.mark.parametrize("value", list(VALUES))
+@pytest.mark.parametrize("value", list(OUTCOMES))
 def test_each_kind_of_value_is_what_it_says(value):
     decoder, picture, prompt = seeing("llava")
     targets = (60, 41, 60)
@@ -117,7 +117,7 @@ def test_each_kind_of_value_is_what_it_says(value):
 def test_log_odds_near_certainty_do_not_cancel():
     logits = torch.tensor([[[60.0, 0.0, 1.0]]])
     expected = 60 - math.log(1 + math.e)
-    assert VALUES["log-odds"](logits, logits[..., 0])[0, 0] == pytest.approx(expected, rel=1e-12)
+    assert OUTCOMES["log-odds"](logits, logits[..., 0])[0, 0] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["llava", "qwen2-vl", "llama", "bloom"])
@@ -201,7 +201,9 @@ def test_scores_are_the_values_of_the_whole():
     for value in ("log-probability", FIRST_STEP):
         game = Game(played, (60, 41), value)
         expected = Coalitions(decoder, picture, [game]).values([whole])[0][0]
-        np.testing.assert_allclose(scores(decoder, [prompt], [picture], [(60, 41)], value)[0], expected, atol=1e-5)
+        np.testing.assert_allclose(
+            score_targets(decoder, [prompt], [picture], [(60, 41)], value)[0], expected, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("value", ["log-odds", FIRST_STEP])
@@ -209,7 +211,7 @@ def test_prompts_of_like_length_are_read_together_and_score_as_alone(value, monk
     decoder = tiny_decoders.causal()
     texts = ["a cat", "what is this ?", "a dog", "( A ) a cat", "( B ) a dog", TEXT]
     prompts = [decoder.build_prompt(text) for text in texts]
-    alone = scores(decoder, prompts, [None] * len(texts), [(60, 41, 5)] * len(texts), value)
+    alone = score_targets(decoder, prompts, [None] * len(texts), [(60, 41, 5)] * len(texts), value)
     lengths, network = [], decoder.network.model.forward
 
     def counted(*args, **kwargs):
@@ -217,12 +219,12 @@ def test_prompts_of_like_length_are_read_together_and_score_as_alone(value, monk
         return network(*args, **kwargs)
 
     monkeypatch.setattr(decoder.network.model, "forward", counted)
-    together = scores_after(decoder, prompts, (60, 41, 5), value)
+    together = score_targets_in_batches(decoder, prompts, (60, 41, 5), value)
     np.testing.assert_allclose(together, alone, atol=1e-5)
     assert sorted(rows for rows, _ in lengths) == [1, 2, 3]
     lengths.clear()
     few = dataclasses.replace(decoder, positions_per_batch=1)
-    np.testing.assert_allclose(scores_after(few, prompts, (60, 41, 5), value), alone, atol=1e-5)
+    np.testing.assert_allclose(score_targets_in_batches(few, prompts, (60, 41, 5), value), alone, atol=1e-5)
     assert len(lengths) == len(texts)
 
 
@@ -238,8 +240,8 @@ def test_games_without_targets_are_refused():
 def test_rows_are_cut_where_it_saves_most():
     # 100 rows of 40 symbols: one beginning of 20, then all differ
     distinct = np.array([1] * 21 + [100] * 20)
-    assert shared_prefixes.cuts(distinct, np.arange(41), 0, 1) == [20, 40]
+    assert shared_prefixes.choose_cuts(distinct, np.arange(41), 0, 1) == [20, 40]
     # the same where the last 30 symbols must be read in one pass
-    assert shared_prefixes.cuts(distinct, np.arange(41), 0, 30) == [10, 40]
+    assert shared_prefixes.choose_cuts(distinct, np.arange(41), 0, 30) == [10, 40]
     # two rows are not worth a pass
-    assert shared_prefixes.cuts(np.minimum(distinct, 2), np.arange(41), 0, 1) == [40]
+    assert shared_prefixes.choose_cuts(np.minimum(distinct, 2), np.arange(41), 0, 1) == [40]

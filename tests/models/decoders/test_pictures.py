@@ -11,7 +11,7 @@ from PIL import Image
 
 import tiny_decoders
 from waltz.models.decoders import vision_language_model
-from waltz.models.decoders.outcomes import scores
+from waltz.models.decoders.outcomes import score_targets
 from waltz.models.decoders.vision_language_model import MAX_CACHED_IMAGES, CachedImageProcessor, ImageCache
 
 TEXTS = ("USER: <image> is it a dog ?", "USER: <image> a dog sits on the table", "USER: <image> is it a dog ?")
@@ -45,15 +45,15 @@ def test_numbers_are_those_of_a_decoder_that_remembers_nothing(family, monkeypat
         pictures += [picture] * len(texts)
     targets = [(5, 6)] * len(prompts)
     with torch.inference_mode():
-        found = scores(decoder, prompts, pictures, targets)
-        again = scores(decoder, prompts, pictures, targets)
+        found = score_targets(decoder, prompts, pictures, targets)
+        again = score_targets(decoder, prompts, pictures, targets)
         said = decoder.generate(prompts, pictures, 4, None, [0] * len(prompts))
         monkeypatch.setattr(vision_language_model, "is_unmasked", lambda picture, pixels: False)
         processor = copy.copy(decoder.processor)
         processor.image_processor = decoder.processor.image_processor.processor
         plain = replace(decoder, processor=processor, cache=ImageCache())
         fresh = [plain.prepare_image(drawn(shade)) for shade in (0, 0, 0, 90, 90, 90)]
-        expected = scores(plain, prompts, fresh, targets)
+        expected = score_targets(plain, prompts, fresh, targets)
         assert plain.generate(prompts, fresh, 4, None, [0] * len(prompts)) == said
     assert not np.array_equal(found[0], found[3])
     for ours, repeated, theirs in zip(found, again, expected, strict=True):
@@ -71,7 +71,7 @@ def test_a_picture_is_looked_at_once_and_forgotten_with_its_last_holder(monkeypa
     )
     picture = decoder.prepare_image(drawn(0))
     prompts = [decoder.build_prompt(text) for text in TEXTS]
-    scores(decoder, prompts, [picture] * 3, [(5,)] * 3)
+    score_targets(decoder, prompts, [picture] * 3, [(5,)] * 3)
     assert len(looks) == 1
     assert len(decoder.cache.embeddings) == len(decoder.cache.layouts) == 1
     with torch.inference_mode():

@@ -162,7 +162,7 @@ def _factorised(
         return compute_exact_factorised(encoder, prepared, games)
     budget = settings.evaluations or count_published_evaluations(max(map(len, games)))
     found = compute_factorised_permutations(encoder, prepared, games, budget, settings.seed)
-    least = max(one.estimate.asked for one in found)
+    least = max(one.estimate.requested for one in found)
     if least > budget:
         raise UserError(
             f"attribution.evaluations: too small for a pair of orders of tokens and of patches (got {budget}, expected"
@@ -202,7 +202,7 @@ def _attribution(game: Players, estimate: Estimate, name: str, evaluated: int, s
         t_shap_se=share.standard_error,
         reason=share.reason or share.standard_error_reason,
         estimator=name,
-        asked=estimate.asked,
+        asked=estimate.requested,
         evaluated=evaluated,
         residual=estimate.residual,
         without_text=nothing,

@@ -23,7 +23,7 @@ from waltz.core.text_diff import Span
 from waltz.fidelity import Fidelity, Profile, get_fidelity
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
-from waltz.models.decoders.outcomes import FIRST_STEP, scores_after
+from waltz.models.decoders.outcomes import FIRST_STEP, score_targets_in_batches
 from waltz.models.decoders.players import Players, build_equations_players, build_published_players
 from waltz.models.decoders.prompts import UNDERSCORE
 
@@ -346,7 +346,7 @@ def build_columns(decoder: Decoder, attribution: PromptAttribution, seed: int) -
         "t_shap_se": to_null(t_shap.standard_error),
         "reason": t_shap.reason or t_shap.standard_error_reason,
         "estimator": attribution.estimator,
-        "asked": estimate.asked,
+        "asked": estimate.requested,
         "evaluated": attribution.evaluated,
         "residual": estimate.residual,
         "seed": seed,
@@ -364,7 +364,7 @@ def _attribute_pieces(decoder: Decoder, game: PromptGame, settings: PromptSettin
 
     def compute_log_odds(texts: Sequence[str]) -> np.ndarray:
         value = settings.explained_value(decoder.reads_images)
-        return scores_after(decoder, [decoder.build_prompt(text) for text in texts], game.targets, value)
+        return score_targets_in_batches(decoder, [decoder.build_prompt(text) for text in texts], game.targets, value)
 
     pieces = compute_owen_values(
         game.text,

@@ -102,13 +102,13 @@ def _build_question(spec: "ModelSpec", options: Mapping[str, Any]) -> "DecoderQu
 def _build_settings(profile: "Profile", seed: int, options: Mapping[str, Any]) -> "PromptSettings":
     from waltz.attribution.prompt_attribution import PromptSettings
     from waltz.attribution.shapley.estimators import COALITION_ESTIMATORS
-    from waltz.models.decoders.outcomes import VALUES
+    from waltz.models.decoders.outcomes import OUTCOMES
 
     if not 0 <= seed < 2**32:
         raise UserError(f"seed {seed}: give a number from 0 to {2**32 - 1}")
     if {"evaluations", "permutations"} <= set(options):
         raise UserError("--permutations: says the same as --evaluations; leave one of them out")
-    for name, known in (("estimator", ("auto", *COALITION_ESTIMATORS)), ("value", tuple(VALUES))):
+    for name, known in (("estimator", ("auto", *COALITION_ESTIMATORS)), ("value", tuple(OUTCOMES))):
         if name in options and options[name] not in known:
             raise UserError(f"--{name} {options[name]}: there are {', '.join(known)}")
     if options.get("permutations", 1) < 1:

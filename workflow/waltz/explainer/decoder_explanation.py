@@ -16,7 +16,7 @@ from waltz.attribution.t_shap import TShap
 from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution
 from waltz.models.registry import ModelSpec
 from waltz.reporting.figures import answer_and_explanation
-from waltz.reporting.figures.answer_and_explanation import draw_answer_and_explanation as drawn
+from waltz.reporting.figures.answer_and_explanation import draw_answer_and_explanation
 
 NAMES = ("answer", "explanation")
 START = "(start)"
@@ -94,7 +94,9 @@ class DecoderExplanation:
             )
             for side_name, side, said, cells in zip(NAMES, self.sides, self.texts, self.cells, strict=True)
         ]
-        return drawn(sides, f"{name}, {self.settings.profile}: {self._describe_cc_shap()}", self.image)
+        return draw_answer_and_explanation(
+            sides, f"{name}, {self.settings.profile}: {self._describe_cc_shap()}", self.image
+        )
 
     def lines(self) -> Iterator[str]:
         """Yield a summary: texts, T-SHAP, and the mean ratio of each token in percent; then CC-SHAP."""
@@ -107,7 +109,7 @@ class DecoderExplanation:
             differs = name == "answer" and self.label is not None and self.label != text.strip()
             label = f" (of the labels, {self.label})" if differs else ""
             yield f"{name}: {' '.join(text.split()) or '(nothing to read)'}{label}"
-            yield f" {share} {attribution.estimate.asked} evaluations, {attribution.estimator}; mean ratios in %:"
+            yield f" {share} {attribution.estimate.requested} evaluations, {attribution.estimator}; mean ratios in %:"
             means = _compute_percents(attribution)[attribution.text]
             yield "  " + "  ".join(
                 f"{token} {'NaN' if math.isnan(mean) else format(mean, '+.1f')}"
@@ -138,7 +140,7 @@ def _build_record(side: SideAttribution, text: str) -> dict[str, Any]:
         "t_shap_se": to_null(attribution.t_shap.standard_error),
         "reason": attribution.t_shap.reason or attribution.t_shap.standard_error_reason,
         "estimator": attribution.estimator,
-        "evaluations": estimate.asked,
+        "evaluations": estimate.requested,
         "base_value": [to_null(value) for value in estimate.base_value],
         "value": [to_null(value) for value in estimate.value],
         "residual": to_null(estimate.residual),

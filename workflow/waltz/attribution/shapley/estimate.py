@@ -15,7 +15,7 @@ class Estimate:
         phi: float64 of shape (players, outputs).
         base_value: Value of the empty coalition, float64 of shape (outputs,).
         value: Value of all players together, float64 of shape (outputs,).
-        asked: Coalitions that were requested, repeated ones counted each time.
+        requested: Coalitions that were requested, repeated ones counted each time.
         parts: Independent unbiased estimates whose mean `phi` is, float64 of shape (parts, players, outputs): one a
             permutation with its reverse. None where the estimator has no such parts.
         exact: Whether nothing was sampled.
@@ -26,7 +26,7 @@ class Estimate:
     phi: np.ndarray
     base_value: np.ndarray
     value: np.ndarray
-    asked: int
+    requested: int
     parts: np.ndarray | None = None
     exact: bool = False
     stopped_by: Literal["standard error", "evaluations"] | None = None

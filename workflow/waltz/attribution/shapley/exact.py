@@ -41,4 +41,4 @@ def _begin(players: int) -> Estimation:
     for player in range(players):
         without = numbers[~masks[:, player]]
         phi[player] = weights[sizes[without]] @ (values[without | 1 << player] - values[without])
-    return Estimate(phi, values[0], values[-1], asked=len(masks), exact=True)
+    return Estimate(phi, values[0], values[-1], requested=len(masks), exact=True)

@@ -28,7 +28,7 @@ class FactorisedEstimate:
     """Shapley values of a late-fusion game.
 
     Attributes:
-        estimate: The values; `asked` counts encoder passes, an image side that texts share for each of them.
+        estimate: The values; `requested` counts encoder passes, an image side that texts share for each of them.
         passes: Encoder passes that were new with this text.
         t_shap_se: Standard error of T-SHAP, a share: 0 where exact, NaN where a sampled side has one pair of orders.
     """
@@ -134,7 +134,7 @@ def _combine_sides(encoder: LateEncoder, game: Players, text: Side, image: Side)
             phi=phi[:, None],
             base_value=ends[0],
             value=ends[1],
-            asked=text.passes + image.passes,
+            requested=text.passes + image.passes,
             parts=sampled[0][:, :, None] if len(sampled) == 1 else None,
             exact=not sampled,
         ),

@@ -86,7 +86,9 @@ def compute_owen_values(
         np.random.set_state(state)
     whole, empty = cached([_mask_text(masker, np.full(len(pieces), visible), text) for visible in (True, False)])
     phi = np.asarray(explanation.values[0], dtype=np.float64).reshape(len(pieces), -1)
-    return PieceAttribution(pieces, Estimate(phi, empty, whole, asked=cached.asked - 2, exact=True), len(cached.values))
+    return PieceAttribution(
+        pieces, Estimate(phi, empty, whole, requested=cached.requested - 2, exact=True), len(cached.values)
+    )
 
 
 class _PieceTokenizer:
@@ -121,12 +123,12 @@ class _CachedValues:
     """A value function that reads no text twice and counts the texts that it is called with."""
 
     def __init__(self, value: StringValue) -> None:
-        self.value, self.asked = value, 0
+        self.value, self.requested = value, 0
         self.values: dict[str, np.ndarray] = {}
 
     def __call__(self, texts: Sequence[Any]) -> np.ndarray:
         texts = [str(text) for text in texts]
-        self.asked += len(texts)
+        self.requested += len(texts)
         new = [text for text in dict.fromkeys(texts) if text not in self.values]
         if new:
             self.values.update(zip(new, np.asarray(self.value(new), dtype=np.float64), strict=True))

@@ -72,7 +72,7 @@ def _begin(players: int, permutations: int, seed: int, text_players: int, standa
         phi=np.mean(parts, axis=0),
         base_value=values[0][0],
         value=values[0][players],
-        asked=sum(map(len, values)),
+        requested=sum(map(len, values)),
         parts=np.stack(parts),
         stopped_by=None if standard_error is None else "standard error" if reached else "evaluations",
     )
@@ -106,4 +106,4 @@ def _compute_part(order: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _begin_empty() -> Estimation:
     """Return the estimation of a game without players."""
     values = np.asarray((yield np.zeros((1, 0), dtype=bool)), dtype=np.float64)
-    return Estimate(np.zeros((0, values.shape[1])), values[0], values[0], asked=1, exact=True)
+    return Estimate(np.zeros((0, values.shape[1])), values[0], values[0], requested=1, exact=True)

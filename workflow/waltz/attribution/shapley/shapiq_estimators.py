@@ -82,7 +82,7 @@ def _begin(name: str, players: int, evaluations: int, seed: int) -> Estimation:
         phi=np.array([[output[(player,)] for output in outputs] for player in range(players)]),
         base_value=values[(masks == ends[0]).all(axis=1).argmax()],
         value=values[(masks == ends[1]).all(axis=1).argmax()],
-        asked=len(masks),
+        requested=len(masks),
         exact=not any(output.estimated for output in outputs),
     )
 

@@ -18,7 +18,7 @@ from waltz.evaluation.prompting.label_tokens import CACHE_NAMES, FindTokens, fin
 from waltz.evaluation.prompting.prompts import PromptTemplate
 from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
-from waltz.models.decoders.outcomes import scores
+from waltz.models.decoders.outcomes import score_targets
 from waltz.models.registry import select_decisive_fields
 from waltz.models.weights import compute_fingerprint
 
@@ -114,7 +114,7 @@ def score_continuations(
     def compute(width: int, rows: list[_TokenizedQuery]) -> np.ndarray:
         prompts, pictures = [row.prompt for row in rows], [row.picture for row in rows]
         targets = [row.targets for row in rows]
-        scores_of_rows = scores(session.decoder, prompts, pictures, targets, value)
+        scores_of_rows = score_targets(session.decoder, prompts, pictures, targets, value)
         return _pad([row_scores.tolist() for row_scores in scores_of_rows], width, np.nan)
 
     content = {"follow": CACHE_NAMES[find_tokens], "value": value}

@@ -6,7 +6,7 @@ from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label
 from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
-from waltz.models.decoders.outcomes import FIRST_STEP, scores
+from waltz.models.decoders.outcomes import FIRST_STEP, score_targets
 
 FindTokens = Callable[[Decoder, Prompt, Sequence[str]], tuple[int, ...]]
 """From a prompt and texts that could follow it to the token ids that are scored."""
@@ -92,5 +92,5 @@ def choose_label(
     """
     texts = tuple(render_label(question, template.prompt_file, label) for label in question.labels)
     ids = get_label_token_finder(template.prompt_file.profile)(decoder, prompt, texts)
-    index = int(scores(decoder, [prompt], [picture], [ids], FIRST_STEP)[0].argmax())
+    index = int(score_targets(decoder, [prompt], [picture], [ids], FIRST_STEP)[0].argmax())
     return question.labels[index], ids[index]

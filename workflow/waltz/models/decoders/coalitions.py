@@ -14,9 +14,9 @@ import torch
 
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.decoders.network import States, select_rows
-from waltz.models.decoders.outcomes import VALUES, read_off, said_before
+from waltz.models.decoders.outcomes import OUTCOMES, compute_outcomes, select_preceding_targets
 from waltz.models.decoders.players import Players
-from waltz.models.decoders.shared_prefixes import Row, cuts, distinct_beginnings
+from waltz.models.decoders.shared_prefixes import Row, choose_cuts, count_distinct_beginnings
 from waltz.models.games import CoalitionValues
 
 MIN_SHARED = 8
@@ -41,8 +41,8 @@ class Game:
 
     def __post_init__(self) -> None:
         """Refuse a game without outputs or with an unknown value."""
-        if not self.targets or self.value not in VALUES:
-            raise ValueError(f"{len(self.targets)} targets, value {self.value!r}; known are {', '.join(VALUES)}")
+        if not self.targets or self.value not in OUTCOMES:
+            raise ValueError(f"{len(self.targets)} targets, value {self.value!r}; known are {', '.join(OUTCOMES)}")
 
 
 class Coalitions(CoalitionValues[Players]):
@@ -96,7 +96,7 @@ class Coalitions(CoalitionValues[Players]):
                 self._numbers[look] = len(self._masks)
                 self._masks.append(look)
             ids[game.players.prompt.image_position] = -1 - self._numbers[look]
-        return (*ids, *said_before(game.targets, game.value))
+        return (*ids, *select_preceding_targets(game.targets, game.value))
 
     def _group_games(self, games: list[int]) -> list[list[int]]:
         """Return groups of games that are read together: all that begin alike up to the image, else each alone."""
@@ -129,7 +129,7 @@ class Coalitions(CoalitionValues[Players]):
         if not self.decoder.network.reuses_prefixes:
             return [0, len(rows[0])]
         widths = self._count_positions(index, len(rows[0]))
-        return [shared_end, *cuts(distinct_beginnings(rows), widths, shared_end, self._count_steps(index))]
+        return [shared_end, *choose_cuts(count_distinct_beginnings(rows), widths, shared_end, self._count_steps(index))]
 
     def _read_shared(
         self,
@@ -160,7 +160,7 @@ class Coalitions(CoalitionValues[Players]):
 
     def _count_steps(self, index: int) -> int:
         """Return the number of positions whose logits are used."""
-        return len(said_before(self.games[index].targets, self.games[index].value)) + 1
+        return len(select_preceding_targets(self.games[index].targets, self.games[index].value)) + 1
 
     def _read_own(
         self,
@@ -182,7 +182,7 @@ class Coalitions(CoalitionValues[Players]):
             logits, after = self._read_stretch(index, batch, start, stop, widths, past)
             if len(cuts) == 2:
                 game = self.games[index]
-                for row, values in zip(batch, read_off(logits, game.targets, game.value), strict=True):
+                for row, values in zip(batch, compute_outcomes(logits, game.targets, game.value), strict=True):
                     self.known[index].update(dict.fromkeys(keys[row], values))
             else:
                 below = [row for node in batch for row in nodes[node]]

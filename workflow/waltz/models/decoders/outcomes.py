@@ -1,4 +1,4 @@
-"""What is explained of the logits of target tokens, and the same for prompts as they are."""
+"""Outcomes: the explained values of target tokens, computed from logits, and scores of targets after prompts."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,25 +8,25 @@ import torch
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 
 FIRST_STEP = "first-step-logit"
-"""The published code's value for models that see: every target's logit where the first one is said."""
-LIKE = 1.5
-"""Prompts that are read together differ in length by at most this factor."""
+"""The outcome of the published code for models that read images: each target's logit where the first one stands."""
+MAX_LENGTH_RATIO = 1.5
+"""Prompts in one batch differ in length by at most this factor."""
 
 
-def _log_probability(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+def _compute_log_probability(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     return at.double() - torch.logsumexp(logits.float(), dim=-1).double()
 
 
-def _probability(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-    return _log_probability(logits, at).exp()
+def _compute_probability(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    return _compute_log_probability(logits, at).exp()
 
 
-def _logit(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+def _select_logit(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     return at.double()
 
 
-def _log_odds(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-    """ln(q / (1 - q)), the rest of the vocabulary summed without the target, so that nothing cancels near 1."""
+def _compute_log_odds(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    """Return ln(q / (1 - q)), with the rest of the vocabulary summed without the target, so that nothing cancels."""
     wide = logits.double()
     highest = wide.amax(dim=-1, keepdim=True)
     weights = (wide - highest).exp()
@@ -39,45 +39,45 @@ def _log_odds(logits: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     return at.double() - highest[..., 0] - rest.log()
 
 
-VALUES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "log-probability": _log_probability,
-    "probability": _probability,
-    "logit": _logit,
-    "log-odds": _log_odds,
-    FIRST_STEP: _logit,
+OUTCOMES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "log-probability": _compute_log_probability,
+    "probability": _compute_probability,
+    "logit": _select_logit,
+    "log-odds": _compute_log_odds,
+    FIRST_STEP: _select_logit,
 }
-"""Values by name: from logits (rows, targets, vocabulary) and those of the targets to float64 (rows, targets)."""
+"""Outcomes by name: from logits (rows, targets, vocabulary) and those of the targets to float64 (rows, targets)."""
 
 
-def said_before(targets: Sequence[int], value: str) -> tuple[int, ...]:
-    """The targets that stand behind the prompt: all but the last, or none where only the first step counts."""
+def select_preceding_targets(targets: Sequence[int], value: str) -> tuple[int, ...]:
+    """Return the targets that stand behind the prompt: all but the last, or none where only the first step counts."""
     return () if value == FIRST_STEP else tuple(targets[:-1])
 
 
-def read_off(logits: torch.Tensor, targets: Sequence[int], value: str) -> np.ndarray:
-    """The values of targets: float64 of shape (rows, targets).
+def compute_outcomes(logits: torch.Tensor, targets: Sequence[int], value: str) -> np.ndarray:
+    """Return the outcomes of targets: float64 of shape (rows, targets).
 
     Args:
         logits: After the prompt and each of `said_before`, of shape (rows, steps, vocabulary).
         targets: Token ids.
         value: One of `VALUES`.
     """
-    wanted = torch.tensor(targets, device=logits.device)
+    ids = torch.tensor(targets, device=logits.device)
     if value == FIRST_STEP:
-        return logits[:, 0, wanted].double().cpu().numpy()
-    at = logits.gather(-1, wanted.expand(len(logits), -1)[..., None])[..., 0]
-    return VALUES[value](logits, at).cpu().numpy()
+        return logits[:, 0, ids].double().cpu().numpy()
+    at = logits.gather(-1, ids.expand(len(logits), -1)[..., None])[..., 0]
+    return OUTCOMES[value](logits, at).cpu().numpy()
 
 
 @torch.inference_mode()
-def scores(
+def score_targets(
     decoder: Decoder,
     prompts: Sequence[Prompt],
     images: Sequence[PreparedImage | None],
     targets: Sequence[Sequence[int]],
     value: str = "log-probability",
 ) -> list[np.ndarray]:
-    """What a decoder gives to targets after prompts, each prompt read alone: float64 of shape (targets,) each.
+    """Return the outcomes of targets after prompts, each prompt read alone: float64 of shape (targets,) each.
 
     Args:
         decoder: A loaded decoder.
@@ -86,10 +86,10 @@ def scores(
         targets: Token ids that follow each prompt; with `first-step-logit`, alternatives for its first one.
         value: One of `VALUES`.
     """
-    found = []
-    for prompt, picture, wanted in zip(prompts, images, targets, strict=True):
+    scores = []
+    for prompt, picture, own_targets in zip(prompts, images, targets, strict=True):
         layout = decoder.build_layout(prompt, picture)
-        behind = said_before(wanted, value)
+        behind = select_preceding_targets(own_targets, value)
         at = prompt.image_position if layout.block and prompt.image_position is not None else len(prompt.ids)
         ids = torch.tensor([[*prompt.ids[:at], *layout.block, *prompt.ids[at + 1 :], *behind]], device=decoder.device)
         embeds = None
@@ -100,16 +100,18 @@ def scores(
             ].to(embeds.dtype)
         positions = layout.extend_positions(len(behind)).unsqueeze(-2)
         logits, _ = decoder.network.compute_logits(ids, positions, last_count=len(behind) + 1, embeddings=embeds)
-        found.append(read_off(logits, wanted, value)[0])
-    return found
+        scores.append(compute_outcomes(logits, own_targets, value)[0])
+    return scores
 
 
 @torch.inference_mode()
-def scores_after(decoder: Decoder, prompts: Sequence[Prompt], targets: Sequence[int], value: str) -> np.ndarray:
-    """What a decoder gives to the same targets after each of some prompts without an image.
+def score_targets_in_batches(
+    decoder: Decoder, prompts: Sequence[Prompt], targets: Sequence[int], value: str
+) -> np.ndarray:
+    """Return the outcomes of the same targets after each of several prompts without an image.
 
-    Prompts of like length are read together, padded in front, so that a value depends on which prompts it is asked
-    with, by rounding.
+    Prompts of similar length are read together, padded in front, so that a value depends on the other prompts by
+    rounding.
 
     Args:
         decoder: A loaded decoder.
@@ -119,26 +121,30 @@ def scores_after(decoder: Decoder, prompts: Sequence[Prompt], targets: Sequence[
     Returns:
         float64 of shape (prompts, targets).
     """
-    behind = said_before(targets, value)
-    found = np.empty((len(prompts), len(targets)))
-    for batch in _of_like_length([len(prompt.ids) + len(behind) for prompt in prompts], decoder.positions_per_batch):
+    behind = select_preceding_targets(targets, value)
+    scores = np.empty((len(prompts), len(targets)))
+    for batch in _batch_by_length([len(prompt.ids) + len(behind) for prompt in prompts], decoder.positions_per_batch):
         rows = [torch.tensor([*prompts[place].ids, *behind]) for place in batch]
         followed = [decoder.build_layout(prompts[place], None).extend_positions(len(behind)) for place in batch]
-        ids, visible = torch.stack(_padded(rows)), torch.stack(_padded([torch.ones_like(row) for row in rows]))
-        positions = torch.stack(_padded(followed), dim=-2)
+        ids, visible = torch.stack(_pad_front(rows)), torch.stack(_pad_front([torch.ones_like(row) for row in rows]))
+        positions = torch.stack(_pad_front(followed), dim=-2)
         logits, _ = decoder.network.compute_logits(
             ids.to(decoder.device), positions, last_count=len(behind) + 1, visible=visible.to(decoder.device)
         )
-        found[batch] = read_off(logits, targets, value)
-    return found
+        scores[batch] = compute_outcomes(logits, targets, value)
+    return scores
 
 
-def _of_like_length(lengths: Sequence[int], positions: int) -> list[list[int]]:
-    """Places of rows in batches, whose longest is at most `LIKE` times the shortest and fits into so many positions."""
+def _batch_by_length(lengths: Sequence[int], positions: int) -> list[list[int]]:
+    """Return the numbers of rows in batches of similar length that fit into so many positions."""
     batches: list[list[int]] = []
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):
         longest = lengths[place]
-        fits = batches and longest <= LIKE * lengths[batches[-1][0]] and longest * (len(batches[-1]) + 1) <= positions
+        fits = (
+            batches
+            and longest <= MAX_LENGTH_RATIO * lengths[batches[-1][0]]
+            and longest * (len(batches[-1]) + 1) <= positions
+        )
         if fits:
             batches[-1].append(place)
         else:
@@ -146,7 +152,7 @@ def _of_like_length(lengths: Sequence[int], positions: int) -> list[list[int]]:
     return batches
 
 
-def _padded(rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Rows with zeros in front, of one length."""
+def _pad_front(rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return rows with zeros in front, of one length."""
     longest = max(row.shape[-1] for row in rows)
     return [torch.nn.functional.pad(row, (longest - row.shape[-1], 0)) for row in rows]

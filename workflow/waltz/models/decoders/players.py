@@ -204,8 +204,8 @@ def _trace_patches(decoder: Decoder, picture: PreparedImage, grid: int) -> torch
     width, height = picture.image.size
     step = 255 // max(1, grid - 1)
     rows, columns = (_number_parts(height, grid) * step)[:, None], (_number_parts(width, grid) * step)[None]
-    drawn = torch.stack([columns.expand(height, width), rows.expand(height, width), torch.full((height, width), 255)])
-    traced = decoder.prepare_image(Image.fromarray(drawn.permute(1, 2, 0).to(torch.uint8).numpy())).pixels
+    drawing = torch.stack([columns.expand(height, width), rows.expand(height, width), torch.full((height, width), 255)])
+    traced = decoder.prepare_image(Image.fromarray(drawing.permute(1, 2, 0).to(torch.uint8).numpy())).pixels
     blank = decoder.prepare_image(Image.new("RGB", (width, height))).pixels
     full = decoder.prepare_image(Image.new("RGB", (width, height), (255, 255, 255))).pixels
     axis = -3 if traced.ndim > 2 else 1
