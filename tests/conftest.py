@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["workflow_studies"]
+
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("WALTZ_DATA") or ROOT.parent / "shared" / "data")
 

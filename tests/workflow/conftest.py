@@ -1,4 +1,4 @@
-"""The real workflow, copied, on a tiny study."""
+"""Checkouts of the real workflow that a test may change."""
 
 import shutil
 
@@ -7,19 +7,11 @@ import pytest
 from workflow_checkout import Checkout, checkout
 
 
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory, tiny_model_folder) -> Checkout:
-    """A checkout whose tiny study ran to its end; look, but do not touch."""
-    done = checkout(tmp_path_factory.mktemp("finished") / "waltz", tiny_model_folder)
-    done.snakemake()
-    return done
-
-
 @pytest.fixture
-def after_run(finished, tmp_path) -> Checkout:
-    """A copy of the finished checkout, to be changed."""
+def after_run(tiny_run, tmp_path) -> Checkout:
+    """A copy of the finished tiny study, to be changed."""
     copy = tmp_path / "waltz"
-    shutil.copytree(finished.folder, copy, symlinks=True)
+    shutil.copytree(tiny_run.folder, copy, symlinks=True)
     return Checkout(copy)
 
 

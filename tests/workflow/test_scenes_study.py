@@ -15,40 +15,19 @@ from typer.testing import CliRunner
 import annotation_platforms as platforms
 import tiny_encoders
 from waltz.cli.people import app as people
-from workflow_checkout import Checkout, checkout
+from workflow_checkout import Checkout
+from workflow_studies import INSTRUMENTS
 
 pytestmark = pytest.mark.workflow
 
-INSTRUMENTS = ("existence", "plurality", "relations", "action-replacement")
-"""One without a filter, one with filters, one that a model proposes as well, one with a ranking; the others share
-their rules."""
-
-
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory, tiny_model_folder):
-    done = checkout(tmp_path_factory.mktemp("scenes") / "waltz", tiny_model_folder)
-    study = yaml.safe_load((done.folder / "config" / "scenes.yaml").read_text())
-    study["scenes"] |= {"count": 40, "models": ["acceptability"], "held_out": 20}
-    study["instruments"] = {name: study["instruments"][name] for name in INSTRUMENTS}
-    study["alignment"] = {"mscoco": {"source": "coco", "size": 10}}
-    study["groups"] = {"pairs": ["existence", "mscoco", "cv-probes"]}
-    study["evaluation"] |= {"models": ["scenes-clip", "ruler-25"], "groups": ["pairs"], "only": {}, "sample": 12}
-    study["attribution"] |= {"models": ["scenes-clip", "ruler-25"], "sample": 3, "evaluations": 200, "shards": 2}
-    study["profiles"] = ["equations", "published"]
-    study["reporting"] |= {"resamples": 100, "tables": [], "samples": 0}
-    del study["consistency"]  # decoders have workflow tests of their own
-    (done.folder / "tiny.yaml").write_text(yaml.safe_dump({**study, "study": "tiny"}, sort_keys=False))
-    done.snakemake()
-    return done
-
 
 @pytest.fixture
-def results(drawn):
-    return drawn.folder / "results" / "tiny"
+def results(scenes_run):
+    return scenes_run.folder / "results" / "tiny"
 
 
-def test_every_source_is_read_back_and_every_image_opens(drawn, results):
-    study = yaml.safe_load((drawn.folder / "tiny.yaml").read_text())
+def test_every_source_is_read_back_and_every_image_opens(scenes_run, results):
+    study = yaml.safe_load((scenes_run.folder / "tiny.yaml").read_text())
     for name, entry in study["sources"].items():
         record = json.loads((results / f"sources/{name}.run.json").read_text())
         rows = pq.read_table(results / f"sources/{name}.parquet")
@@ -104,8 +83,8 @@ def test_by_the_oracle_captions_are_true_and_rules_foils_false(results):
     assert {row["judge"] for row in judges} == {"causal LM", "GRUEN", "masked LM", "nli", "length"}
 
 
-def test_a_second_run_has_nothing_to_do(drawn):
-    assert drawn.planned() == set()
+def test_a_second_run_has_nothing_to_do(scenes_run):
+    assert scenes_run.planned() == set()
 
 
 @pytest.mark.parametrize(
@@ -116,24 +95,24 @@ def test_a_second_run_has_nothing_to_do(drawn):
         ("foils/nouns.yaml", "\n", "\n\n", {"action-replacement"}),
     ],
 )
-def test_an_edit_reruns_the_instruments_whose_code_it_is(drawn, file, old, new, rerun):
-    path = drawn.folder / "workflow/waltz" / file
+def test_an_edit_reruns_the_instruments_whose_code_it_is(scenes_run, file, old, new, rerun):
+    path = scenes_run.folder / "workflow/waltz" / file
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
     try:
-        assert drawn.jobs()["candidates"] == rerun
+        assert scenes_run.jobs()["candidates"] == rerun
     finally:
         path.write_text(text)
 
 
-def test_what_follows_an_edited_instrument_runs_again(drawn):
-    path = drawn.folder / "workflow/waltz/foils/plurality.py"
+def test_what_follows_an_edited_instrument_runs_again(scenes_run):
+    path = scenes_run.folder / "workflow/waltz/foils/plurality.py"
     text = path.read_text()
     path.write_text(text.replace('"baggage"', '"baggages"'))
     follow = {"filter_candidates", "balance", "vote", "funnel", "oracle", "audit", "validation_statistics", "report"}
     try:
-        jobs = drawn.jobs()
+        jobs = scenes_run.jobs()
         assert set(jobs) == {"candidates", "frequency_figures", *follow}
         for rule in ("candidates", "filter_candidates", "balance", "vote"):
             assert jobs[rule] == {"plurality"}
@@ -141,34 +120,34 @@ def test_what_follows_an_edited_instrument_runs_again(drawn):
         path.write_text(text)
 
 
-def changed(drawn, key, value):
+def changed(scenes_run, key, value):
     """Jobs planned after one key of the study changed; it is put back."""
-    path = drawn.folder / "tiny.yaml"
+    path = scenes_run.folder / "tiny.yaml"
     text = path.read_text()
-    drawn.change(key, value)
+    scenes_run.change(key, value)
     try:
-        return drawn.jobs()
+        return scenes_run.jobs()
     finally:
         path.write_text(text)
 
 
-def test_another_threshold_filters_again_and_makes_no_candidate(drawn):
-    planned = changed(drawn, "filters.grammaticality", 0.6)
+def test_another_threshold_filters_again_and_makes_no_candidate(scenes_run):
+    planned = changed(scenes_run, "filters.grammaticality", 0.6)
     assert planned["filter_candidates"] == planned["balance"] == {"plurality", "relations"}
     assert "candidates" not in planned
 
 
-def test_another_limit_of_the_audit_audits_only(drawn):
-    assert set(changed(drawn, "benchmark.audit", 70)) == {"audit", "report"}
+def test_another_limit_of_the_audit_audits_only(scenes_run):
+    assert set(changed(scenes_run, "benchmark.audit", 70)) == {"audit", "report"}
 
 
-def test_an_edited_table_of_the_world_draws_it_anew(drawn):
-    path = drawn.folder / "workflow/waltz/scenes/verbs.yaml"
+def test_an_edited_table_of_the_world_draws_it_anew(scenes_run):
+    path = scenes_run.folder / "workflow/waltz/scenes/verbs.yaml"
     text = path.read_text()
     path.write_text(text + "\n# edited\n")
-    assert {"draw_scenes", "source", "scene_model_scores", "report"} <= drawn.planned()
+    assert {"draw_scenes", "source", "scene_model_scores", "report"} <= scenes_run.planned()
     path.write_text(text)
-    assert drawn.planned() == set()
+    assert scenes_run.planned() == set()
 
 
 def built(checkout, instruments):
@@ -179,15 +158,15 @@ def built(checkout, instruments):
     return {name: files[name] for name in names}
 
 
-def test_one_core_or_two_give_the_same_bytes_and_another_seed_another_choice(drawn, tmp_path):
+def test_one_core_or_two_give_the_same_bytes_and_another_seed_another_choice(scenes_run, tmp_path):
     pair = ("plurality", "action-replacement")
     copy = Checkout(tmp_path / "waltz")
-    shutil.copytree(drawn.folder, copy.folder, symlinks=True)
+    shutil.copytree(scenes_run.folder, copy.folder, symlinks=True)
     for stage in ("foils", "filters", "benchmark"):
         shutil.rmtree(copy.folder / "results/tiny" / stage)
     tables = [f"results/tiny/benchmark/{instrument}.parquet" for instrument in pair]
     copy.snakemake("--cores", "1", *tables)
-    again, before = built(copy, pair), built(drawn, pair)
+    again, before = built(copy, pair), built(scenes_run, pair)
     assert {name: again[name] == before[name] for name in again} == dict.fromkeys(again, True)
     copy.change("seed", 7)
     copy.snakemake(*tables)
@@ -197,10 +176,10 @@ def test_one_core_or_two_give_the_same_bytes_and_another_seed_another_choice(dra
     assert all(name.startswith("tiny/benchmark/") for name in moved)
 
 
-def test_answers_of_people_take_the_place_of_the_oracle(drawn, tmp_path):
+def test_answers_of_people_take_the_place_of_the_oracle(scenes_run, tmp_path):
     """Items go out as tasks, come back as answers, and the study that names them counts their votes."""
     copy = Checkout(tmp_path / "waltz")
-    shutil.copytree(drawn.folder, copy.folder, symlinks=True)
+    shutil.copytree(scenes_run.folder, copy.folder, symlinks=True)
     table = "results/tiny/benchmark/existence.parquet"
     items = {row["item_id"]: row for row in pq.read_table(copy.folder / table).to_pylist()}
     common = ["--items", str(copy.folder / table), "--platform", "mturk", "--seed", "3"]
@@ -257,10 +236,10 @@ def test_attributions_are_efficient_and_both_shards_are_there(results):
 
 
 @pytest.fixture
-def copied(drawn, tmp_path):
+def copied(scenes_run, tmp_path):
     """A copy of the checkout that is run, to be changed."""
     copy = Checkout(tmp_path / "waltz")
-    shutil.copytree(drawn.folder, copy.folder, symlinks=True)
+    shutil.copytree(scenes_run.folder, copy.folder, symlinks=True)
     return copy
 
 

@@ -39,27 +39,27 @@ def test_a_dry_run_plans_every_rule(fresh):
     assert fresh.planned() == ALL
 
 
-def test_the_whole_way_gives_tables_figures_and_a_page(finished):
-    cells = _cells(finished, "thesis-A.2")
+def test_the_whole_way_gives_tables_figures_and_a_page(tiny_run):
+    cells = _cells(tiny_run, "thesis-A.2")
     assert cells["published", "instances", "", "relations"]["value"] == "24"
     assert cells["published", "instances", "", "relations"]["verdict"] == "differs"
     own = cells["published", "alpha", "", "own-counting"]
     assert own["reason"] == "no paper value"
     assert -1 <= float(own["value"]) <= 1
     assert cells["published", "valid", "", "own-counting"]["value"] == "3"
-    scored = _cells(finished, "thesis-3.4")["equations", "acc_r", "tiny-gpt2", "relations"]
-    scores = finished.folder / "results/tiny/evaluation/tiny-gpt2/pairs.parquet"
+    scored = _cells(tiny_run, "thesis-3.4")["equations", "acc_r", "tiny-gpt2", "relations"]
+    scores = tiny_run.folder / "results/tiny/evaluation/tiny-gpt2/pairs.parquet"
     rows = read_run_rows([scores], EVALUATION)["tiny-gpt2", "relations"]
     captions = [row for row in rows if row["role"] == "caption" and row["profile"] == "equations"]
     assert float(scored["value"]) == pytest.approx(100 * sum(row["correct"] for row in captions) / len(captions))
-    items = parquet.read(finished.folder / "results/tiny/benchmark/relations.parquet", BENCHMARK).to_pylist()
+    items = parquet.read(tiny_run.folder / "results/tiny/benchmark/relations.parquet", BENCHMARK).to_pylist()
     assert len(captions) == int(scored["n"]) == sum(item["valid"] for item in items)
-    page = (finished.folder / "results/tiny/reporting/report.html").read_text()
+    page = (tiny_run.folder / "results/tiny/reporting/report.html").read_text()
     for name in ("thesis-A.2", "lexical-relations", "tiny-gpt2/relations"):
         assert name in page
     for name in ("tables/thesis-A.2.csv", "tables/thesis-A.2.tex", "figures/lexical-relations.svg"):
-        assert (finished.folder / "results/tiny/reporting" / name).is_file()
-    records = json.loads((finished.folder / "results/tiny/evaluation/tiny-gpt2/pairs.run.json").read_text())
+        assert (tiny_run.folder / "results/tiny/reporting" / name).is_file()
+    records = json.loads((tiny_run.folder / "results/tiny/evaluation/tiny-gpt2/pairs.run.json").read_text())
     assert [record["dataset"] for record in records] == ["relations", "existence", "own-counting"]
     record = records[0]
     assert (record["rows_in"], record["rows_out"], record["device"]) == (len(captions), 4 * len(captions), "cpu")
@@ -162,7 +162,7 @@ def test_changed_data_reruns_its_readers(after_run):
 
 
 @pytest.mark.parametrize("everything", [False, True], ids=["snakemake", "snakemake and its jobs"])
-def test_a_killed_run_ends_in_the_same_bytes(fresh, finished, everything):
+def test_a_killed_run_ends_in_the_same_bytes(fresh, tiny_run, everything):
     running = fresh.start()
     store = fresh.folder / "results/tiny/evaluation/tiny-gpt2/.store"
     deadline = time.monotonic() + 240
@@ -176,7 +176,7 @@ def test_a_killed_run_ends_in_the_same_bytes(fresh, finished, everything):
     running.wait()
     fresh.snakemake("--unlock")
     fresh.snakemake()
-    assert fresh.parquet() == finished.parquet()
+    assert fresh.parquet() == tiny_run.parquet()
     assert not list((fresh.folder / "results").rglob("*.tmp"))
 
 
