@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 from waltz.benchmark.balance import BalanceLimits, select_balanced
 from waltz.benchmark.statistics import compute_jensen_shannon
 from waltz.core.sampling import rank, sample
-from waltz.foils.candidates import Candidate, candidate_row
-from waltz.foils.coco_captions import parsed
-from waltz.foils.plurality import plurality
-from waltz.foils.relations import Slot, attested_relations, slots
+from waltz.foils.candidates import Candidate, build_candidate_row
+from waltz.foils.english.parsing import parse_captions
+from waltz.foils.plurality import build_plurality_foils
+from waltz.foils.relations import PrepositionSlot, build_attested_foils, find_slots
 from waltz.sources.formats.coco import read_captions
 
 PRINTED = {"plurality": (1000, 0.742), "relations": (614, 0.083)}
@@ -43,13 +43,13 @@ def candidates(rows: Sequence[Row], wanted: int, tries: int, seed: int) -> dict[
         seed: Seed of what is drawn.
     """
     found: dict[str, Rows] = {}
-    places: dict[str, tuple[Row, str, list[Slot]]] = {}
+    places: dict[str, tuple[Row, str, list[PrepositionSlot]]] = {}
     kept = {row["source_id"] for row in _first(rows, "plurality", wanted, seed)}
-    for row, doc in zip(rows, parsed(row["caption"] for row in rows), strict=True):
-        if there := list(slots(doc)):
+    for row, doc in zip(rows, parse_captions(row["caption"] for row in rows), strict=True):
+        if there := list(find_slots(doc)):
             places[row["source_id"]] = (row, doc.text, there)
         if row["source_id"] in kept:
-            usable = [one for one in plurality(doc) if isinstance(one, Candidate) and one.rejected is None]
+            usable = [one for one in build_plurality_foils(doc) if isinstance(one, Candidate) and one.rejected is None]
             found.setdefault("plurality", []).extend(_rows(usable, row, "plurality", tries, seed))
     chosen = _first([row for row, *_ in places.values()], "relations", wanted, seed)
     said = [slot.text for row in chosen for slot in places[row["source_id"]][2]]
@@ -59,7 +59,7 @@ def candidates(rows: Sequence[Row], wanted: int, tries: int, seed: int) -> dict[
         for number in range(tries):
             lot = rank(f"relations:{row['source_id']}:{number}", seed)
             slot, words = there[lot % len(there)], said[lot // len(there) % len(said)]
-            drawn |= {one.foil: one for one in attested_relations(text, slot, [words])}
+            drawn |= {one.foil: one for one in build_attested_foils(text, slot, [words])}
         found.setdefault("relations", []).extend(_rows(drawn.values(), row, "relations", tries, seed))
     return found
 
@@ -70,7 +70,7 @@ def _first(rows: Sequence[Row], instrument: str, wanted: int, seed: int) -> list
 
 
 def _rows(found: Iterable[Candidate], row: Row, instrument: str, tries: int, seed: int) -> Rows:
-    rows = [candidate_row(one, row, number, instrument, instrument) for number, one in enumerate(found)]
+    rows = [build_candidate_row(one, row, number, instrument, instrument) for number, one in enumerate(found)]
     return sorted(rows, key=lambda entry: rank(entry["item_id"], seed))[:tries]
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 
 from waltz.foils.candidates import Candidate
-from waltz.foils.coco_captions import parsed
-from waltz.foils.plurality import plurality
-from waltz.foils.relations import attested, attested_relations, slots
+from waltz.foils.english.parsing import parse_captions
+from waltz.foils.plurality import build_plurality_foils
+from waltz.foils.relations import build_attested_foils, count_attested, find_slots
 from waltz.sources.formats.coco import read_captions
 
 
@@ -28,16 +28,16 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     captions = [row["caption"] for row in read_captions(parser.parse_args().path, "coco", None)]
     begin = time.process_time()
-    parsed_alone = sum(1 for _ in parsed(captions[::5]))
+    parsed_alone = sum(1 for _ in parse_captions(captions[::5]))
     alone = (time.process_time() - begin) / parsed_alone * len(captions)
     begin = time.process_time()
     numbers, places = 0, []
-    for doc in parsed(captions):
-        numbers += sum(isinstance(found, Candidate) for found in plurality(doc))
-        places.append((doc.text, tuple(slots(doc))))
+    for doc in parse_captions(captions):
+        numbers += sum(isinstance(found, Candidate) for found in build_plurality_foils(doc))
+        places.append((doc.text, tuple(find_slots(doc))))
     both = time.process_time() - begin
-    sequences = attested(slot for _, found in places for slot in found)
-    pairs = sum(1 for text, found in places for slot in found for _ in attested_relations(text, slot, sequences))
+    sequences = count_attested(slot for _, found in places for slot in found)
+    pairs = sum(1 for text, found in places for slot in found for _ in build_attested_foils(text, slot, sequences))
     whole = time.process_time() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{len(captions)} captions: parsing alone would take {alone:.0f} s")

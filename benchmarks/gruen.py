@@ -16,7 +16,13 @@ import torch
 
 from waltz.core.devices import lease_device
 from waltz.core.run_record import measure_peak_memory_mb
-from waltz.filters.gruen import ACCEPTABILITY_POSITIONS, acceptable_class, grammaticality, score_texts, split
+from waltz.filters.gruen import (
+    ACCEPTABILITY_POSITIONS,
+    compute_grammaticality,
+    find_acceptable_class,
+    score_texts,
+    split_sentences,
+)
 from waltz.models.registry import ModelSpec
 from waltz.models.text.classifier import Classifier, load_classifier
 from waltz.models.text.masked import MaskedModel, load_masked_model
@@ -29,14 +35,14 @@ MODELS = Path(__file__).parents[1] / "resources" / "scenes" / "models"
 def one_by_one(text: str, masked: MaskedModel, acceptability: Classifier) -> float:
     """The score of a text by one forward pass a sentence and model, with the network's own loss."""
     losses, logits = [], []
-    for sentence in split(text):
+    for sentence in split_sentences(text):
         ids = torch.tensor([masked.tokenize(sentence)], device=masked.device)
         losses.append(float(masked.network(input_ids=ids, labels=ids).loss))
         most = min(ACCEPTABILITY_POSITIONS, acceptability.window)
         encoded = acceptability.tokenizer(sentence, truncation=True, max_length=most, return_tensors="pt")
         encoded = encoded.to(acceptability.device)
-        logits.append(float(acceptability.network(**encoded).logits[0, acceptable_class(acceptability)]))
-    return grammaticality(losses, logits)
+        logits.append(float(acceptability.network(**encoded).logits[0, find_acceptable_class(acceptability)]))
+    return compute_grammaticality(losses, logits)
 
 
 def main() -> None:

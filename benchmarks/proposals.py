@@ -16,9 +16,9 @@ import torch
 
 from waltz.core.devices import lease_device
 from waltz.core.run_record import measure_peak_memory_mb
-from waltz.foils.checklist import checklist_proposals
-from waltz.foils.proposals import proposals
-from waltz.foils.proposer_needs import Slot
+from waltz.foils.checklist import propose_spans_with_checklist
+from waltz.foils.masked_proposals import propose_spans
+from waltz.foils.proposers import Slot
 from waltz.models.registry import ModelSpec
 from waltz.models.text.masked import load_masked_model
 from waltz.sources.formats.valse import read_release
@@ -42,12 +42,12 @@ def main() -> None:
             for item in items
             if len(model.tokenize(item["caption"])) + LONGEST < model.window  # CheckList does not cut what is longer
         ]
-        checklist_proposals(slots[:1], model)
+        propose_spans_with_checklist(slots[:1], model)
         start = time.perf_counter()
-        ours = proposals(slots, model, longest=LONGEST)
+        ours = propose_spans(slots, model, longest=LONGEST)
         batched_seconds = time.perf_counter() - start
         start = time.perf_counter()
-        theirs = checklist_proposals(slots, model, longest=LONGEST)
+        theirs = propose_spans_with_checklist(slots, model, longest=LONGEST)
         single_seconds = time.perf_counter() - start
         decode, number = model.tokenizer.decode, model.tokenizer.convert_tokens_to_ids
         same = 0

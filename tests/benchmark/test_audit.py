@@ -24,15 +24,15 @@ def test_accuracies_worked_by_hand_with_ties_as_halves():
     items = _items(4)
     scores = {f"caption {number}": value for number, value in enumerate([2.0, 2.0, 1.0, 0.0])}
     scores |= {f"foil {number}": 1.0 for number in range(4)}  # won, won, tied, lost
-    found = _by_judge(audit_blind_judges("relations", items, {"gruen": scores}, threshold=60, **FIXED))
-    row = found["gruen"]
+    rows_by_judge = _by_judge(audit_blind_judges("relations", items, {"gruen": scores}, threshold=60, **FIXED))
+    row = rows_by_judge["gruen"]
     assert (row["instrument"], row["value"], row["n"]) == ("relations", 62.5, 4)
     assert row["ci_low"] <= 62.5 <= row["ci_high"]
     assert row["warning"] == "gruen alone prefers the caption in 62.5 % of the items; 60 % is the limit"
-    assert (found["length"]["value"], found["length"]["warning"]) == (50.0, None)
+    assert (rows_by_judge["length"]["value"], rows_by_judge["length"]["warning"]) == (50.0, None)
 
 
-def test_a_bias_towards_foils_is_warned_of_too():
+def test_a_bias_towards_foils_gives_a_warning_too():
     items = [{"image": str(n), "caption": "A long red car stands there.", "foil": "A car stands."} for n in range(5)]
     (row,) = audit_blind_judges("plurality", items, {}, threshold=70, **FIXED)
     assert (row["judge"], row["value"], row["ci_low"]) == ("length", 0.0, 0.0)
@@ -40,7 +40,7 @@ def test_a_bias_towards_foils_is_warned_of_too():
     assert row["warning"] == "length alone prefers the foil in 100.0 % of the items; 70 % is the limit"
 
 
-def test_nli_takes_for_the_foil_what_the_other_text_contradicts_more():
+def test_nli_prefers_the_text_that_contradicts_the_other_more():
     items = _items(3)
     table = {}
     for number, (forward, backward) in enumerate([(0.9, 0.2), (0.8, 0.1), (0.3, 0.4)]):
@@ -50,27 +50,33 @@ def test_nli_takes_for_the_foil_what_the_other_text_contradicts_more():
     assert (row["value"], row["n"], row["warning"]) == (pytest.approx(200 / 3), 3, None)
 
 
-def test_items_without_a_score_are_left_out_and_counted():
+def test_items_without_a_score_are_skipped():
     items = _items(3)
     scores = {"caption 0": 1.0, "foil 0": 0.0, "caption 1": 1.0, "foil 1": None, "caption 2": 1.0}
-    found = _by_judge(audit_blind_judges("relations", items, {"gpt2": scores, "none": {}}, threshold=70, **FIXED))
-    assert (found["gpt2"]["n"], found["gpt2"]["value"]) == (1, 100.0)
-    assert (found["none"]["n"], found["none"]["value"], found["none"]["reason"]) == (0, None, NO_SCORES)
-    assert found["none"]["warning"] is None
+    rows_by_judge = _by_judge(
+        audit_blind_judges("relations", items, {"gpt2": scores, "none": {}}, threshold=70, **FIXED)
+    )
+    assert (rows_by_judge["gpt2"]["n"], rows_by_judge["gpt2"]["value"]) == (1, 100.0)
+    assert (rows_by_judge["none"]["n"], rows_by_judge["none"]["value"], rows_by_judge["none"]["reason"]) == (
+        0,
+        None,
+        NO_SCORES,
+    )
+    assert rows_by_judge["none"]["warning"] is None
 
 
-def test_items_of_one_image_count_as_one_draw():
+def test_items_of_one_image_are_resampled_as_one():
     scores = {f"caption {n}": float(n % 2) for n in range(40)} | {f"foil {n}": 0.5 for n in range(40)}
-    alone = _by_judge(audit_blind_judges("x", _items(40), {"lm": scores}, threshold=70, **FIXED))["lm"]
+    ungrouped = _by_judge(audit_blind_judges("x", _items(40), {"lm": scores}, threshold=70, **FIXED))["lm"]
     grouped = _items(40, images=["even" if n % 2 == 0 else "odd" for n in range(40)])
-    together = _by_judge(audit_blind_judges("x", grouped, {"lm": scores}, threshold=70, **FIXED))["lm"]
-    assert alone["value"] == together["value"] == 50.0
-    assert alone["ci_high"] - alone["ci_low"] < 40
-    assert (together["ci_low"], together["ci_high"]) == (0.0, 100.0)
+    grouped_row = _by_judge(audit_blind_judges("x", grouped, {"lm": scores}, threshold=70, **FIXED))["lm"]
+    assert ungrouped["value"] == grouped_row["value"] == 50.0
+    assert ungrouped["ci_high"] - ungrouped["ci_low"] < 40
+    assert (grouped_row["ci_low"], grouped_row["ci_high"]) == (0.0, 100.0)
 
 
-def test_the_same_seed_gives_the_same_interval_whatever_other_judges_there_are():
+def test_the_interval_of_a_judge_does_not_depend_on_other_judges():
     scores = {f"caption {n}": float(n % 3) for n in range(30)} | {f"foil {n}": 1.0 for n in range(30)}
-    one = audit_blind_judges("x", _items(30), {"lm": scores}, threshold=70, **FIXED)
-    two = audit_blind_judges("x", _items(30), {"gruen": scores, "lm": scores}, threshold=70, **FIXED)
-    assert _by_judge(one)["lm"] == _by_judge(two)["lm"]
+    one_judge = audit_blind_judges("x", _items(30), {"lm": scores}, threshold=70, **FIXED)
+    two_judges = audit_blind_judges("x", _items(30), {"gruen": scores, "lm": scores}, threshold=70, **FIXED)
+    assert _by_judge(one_judge)["lm"] == _by_judge(two_judges)["lm"]

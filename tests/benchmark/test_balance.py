@@ -20,12 +20,12 @@ def candidate(number, caption, foil, source_id=None, direction="swap"):
     }
 
 
-def chosen(rows, wanted, seed=3):
-    ids = select_balanced(rows, wanted, seed)
+def select_rows(rows, limits, seed=3):
+    ids = select_balanced(rows, limits, seed)
     return [row for row in rows if row["item_id"] in ids]
 
 
-def test_a_circulation_takes_cycles_and_leaves_what_no_foil_gives_back():
+def test_a_circulation_keeps_cycles_and_drops_swaps_that_nothing_reverses():
     # on → in → under → on is a cycle of three, on → by leads nowhere
     rows = [
         candidate(0, "on", "in"),
@@ -37,36 +37,36 @@ def test_a_circulation_takes_cycles_and_leaves_what_no_foil_gives_back():
 
 
 def test_a_source_row_is_used_once():
-    # rows 0 and 1 are two ways to spoil one caption; only the second has a swap that gives its word back
+    # rows 0 and 1 are two foils of one caption; only the second has a swap that inserts its removed word again
     rows = [candidate(0, "on", "by", "a"), candidate(1, "on", "in", "a"), candidate(2, "in", "on", "b")]
     assert select_balanced(rows, BalanceLimits(js=0), 3) == {"toy:1", "toy:2"}
     assert len(select_balanced(rows, BalanceLimits(), 3)) == 2
 
 
-def test_beyond_the_circulation_candidates_come_as_long_as_the_distance_allows():
+def test_candidates_are_added_to_the_circulation_up_to_the_distance_limit():
     rows = [candidate(n, "on", "in") for n in range(10)] + [candidate(n, "in", "on") for n in range(10, 18)]
     # 8 of each kind balance; with one and two more on → in the distances are those of (9, 8) and (10, 8) of n
-    one = compute_jensen_shannon([*rows[:9], *rows[10:]])
-    two = compute_jensen_shannon(rows)
-    assert 0 < one < two
+    one_more = compute_jensen_shannon([*rows[:9], *rows[10:]])
+    two_more = compute_jensen_shannon(rows)
+    assert 0 < one_more < two_more
     assert len(select_balanced(rows, BalanceLimits(js=0, size=20), 3)) == 16
-    assert len(select_balanced(rows, BalanceLimits(js=(one + two) / 2, size=20), 3)) == 17
-    assert len(select_balanced(rows, BalanceLimits(js=two + 1e-9, size=20), 3)) == 18
-    assert len(select_balanced(rows, BalanceLimits(js=two + 1e-9, size=17), 3)) == 17
+    assert len(select_balanced(rows, BalanceLimits(js=(one_more + two_more) / 2, size=20), 3)) == 17
+    assert len(select_balanced(rows, BalanceLimits(js=two_more + 1e-9, size=20), 3)) == 18
+    assert len(select_balanced(rows, BalanceLimits(js=two_more + 1e-9, size=17), 3)) == 17
 
 
 def test_caps_and_halves():
     rows = [candidate(n, "1", str(2 + n % 2), direction="a") for n in range(6)]
     rows += [candidate(n, "2", "1", direction="b") for n in range(6, 8)]
-    kept = chosen(rows, BalanceLimits(cap=3))
-    assert Counter(row["caption_phrases"][0] for row in kept) == {"1": 3, "2": 2}
-    kept = chosen(rows, BalanceLimits(foil_cap=1))
-    assert Counter(row["foil_phrases"][0] for row in kept) == {"1": 1, "2": 1, "3": 1}
-    kept = chosen(rows, BalanceLimits(halves=True))
-    assert Counter(row["direction"] for row in kept) == {"a": 2, "b": 2}
+    selected = select_rows(rows, BalanceLimits(cap=3))
+    assert Counter(row["caption_phrases"][0] for row in selected) == {"1": 3, "2": 2}
+    selected = select_rows(rows, BalanceLimits(foil_cap=1))
+    assert Counter(row["foil_phrases"][0] for row in selected) == {"1": 1, "2": 1, "3": 1}
+    selected = select_rows(rows, BalanceLimits(halves=True))
+    assert Counter(row["direction"] for row in selected) == {"a": 2, "b": 2}
 
 
-def test_the_least_cap_that_reaches_a_size():
+def test_the_lowest_cap_that_reaches_a_size():
     rows = [candidate(n, "1", "2") for n in range(5)] + [candidate(n, "2", "1") for n in range(5, 7)]
     assert find_lowest_cap(rows, "caption", 4) == 2  # 2 + 2
     assert find_lowest_cap(rows, "caption", 5) == 3  # 3 + 2
@@ -89,21 +89,21 @@ swaps = st.lists(st.tuples(words, words, st.integers(0, 12)).filter(lambda swap:
 
 @settings(max_examples=40, deadline=None)
 @given(swaps, st.sampled_from([0.0, 0.1, 0.4]), st.integers(1, 20), st.randoms())
-def test_a_choice_keeps_what_is_wanted_in_any_order(given_swaps, js, size, rng):
-    rows = [candidate(n, caption, foil, str(source)) for n, (caption, foil, source) in enumerate(given_swaps)]
-    wanted = BalanceLimits(size=size, js=js)
-    kept = chosen(rows, wanted)
-    assert len(kept) <= size
-    assert len({row["source_id"] for row in kept}) == len(kept)
-    assert not kept or compute_jensen_shannon(kept) <= js + 1e-9
+def test_a_selection_keeps_its_limits_in_any_order_of_rows(swap_list, js, size, rng):
+    rows = [candidate(n, caption, foil, str(source)) for n, (caption, foil, source) in enumerate(swap_list)]
+    limits = BalanceLimits(size=size, js=js)
+    selected = select_rows(rows, limits)
+    assert len(selected) <= size
+    assert len({row["source_id"] for row in selected}) == len(selected)
+    assert not selected or compute_jensen_shannon(selected) <= js + 1e-9
     shuffled = rng.sample(rows, len(rows))
-    assert select_balanced(shuffled, wanted, 3) == {row["item_id"] for row in kept}
+    assert select_balanced(shuffled, limits, 3) == {row["item_id"] for row in selected}
 
 
 @settings(max_examples=25, deadline=None)
 @given(swaps)
-def test_a_circulation_is_no_smaller_than_what_pairs_of_mirrored_swaps_give(given_swaps):
-    rows = [candidate(n, caption, foil) for n, (caption, foil, _) in enumerate(given_swaps)]
-    counts = Counter((caption, foil) for caption, foil, _ in given_swaps)
+def test_a_circulation_is_at_least_as_large_as_the_mirrored_swaps(swap_list):
+    rows = [candidate(n, caption, foil) for n, (caption, foil, _) in enumerate(swap_list)]
+    counts = Counter((caption, foil) for caption, foil, _ in swap_list)
     mirrored = sum(min(number, counts[foil, caption]) for (caption, foil), number in counts.items())
     assert len(select_balanced(rows, BalanceLimits(js=0), 3)) >= mirrored

@@ -23,15 +23,15 @@ def script():
 
 
 @pytest.fixture(scope="module")
-def found(shared_data, script):
+def candidates(shared_data, script):
     rows = list(read_captions(shared_data / "coco_captions" / "captions_val2017.json", "coco", None))
-    chosen = set(sample([row["source_id"] for row in rows], 600, 5))
-    return script.candidates([row for row in rows if row["source_id"] in chosen], 400, 4, 5)
+    sampled_ids = set(sample([row["source_id"] for row in rows], 600, 5))
+    return script.candidates([row for row in rows if row["source_id"] in sampled_ids], 400, 4, 5)
 
 
 @pytest.mark.parametrize("instrument", SIZES)
-def test_the_published_distance_is_kept_at_a_tenth_of_the_size(script, found, instrument):
-    rows, (_, printed) = found[instrument], script.PRINTED[instrument]
+def test_the_published_distance_is_reached_at_a_tenth_of_the_size(script, candidates, instrument):
+    rows, (_, printed) = candidates[instrument], script.PRINTED[instrument]
     count, distance, _ = script.measured(rows, SIZES[instrument], printed, 5)
     assert count == SIZES[instrument]
     assert distance <= printed
@@ -40,9 +40,9 @@ def test_the_published_distance_is_kept_at_a_tenth_of_the_size(script, found, in
     assert len({row["item_id"] for row in rows}) == len(rows)
 
 
-def test_relations_are_drawn_from_what_captions_say(found):
-    assert all(row["caption_phrases"] != row["foil_phrases"] for row in found["relations"])
-    counts = {phrase: 0 for row in found["relations"] for phrase in row["foil_phrases"]}
-    for row in found["relations"]:
+def test_relations_come_from_the_captions(candidates):
+    assert all(row["caption_phrases"] != row["foil_phrases"] for row in candidates["relations"])
+    counts = {phrase: 0 for row in candidates["relations"] for phrase in row["foil_phrases"]}
+    for row in candidates["relations"]:
         counts[row["foil_phrases"][0]] += 1
     assert max(counts, key=counts.get) in {"of", "on", "in", "with"}

@@ -1,4 +1,4 @@
-"""CV-Probes' captions and conditions, by hand, and the script that builds them from scenes."""
+"""Captions and conditions of CV-Probes worked by hand, and the script that builds them from scenes."""
 
 import json
 import runpy
@@ -29,7 +29,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.ranking import READS_WORSE
-from waltz.foils.cv_probes.contextual_captions import chosen_images, contextual_captions, contextual_verbs
+from waltz.foils.cv_probes.contextual_captions import build_contextual_captions, select_images, select_verbs
 from waltz.foils.english.wordnet import read_verbs
 from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers import swig
@@ -39,7 +39,7 @@ from waltz.sources.formats.swig import read_frames, read_situation_space
 SWIG = read_verbs()
 
 
-def made(image, number, caption, rejected=None):
+def build_contextual(image, number, caption, rejected=None):
     return {
         "caption_id": f"contextual:{image}#{number}",
         "kind": "contextual",
@@ -52,21 +52,21 @@ def made(image, number, caption, rejected=None):
     }
 
 
-MADE = [
-    made("a.jpg", 0, "A person votes."),
-    made("a.jpg", 1, "A man votes."),
-    made("a.jpg", 2, "A man votes."),
-    made("b.jpg", 0, None, "nobody fills the role before the verb"),
-    made("c.jpg", 0, "A person votes."),
+CONTEXTUAL_ROWS = [
+    build_contextual("a.jpg", 0, "A person votes."),
+    build_contextual("a.jpg", 1, "A man votes."),
+    build_contextual("a.jpg", 2, "A man votes."),
+    build_contextual("b.jpg", 0, None, "nobody fills the role before the verb"),
+    build_contextual("c.jpg", 0, "A person votes."),
 ]
-CONTEXTUAL = select_contextual_captions(MADE, {"A person votes.": 0.5, "A man votes.": 0.9})
+CONTEXTUAL = select_contextual_captions(CONTEXTUAL_ROWS, {"A person votes.": 0.5, "A man votes.": 0.9})
 
 
-def written(image, caption, plain_image="p.jpg"):
+def build_written(image, caption, plain_image="p.jpg"):
     return {"image": image, "verb": "voting", "writer": "w", "caption": caption, "plain_image": plain_image}
 
 
-def test_the_most_grammatical_caption_of_an_image_stays_once():
+def test_the_most_grammatical_caption_of_an_image_is_kept_once():
     assert [row["rejected"] for row in CONTEXTUAL] == [
         READS_WORSE,
         None,
@@ -79,23 +79,23 @@ def test_the_most_grammatical_caption_of_an_image_stays_once():
 
 def test_every_plain_caption_is_used_or_has_a_reason():
     rows = [
-        written("a.jpg", "A man stands in a room."),
-        written("a.jpg", "A man casts a ballot, voting."),
-        written("a.jpg", "A man waits.", None),
-        written("b.jpg", "A man waits."),
-        written("z.jpg", "A man waits."),
+        build_written("a.jpg", "A man stands in a room."),
+        build_written("a.jpg", "A man casts a ballot, voting."),
+        build_written("a.jpg", "A man waits.", None),
+        build_written("b.jpg", "A man waits."),
+        build_written("z.jpg", "A man waits."),
     ]
-    found = review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
-    assert [(row["image"], row["rejected"]) for row in found] == [
+    plain_rows = review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
+    assert [(row["image"], row["rejected"]) for row in plain_rows] == [
         ("a.jpg", None),
         ("a.jpg", "uses the contextual verb"),
         ("a.jpg", NO_PLAIN_IMAGE),
         ("b.jpg", NO_CONTEXTUAL_CAPTION),
         ("z.jpg", IMAGE_NOT_IN_STUDY),
     ]
-    assert [row["caption_id"] for row in found[:3]] == ["plain:a.jpg#0", "plain:a.jpg#1", "plain:a.jpg#2"]
-    parquet.build_table([*CONTEXTUAL, *found], PROBE_CAPTIONS)
-    assert count_rejections(found[:2]) == {"plain": {"kept": 1, "uses the contextual verb": 1}}
+    assert [row["caption_id"] for row in plain_rows[:3]] == ["plain:a.jpg#0", "plain:a.jpg#1", "plain:a.jpg#2"]
+    parquet.build_table([*CONTEXTUAL, *plain_rows], PROBE_CAPTIONS)
+    assert count_rejections(plain_rows[:2]) == {"plain": {"kept": 1, "uses the contextual verb": 1}}
 
 
 @pytest.mark.parametrize(
@@ -108,27 +108,29 @@ def test_every_plain_caption_is_used_or_has_a_reason():
         ([], ["no"], UNDECIDED),
     ],
 )
-def test_most_checkers_find_the_plain_caption_and_not_the_action(plain, contextual, reason):
-    rows = [written("a.jpg", "A man waits.")]
+def test_a_majority_of_checkers_decides_about_a_plain_image(plain, contextual, reason):
+    rows = [build_written("a.jpg", "A man waits.")]
     assert list_checks(rows, CONTEXTUAL) == [("p.jpg", "A man waits."), ("p.jpg", "A man votes.")]
     answers = {("p.jpg", "A man waits."): plain, ("p.jpg", "A man votes."): contextual}
     assert review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], answers)[0]["rejected"] == reason
 
 
-def test_a_caption_that_cannot_be_cut_down_has_its_original_form_alone():
-    rows = [written("a.jpg", "A man waits in a hall."), written("a.jpg", "Nice big hall", "q.jpg")]
+def test_a_caption_that_cannot_be_simplified_has_only_its_original_form():
+    rows = [build_written("a.jpg", "A man waits in a hall."), build_written("a.jpg", "Nice big hall", "q.jpg")]
     plain = review_plain_captions(rows, CONTEXTUAL, SWIG, ["voting"], None)
     assert plain[1]["not_simplified"] == "no main verb is found"
     items = build_conditions([*CONTEXTUAL, *plain], SWIG)
     parquet.build_table(items, CONDITIONS)
-    ours = [(row["form"], row["condition"], row["image"], row["caption"]) for row in items if row["group"] == "a.jpg"]
-    assert [row for row in ours if row[0] == "simplified"] == [
+    group_items = [
+        (row["form"], row["condition"], row["image"], row["caption"]) for row in items if row["group"] == "a.jpg"
+    ]
+    assert [row for row in group_items if row[0] == "simplified"] == [
         ("simplified", "+img+cap", "a.jpg", "A man votes."),
         ("simplified", "+img-cap", "a.jpg", "A man waits in a hall."),
         ("simplified", "-img+cap", "p.jpg", "A man votes."),
         ("simplified", "-img-cap", "p.jpg", "A man waits in a hall."),
     ]
-    assert len(ours) == 4 + 7
+    assert len(group_items) == 4 + 7
     assert [row["condition"] for row in items if row["group"] == "c.jpg"] == ["+img+cap", "+img+cap"]
 
 
@@ -151,7 +153,7 @@ def test_files_of_written_captions_and_checks(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
+def scene_files(tmp_path_factory):
     """Contextual captions and descriptions of 40 scenes, as files."""
     folder, graphs = tmp_path_factory.mktemp("probes"), scenes(40, 2026)
     (folder / "space.json").write_text(json.dumps(swig.space()))
@@ -159,44 +161,46 @@ def drawn(tmp_path_factory):
     for split in swig.SPLITS:
         (folder / "frames.json").write_text(json.dumps(swig.annotations(graphs, 2026, split, False)))
         frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
-    names = contextual_verbs(frames, "all")
-    rows = contextual_captions(frames, chosen_images(frames, 1, names), SWIG)
+    names = select_verbs(frames, "all")
+    rows = build_contextual_captions(frames, select_images(frames, 1, names), SWIG)
     parquet.write(folder / "contextual.parquet", parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
     (folder / "descriptions.json").write_text(json.dumps(swig.descriptions(graphs, 2026)))
     return folder
 
 
-def run(drawn, **given):
+def run(scene_files, **inputs):
     names = ("masked-lm", "acceptability")
     models = [
         {"name": name, "weights": str(ROOT / "resources/scenes/models" / name), "revision": "local", "dtype": "float32"}
         for name in names
     ]
     snakemake = SimpleNamespace(
-        input=given | {"contextual": drawn / "contextual.parquet"},
-        output=SimpleNamespace(probes=drawn / "items.parquet", captions=drawn / "all.parquet", run=drawn / "run.json"),
+        input=inputs | {"contextual": scene_files / "contextual.parquet"},
+        output=SimpleNamespace(
+            probes=scene_files / "items.parquet", captions=scene_files / "all.parquet", run=scene_files / "run.json"
+        ),
         params=SimpleNamespace(
             models=dict(zip(("likelihood", "acceptability"), models, strict=True)), scenes={"count": 40, "seed": 2026}
         ),
-        log=[drawn / "log"],
+        log=[scene_files / "log"],
         resources={},
         threads=1,
     )
-    snakemake.input = Named(snakemake.input)
+    snakemake.input = InputFiles(snakemake.input)
     runpy.run_path(str(ROOT / "workflow/scripts/cv_probes.py"), {"snakemake": snakemake})
 
 
-class Named(dict):
-    """Input files by name, as Snakemake gives them."""
+class InputFiles(dict):
+    """Input files by name, as in Snakemake."""
 
     __getattr__ = dict.__getitem__
 
 
-def test_the_script_builds_four_conditions_that_the_oracle_confirms(drawn):
-    run(drawn, descriptions=drawn / "descriptions.json")
-    items = parquet.read(drawn / "items.parquet", CONDITIONS).to_pylist()
-    captions = parquet.read(drawn / "all.parquet", PROBE_CAPTIONS).to_pylist()
-    record = json.loads((drawn / "run.json").read_text())
+def test_the_script_builds_four_conditions_that_the_oracle_confirms(scene_files):
+    run(scene_files, descriptions=scene_files / "descriptions.json")
+    items = parquet.read(scene_files / "items.parquet", CONDITIONS).to_pylist()
+    captions = parquet.read(scene_files / "all.parquet", PROBE_CAPTIONS).to_pylist()
+    record = json.loads((scene_files / "run.json").read_text())
     assert sum(sum(counts.values()) for counts in record["captions"].values()) == len(captions)
     assert record["checker"] == "oracle"
     assert record["captions"]["plain"][UNDECIDED] > 0
@@ -207,16 +211,16 @@ def test_the_script_builds_four_conditions_that_the_oracle_confirms(drawn):
     assert min(row["n"] for row in shares) >= 15
 
 
-def test_without_written_captions_the_script_says_how_to_go_on(drawn, capsys):
+def test_without_written_captions_the_script_names_the_next_command(scene_files, capsys):
     with pytest.raises(SystemExit):
-        run(drawn)
-    said = capsys.readouterr().err.strip()
-    assert "\n" not in said
-    assert "cv_probes.written is missing" in said
-    assert "waltz people export-captions --captions" in said
+        run(scene_files)
+    message = capsys.readouterr().err.strip()
+    assert "\n" not in message
+    assert "cv_probes.written is missing" in message
+    assert "waltz people export-captions --captions" in message
 
 
-def test_the_oracles_shares_tell_a_false_item_from_a_true_one():
+def test_the_oracles_shares_distinguish_false_items_from_true_ones():
     graph = next(graph for graph in scenes(40, 2026) if graph.action and graph.action.verb == "sleeping")
     kind = graph.objects[graph.action.agent].kind
     texts = {f"A {kind} sleeps.": True, f"A {kind} eats.": True, "It is what it is, they say.": True}

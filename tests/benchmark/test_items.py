@@ -2,7 +2,7 @@ from collections import Counter
 
 from waltz.benchmark.funnel import count_funnel, find_lost_step
 from waltz.benchmark.items import NOT_SELECTED, build_items, select_candidates
-from waltz.filters.ranking import best_captions, worse_wordings
+from waltz.filters.ranking import find_worse_wordings, select_best_captions
 
 
 def row(number, caption="on", foil="in", kept=True, rejected=None):
@@ -44,39 +44,42 @@ ROWS = [
 ]
 
 
-def test_choosing_keeps_every_row_and_says_why_it_is_no_item():
-    chosen = select_candidates(ROWS, {"js": 0}, 1)
-    assert [entry["item_id"] for entry in chosen] == [entry["item_id"] for entry in ROWS]
-    assert Counter(entry["rejected"] for entry in chosen) == {
+def test_selection_keeps_every_row_with_its_reason():
+    rows_after = select_candidates(ROWS, {"js": 0}, 1)
+    assert [entry["item_id"] for entry in rows_after] == [entry["item_id"] for entry in ROWS]
+    assert Counter(entry["rejected"] for entry in rows_after) == {
         None: 2,
         NOT_SELECTED: 1,
         "not attested in the captions": 1,
         "grammaticality below 0.8": 1,
         "no contradiction": 1,
     }
-    assert [entry["kept"] for entry in chosen] == [entry["rejected"] is None for entry in chosen]
+    assert [entry["kept"] for entry in rows_after] == [entry["rejected"] is None for entry in rows_after]
 
 
-def test_even_caps_are_worked_out_from_the_size():
+def test_even_caps_follow_from_the_size():
     rows = [row(n, "1", "2") for n in range(5)] + [row(n, "2", "1") for n in range(5, 7)]
-    chosen = select_candidates(rows, {"size": 4, "cap": "even"}, 1)
-    assert Counter(entry["caption_phrases"][0] for entry in chosen if entry["kept"]) == {"1": 2, "2": 2}
+    rows_after = select_candidates(rows, {"size": 4, "cap": "even"}, 1)
+    assert Counter(entry["caption_phrases"][0] for entry in rows_after if entry["kept"]) == {"1": 2, "2": 2}
 
 
-def test_items_have_votes_or_say_that_nobody_voted():
-    chosen = select_candidates(ROWS, {"js": 0}, 1)
-    kept = [entry["item_id"] for entry in chosen if entry["kept"]]
-    votes = {kept[0]: {"votes_caption": 3, "votes_foil": 0, "votes_other": 0, "valid": True}}
-    voted, silent = build_items(chosen, votes, "people")
+def test_items_have_votes_or_null():
+    rows_after = select_candidates(ROWS, {"js": 0}, 1)
+    selected_ids = [entry["item_id"] for entry in rows_after if entry["kept"]]
+    votes = {selected_ids[0]: {"votes_caption": 3, "votes_foil": 0, "votes_other": 0, "valid": True}}
+    voted, unvoted = build_items(rows_after, votes, "people")
     assert (voted["voter"], voted["votes_caption"], voted["valid"]) == ("people", 3, True)
-    assert (silent["voter"], silent["votes_caption"], silent["valid"]) == (None, None, None)
+    assert (unvoted["voter"], unvoted["votes_caption"], unvoted["valid"]) == (None, None, None)
 
 
 def test_the_funnel_of_six_candidates_worked_by_hand():
-    chosen = select_candidates(ROWS, {"js": 0}, 1)
-    kept = [entry["item_id"] for entry in chosen if entry["kept"]]
-    votes = {kept[0]: {"votes_caption": 1, "votes_foil": 2, "votes_other": 0, "valid": False}}
-    counts = {entry["step"]: entry for entry in count_funnel("relations", chosen, build_items(chosen, votes, "people"))}
+    rows_after = select_candidates(ROWS, {"js": 0}, 1)
+    selected_ids = [entry["item_id"] for entry in rows_after if entry["kept"]]
+    votes = {selected_ids[0]: {"votes_caption": 1, "votes_foil": 2, "votes_other": 0, "valid": False}}
+    counts = {
+        entry["step"]: entry
+        for entry in count_funnel("relations", rows_after, build_items(rows_after, votes, "people"))
+    }
     assert {step: entry["count"] for step, entry in counts.items()} == {
         "candidates": 6,
         "attested": 5,
@@ -94,12 +97,12 @@ def test_the_funnel_of_six_candidates_worked_by_hand():
     ]
 
 
-def test_what_no_filter_says_is_the_instruments_own_reason():
+def test_reasons_of_an_instrument_belong_to_the_first_step():
     assert find_lost_step("the same words") == "attested"
     assert find_lost_step("another caption of the image reads better") == "ranked"
 
 
-def test_the_best_caption_has_the_least_sum_of_ranks():
+def test_the_best_caption_has_the_lowest_sum_of_ranks():
     def scored(image, caption, grammaticality, perplexity):
         return {
             "image": image,
@@ -115,10 +118,10 @@ def test_the_best_caption_has_the_least_sum_of_ranks():
         scored("y", "d", 0.9, 20.0),  # ranks 0 + 1, equal to e's, whose perplexity is lower
         scored("y", "e", 0.8, 10.0),
     ]
-    assert best_captions(rows) == {"x": "b", "y": "e"}
+    assert select_best_captions(rows) == {"x": "b", "y": "e"}
 
 
-def test_of_a_foils_wordings_the_most_grammatical_stays():
+def test_the_most_grammatical_wording_of_a_foil_stays():
     def worded(number, foil, grammaticality, phrases=("cat", "mat")):
         base = row(number) | {"image": "x", "caption": "A cat likes a mat.", "foil": foil}
         return base | {"grammaticality": grammaticality, "foil_phrases": list(phrases)}
@@ -128,4 +131,4 @@ def test_of_a_foils_wordings_the_most_grammatical_stays():
         worded(1, "A mat likes at a cat.", 0.4),
         worded(2, "A mat likes a dog.", 0.2, ("dog", "mat")),
     ]
-    assert worse_wordings(rows) == {"relations:toy:1:0"}
+    assert find_worse_wordings(rows) == {"relations:toy:1:0"}

@@ -1,4 +1,4 @@
-"""Shares that the scenes' oracle gives, against scenes whose truth is plain."""
+"""Shares of the scenes' oracle for scenes whose truth is obvious."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from waltz.scenes.writers.images import scene_of
 NO_CONTRADICTION = "no contradiction"
 
 
-def cells(count, left):
-    return tuple(Cell(left, 20 * number, 18) for number in range(count))
+def cells(count, x):
+    return tuple(Cell(x, 20 * number, 18) for number in range(count))
 
 
 DOGS = Graph("dogs", "grass", (Object("dog", cells(2, 0)), Object("cat", cells(1, 100))))
@@ -21,8 +21,8 @@ RIDER = Graph(
 GRAPHS = [DOGS, RIDER]
 
 
-def row(number, image, caption, foil, *, grammaticality=None, said=None, rejected=None):
-    entailment, neutral, contradiction = said or (None, None, None)
+def row(number, image, caption, foil, *, grammaticality=None, nli=None, rejected=None):
+    entailment, neutral, contradiction = nli or (None, None, None)
     return {
         "item_id": str(number),
         "image": image,
@@ -40,19 +40,19 @@ def row(number, image, caption, foil, *, grammaticality=None, said=None, rejecte
 NO, YES = (0.6, 0.3, 0.1), (0.1, 0.2, 0.7)
 ONE, TWO = "000000000001.png", "v7w_2.png"
 ROWS = [
-    row(0, ONE, "There are two dogs.", "There are three dogs.", grammaticality=0.9, said=YES),
-    row(1, ONE, "There are three dogs.", "There is a dog.", grammaticality=0.9, said=NO, rejected=NO_CONTRADICTION),
+    row(0, ONE, "There are two dogs.", "There are three dogs.", grammaticality=0.9, nli=YES),
+    row(1, ONE, "There are three dogs.", "There is a dog.", grammaticality=0.9, nli=NO, rejected=NO_CONTRADICTION),
     row(
-        2, ONE, "There is a cat.", "There is cats a.", grammaticality=0.1, said=YES, rejected="grammaticality below 0.5"
+        2, ONE, "There is a cat.", "There is cats a.", grammaticality=0.1, nli=YES, rejected="grammaticality below 0.5"
     ),
-    row(3, TWO, "There is a man.", "There is a woman.", grammaticality=0.9, said=YES, rejected="balancing: not chosen"),
+    row(3, TWO, "There is a man.", "There is a woman.", grammaticality=0.9, nli=YES, rejected="balancing: not chosen"),
     row(4, TWO, "There is a horse.", "There is a man.", rejected="the same words"),
 ]
 
 
 @pytest.fixture(scope="module")
 def shares():
-    found = compute_oracle_shares(
+    rows = compute_oracle_shares(
         "x",
         ROWS,
         lambda image: scene_of(image, GRAPHS),
@@ -61,14 +61,14 @@ def shares():
         confidence=0.9,
         seed=1,
     )
-    assert {entry["instrument"] for entry in found} == {"x"}
-    return {(entry["candidates"], entry["metric"]): entry for entry in found}
+    assert {entry["instrument"] for entry in rows} == {"x"}
+    return {(entry["candidates"], entry["metric"]): entry for entry in rows}
 
 
-def test_the_scenes_say_what_the_shares_are_worked_out_from():
-    told = [(truth(scene_of(one["image"], GRAPHS), one["caption"]), one["item_id"]) for one in ROWS]
-    assert [said for said, _ in told] == ["true", "false", "true", "true", "true"]
-    foils = [truth(scene_of(one["image"], GRAPHS), one["foil"]) for one in ROWS]
+def test_the_oracle_decides_the_texts_of_the_example():
+    captions = [truth(scene_of(row["image"], GRAPHS), row["caption"]) for row in ROWS]
+    assert captions == ["true", "false", "true", "true", "true"]
+    foils = [truth(scene_of(row["image"], GRAPHS), row["foil"]) for row in ROWS]
     assert foils == ["false", "true", "unknown", "false", "true"]
 
 
@@ -100,8 +100,8 @@ def test_shares_before_and_after_each_filter(shares, group, members, captions, f
         assert entry["value"] - 1e-9 <= entry["ci_high"] <= 100
 
 
-def test_a_group_without_members_says_so():
-    found = compute_oracle_shares(
+def test_a_group_without_members_has_a_reason():
+    rows = compute_oracle_shares(
         "x",
         ROWS[4:],
         lambda image: scene_of(image, GRAPHS),
@@ -110,14 +110,14 @@ def test_a_group_without_members_says_so():
         confidence=0.9,
         seed=1,
     )
-    assert {(entry["value"], entry["n"], entry["reason"]) for entry in found} == {
+    assert {(entry["value"], entry["n"], entry["reason"]) for entry in rows} == {
         (None, 0, "there is no such candidate")
     }
 
 
 def test_without_a_threshold_every_scored_candidate_is_grammatical():
-    grammatical = build_candidate_groups(None)["grammatical"]
-    assert [grammatical(one) for one in ROWS] == [True, True, True, True, False]
+    is_grammatical = build_candidate_groups(None)["grammatical"]
+    assert [is_grammatical(row) for row in ROWS] == [True, True, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_without_a_threshold_every_scored_candidate_is_grammatical():
         ("riding_2.png", 2),
     ],
 )
-def test_a_scene_is_named_by_every_data_sets_images(image, number):
+def test_image_names_of_every_data_set_lead_to_their_scene(image, number):
     assert scene_of(image, GRAPHS) is GRAPHS[number - 1]
 
 
@@ -139,11 +139,11 @@ def test_a_still_shows_the_scene_without_its_action():
     still = scene_of("riding_2_still.png", GRAPHS)
     assert still.action is None
     assert [(entry.kind, entry.count) for entry in still.objects] == [("man", 1), ("horse", 1)]
-    said = "A man rides a horse."
-    assert (truth(scene_of("riding_2.png", GRAPHS), said), truth(still, said)) == ("true", "false")
+    text = "A man rides a horse."
+    assert (truth(scene_of("riding_2.png", GRAPHS), text), truth(still, text)) == ("true", "false")
 
 
 @pytest.mark.parametrize("image", ["000000000003.png", "000000000000.png", "cat.png", "v7w_1"])
-def test_other_names_are_no_scenes(image):
+def test_other_names_are_refused(image):
     with pytest.raises(ValueError, match="is no image of the 2 scenes"):
         scene_of(image, GRAPHS)

@@ -7,8 +7,8 @@ import pytest
 from waltz.benchmark.statistics import compute_jensen_shannon, compute_validation_statistics, count_frequencies
 from waltz.sources.formats.valse import read_release
 
-HOW = {"resamples": 200, "confidence": 0.95, "seed": 1}
-PRINTED = Path(__file__).parents[2] / "resources" / "published" / "thesis-A.2.csv"
+BOOTSTRAP = {"resamples": 200, "confidence": 0.95, "seed": 1}
+PAPER_VALUES = Path(__file__).parents[2] / "resources" / "published" / "thesis-A.2.csv"
 CUT = ("instances", "valid", "unanimous", "lexical_items", "js", "js_valid")
 
 
@@ -31,15 +31,15 @@ ITEMS = [item("a", "on", "off"), item("b", "off", "on", (2, 1, 0)), item("c", "o
 
 
 def test_counts_and_shares_worked_by_hand():
-    found = compute_validation_statistics("d", ITEMS, [], **HOW)
-    values = {metric: measure.value for metric, measure in found.items()}
+    measures = compute_validation_statistics("d", ITEMS, [], **BOOTSTRAP)
+    values = {metric: measure.value for metric, measure in measures.items()}
     assert (values["instances"], values["valid"], values["unanimous"], values["lexical_items"]) == (3, 2, 1, 3)
     assert values["valid_percent"] == pytest.approx(200 / 3)
     assert values["unanimous_percent"] == pytest.approx(100 / 3)
     assert values["js_valid"] == 0
-    assert found["valid_percent"].ci_low <= 200 / 3 <= found["valid_percent"].ci_high
+    assert measures["valid_percent"].ci_low <= 200 / 3 <= measures["valid_percent"].ci_high
     assert values["alpha"] is None
-    assert "no single annotations" in found["alpha"].reason
+    assert "no single annotations" in measures["alpha"].reason
 
 
 def test_divergence_of_distributions_worked_by_hand():
@@ -50,17 +50,17 @@ def test_divergence_of_distributions_worked_by_hand():
     assert compute_jensen_shannon(ITEMS) == pytest.approx(math.sqrt(divergence))
 
 
-def test_words_apart_diverge_wholly_and_words_alike_not_at_all():
+def test_disjoint_words_have_distance_1_and_equal_words_distance_0():
     assert compute_jensen_shannon([item("a", "x", "y")]) == pytest.approx(1)
     assert compute_jensen_shannon([item("a", "x", "y"), item("b", "y", "x")]) == 0
 
 
-def test_a_data_set_without_votes_says_so():
+def test_a_data_set_without_votes_has_a_reason():
     unvoted = [{**item("a", "x", "y"), "valid": None, "votes_caption": None}]
-    found = compute_validation_statistics("d", unvoted, [], **HOW)
-    assert found["valid"].value is None
-    assert found["valid_percent"].reason == "the data set holds no votes"
-    assert found["instances"].value == 1
+    measures = compute_validation_statistics("d", unvoted, [], **BOOTSTRAP)
+    assert measures["valid"].value is None
+    assert measures["valid_percent"].reason == "the data set holds no votes"
+    assert measures["instances"].value == 1
 
 
 def test_frequencies_count_lexical_items_and_pronouns_before_and_after_validation():
@@ -72,8 +72,8 @@ def test_frequencies_count_lexical_items_and_pronouns_before_and_after_validatio
     assert counted["pronoun", "valid", "foil", "she"] == 2
 
 
-def _printed():
-    with PRINTED.open(encoding="utf-8") as file:
+def _read_paper_values():
+    with PAPER_VALUES.open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["dataset"] != "overall" and row["metric"] in CUT]
     return {(row["dataset"], row["metric"]): row["value"] for row in rows}
 
@@ -96,8 +96,8 @@ def _printed():
 )
 def test_the_release_gives_table_a2(shared_data, instrument, name):
     rows = read_release(shared_data / "valse" / f"{name}.json", instrument, 2)
-    found = compute_validation_statistics(instrument, rows, [], **HOW)
+    measures = compute_validation_statistics(instrument, rows, [], **BOOTSTRAP)
     for metric in CUT:
-        printed = _printed()[instrument, metric]
+        paper_value = _read_paper_values()[instrument, metric]
         tolerance = 0.001 if metric.startswith("js") else 0
-        assert abs(found[metric].value - float(printed)) <= tolerance, metric
+        assert abs(measures[metric].value - float(paper_value)) <= tolerance, metric

@@ -49,7 +49,7 @@ def exported(tmp_path, benchmark):
     return json.loads((tmp_path / "tasks" / "keys" / "relations.json").read_text())["tasks"]
 
 
-def test_kept_items_go_out_and_votes_that_a_study_reads_come_back(tmp_path, benchmark, exported):
+def test_kept_items_are_exported_and_votes_imported_for_a_study(tmp_path, benchmark, exported):
     assert sorted(task["item_id"] for task in exported) == ["item-0", "item-1", "item-2", "item-3"]
     answers = [
         (task["task"], person, task["caption_position"] if person != "poor" else "neither")
@@ -76,7 +76,7 @@ def test_kept_items_go_out_and_votes_that_a_study_reads_come_back(tmp_path, benc
     ]
 
 
-def test_what_a_user_can_mend_is_one_line(tmp_path, benchmark, exported):
+def test_user_errors_are_one_line(tmp_path, benchmark, exported):
     results = platforms.write_results("mturk", tmp_path / "results", [(exported[0]["task"], "w1", "both")])
     arguments = ("import", results, "--platform", "mturk", "--output", tmp_path / "out.csv")
     gold = tmp_path / "gold.txt"

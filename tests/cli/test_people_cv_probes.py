@@ -1,4 +1,4 @@
-"""From contextual captions to a CSV of written captions, from items to a CSV of checks."""
+"""The commands of CV-Probes: written captions and checks as CSV files."""
 
 import csv
 import json
@@ -45,51 +45,53 @@ def captions(tmp_path):
 
 
 def answer(tasks, folder, labels):
-    """One annotator's export of doccano, with the labels of each task."""
+    """Write one annotator's export of doccano."""
     lines = [json.loads(line) for line in tasks.read_text(encoding="utf-8").splitlines()]
     folder.mkdir()
-    done = [{"id": number, **line, "label": labels(line)} for number, line in enumerate(lines)]
-    (folder / "w1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in done), encoding="utf-8")
+    exported = [{"id": number, **line, "label": labels(line)} for number, line in enumerate(lines)]
+    (folder / "w1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in exported), encoding="utf-8")
 
 
-def test_captions_and_checks_go_out_and_come_back(captions, tmp_path):
-    said = waltz("export-captions", "--captions", captions, "--folder", tmp_path / "out", *PREFIX)
-    assert said.exit_code == 0, said.output
+def test_captions_and_checks_are_exported_and_imported(captions, tmp_path):
+    result = waltz("export-captions", "--captions", captions, "--folder", tmp_path / "out", *PREFIX)
+    assert result.exit_code == 0, result.output
     tasks = tmp_path / "out" / "write-captions.jsonl"
     assert sorted(verb for verb in ("vote", "buy", "voting") if f"“{verb}”" in tasks.read_text()) == ["buy", "vote"]
     answer(tasks, tmp_path / "done", lambda task: ["A man, in a hall, waits."] if "vote" in task["text"] else [])
-    written = tmp_path / "written.csv"
-    said = waltz("import-captions", tmp_path / "done", "--captions", captions, "--output", written)
-    assert said.output == f"1 captions of 1 images: {written}\n"
+    captions_file = tmp_path / "written.csv"
+    result = waltz("import-captions", tmp_path / "done", "--captions", captions, "--output", captions_file)
+    assert result.output == f"1 captions of 1 images: {captions_file}\n"
     assert "b.jpg,w1,not answered" in (tmp_path / "written.skipped.csv").read_text()
-    written.write_text(written.read_text().replace('waits.",', 'waits.",p.jpg'))
-    (row,) = read_written_captions(written, {"a.jpg": "voting"})
+    captions_file.write_text(captions_file.read_text().replace('waits.",', 'waits.",p.jpg'))
+    (row,) = read_written_captions(captions_file, {"a.jpg": "voting"})
     assert row["plain_image"] == "p.jpg"
 
-    made = select_contextual_captions(
+    contextual = select_contextual_captions(
         parquet.read(captions, PROBE_CAPTIONS).to_pylist(), {"A man votes.": 1, "A man buys a hat.": 1}
     )
-    items = build_conditions([*made, *review_plain_captions([row], made, read_verbs(), ["voting"], None)], read_verbs())
+    items = build_conditions(
+        [*contextual, *review_plain_captions([row], contextual, read_verbs(), ["voting"], None)], read_verbs()
+    )
     parquet.write(tmp_path / "items.parquet", parquet.build_table(items, CONDITIONS), CONDITIONS)
-    said = waltz("export-checks", "--items", tmp_path / "items.parquet", "--folder", tmp_path / "out", *PREFIX)
-    assert said.exit_code == 0, said.output
+    result = waltz("export-checks", "--items", tmp_path / "items.parquet", "--folder", tmp_path / "out", *PREFIX)
+    assert result.exit_code == 0, result.output
     answer(
         tmp_path / "out/check-captions.jsonl",
         tmp_path / "checked",
         lambda task: ["no" if "votes" in task["text"] else "yes"],
     )
     checks = tmp_path / "checks.csv"
-    said = waltz("import-checks", tmp_path / "checked", "--items", tmp_path / "items.parquet", "--output", checks)
-    assert said.output == f"2 answers: {checks}\n"
+    result = waltz("import-checks", tmp_path / "checked", "--items", tmp_path / "items.parquet", "--output", checks)
+    assert result.output == f"2 answers: {checks}\n"
     answers = read_checks(checks)
     assert answers == {("p.jpg", "A man votes."): ["no"], ("p.jpg", "A man, in a hall, waits."): ["yes"]}
-    assert review_plain_captions([row], made, read_verbs(), ["voting"], answers)[0]["rejected"] is None
+    assert review_plain_captions([row], contextual, read_verbs(), ["voting"], answers)[0]["rejected"] is None
     assert list(csv.DictReader((tmp_path / "checks.skipped.csv").open())) == []
 
 
 def test_a_fault_is_one_line(captions, tmp_path):
-    said = waltz("export-captions", "--captions", tmp_path / "none.parquet", "--folder", tmp_path, *PREFIX)
-    assert said.exit_code == 1
-    assert said.output.startswith("waltz: ")
-    assert "no such file" in said.output
-    assert said.output.count("\n") == 1
+    result = waltz("export-captions", "--captions", tmp_path / "none.parquet", "--folder", tmp_path, *PREFIX)
+    assert result.exit_code == 1
+    assert result.output.startswith("waltz: ")
+    assert "no such file" in result.output
+    assert result.output.count("\n") == 1

@@ -7,7 +7,7 @@ import pytest
 
 from waltz.consistency.edit_tests.modifiers import COUNTS, extract, main, urn
 from waltz.core.errors import UserError
-from waltz.foils.english.wordnet import RESOURCE
+from waltz.foils.english.wordnet import WORDNET_FOLDER
 
 HEAD = "  1 WordNet 3.0 Copyright 2006 by Princeton University.\n"
 
@@ -62,4 +62,4 @@ def test_the_committed_counts_are_what_the_dictionary_gives():
     if found is None or found.origin is None:
         pytest.skip("patternfork-nosql-fix, which has WordNet's files, is not installed")
     dictionary = Path(found.origin).parent / "text" / "en" / "wordnet" / "dict"
-    assert extract(dictionary, RESOURCE) == (RESOURCE / COUNTS).read_text(encoding="utf-8")
+    assert extract(dictionary, WORDNET_FOLDER) == (WORDNET_FOLDER / COUNTS).read_text(encoding="utf-8")

@@ -10,13 +10,13 @@ from waltz.export.folder import write_dataset
 
 @pytest.fixture(scope="session")
 def images(tmp_path_factory) -> Path:
-    """A folder of three images, one of them broken."""
+    """Return a folder of three images, one of them broken."""
     return draw_images(tmp_path_factory.mktemp("images") / "all")
 
 
 @pytest.fixture(scope="session")
 def rows():
-    """Items of every kind: voted, not voted, with odd texts, with a broken image, with another suffix than its file."""
+    """Return items of every kind: with and without votes, odd texts, a broken image, another suffix than the file's."""
     return [
         item(item_id="a"),
         unvoted(item_id="b", image="grey.jpg", caption=NAUGHTY, foil="no " + NAUGHTY),
@@ -27,7 +27,7 @@ def rows():
 
 @pytest.fixture(scope="session")
 def parts(images, rows):
-    """A part with images, CV-Probes with images, and a part without."""
+    """Return a part with images, CV-Probes with images, and a part without."""
     return [
         part(rows, images=str(images)),
         part(
@@ -42,7 +42,7 @@ def parts(images, rows):
 
 @pytest.fixture(scope="session")
 def dataset(tmp_path_factory, parts) -> Path:
-    """The data set folder of these parts; look, but do not touch."""
+    """Return the data set folder of these parts; tests must not change it."""
     folder = tmp_path_factory.mktemp("dataset") / "small"
     write_dataset(folder, parts, facts())
     return folder

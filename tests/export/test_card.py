@@ -1,4 +1,4 @@
-"""The card: a header that the hub reads, provenance, funnel, known faults; no text can break it."""
+"""The data set card: header, provenance, funnel and known faults; no text can break it."""
 
 import json
 
@@ -23,7 +23,7 @@ def read(folder):
     return yaml.safe_load(header), text
 
 
-def written(rows, folder, **more):
+def list_faults(rows, folder, **more):
     return list_part_faults(write_part(part(rows, **more), folder))
 
 
@@ -59,7 +59,7 @@ def test_items_are_counted_by_their_votes(dataset):
     assert "- `own`: their licences are &lt;i&gt;not&lt;/i&gt; known." in text
 
 
-def test_no_markup_of_the_data_reaches_the_page(dataset):
+def test_markup_in_the_data_is_escaped(dataset):
     _, text = read(dataset)
     assert "<script" not in text.split("```json")[0] + text.split("```")[-1]
     assert r"A paper \| &lt;b&gt;1999&lt;/b&gt;" in text
@@ -74,7 +74,7 @@ def test_a_naughty_example_stays_inside_its_block(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "rendered"),
     [
         ("a | b", r"a \| b"),
         ("[x](y)", r"\[x\](y)"),
@@ -84,11 +84,11 @@ def test_a_naughty_example_stays_inside_its_block(tmp_path):
         ("a_b*c", r"a\_b\*c"),
     ],
 )
-def test_texts_are_shown_as_they_are(text, shown):
-    assert escape_markdown(text) == shown
+def test_markdown_is_escaped(text, rendered):
+    assert escape_markdown(text) == rendered
 
 
-def test_provenance_funnel_and_settings_stand_on_it(tmp_path):
+def test_the_card_has_provenance_funnel_and_settings(tmp_path):
     own = SourceFacts(
         "own", "visual7w", True, Terms("MIT", "CC-BY-4.0", "Cite me", None), (RawFile("f", "f.json", "ab" * 32),)
     )
@@ -96,8 +96,8 @@ def test_provenance_funnel_and_settings_stand_on_it(tmp_path):
         {"instrument": "existence", "step": "candidates", "count": 1234, "lost": []},
         {"instrument": "existence", "step": "valid", "count": 5, "lost": [{"reason": "a|b", "count": 1229}]},
     ]
-    given = facts(sources={"own": own}, funnel=funnel, models={"filters: nli": "some-model"}, seed=77)
-    write_dataset(tmp_path / "x", [part([item(voter="oracle")])], given)
+    study_facts = facts(sources={"own": own}, funnel=funnel, models={"filters: nli": "some-model"}, seed=77)
+    write_dataset(tmp_path / "x", [part([item(voter="oracle")])], study_facts)
     header, text = read(tmp_path / "x")
     assert header["annotations_creators"] == ["machine-generated"]
     assert f"| `own` | `f` | f.json | `{'ab' * 32}` |" in text
@@ -111,9 +111,9 @@ def test_provenance_funnel_and_settings_stand_on_it(tmp_path):
 
 def test_checksums_are_those_of_the_files_and_paths_stay_private(tmp_path):
     (tmp_path / "mine.csv").write_bytes(b"abc")
-    entry = {"format": "pairs", "files": {"mine": {"path": "/elsewhere/mine.csv"}}}
-    found = build_source_facts("own", entry, {"mine": str(tmp_path / "mine.csv")})
-    assert found.files == (
+    entry = {"format": "pairs", "files": {"mine": {"path": "/counts/mine.csv"}}}
+    source_facts = build_source_facts("own", entry, {"mine": str(tmp_path / "mine.csv")})
+    assert source_facts.files == (
         RawFile("mine", "mine.csv", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
     )
 
@@ -126,7 +126,7 @@ def test_faults_are_counted(tmp_path, images):
         unvoted(item_id="4", caption="There  are cats.", image="broken.png"),
         item(item_id="5", valid=False, caption="No.", image="grey.jpg"),
     ]
-    assert written(rows, tmp_path, images=str(images)) == [
+    assert list_faults(rows, tmp_path, images=str(images)) == [
         "Caption and foil are the same text in 1 of 5 items, 1 of them valid.",
         "Image, caption and foil repeat those of an earlier item in 1 of 5 items.",
         "Nobody voted on 1 of 5 items, so their validity is unknown.",
@@ -137,29 +137,29 @@ def test_faults_are_counted(tmp_path, images):
     ]
 
 
-def test_ids_that_stand_in_several_parts_are_counted():
+def test_ids_of_several_parts_are_counted():
     parts = [part([item(item_id="1"), item(item_id="2")]), part([item("relations", item_id="1")], "relations")]
     assert list_common_faults(parts, facts())[-1] == "In more than one part: 1 id. Name an item by its part and its id."
 
 
-def test_the_known_faults_of_the_release_are_named(tmp_path):
+def test_the_known_faults_of_the_release_are_listed(tmp_path):
     path = write_release(tmp_path / "r.json", {"1": released_item()})
-    found = part(read_release(path, "relations", 2), "relations", "valse-release", no_images_reason="no images")
-    write_dataset(tmp_path / "x", [found], facts())
+    release_part = part(read_release(path, "relations", 2), "relations", "valse-release", no_images_reason="no images")
+    write_dataset(tmp_path / "x", [release_part], facts())
     header, text = read(tmp_path / "x")
     assert header["annotations_creators"] == ["crowdsourced"]
     assert "Every item has three votes." in text
 
 
-def test_what_is_known_of_the_release_is_true(shared_data):
+def test_the_known_faults_of_the_release_are_true(shared_data):
     items = {name: json.loads((shared_data / "valse" / get_file_name(name)).read_text()) for name in INSTRUMENTS}
     assert {sum(record["mturk"].values()) for records in items.values() for record in records.values()} == {3}
     assert items["plurality"]["plurals:coco2017:215792"]["classes_foil"] is False
-    elsewhere = {
+    counts = {
         name: sum(record["classes_foil"].lower() not in record["foil"].lower() for record in items[name].values())
         for name in ("action-replacement", "actant-swap")
     }
-    assert elsewhere == {"action-replacement": 22, "actant-swap": 4}
+    assert counts == {"action-replacement": 22, "actant-swap": 4}
     standard = items["coreference-standard"].values()
     assert {record["original_split"] for record in standard} == {"train"}
     assert sum(record["image_file"].startswith("COCO_val2014") for record in standard) == 283

@@ -19,10 +19,10 @@ def metadata(dataset):
 
 @pytest.fixture(scope="module")
 def cut(images, tmp_path_factory):
-    """A data set whose one part fills three files."""
+    """Return a data set whose only part fills three files."""
     folder = tmp_path_factory.mktemp("cut") / "set"
-    rows = [item(item_id=str(place)) for place in range(5)]
-    given = facts(
+    rows = [item(item_id=str(index)) for index in range(5)]
+    study_facts = facts(
         about={
             "url": "https://x.example/set",
             "creators": ["A group"],
@@ -30,14 +30,16 @@ def cut(images, tmp_path_factory):
             "version": "2.0.1",
         }
     )
-    write_dataset(folder, [part(rows, images=str(images))], given, shard_bytes=2 * (images / "red.png").stat().st_size)
+    write_dataset(
+        folder, [part(rows, images=str(images))], study_facts, shard_bytes=2 * (images / "red.png").stat().st_size
+    )
     return folder
 
 
 def test_every_file_is_listed_with_its_checksum(metadata, dataset):
     listed = {file["contentUrl"]: file["sha256"] for file in metadata["distribution"]}
-    there = {str(path.relative_to(dataset)): path for path in dataset.rglob("*.parquet")}
-    assert listed == {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()}
+    files = {str(path.relative_to(dataset)): path for path in dataset.rglob("*.parquet")}
+    assert listed == {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
 
 
 def test_every_column_is_a_field(metadata, dataset):
@@ -50,7 +52,7 @@ def test_every_column_is_a_field(metadata, dataset):
         assert lists == {name for name in fields if name.endswith("_phrases")}
 
 
-def test_what_nobody_knows_is_not_said(metadata):
+def test_unknown_fields_are_missing(metadata):
     assert "datePublished" not in metadata
     assert "url" not in metadata
     assert "creator" not in metadata
@@ -58,17 +60,21 @@ def test_what_nobody_knows_is_not_said(metadata):
     assert "rai:dataBiases" not in metadata
 
 
-def test_the_responsible_ai_fields_say_what_the_votes_say(metadata):
+def test_the_responsible_ai_fields_describe_the_votes(metadata):
     assert metadata["rai:annotationsPerItem"] == "3"
     assert metadata["rai:dataCollectionMissingData"].startswith("`valid` is null for 2 items")
     assert "existence: 2 of 3 items with votes are valid." in metadata["rai:dataAnnotationAnalysis"]
     assert metadata["rai:dataAnnotationProtocol"][0].startswith("People saw the image")
 
 
-def test_what_the_study_says_of_the_data_set_is_repeated(cut):
-    said = json.loads((cut / "croissant.json").read_text())
-    assert (said["url"], said["version"], said["datePublished"]) == ("https://x.example/set", "2.0.1", "2020-02-29")
-    assert said["creator"] == [{"@type": "Organization", "name": "A group"}]
+def test_the_studys_own_description_is_used(cut):
+    metadata = json.loads((cut / "croissant.json").read_text())
+    assert (metadata["url"], metadata["version"], metadata["datePublished"]) == (
+        "https://x.example/set",
+        "2.0.1",
+        "2020-02-29",
+    )
+    assert metadata["creator"] == [{"@type": "Organization", "name": "A group"}]
 
 
 def test_biases_are_the_warnings_of_the_audit(tmp_path):
@@ -77,8 +83,8 @@ def test_biases_are_the_warnings_of_the_audit(tmp_path):
         for text in (None, "length alone prefers the foil")
     ]
     write_dataset(tmp_path / "x", [part([item()])], facts(audit=rows))
-    said = json.loads((tmp_path / "x/croissant.json").read_text())
-    assert said["rai:dataBiases"] == ["existence: length alone prefers the foil."]
+    metadata = json.loads((tmp_path / "x/croissant.json").read_text())
+    assert metadata["rai:dataBiases"] == ["existence: length alone prefers the foil."]
 
 
 def test_mlcroissant_accepts_it_and_reads_the_same_items(dataset, rows):

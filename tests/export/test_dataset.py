@@ -1,4 +1,4 @@
-"""The data set folder: Parquet as the `datasets` library writes it, images as they are, the same bytes each time."""
+"""The data set folder: Parquet as the `datasets` library writes it, unchanged images, the same bytes each time."""
 
 import json
 import shutil
@@ -21,15 +21,15 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_every_column_goes_out_and_is_explained():
+def test_every_column_is_exported_and_explained():
     assert {*BENCHMARK.schema.names, "image_file"} == {*ITEM_COLUMNS, *OMITTED_COLUMNS}
     assert {*CONDITIONS.schema.names, "image_file"} == set(PROBE_COLUMNS)
 
 
-def test_every_cell_goes_out_as_it_is(dataset, rows):
+def test_every_cell_is_exported_unchanged(dataset, rows):
     exported = pq.read_table(dataset / "relations" / ONE).to_pylist()
-    given = [{**row, "image_file": row["image"]} for row in rows]
-    assert exported == [{name: row[name] for name in ITEM_COLUMNS if name != "image"} for row in given]
+    rows_with_files = [{**row, "image_file": row["image"]} for row in rows]
+    assert exported == [{name: row[name] for name in ITEM_COLUMNS if name != "image"} for row in rows_with_files]
     assert [row["valid"] for row in exported] == [True, None, False, True]
     assert exported[1]["caption"] == NAUGHTY
 
@@ -47,7 +47,7 @@ def test_images_are_embedded_byte_for_byte_and_null_where_broken(dataset, images
     assert exported.column("image_file").to_pylist() == ["red.png", "grey.jpg", "broken.png", "grey.png"]
 
 
-def test_images_stay_at_home_where_they_are_kept_out(dataset):
+def test_images_that_may_not_be_passed_on_are_only_named(dataset):
     exported = pq.read_table(dataset / "relations" / ONE)
     assert "image" not in exported.schema.names
     assert exported.column("image_file").to_pylist() == ["red.png", "grey.jpg", "broken.png", "grey.png"]
@@ -74,26 +74,26 @@ def test_the_same_input_gives_the_same_bytes(dataset, parts, tmp_path):
 
 
 def test_a_part_is_cut_where_its_images_fill_a_file(images, tmp_path):
-    rows = [item(item_id=str(place), image="red.png") for place in range(7)]
+    rows = [item(item_id=str(index), image="red.png") for index in range(7)]
     size = (images / "red.png").stat().st_size
-    written = write_part(part(rows, images=str(images)), tmp_path, shard_bytes=3 * size)
-    assert [file.path for file in written.files] == [
-        f"existence/test-0000{place}-of-00003.parquet" for place in range(3)
+    written_part = write_part(part(rows, images=str(images)), tmp_path, shard_bytes=3 * size)
+    assert [file.path for file in written_part.files] == [
+        f"existence/test-0000{index}-of-00003.parquet" for index in range(3)
     ]
-    ids = [pq.read_table(tmp_path / file.path).column("item_id").to_pylist() for file in written.files]
+    ids = [pq.read_table(tmp_path / file.path).column("item_id").to_pylist() for file in written_part.files]
     assert ids == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
 
 
 def test_an_image_larger_than_a_file_has_one_of_its_own(images, tmp_path):
-    rows = [item(item_id=str(place)) for place in range(2)]
+    rows = [item(item_id=str(index)) for index in range(2)]
     assert len(write_part(part(rows, images=str(images)), tmp_path, shard_bytes=1).files) == 2
 
 
 def test_more_rows_than_a_row_group_keep_their_order(images, tmp_path):
-    rows = [item(item_id=str(place), image=("red.png", "grey.jpg")[place % 2]) for place in range(230)]
+    rows = [item(item_id=str(index), image=("red.png", "grey.jpg")[index % 2]) for index in range(230)]
     (file,) = write_part(part(rows, images=str(images)), tmp_path).files
     exported = pq.read_table(tmp_path / file.path)
-    assert exported.column("item_id").to_pylist() == [str(place) for place in range(230)]
+    assert exported.column("item_id").to_pylist() == [str(index) for index in range(230)]
     assert [image["path"] for image in exported.column("image").to_pylist()] == ["red.png", "grey.jpg"] * 115
 
 
@@ -105,7 +105,7 @@ def test_images_in_an_archive_are_embedded_the_same(images, rows, tmp_path):
     assert [fault.image for fault in packed.faults] == ["broken.png"]
 
 
-def test_other_items_make_another_version(parts, tmp_path):
+def test_other_items_give_another_version(parts, tmp_path):
     versions = []
     for name, row in (("one", item()), ("two", item(caption="There are cats."))):
         write_dataset(tmp_path / name, [part([row])], facts())
@@ -113,13 +113,13 @@ def test_other_items_make_another_version(parts, tmp_path):
     assert versions[0] != versions[1]
 
 
-def test_the_funnel_lies_beside(tmp_path):
-    pq.write_table(pa.table({"x": [1]}), tmp_path / "given.parquet")
-    write_dataset(tmp_path / "out", [part([item()])], facts(), str(tmp_path / "given.parquet"))
-    assert (tmp_path / "out/funnel.parquet").read_bytes() == (tmp_path / "given.parquet").read_bytes()
+def test_the_funnel_is_copied(tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "source.parquet")
+    write_dataset(tmp_path / "out", [part([item()])], facts(), str(tmp_path / "source.parquet"))
+    assert (tmp_path / "out/funnel.parquet").read_bytes() == (tmp_path / "source.parquet").read_bytes()
 
 
-def test_a_folder_that_holds_something_is_left_alone(tmp_path):
+def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(UserError, match="the folder is not empty"):
         write_dataset(tmp_path, [part([item()])], facts())
@@ -134,18 +134,18 @@ def test_nothing_to_export_is_an_error(tmp_path):
         write_dataset(tmp_path / "b", [part([])], facts())
 
 
-def test_valse_files_have_the_names_of_the_release_and_leave_probes_out(tmp_path):
-    given = [part([item("plurality")], "plurality"), part([probe()], "cv-probes", "cv-probes")]
-    counts = write_valse_files(tmp_path, given, {"own": {"7": {"caption": "A dog runs."}}}, "")
+def test_valse_files_have_the_names_of_the_release_and_skip_probes(tmp_path):
+    parts = [part([item("plurality")], "plurality"), part([probe()], "cv-probes", "cv-probes")]
+    counts = write_valse_files(tmp_path, parts, {"own": {"7": {"caption": "A dog runs."}}}, "")
     assert counts == {"plurals.json": 1}
     assert list(json.loads((tmp_path / "plurals.json").read_text())) == ["plurality:1"]
 
 
 def test_two_parts_for_one_file_are_refused(tmp_path):
     own = {**item(), "release": "{}"}
-    given = [part([item("foil-it")], "foil-it"), part([own], "foil-it", "pairs")]
+    parts = [part([item("foil-it")], "foil-it"), part([own], "foil-it", "pairs")]
     with pytest.raises(UserError, match=r"two data sets have the file name foil-it\.json"):
-        write_valse_files(tmp_path, given, {}, "")
+        write_valse_files(tmp_path, parts, {}, "")
 
 
 def test_the_datasets_library_reads_it(dataset, images, rows, tmp_path, monkeypatch):

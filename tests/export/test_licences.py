@@ -1,4 +1,4 @@
-"""What licences let travel along."""
+"""Licences, and which images may be passed on."""
 
 import pytest
 
@@ -20,17 +20,17 @@ def test_a_licence_is_known_by_any_spelling(spelling):
 
 
 @pytest.mark.parametrize("spelling", ["CC BY 5.0", "CC BY 4.0, some images NonCommercial", "free for all", ""])
-def test_what_is_not_listed_is_not_known(spelling):
+def test_an_unlisted_licence_is_unknown(spelling):
     assert find_licence(spelling) is None
     assert get_hub_name(spelling) == "other"
 
 
-def test_a_licence_that_nobody_states_is_unknown_on_the_hub():
+def test_a_missing_licence_is_unknown_on_the_hub():
     assert get_hub_name(None) == "unknown"
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("entry", "reason"),
     [
         (source(images={"path": "i"}, licence="MIT"), None),
         (source(images={"path": "i"}), "no licence is stated"),
@@ -44,28 +44,28 @@ def test_a_licence_that_nobody_states_is_unknown_on_the_hub():
         (source("coco-captions", DRAWN), None),
     ],
 )
-def test_images_travel_where_their_licence_is_known_and_allows_it(given, why):
-    found = read_terms(given)
-    assert (found.no_images_reason is None) if why is None else (why in found.no_images_reason)
+def test_images_are_included_where_a_known_licence_allows_it(entry, reason):
+    terms = read_terms(entry)
+    assert (terms.no_images_reason is None) if reason is None else (reason in terms.no_images_reason)
 
 
-def test_drawn_scenes_have_the_licences_and_the_citation_of_their_makers():
-    found = read_terms({"format": "coco-captions", "files": {"val": {"drawn": "x"}}, "images": DRAWN})
-    assert (found.texts, found.images) == ("MIT", "CC-BY-4.0")
-    assert "Twemoji" in found.citation
+def test_drawn_scenes_have_licences_and_a_citation():
+    terms = read_terms({"format": "coco-captions", "files": {"val": {"drawn": "x"}}, "images": DRAWN})
+    assert (terms.texts, terms.images) == ("MIT", "CC-BY-4.0")
+    assert "Twemoji" in terms.citation
 
 
-def test_every_format_that_a_benchmark_is_made_of_says_whose_its_images_are():
+def test_every_format_of_a_benchmark_has_an_entry_about_its_images():
     for form in {*(entry.source_format for entry in INSTRUMENTS.values()), "valse-release", "pairs", "imsitu"}:
         read_terms(source(form, {"path": "i"}))
 
 
-def test_a_format_that_nothing_is_said_of_is_named():
+def test_a_format_without_entry_is_named():
     with pytest.raises(UserError, match="no entry for the format holograms"):
         read_terms(source("holograms", {"path": "i"}))
 
 
-def test_no_licence_that_asks_who_you_are_lets_images_travel():
+def test_images_under_restricted_licences_are_not_included():
     restricted = [entry for entry in licences._read_licences().values() if "NC" in entry.name or "ND" in entry.name]
     assert restricted
     assert not any(entry.embed for entry in restricted)

@@ -35,7 +35,7 @@ def build(instrument, rows=None):
 
 
 @pytest.mark.parametrize("instrument", INSTRUMENTS)
-def test_every_released_file_comes_out_byte_for_byte(instrument, shared_data, tmp_path):
+def test_every_released_file_is_exported_byte_for_byte(instrument, shared_data, tmp_path):
     path = shared_data / "valse" / get_file_name(instrument)
     rows = through_parquet(read_release(path, instrument, 2), tmp_path)
     assert render_json(restore_records(rows)).encode() == path.read_bytes()
@@ -64,7 +64,7 @@ def test_any_text_survives(caption, foil, key, tmp_path_factory):
 
 
 @pytest.mark.parametrize("instrument", TEXTS)
-def test_built_items_have_all_fields_of_the_release_and_are_read_as_it_is(instrument, tmp_path):
+def test_built_items_have_all_fields_of_the_release_and_can_be_read_again(instrument, tmp_path):
     (row,) = through_parquet([item(instrument)], tmp_path)
     records = build(instrument, [row])
     assert tuple(records[row["item_id"]]) == (*FIELDS[instrument], "waltz")
@@ -74,7 +74,7 @@ def test_built_items_have_all_fields_of_the_release_and_are_read_as_it_is(instru
     assert [back[f"votes_{side}"] for side in ("caption", "foil", "other")] == [3, 0, 0]
 
 
-def test_built_existence_says_how_many_there_are():
+def test_built_existence_has_the_number():
     (record,) = build("existence").values()
     assert (record["answer"], record["classes"], record["classes_foil"]) == (2, 2, [0])
     assert record["provenance_of_foils"] == "something_to_zero"
@@ -104,21 +104,21 @@ def test_scores_that_nobody_computed_are_empty_lists():
     assert record["nli_scores"] == {"entail": [], "neutral": [], "contradict": [], "pred": []}
 
 
-def test_built_actions_name_words_as_the_texts_have_them():
+def test_built_actions_have_the_words_of_their_texts():
     (record,) = build("action-replacement").values()
     assert (record["classes"], record["classes_foil"], record["dataset_idx"]) == ("exercises", "lifts", "red.png")
     (record,) = build("actant-swap").values()
     assert (record["classes"], record["classes_foil"]) == ("man", "dog")
 
 
-def test_built_coreference_has_the_caption_alone():
+def test_built_coreference_has_the_original_caption():
     (record,) = build("coreference-standard").values()
     assert record["only_caption"] == "a dog runs"
     assert record["caption"].startswith(record["only_caption"] + ". ")
     assert "dataset_idx" not in record
 
 
-def test_votes_that_nobody_gave_are_null_and_read_back_as_null(tmp_path):
+def test_missing_votes_are_null_and_read_again_as_null(tmp_path):
     records = build("existence", [unvoted()])
     assert records["unvoted"]["mturk"] == {"foil": None, "caption": None, "other": None}
     assert (records["unvoted"]["waltz"]["valid"], records["unvoted"]["waltz"]["voter"]) == (None, None)
@@ -126,35 +126,35 @@ def test_votes_that_nobody_gave_are_null_and_read_back_as_null(tmp_path):
     assert [back[name] for name in ("valid", "votes_caption", "votes_foil", "votes_other")] == [None] * 4
 
 
-def test_what_the_release_has_no_field_for_stands_in_waltz():
+def test_columns_without_a_released_field_are_in_waltz():
     (record,) = build("relations", [item("relations", voter="oracle", proposal_rank=3)]).values()
     assert record["waltz"]["voter"] == "oracle"
     assert (record["waltz"]["proposal_rank"], record["waltz"]["direction"]) == (3, "on>under")
 
 
-def test_other_peoples_votes_take_the_place_of_the_released_ones(tmp_path):
+def test_new_annotations_replace_the_released_votes(tmp_path):
     path = write_release(tmp_path / "r.json", {"1": released_item(), "2": released_item()})
     annotations = tmp_path / "votes.csv"
     annotations.write_text("item_id,annotator,answer,caption_position\n1,a,second,first\n")
-    asked = {"form": "valse-release", "dataset": "relations", "source": "r", "valid_votes": 2}
-    rows, _ = read_items(str(path), annotations=str(annotations), **asked)
+    arguments = {"form": "valse-release", "dataset": "relations", "source": "r", "valid_votes": 2}
+    rows, _ = read_items(str(path), annotations=str(annotations), **arguments)
     records = restore_records(through_parquet(rows, tmp_path))
     assert records["1"]["mturk"] == {"foil": 1, "caption": 0, "other": 0}
     assert records["1"]["waltz"] == {"valid": False, "released_mturk": released_item()["mturk"]}
     assert records["2"] == released_item()
 
 
-def test_a_users_own_pairs_keep_the_users_record(tmp_path):
+def test_pairs_of_a_user_keep_their_record(tmp_path):
     path = tmp_path / "own.json"
     path.write_text(json.dumps([{"image": "red.png", "caption": "A dog.", "foil": "A cat.", "mood": "good"}]))
-    asked = {"form": "pairs", "dataset": "pets", "source": "zoo", "valid_votes": 2, "annotations": None}
-    rows, _ = read_items(str(path), **asked)
+    arguments = {"form": "pairs", "dataset": "pets", "source": "zoo", "valid_votes": 2, "annotations": None}
+    rows, _ = read_items(str(path), **arguments)
     record = build_pair_records(through_parquet(rows, tmp_path))["1"]
     assert (record["dataset"], record["linguistic_phenomena"], record["dataset_idx"]) == ("zoo", "pets", "1")
     assert (record["classes"], record["classes_foil"], record["mturk"]["caption"]) == ("dog", "cat", None)
     assert record["waltz"]["release"]["mood"] == "good"
 
 
-def test_an_item_whose_source_lost_its_row_is_named():
+def test_a_missing_source_row_is_named():
     with pytest.raises(UserError, match="'existence:1': own has no row '12'"):
         build_records([item()], {}, "")

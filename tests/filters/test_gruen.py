@@ -27,14 +27,14 @@ TEXTS = [
 
 def test_the_score_worked_by_hand():
     # exp(ln 2) = 2, so LM = 2: (exp(-1) + 3) / 8 + 1/2
-    assert gruen.grammaticality([math.log(2)], [3.0]) == pytest.approx((math.exp(-1) + 3) / 8 + 0.5)
+    assert gruen.compute_grammaticality([math.log(2)], [3.0]) == pytest.approx((math.exp(-1) + 3) / 8 + 0.5)
     # LM is the mean of 2 and 4, CoLA of 3 and -1
-    assert gruen.grammaticality([math.log(2), math.log(4)], [3.0, -1.0]) == pytest.approx(
+    assert gruen.compute_grammaticality([math.log(2), math.log(4)], [3.0, -1.0]) == pytest.approx(
         (math.exp(-1.5) + 1) / 8 + 0.5
     )
-    assert gruen.grammaticality([], []) == 0.625
-    assert gruen.grammaticality([5.0], [-10.0]) == 0.0
-    assert gruen.grammaticality([0.0], [8.0]) > 1  # not capped
+    assert gruen.compute_grammaticality([], []) == 0.625
+    assert gruen.compute_grammaticality([5.0], [-10.0]) == 0.0
+    assert gruen.compute_grammaticality([0.0], [8.0]) > 1  # not capped
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,18 @@ def test_the_score_worked_by_hand():
     ],
 )
 def test_texts_are_split_into_sentences_of_two_words_or_more(text, sentences):
-    assert gruen.split(text) == sentences
+    assert gruen.split_sentences(text) == sentences
 
 
 @given(st.text())
 def test_every_text_can_be_split(text):
-    assert all(len(sentence.split()) > 1 for sentence in gruen.split(text))
+    assert all(len(sentence.split()) > 1 for sentence in gruen.split_sentences(text))
 
 
 def _one_by_one(text, masked, acceptability):
     """The definition, one sentence and one forward pass at a time, by the networks' own losses."""
     likelihoods, logits = [], []
-    for sentence in gruen.split(text):
+    for sentence in gruen.split_sentences(text):
         ids = masked.tokenizer(sentence, return_tensors="pt", truncation=True, max_length=512)["input_ids"]
         with torch.inference_mode():
             likelihoods.append(math.exp(float(masked.network(input_ids=ids, labels=ids).loss)))
@@ -89,7 +89,7 @@ def test_batched_scores_are_those_of_one_sentence_at_a_time():
 def test_sentences_that_texts_share_are_read_once():
     told = []
     shared = [f"A man rides a horse. {second}" for second in ("A cat sits.", "A dog sits.", "A zebra sits.")]
-    gruen.score_texts(shared, masked_model(), classifier_model("LABEL_0", "LABEL_1"), done=told.append)
+    gruen.score_texts(shared, masked_model(), classifier_model("LABEL_0", "LABEL_1"), on_progress=told.append)
     assert sum(told) == 2 * 4  # four distinct sentences, two models
 
 
@@ -98,15 +98,15 @@ def test_a_sentence_longer_than_510_pieces_is_cut_there():
     masked.network.config.max_position_embeddings = 10_000  # only the ids are looked at
     from dataclasses import replace
 
-    ids = gruen._tokens("dog " * 600, replace(masked, window=1000))
+    ids = gruen._tokenize("dog " * 600, replace(masked, window=1000))
     assert (len(ids), ids[0], ids[-1]) == (512, 2, 3)
 
 
 def test_the_acceptable_class_is_the_one_so_named_else_class_1():
-    assert gruen.acceptable_class(classifier_model("LABEL_0", "LABEL_1")) == 1
-    assert gruen.acceptable_class(classifier_model("Acceptable", "unacceptable")) == 0
+    assert gruen.find_acceptable_class(classifier_model("LABEL_0", "LABEL_1")) == 1
+    assert gruen.find_acceptable_class(classifier_model("Acceptable", "unacceptable")) == 0
     with pytest.raises(UserError, match=r"has 3 classes \(a, b, c\); GRUEN needs a classifier of two"):
-        gruen.acceptable_class(classifier_model("a", "b", "c"))
+        gruen.find_acceptable_class(classifier_model("a", "b", "c"))
 
 
 def test_the_scene_models_prefer_a_sentence_to_its_words_in_another_order():
@@ -123,4 +123,4 @@ def test_every_real_caption_has_a_sentence(shared_data):
     import json
 
     annotations = json.loads((shared_data / "coco_captions" / "captions_val2017.json").read_text())["annotations"]
-    assert all(gruen.split(annotation["caption"]) for annotation in annotations)
+    assert all(gruen.split_sentences(annotation["caption"]) for annotation in annotations)

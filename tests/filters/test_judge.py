@@ -10,8 +10,8 @@ from tiny_models import classifier_model, masked_model
 from waltz.core.errors import UserError
 from waltz.core.schema import FILTERED
 from waltz.filters.gruen import score_texts
-from waltz.filters.judge import Judges, judge
-from waltz.filters.nli import infer
+from waltz.filters.nli import infer_relations
+from waltz.filters.pipeline import FilterModels, filter_candidates
 from waltz.filters.ranking import READS_WORSE, WORDED_WORSE
 from waltz.filters.verdicts import NO_CONTRADICTION
 from waltz.models.registry import ModelSpec
@@ -53,7 +53,7 @@ USABLE = [row for row in ROWS if row["rejected"] is None]
 @pytest.fixture(scope="module")
 def judges(tokenizer):
     spec = ModelSpec("tiny-gpt2", "text", weights="none", revision="0")
-    return Judges(
+    return FilterModels(
         likelihood=masked_model(),
         acceptability=classifier_model("unacceptable", "acceptable"),
         nli=classifier_model("entailment", "neutral", "contradiction"),
@@ -67,7 +67,7 @@ def told():
 
 
 def test_without_filters_no_model_is_needed_and_the_rules_verdict_stands(tmp_path):
-    rows, close = judge(ROWS, Judges(), [], None, tmp_path, lambda _: None)
+    rows, close = filter_candidates(ROWS, FilterModels(), [], None, tmp_path, lambda _: None)
     assert [row["kept"] for row in rows] == [True, False, True, True, True]
     assert [row["rejected"] for row in rows] == [None, "not attested", None, None, None]
     assert close == []
@@ -80,7 +80,7 @@ def test_without_filters_no_model_is_needed_and_the_rules_verdict_stands(tmp_pat
 def test_grammaticality_is_scored_for_usable_foils_and_gives_the_reason(judges, tmp_path, told):
     scores = score_texts(sorted(row["foil"] for row in USABLE), judges.likelihood, judges.acceptability)
     threshold = sorted(scores.values())[1] + 1e-6
-    rows, close = judge(ROWS, judges, ["grammaticality"], threshold, tmp_path, told.append)
+    rows, close = filter_candidates(ROWS, judges, ["grammaticality"], threshold, tmp_path, told.append)
     assert [row["grammaticality"] for row in rows] == [scores.get(row["foil"]) for row in ROWS]
     assert [row["kept"] for row in rows] == [scores.get(row["foil"], 0) >= threshold for row in ROWS]
     assert sum(row["kept"] for row in rows) == 2
@@ -95,14 +95,14 @@ def test_grammaticality_is_scored_for_usable_foils_and_gives_the_reason(judges, 
 
 
 def test_a_study_may_record_grammaticality_without_asking_for_any(judges, tmp_path, told):
-    rows, _ = judge(ROWS, judges, ["grammaticality"], None, tmp_path, told.append)
+    rows, _ = filter_candidates(ROWS, judges, ["grammaticality"], None, tmp_path, told.append)
     assert [row["kept"] for row in rows] == [True, False, True, True, True]
     assert all((row["grammaticality"] is None) == (row["item_id"] == "x:toy:1:0") for row in rows)
 
 
 def test_contradiction_is_asked_of_caption_and_foil_in_this_order(judges, tmp_path, told):
-    rows, _ = judge(ROWS, judges, ["contradiction"], 0.8, tmp_path, told.append)
-    said = infer([(row["caption"], row["foil"]) for row in USABLE], judges.nli)
+    rows, _ = filter_candidates(ROWS, judges, ["contradiction"], 0.8, tmp_path, told.append)
+    said = infer_relations([(row["caption"], row["foil"]) for row in USABLE], judges.nli)
     for row in rows:
         inference = said.get((row["caption"], row["foil"]))
         if inference is None:
@@ -118,7 +118,7 @@ def test_ranking_keeps_one_caption_an_image_and_one_wording_an_exchange(judges, 
     worded = [candidate(5, "A man throws a ball.", "A man sits a ball.", image="3.png")]
     other = [candidate(6, "A man throws a ball.", "A man stands a ball.", image="3.png", words=("on", "at"))]
     given = [*ROWS, *worded, *other]
-    rows, close = judge(given, judges, ["ranking"], None, tmp_path, told.append)
+    rows, close = filter_candidates(given, judges, ["ranking"], None, tmp_path, told.append)
     texts = sorted({row[side] for row in given if row["rejected"] is None for side in ("caption", "foil")})
     scores = score_texts(texts, judges.likelihood, judges.acceptability)
     captions = sorted({row["caption"] for row in USABLE})
@@ -150,15 +150,15 @@ def test_a_caption_that_the_ranking_model_cannot_read_is_named(judges, tmp_path,
     rows = [candidate(7, "A cat " + "sits on a table " * 20 + ".", "A cat sits.")]
     short = replace(judges, likelihood=masked_model(400), acceptability=judges.acceptability)
     with pytest.raises(UserError, match=r"x:toy:7:0: its caption cannot be ranked: "):
-        judge(rows, short, ["ranking"], None, tmp_path, told.append)
+        filter_candidates(rows, short, ["ranking"], None, tmp_path, told.append)
 
 
 def test_a_second_run_reads_what_the_first_stored(judges, tmp_path, told):
     filters = ["grammaticality", "contradiction", "ranking"]
-    first = judge(ROWS, judges, filters, 0.0, tmp_path, told.append)
+    first = filter_candidates(ROWS, judges, filters, 0.0, tmp_path, told.append)
     files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     assert files
-    assert judge(list(ROWS), judges, filters, 0.0, tmp_path, told.append) == first
+    assert filter_candidates(list(ROWS), judges, filters, 0.0, tmp_path, told.append) == first
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == files
-    backwards, _ = judge(ROWS[::-1], judges, filters, 0.0, tmp_path, told.append)
+    backwards, _ = filter_candidates(ROWS[::-1], judges, filters, 0.0, tmp_path, told.append)
     assert backwards[::-1] == first[0]

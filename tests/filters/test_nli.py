@@ -4,7 +4,7 @@ import transformers
 
 from tiny_models import classifier_model
 from waltz.core.errors import UserError
-from waltz.filters.nli import Inference, infer, label_order
+from waltz.filters.nli import Inference, find_label_order, infer_relations
 
 PAIRS = [("A man rides a horse.", "A man throws a horse."), ("A cat sits", "A dog sits"), ("zebra", "zebra")]
 
@@ -19,7 +19,7 @@ PAIRS = [("A man rides a horse.", "A man throws a horse."), ("A cat sits", "A do
     ],
 )
 def test_the_label_map_is_read_from_the_checkpoint(labels, order):
-    assert label_order(classifier_model(*labels)) == order
+    assert find_label_order(classifier_model(*labels)) == order
 
 
 @pytest.mark.parametrize(
@@ -33,18 +33,18 @@ def test_the_label_map_is_read_from_the_checkpoint(labels, order):
 )
 def test_labels_that_do_not_say_it_are_refused_and_the_cure_is_named(labels):
     with pytest.raises(UserError, match=rf"are {', '.join(labels)}, which do not say .* give it as `labels`"):
-        infer(PAIRS, classifier_model(*labels))
+        infer_relations(PAIRS, classifier_model(*labels))
 
 
 def test_labels_that_the_study_gives_are_taken():
     model = classifier_model("LABEL_0", "LABEL_1", "LABEL_2", given="neutral, contradiction, entailment")
-    assert label_order(model) == [2, 0, 1]
+    assert find_label_order(model) == [2, 0, 1]
 
 
 @pytest.mark.parametrize("kind", [transformers.BertConfig, transformers.AlbertConfig])
 def test_probabilities_are_the_softmax_of_single_passes_with_the_caption_as_premise(kind):
     model = classifier_model("contradiction", "entailment", "neutral", kind=kind)
-    found = infer([*PAIRS, PAIRS[0]], model)
+    found = infer_relations([*PAIRS, PAIRS[0]], model)
     assert len(found) == 3
     for pair in PAIRS:
         with torch.inference_mode():
@@ -54,7 +54,7 @@ def test_probabilities_are_the_softmax_of_single_passes_with_the_caption_as_prem
         assert (relation.entailment, relation.neutral, relation.contradiction) == pytest.approx(
             (entailment, neutral, contradiction), abs=1e-5
         )
-    turned = infer([PAIRS[0][::-1]], model)[PAIRS[0][::-1]]
+    turned = infer_relations([PAIRS[0][::-1]], model)[PAIRS[0][::-1]]
     assert turned.contradiction != pytest.approx(found[PAIRS[0]].contradiction, abs=1e-3)
 
 

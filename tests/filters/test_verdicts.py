@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waltz.filters.nli import Inference
-from waltz.filters.verdicts import Thresholds, judged
+from waltz.filters.verdicts import Thresholds, apply_thresholds
 from waltz.sources.formats.valse import read_release
 
 BOTH = Thresholds(grammaticality=0.8, contradiction=True)
@@ -20,7 +20,7 @@ def test_a_candidate_passes_both_filters_or_keeps_the_first_reason():
     rows = [_row(0), _row(1), _row(2), _row(3), _row(4, "not attested")]
     scores = {"f0": 0.9, "f1": 0.7, "f2": 0.95, "f3": 0.1}
     relations = {("c", "f0"): CONTRADICTS, ("c", "f1"): CONTRADICTS, ("c", "f2"): NEUTRAL, ("c", "f3"): NEUTRAL}
-    found, close = judged(rows, BOTH, scores, relations)
+    found, close = apply_thresholds(rows, BOTH, scores, relations)
     below = "grammaticality below 0.8"
     assert [row["rejected"] for row in found] == [None, below, "no contradiction", below, "not attested"]
     assert [row["kept"] for row in found] == [True, False, False, False, False]
@@ -34,7 +34,7 @@ def test_a_candidate_passes_both_filters_or_keeps_the_first_reason():
 def test_a_threshold_is_reached_by_its_own_value_and_near_ones_are_listed():
     rows = [_row(0), _row(1), _row(2)]
     scores = {"f0": 0.8, "f1": 0.79995, "f2": 0.8002}
-    found, close = judged(rows, Thresholds(grammaticality=0.8), scores)
+    found, close = apply_thresholds(rows, Thresholds(grammaticality=0.8), scores)
     assert [row["kept"] for row in found] == [True, False, True]
     assert close == [
         {"item_id": "i0", "filter": "grammaticality", "value": 0.8, "threshold": 0.8},
@@ -44,22 +44,22 @@ def test_a_threshold_is_reached_by_its_own_value_and_near_ones_are_listed():
 
 def test_a_tie_with_another_relation_is_no_contradiction_and_is_listed():
     tie = Inference(0.25, 0.375, 0.375)
-    found, close = judged([_row(0)], Thresholds(contradiction=True), inferences={("c", "f0"): tie})
+    found, close = apply_thresholds([_row(0)], Thresholds(contradiction=True), inferences={("c", "f0"): tie})
     assert found[0]["rejected"] == "no contradiction"
     assert close == [{"item_id": "i0", "filter": "contradiction", "value": 0.0, "threshold": 0.0}]
 
 
 def test_scores_that_are_only_recorded_reject_nothing():
-    found, close = judged([_row(0)], Thresholds(), {"f0": 0.0}, {("c", "f0"): NEUTRAL})
+    found, close = apply_thresholds([_row(0)], Thresholds(), {"f0": 0.0}, {("c", "f0"): NEUTRAL})
     assert (found[0]["kept"], found[0]["grammaticality"], found[0]["nli_neutral"], close) == (True, 0.0, 0.6, [])
 
 
 def test_a_missing_score_is_no_verdict():
     with pytest.raises(ValueError, match="i0: no grammaticality for 'f0'"):
-        judged([_row(0)], BOTH, {}, {})
+        apply_thresholds([_row(0)], BOTH, {}, {})
     with pytest.raises(ValueError, match="i0: no contradiction for 'f0'"):
-        judged([_row(0)], BOTH, {"f0": 0.9}, {})
-    found, _ = judged([_row(0)], BOTH, {"f0": 0.1}, {})  # rejected before the pair was needed
+        apply_thresholds([_row(0)], BOTH, {"f0": 0.9}, {})
+    found, _ = apply_thresholds([_row(0)], BOTH, {"f0": 0.1}, {})  # rejected before the pair was needed
     assert found[0]["rejected"] == "grammaticality below 0.8"
 
 
@@ -70,7 +70,7 @@ def test_a_higher_threshold_keeps_no_more_and_all_rows_stay(drawn):
     relations = {("c", f"f{number}"): Inference(0.0, 1 - p, p) for number, (_, p, _) in enumerate(drawn)}
     kept = []
     for threshold in (0.2, 0.5, 0.8):
-        found, _ = judged(rows, Thresholds(threshold, contradiction=True), scores, relations)
+        found, _ = apply_thresholds(rows, Thresholds(threshold, contradiction=True), scores, relations)
         assert [row["item_id"] for row in found] == [row["item_id"] for row in rows]
         reasons = Counter(row["rejected"] for row in found)
         assert reasons.keys() <= {None, "not attested", f"grammaticality below {threshold}", "no contradiction"}
@@ -89,8 +89,8 @@ def test_the_released_scores_pass_the_published_thresholds(shared_data, file, in
         for item in items
     }
     rows = [{**item, "item_id": str(place), "rejected": None} for place, item in enumerate(items)]
-    found, _ = judged(rows, BOTH, scores, relations)
+    found, _ = apply_thresholds(rows, BOTH, scores, relations)
     assert len(found) == {"plurality": 1000, "relations": 614}[instrument]
     assert all(row["kept"] for row in found)
-    stricter, _ = judged(rows, Thresholds(0.81, contradiction=True), scores, relations)
+    stricter, _ = apply_thresholds(rows, Thresholds(0.81, contradiction=True), scores, relations)
     assert not all(row["kept"] for row in stricter)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.actants import actant_swaps
-from waltz.foils.action_texts import read_caption
-from waltz.foils.actions import ActionCaption, action_captions, replacement_verbs
-from waltz.foils.candidates import Refused, replaced
+from waltz.foils.actant_swap import build_swaps
+from waltz.foils.action_replacement import list_replacement_verbs
+from waltz.foils.candidates import Refusal, replace_span
 from waltz.foils.english.wordnet import read_verbs
+from waltz.foils.swig.captions import ActionCaption, build_action_captions, read_action_caption
 from waltz.scenes.oracle.truth import truth
 from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.lexicon import verbs as scene_verbs
@@ -27,7 +27,7 @@ SEED = 2026
 def test_the_verb_of_every_released_caption_is_found(shared_data: Path) -> None:
     items = json.loads((shared_data / "valse" / "action-replacement.json").read_text()).values()
     for item in items:
-        caption = read_caption(item["caption"], VERBS)
+        caption = read_action_caption(item["caption"], VERBS)
         assert isinstance(caption, ActionCaption), item["caption"]
         assert slice_span(caption.text, caption.verb_span) == item["classes"]
 
@@ -45,8 +45,8 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Graph, ActionC
         path.write_text(json.dumps(written.annotations(graphs, SEED, split, True)))
         for frame in read_frames(path, read_situation_space(space), "swig", split):
             number = int(frame["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1
-            for caption in action_captions(frame, VERBS):
-                if not isinstance(caption, Refused):
+            for caption in build_action_captions(frame, VERBS):
+                if not isinstance(caption, Refusal):
                     found[number, caption.text] = (graphs[number], caption)
     return list(found.values())
 
@@ -64,13 +64,13 @@ def test_foils_of_scenes_are_false(drawn: list[tuple[Graph, ActionCaption]]) -> 
     swaps = verdicts(
         (graph, one.foil)
         for graph, caption in drawn
-        for one in actant_swaps(caption, VERBS[caption.verb].base)
+        for one in build_swaps(caption, VERBS[caption.verb].base)
         if one.rejected is None
     )
     replacements = verdicts(
-        (graph, replaced(caption.text, caption.verb_span, form)[0])
+        (graph, replace_span(caption.text, caption.verb_span, form)[0])
         for graph, caption in drawn
-        for form, name in replacement_verbs(caption, VERBS).items()
+        for form, name in list_replacement_verbs(caption, VERBS).items()
         if name in scene_verbs()
     )
     for found in (swaps, replacements):

@@ -8,13 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.actants import actant_swaps
-from waltz.foils.action_texts import read_caption
-from waltz.foils.actions import ActionCaption, action_captions, finite, replacement_verbs, replacements
-from waltz.foils.candidates import Refused
+from waltz.foils.actant_swap import build_swaps
+from waltz.foils.action_replacement import build_replacements, list_replacement_verbs
+from waltz.foils.candidates import Refusal
 from waltz.foils.english.wordnet import read_verbs
-from waltz.foils.swig_fillers import filler
-from waltz.foils.verb_abstracts import Place, read_abstract
+from waltz.foils.proposers import Proposal
+from waltz.foils.swig.captions import (
+    ActionCaption,
+    build_action_captions,
+    inflect_present,
+    read_action_caption,
+)
+from waltz.foils.swig.fillers import get_filler
+from waltz.foils.swig.frames import RolePosition, parse_abstract
 
 VERBS = read_verbs()
 
@@ -33,7 +39,7 @@ def frame(verb: str, abstract: str | None, **glosses: str | None) -> dict[str, A
 
 
 def captions(*arguments: Any, **glosses: str | None) -> list[ActionCaption]:
-    found = list(action_captions(frame(*arguments, **glosses), VERBS))
+    found = list(build_action_captions(frame(*arguments, **glosses), VERBS))
     assert all(isinstance(caption, ActionCaption) for caption in found), found
     return found  # type: ignore[return-value]
 
@@ -74,7 +80,7 @@ def test_captions_of_a_frame(verb: str, abstract: str, glosses: dict[str, str], 
     found = captions(verb, abstract, **glosses)
     assert [caption.text for caption in found] == texts
     for caption in found:
-        assert slice_span(caption.text, caption.verb_span) == finite(VERBS[verb].base, caption.agent.plural)
+        assert slice_span(caption.text, caption.verb_span) == inflect_present(VERBS[verb].base, caption.agent.plural)
 
 
 @pytest.mark.parametrize(
@@ -89,14 +95,18 @@ def test_captions_of_a_frame(verb: str, abstract: str, glosses: dict[str, str], 
     ],
 )  # fmt: skip
 def test_frames_that_give_no_caption(verb: str, abstract: str, glosses: dict[str, Any], reason: str) -> None:
-    assert list(action_captions(frame(verb, abstract, **glosses), VERBS)) == [Refused(reason)]
+    assert list(build_action_captions(frame(verb, abstract, **glosses), VERBS)) == [Refusal(reason)]
 
 
 def test_an_abstract_taken_apart() -> None:
-    found = read_abstract("an AGENT hoists an ITEM up from a SOURCE with their TOOL")
+    found = parse_abstract("an AGENT hoists an ITEM up from a SOURCE with their TOOL")
     assert found is not None
     assert (found.subject, found.verb) == ("agent", "hoists")
-    assert found.places == (Place("item", "", False), Place("source", "up from", False), Place("tool", "with", True))
+    assert found.positions == (
+        RolePosition("item", "", False),
+        RolePosition("source", "up from", False),
+        RolePosition("tool", "with", True),
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +127,7 @@ def test_an_abstract_taken_apart() -> None:
     ],
 )  # fmt: skip
 def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) -> None:
-    found = filler(noun)
+    found = get_filler(noun)
     assert (found.subject, found.definite, found.place) == (subject, definite, place)
 
 
@@ -134,21 +144,22 @@ def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) 
     ],
 )
 def test_captions_that_come_as_text(text: str, verb: str, agent: str, preposition: str, other: str) -> None:
-    found = read_caption(text, VERBS)
+    found = read_action_caption(text, VERBS)
     assert isinstance(found, ActionCaption)
-    assert (found.verb, found.agent.noun, found.preposition, found.other.noun) == (verb, agent, preposition, other)
+    assert (found.verb, found.agent.noun, found.preposition, found.complement.noun) == (verb, agent, preposition, other)
     assert found.agent.plural == (agent == "people")
 
 
 @pytest.mark.parametrize("text", ["", "A man.", "A man sleeps.", "A man ponders a question.", "Sit on a chair."])
 def test_texts_that_are_no_action_caption(text: str) -> None:
-    assert read_caption(text, VERBS) == Refused("no verb of SWiG's stands between two nouns")
+    assert read_action_caption(text, VERBS) == Refusal("no verb of SWiG's stands between two nouns")
 
 
 def test_replacement_by_what_a_model_proposes() -> None:
     caption = throwing()
-    proposals = [("throws", 0, 9.0), (" Kicks", 1, 8.5), ("hurls", 2, 8.0), ("the", 3, 1.0), ("kick", 4, 0.5)]
-    found = list(replacements(caption, proposals, VERBS))
+    scores = {"throws": 9.0, " Kicks": 8.5, "hurls": 8.0, "the": 1.0, "kick": 0.5}
+    proposals = [Proposal(phrase, (), score, rank) for rank, (phrase, score) in enumerate(scores.items())]
+    found = list(build_replacements(caption, proposals, VERBS))
     assert [(one.foil, one.proposal_rank, one.proposal_score, one.rejected) for one in found] == [
         ("A tennis player kicks a ball.", 1, 8.5, None),
         ("A tennis player hurls a ball.", 2, 8.0, "a synonym of the verb"),
@@ -160,21 +171,21 @@ def test_replacement_by_what_a_model_proposes() -> None:
 
 def test_an_antonym_is_named_as_such_and_allowed() -> None:
     caption = captions("pushing", "AGENT pushes ITEM", agent="people", item="car")[0]
-    (found,) = replacements(caption, [("pull", 0, 1.0)], VERBS)
+    (found,) = build_replacements(caption, [Proposal("pull", (), 1.0, 0)], VERBS)
     assert (found.foil, found.direction, found.rejected) == ("The people pull a car.", "antonym", None)
 
 
 def test_the_allowed_verbs_agree_and_leave_out_what_wordnet_forbids() -> None:
-    allowed = replacement_verbs(throwing(), VERBS)
+    allowed = list_replacement_verbs(throwing(), VERBS)
     assert allowed["kicks"] == "kicking"
     assert not {"throwing", *VERBS["throwing"].synonyms, *VERBS["throwing"].hyponyms} & set(allowed.values())
     assert len(allowed) == 503 - sum(
-        VERBS["throwing"].relation(name) in ("synonym", "hypernym", "hyponym") for name in VERBS
+        VERBS["throwing"].find_relation(name) in ("synonym", "hypernym", "hyponym") for name in VERBS
     )
 
 
 def test_swaps_are_worded_anew() -> None:
-    foils = [found.foil for found in actant_swaps(throwing(), "throw", ("like",))]
+    foils = [found.foil for found in build_swaps(throwing(), "throw", ("like",))]
     assert foils == [
         "A ball throws a tennis player.",
         "A ball throws the tennis player.",
@@ -185,21 +196,21 @@ def test_swaps_are_worded_anew() -> None:
 
 def test_a_swapped_plural_takes_the_verb_with_it() -> None:
     caption = captions("rowing", "AGENT rows in VEHICLE", agent="people", vehicle="canoe")[0]
-    foils = [found.foil for found in actant_swaps(caption, "row", ())]
+    foils = [found.foil for found in build_swaps(caption, "row", ())]
     assert foils == [f"A canoe rows {middle}people." for middle in ("the ", "", "in the ", "in ")]
     back = captions("riding", "AGENT rides VEHICLE", agent="man", vehicle="people")[0]
-    assert next(actant_swaps(back, "ride", ())).foil == "The people ride a man."
+    assert next(build_swaps(back, "ride", ())).foil == "The people ride a man."
 
 
 def test_swaps_that_say_the_same_are_refused_by_reason() -> None:
     same = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="man")[0]
     mutual = captions("embracing", "AGENT embraces COAGENT", agent="man", coagent="woman")[0]
-    assert {found.rejected for found in actant_swaps(same, "scold")} == {"both roles have the same filler"}
+    assert {found.rejected for found in build_swaps(same, "scold")} == {"both roles have the same filler"}
     kind = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="person")[0]
     apart = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="woman")[0]
-    assert {found.rejected for found in actant_swaps(mutual, "embrace")} == {"the verb is true both ways"}
-    assert {found.rejected for found in actant_swaps(kind, "scold")} == {"one filler is a kind of the other"}
-    assert {found.rejected for found in actant_swaps(apart, "scold")} == {None}
+    assert {found.rejected for found in build_swaps(mutual, "embrace")} == {"the verb is true both ways"}
+    assert {found.rejected for found in build_swaps(kind, "scold")} == {"one filler is a kind of the other"}
+    assert {found.rejected for found in build_swaps(apart, "scold")} == {None}
 
 
 NOUNS = st.sampled_from(
@@ -211,14 +222,16 @@ NOUNS = st.sampled_from(
 @given(st.sampled_from(sorted(VERBS)), NOUNS, NOUNS, st.sampled_from(["", "on", "up from"]))
 def test_spans_hold_the_verb_and_cover_what_differs(name: str, agent: str, other: str, words: str) -> None:
     verb = VERBS[name]
-    (caption,) = captions(name, f"an AGENT {finite(verb.base, False)} {words} an ITEM", agent=agent, item=other)
+    (caption,) = captions(
+        name, f"an AGENT {inflect_present(verb.base, False)} {words} an ITEM", agent=agent, item=other
+    )
     span = caption.verb_span
-    assert slice_span(caption.text, span) == finite(verb.base, filler(agent).plural)
+    assert slice_span(caption.text, span) == inflect_present(verb.base, get_filler(agent).plural)
     assert caption.text[0].isupper()
     assert "  " not in caption.text
-    allowed = replacement_verbs(caption, VERBS)
-    found = list(replacements(caption, [(form, 0, 0.0) for form in islice(allowed, 40)], VERBS))
-    swaps = list(actant_swaps(caption, verb.base))
+    allowed = list_replacement_verbs(caption, VERBS)
+    found = list(build_replacements(caption, [Proposal(form, (), 0.0, 0) for form in islice(allowed, 40)], VERBS))
+    swaps = list(build_swaps(caption, verb.base))
     assert len({swap.foil for swap in swaps}) == len(swaps)
     assert all(one.rejected is None for one in found)
     for one in (*found, *swaps):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from waltz.foils.coco_captions import readable
-from waltz.foils.release.captions import cause_plurality, cause_relations, reproduce_plurality, reproduce_relations
+from waltz.foils.english.parsing import normalise_caption
+from waltz.foils.release.captions import explain_plurality, explain_relations, reproduce_plurality, reproduce_relations
 
 STREET = {"classes": "street", "classes_foil": "streets", "orig_caption": "A bus on the street."}
 
@@ -20,7 +20,7 @@ STREET = {"classes": "street", "classes_foil": "streets", "orig_caption": "A bus
 )
 def test_causes_of_plurality(caption: str, foil: str, cause: str):
     candidates = reproduce_plurality({}, "A bus on the street.")
-    assert cause_plurality({**STREET, "caption": caption, "foil": foil}, candidates) == cause
+    assert explain_plurality({**STREET, "caption": caption, "foil": foil}, candidates) == cause
 
 
 def test_causes_of_relations():
@@ -31,13 +31,13 @@ def test_causes_of_relations():
         "classes_foil": "amid",
     }
     candidates = reproduce_relations(item, item["caption"], {"on", "in"})
-    assert cause_relations(item, candidates) == "not attested in the captions"
-    assert cause_relations({**item, "classes": "bus"}, candidates) == "our parse has no such prepositions"
+    assert explain_relations(item, candidates) == "not attested in the captions"
+    assert explain_relations({**item, "classes": "bus"}, candidates) == "our parse has no such prepositions"
     other = {**item, "caption": "A bus on a street."}
-    assert cause_relations(other, candidates) == "the released caption is no longer the COCO caption"
+    assert explain_relations(other, candidates) == "the released caption is no longer the COCO caption"
 
 
 def test_a_caption_in_capitals_is_read_as_a_sentence():
-    assert readable(" tHERE ARE  MANY DONUTS ") == "There are many donuts"
-    assert readable("a TV in Paris\n") == "A TV in Paris"
-    assert readable("") == ""
+    assert normalise_caption(" tHERE ARE  MANY DONUTS ") == "There are many donuts"
+    assert normalise_caption("a TV in Paris\n") == "A TV in Paris"
+    assert normalise_caption("") == ""

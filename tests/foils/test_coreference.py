@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import Candidate, Refused
-from waltz.foils.coreference import coreference
+from waltz.foils.candidates import Candidate, Refusal
+from waltz.foils.coreference import build_coreference_foil
 from waltz.sources.formats.visdial import read_turns
 
 
 def test_a_round_is_written_as_the_release_writes_it() -> None:
-    found = coreference("The elephant is on grass.", "is it a baby elephant", "no i believe it is full grown", 1)
+    found = build_coreference_foil(
+        "The elephant is on grass.", "is it a baby elephant", "no i believe it is full grown", 1
+    )
     assert isinstance(found, Candidate)
     assert found.caption == "the elephant is on grass. is it a baby elephant? no."
     assert found.foil == "the elephant is on grass. is it a baby elephant? yes."
@@ -33,12 +35,14 @@ def test_a_round_is_written_as_the_release_writes_it() -> None:
     ],
 )
 def test_other_rounds_are_refused(question: str, answer: str, turn: int, reason: str) -> None:
-    assert coreference("a dog", question, answer, turn) == Refused(reason)
+    assert build_coreference_foil("a dog", question, answer, turn) == Refusal(reason)
 
 
 def test_pronouns_inside_contractions_count_and_inside_words_do_not() -> None:
-    assert isinstance(coreference("a cat", "can you tell if it's old", "yes", 1), Candidate)
-    assert coreference("a cat", "is the kitten a bit shy", "yes", 1) == Refused("the question has no pronoun")
+    assert isinstance(build_coreference_foil("a cat", "can you tell if it's old", "yes", 1), Candidate)
+    assert build_coreference_foil("a cat", "is the kitten a bit shy", "yes", 1) == Refusal(
+        "the question has no pronoun"
+    )
 
 
 @given(
@@ -49,11 +53,11 @@ def test_pronouns_inside_contractions_count_and_inside_words_do_not() -> None:
 def test_only_the_answer_differs_and_the_contrary_of_the_contrary_is_the_caption(
     caption: str, rest: str, word: str
 ) -> None:
-    found = coreference(caption, f"is it {rest}", word, 1)
+    found = build_coreference_foil(caption, f"is it {rest}", word, 1)
     assert isinstance(found, Candidate)
     other = slice_span(found.foil, found.foil_span)
     assert {slice_span(found.caption, found.caption_span), other} == {"yes", "no"}
-    again = coreference(caption, f"is it {rest}", other, 1)
+    again = build_coreference_foil(caption, f"is it {rest}", other, 1)
     assert isinstance(again, Candidate)
     assert again.foil == found.caption
 
@@ -68,7 +72,7 @@ def test_the_released_items_of_the_dialogues_at_hand_come_from_their_first_round
     }
     found = {}
     for row in read_turns(path, "visdial"):
-        candidate = coreference(row["caption"], row["question"], row["answer"], row["round"])
+        candidate = build_coreference_foil(row["caption"], row["question"], row["answer"], row["round"])
         if isinstance(candidate, Candidate):
             found[int(row["source_id"].split("#")[0])] = (candidate.caption, candidate.foil)
     common = released.keys() & found.keys()

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import Candidate, Refused
-from waltz.foils.counting import NUMERALS, counting, recounted
+from waltz.foils.candidates import Candidate, Refusal
+from waltz.foils.counting import NUMBER_RANGES, build_counting_foils, replace_number
 from waltz.foils.english.parsing import parse
-from waltz.foils.english.statements import IS_ARE, NOTHING, Forms, Statement
+from waltz.foils.english.statements import IS_ARE, NO_FORMS, Forms, Statement
 
 
-def found(question: str, answer: str, instrument: str, seen: range = range(8)) -> list[Candidate | Refused]:
+def found(question: str, answer: str, instrument: str, seen: range = range(8)) -> list[Candidate | Refusal]:
     (doc,) = parse([question])
-    return list(counting(doc, answer, NUMERALS[instrument], seen))
+    return list(build_counting_foils(doc, answer, NUMBER_RANGES[instrument], seen))
 
 
 def foils(question: str, answer: str, instrument: str) -> list[str]:
@@ -51,20 +51,20 @@ def test_each_instrument_has_its_numerals(instrument: str, answer: str, numerals
     candidates = found("How many dogs are there?", answer, instrument)
     assert [int(one.foil_phrases[0]) for one in candidates if isinstance(one, Candidate)] == numerals
     if not numerals:
-        assert candidates == [Refused("its number is not among those of the captions")]
+        assert candidates == [Refusal("its number is not among those of the captions")]
 
 
 @given(
     numbers=st.lists(st.integers(0, 60), min_size=2, max_size=2, unique=True),
-    noun=st.sampled_from([Forms("dog", "dogs"), Forms("sheep", "sheep"), NOTHING]),
+    noun=st.sampled_from([Forms("dog", "dogs"), Forms("sheep", "sheep"), NO_FORMS]),
     form=st.sampled_from(
-        [("there", IS_ARE, NOTHING), ("", NOTHING, Forms("wears", "wear")), ("you see", NOTHING, NOTHING)]
+        [("there", IS_ARE, NO_FORMS), ("", NO_FORMS, Forms("wears", "wear")), ("you see", NO_FORMS, NO_FORMS)]
     ),
 )
 def test_the_foil_of_the_foil_is_the_caption(numbers: list[int], noun: Forms, form: tuple[str, Forms, Forms]) -> None:
     opening, be, verb = form
     statement = Statement(opening, be, "", noun, "of them", verb, "hats")
-    there, back = recounted(statement, *numbers), recounted(statement, *reversed(numbers))
+    there, back = replace_number(statement, *numbers), replace_number(statement, *reversed(numbers))
     assert (there.caption, there.foil) == (back.foil, back.caption)
     assert there.caption != there.foil
     before, after = there.caption_span, there.foil_span

@@ -11,20 +11,25 @@ from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import Refused
-from waltz.foils.cv_probes.conditions import conditions, ranked_images, verb_span
+from waltz.foils.candidates import Refusal
+from waltz.foils.cv_probes.conditions import build_condition_rows, find_verb_span, rank_images
 from waltz.foils.cv_probes.contextual_captions import (
     VERBS,
-    Filled,
-    best,
-    chosen_images,
-    contextual_captions,
-    contextual_verbs,
-    fill,
-    forms,
-    repaired,
+    FilledAbstract,
+    build_contextual_captions,
+    fill_abstract,
+    list_forms,
+    repair_caption,
+    select_best,
+    select_images,
+    select_verbs,
 )
-from waltz.foils.cv_probes.plain_captions import read_descriptions, reviewed, simplified, written_by_scenes
+from waltz.foils.cv_probes.plain_captions import (
+    list_scene_captions,
+    read_descriptions,
+    review_captions,
+    simplify_caption,
+)
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import read_verbs
 from waltz.scenes.oracle.truth import truth
@@ -49,10 +54,10 @@ def frame(verb: str, abstract: str, image: str = "x_1.jpg", **glosses: str | Non
     }
 
 
-def baptizing(**changes: str | None) -> Filled:
+def baptizing(**changes: str | None) -> FilledAbstract:
     glosses: dict[str, str | None] = {"agent": "priest", "baptized": "baby", "liquid": None, "tool": "hand"}
-    found = fill(frame("baptizing", BAPTIZING, **(glosses | {"place": "church"} | changes)), SWIG)
-    assert isinstance(found, Filled)
+    found = fill_abstract(frame("baptizing", BAPTIZING, **(glosses | {"place": "church"} | changes)), SWIG)
+    assert isinstance(found, FilledAbstract)
     return found
 
 
@@ -63,7 +68,7 @@ def test_the_verbs_are_those_in_print(shared_data: Path) -> None:
 
 
 def test_an_abstract_is_filled_and_what_is_open_goes() -> None:
-    assert baptizing() == Filled(
+    assert baptizing() == FilledAbstract(
         "x_1.jpg#0",
         "priest baptizes baby with hand at church",
         "A priest baptizes a baby with a hand in a church.",
@@ -74,7 +79,9 @@ def test_an_abstract_is_filled_and_what_is_open_goes() -> None:
 
 
 def test_a_frame_without_agent_gives_none() -> None:
-    assert fill(frame("baptizing", BAPTIZING, agent=None), SWIG) == Refused("nobody fills the role before the verb")
+    assert fill_abstract(frame("baptizing", BAPTIZING, agent=None), SWIG) == Refusal(
+        "nobody fills the role before the verb"
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +108,7 @@ def test_a_models_repair_must_keep_the_words(answer: str, expected: tuple[str, s
         asked.append(prompt)
         return answer
 
-    assert repaired(baptizing(), SWIG["baptizing"], generate) == expected
+    assert repair_caption(baptizing(), SWIG["baptizing"], generate) == expected
     assert "Words: priest baptizes baby with hand at church\n" in asked[0]
     assert 'keep the verb "baptizes"' in asked[0]
 
@@ -115,38 +122,40 @@ def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
         frame("baptizing", BAPTIZING, "x_2.jpg", **glosses),
     ]
     images = {"baptizing": ["x_1.jpg"]}
-    found = contextual_captions(frames, images, SWIG)
+    found = build_contextual_captions(frames, images, SWIG)
     assert [(row["caption_id"], row["caption"], row["rejected"]) for row in found] == [
         ("contextual:x_1.jpg#0", "A priest baptizes a baby.", None),
         ("contextual:x_1.jpg#1", None, "nobody fills the role before the verb"),
         ("contextual:x_1.jpg#2", None, "the source's row: no role is filled"),
     ]
     assert found[0]["writer"] == "rule"
-    (first, *_) = contextual_captions(frames, images, SWIG, lambda prompt: "The priest baptizes the baby.", "tiny")
+    (first, *_) = build_contextual_captions(
+        frames, images, SWIG, lambda prompt: "The priest baptizes the baby.", "tiny"
+    )
     assert (first["caption"], first["writer"]) == ("The priest baptizes the baby.", "tiny")
     assert first["simplified"] == found[0]["simplified"]
 
 
 def test_verbs_of_a_study_are_named_or_all() -> None:
     frames = [frame(verb, "") for verb in ("racing", "buying", "racing")]
-    assert contextual_verbs(frames, "all") == ["buying", "racing"]
-    assert contextual_verbs(frames) == list(VERBS)
+    assert select_verbs(frames, "all") == ["buying", "racing"]
+    assert select_verbs(frames) == list(VERBS)
     with pytest.raises(UserError, match=r"cv_probes\.verbs: the source has no image of 'voting'"):
-        contextual_verbs(frames, ["buying", "voting"])
+        select_verbs(frames, ["buying", "voting"])
 
 
 def test_the_best_caption_is_the_first_of_the_highest() -> None:
-    assert best(["a", "bb", "cc"], lambda texts: [len(text) for text in texts]) == 1
+    assert select_best(["a", "bb", "cc"], lambda texts: [len(text) for text in texts]) == 1
 
 
 def test_images_are_chosen_by_seed_and_not_by_order() -> None:
     frames = [frame(verb, "", f"{verb}_{n}.jpg") for verb in ("voting", "racing", "eating") for n in range(9)]
     frames[0]["rejected"] = "no role is filled"
-    chosen = chosen_images(frames, 1, ["voting", "racing", "hunting"])
-    assert chosen == chosen_images(frames[::-1], 1, ["voting", "racing", "hunting"])
+    chosen = select_images(frames, 1, ["voting", "racing", "hunting"])
+    assert chosen == select_images(frames[::-1], 1, ["voting", "racing", "hunting"])
     assert {verb: len(images) for verb, images in chosen.items()} == {"voting": 5, "racing": 5, "hunting": 0}
-    assert "voting_0.jpg" not in chosen_images(frames, 1, ["voting"], 9)["voting"]
-    assert chosen != chosen_images(frames, 2, ["voting", "racing", "hunting"])
+    assert "voting_0.jpg" not in select_images(frames, 1, ["voting"], 9)["voting"]
+    assert chosen != select_images(frames, 2, ["voting", "racing", "hunting"])
 
 
 def test_the_review_drops_contextual_verbs() -> None:
@@ -160,7 +169,7 @@ def test_the_review_drops_contextual_verbs() -> None:
         " \n": "empty",
     }
     rows = [{"image": "x.jpg", "verb": "educating", "writer": "a", "caption": text} for text in captions]
-    found = reviewed(rows, SWIG, VERBS)
+    found = review_captions(rows, SWIG, VERBS)
     assert [row["rejected"] for row in found] == list(captions.values())
     assert found[1]["caption"] == "a man talks to two  women"
 
@@ -180,7 +189,7 @@ def test_the_review_drops_contextual_verbs() -> None:
 )
 def test_captions_cut_down_to_subject_verb_object(caption: str, short: str) -> None:
     (doc,) = parse([caption])
-    assert simplified(doc) == short
+    assert simplify_caption(doc) == short
 
 
 @pytest.mark.parametrize(
@@ -188,7 +197,7 @@ def test_captions_cut_down_to_subject_verb_object(caption: str, short: str) -> N
 )
 def test_what_is_no_sentence_is_refused(caption: str, reason: str) -> None:
     (doc,) = parse([caption])
-    assert simplified(doc) == Refused(reason)
+    assert simplify_caption(doc) == Refusal(reason)
 
 
 def test_a_place_that_is_a_time_takes_at_without_article() -> None:
@@ -197,7 +206,7 @@ def test_a_place_that_is_a_time_takes_at_without_article() -> None:
 
 def test_what_plain_captions_share_stands_once() -> None:
     plain = [{**row, "plain_image": "p"} for row in PLAIN]
-    rows = conditions(CONTEXT, [*plain, plain[0]], SWIG, "original")
+    rows = build_condition_rows(CONTEXT, [*plain, plain[0]], SWIG, "original")
     assert [(row["condition"], row["item_id"][-1]) for row in rows] == [
         ("+img+cap", "0"),
         ("+img-cap", "0"),
@@ -209,7 +218,7 @@ def test_what_plain_captions_share_stands_once() -> None:
 
 
 def test_images_are_ranked_by_score_and_name() -> None:
-    assert ranked_images(["c", "a", "b"], [0.9, 0.2, 0.9], 2) == [("b", 0.9), ("c", 0.9)]
+    assert rank_images(["c", "a", "b"], [0.9, 0.2, 0.9], 2) == [("b", 0.9), ("c", 0.9)]
 
 
 CONTEXT = [{"image": "i", "verb": "voting", "caption": "A man votes."}]
@@ -220,7 +229,7 @@ PLAIN = [
 
 
 def test_each_plain_caption_gives_three_conditions_beside_the_contextual_one() -> None:
-    rows = conditions(CONTEXT, PLAIN, SWIG, "original")
+    rows = build_condition_rows(CONTEXT, PLAIN, SWIG, "original")
     assert [(row["condition"], row["image"], row["caption"], row["match"]) for row in rows] == [
         ("+img+cap", "i", "A man votes.", True),
         ("+img-cap", "i", "A man stands.", True),
@@ -237,12 +246,12 @@ def test_each_plain_caption_gives_three_conditions_beside_the_contextual_one() -
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(VERBS), st.lists(st.sampled_from(["A", "man,", "  ", "crowd"]), max_size=4), st.data())
 def test_a_verbs_span_holds_one_of_its_forms(name: str, before: list[str], data: st.DataObject) -> None:
-    form = data.draw(st.sampled_from(sorted(forms(SWIG[name]))))
+    form = data.draw(st.sampled_from(sorted(list_forms(SWIG[name]))))
     text = " ".join([*before, form]) + "."
-    span = verb_span(text, SWIG[name])
+    span = find_verb_span(text, SWIG[name])
     assert span is not None
     assert slice_span(text, span) == form
-    assert verb_span(" ".join(before), SWIG[name]) is None
+    assert find_verb_span(" ".join(before), SWIG[name]) is None
 
 
 def test_descriptions_must_be_whole(tmp_path: Path) -> None:
@@ -260,8 +269,8 @@ def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path:
     for split in written.SPLITS:
         path.write_text(json.dumps(written.annotations(graphs, SEED, split, False)))
         for row in read_frames(path, read_situation_space(space), "imsitu", split):
-            found = fill(row, SWIG)
-            assert isinstance(found, Filled)
+            found = fill_abstract(row, SWIG)
+            assert isinstance(found, FilledAbstract)
             graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
             for text in (found.caption, found.simplified):
                 assert truth(graph, text) == "true", text
@@ -274,14 +283,14 @@ def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_do
     graphs = scenes(80, SEED)
     path = tmp_path / "descriptions.json"
     path.write_text(json.dumps(written.descriptions(graphs, SEED)))
-    rows = written_by_scenes(read_descriptions(path))
+    rows = list_scene_captions(read_descriptions(path))
     assert len(rows) > 80
-    found = reviewed(rows, SWIG, sorted({row["verb"] for row in rows}))
+    found = review_captions(rows, SWIG, sorted({row["verb"] for row in rows}))
     assert {row["rejected"] for row in found} == {None}
     verdicts: Counter[str] = Counter()
     for row, doc in zip(found, parse(row["caption"] for row in found), strict=True):
         graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
-        short = simplified(doc)
+        short = simplify_caption(doc)
         assert isinstance(short, str)
         verdicts[truth(graph, short)] += 1
     assert verdicts["false"] == 0

@@ -5,19 +5,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import Candidate, Refused
-from waltz.foils.counting_questions import asked
-from waltz.foils.english.nouns import singular_of
-from waltz.foils.english.numerals import number_of
+from waltz.foils.candidates import Candidate, Refusal
+from waltz.foils.counting_questions import convert_question
+from waltz.foils.english.nouns import singularise
+from waltz.foils.english.numerals import parse_number
 from waltz.foils.english.parsing import parse
-from waltz.foils.english.statements import IS_ARE, NOTHING, Forms, Statement, noun_forms
-from waltz.foils.existence import existence, negated
+from waltz.foils.english.statements import IS_ARE, NO_FORMS, Forms, Statement, get_noun_forms
+from waltz.foils.existence import build_existence_foils, build_negation
 from waltz.foils.release.numbers import reproduce_existence
 
 
-def found(question: str, answer: str) -> Candidate | Refused:
+def found(question: str, answer: str) -> Candidate | Refusal:
     (doc,) = parse([question])
-    (result,) = existence(doc, answer)
+    (result,) = build_existence_foils(doc, answer)
     return result
 
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_turned_into_a_statement_is_refused_for_a_reason(
     question: str, answer: str, reason: str
 ) -> None:
     refused = found(question, answer)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Refusal)
     assert refused.reason.startswith(reason)
 
 
@@ -88,9 +88,9 @@ def test_what_cannot_be_turned_into_a_statement_is_refused_for_a_reason(
 )
 def test_other_forms_of_questions(question: str, statement: str) -> None:
     (doc,) = parse([question])
-    found = asked(doc)
+    found = convert_question(doc)
     assert isinstance(found, Statement)
-    assert found.counting(2) == statement
+    assert found.write_count(2) == statement
 
 
 def test_numbers_of_nouns() -> None:
@@ -102,15 +102,15 @@ def test_numbers_of_nouns() -> None:
         "selfies": "selfie",
         "teeth": "tooth",
     }
-    assert {word: singular_of(word) for word in words} == words
-    assert [singular_of(word) for word in ("bus", "glass", "tennis", "sheep")] == ["bus", "glass", "tennis", "sheep"]
-    assert noun_forms("sheep", "NNS") == Forms("sheep", "sheep")
-    assert noun_forms("giraffe", "NN") == Forms("giraffe", "giraffes")
+    assert {word: singularise(word) for word in words} == words
+    assert [singularise(word) for word in ("bus", "glass", "tennis", "sheep")] == ["bus", "glass", "tennis", "sheep"]
+    assert get_noun_forms("sheep", "NNS") == Forms("sheep", "sheep")
+    assert get_noun_forms("giraffe", "NN") == Forms("giraffe", "giraffes")
 
 
 def test_numerals() -> None:
     answers = ("0.", "Zero.", "None.", "Twenty-one", " 3 ", "a lot", "2 dogs", "")
-    assert [number_of(answer) for answer in answers] == [0, 0, 0, 21, 3, None, None, None]
+    assert [parse_number(answer) for answer in answers] == [0, 0, 0, 21, 3, None, None, None]
 
 
 NOUNS = st.sampled_from(["dog", "elephant", "child", "hour glass", "woman", "box", "sheep", "owl"])
@@ -130,8 +130,8 @@ def test_negating_twice_gives_the_caption_back(
     noun: str, modifiers: str, rest: str, number: int, exists: bool, there: bool
 ) -> None:
     forms = Forms(noun, "children" if noun == "child" else noun if noun == "sheep" else f"{noun}s")
-    opening, be = ("there", IS_ARE) if there else ("you see", NOTHING)
-    candidate = negated(Statement(opening, be, modifiers, forms, "", NOTHING, rest), number, exists)
+    opening, be = ("there", IS_ARE) if there else ("you see", NO_FORMS)
+    candidate = build_negation(Statement(opening, be, modifiers, forms, "", NO_FORMS, rest), number, exists)
     assert candidate.caption != candidate.foil
     assert slice_span(candidate.caption, candidate.caption_span) != slice_span(candidate.foil, candidate.foil_span)
     before, after = candidate.caption_span, candidate.foil_span

@@ -8,12 +8,12 @@ import pytest
 
 from conftest import ROOT
 from waltz.core.errors import UserError
-from waltz.foils.candidates import Candidate, Refused, candidate_row
-from waltz.foils.instruments import distinct, made, of_splits
-from waltz.foils.makers.plurality import TOO_LONG
-from waltz.foils.makers.questions import NO_NUMBER_ASKED
-from waltz.foils.makers.relations import NO_PREPOSITION
-from waltz.foils.proposer_needs import Needs, Proposal
+from waltz.foils.build import build_candidates, drop_duplicates, select_splits
+from waltz.foils.candidates import Candidate, Refusal, build_candidate_row
+from waltz.foils.counting_questions import NOT_COUNTING
+from waltz.foils.plurality import TOO_LONG
+from waltz.foils.proposers import MakerOptions, Proposal
+from waltz.foils.relations import NO_PREPOSITION
 from waltz.instruments import INSTRUMENTS
 
 
@@ -24,12 +24,12 @@ def row(number, **payload):
 
 def told(instrument, rows, needs=None):
     """Source ids, each with the foil or the reason, in the order of the maker."""
-    found = made(instrument, rows, needs or Needs())
-    return [(given["source_id"], one.reason if isinstance(one, Refused) else one.foil) for given, one in found]
+    found = build_candidates(instrument, rows, needs or MakerOptions())
+    return [(given["source_id"], one.reason if isinstance(one, Refusal) else one.foil) for given, one in found]
 
 
 def of(instrument, rows, needs=None):
-    return [(given["source_id"], one) for given, one in made(instrument, rows, needs or Needs())]
+    return [(given["source_id"], one) for given, one in build_candidates(instrument, rows, needs or MakerOptions())]
 
 
 QUESTIONS = [
@@ -43,13 +43,13 @@ QUESTIONS = [
 
 def test_every_instrument_has_a_maker():
     for instrument in INSTRUMENTS.values():
-        assert callable(import_module(instrument.maker).made)
+        assert callable(import_module(instrument.maker).build_candidates)
 
 
 def test_existence():
     assert told("existence", QUESTIONS) == [
         ("1", "There are no dogs."),
-        ("2", NO_NUMBER_ASKED),
+        ("2", NOT_COUNTING),
         ("3", "the answer is no numeral"),
         ("4", "There are birds."),
         ("5", "There are no cars."),
@@ -60,7 +60,7 @@ def test_foils_of_counts_show_the_numbers_of_the_source():
     assert told("counting-balanced", QUESTIONS) == [
         ("1", "There are exactly 0 dogs."),
         ("1", "There are exactly 5 dogs."),
-        ("2", NO_NUMBER_ASKED),
+        ("2", NOT_COUNTING),
         ("3", "the answer is no numeral"),
         ("4", "There are exactly 2 birds."),
         ("4", "There are exactly 5 birds."),
@@ -90,15 +90,15 @@ CAPTIONS = [
 
 
 def test_plurality_leaves_out_captions_with_too_many_tokens():
-    needs = Needs(tokens=lambda text: len(text.split()), most_tokens=10)
+    needs = MakerOptions(count_tokens=lambda text: len(text.split()), most_tokens=10)
     found = told("plurality", CAPTIONS, needs)
     assert found[:2] == [("2", "the source's row: the caption is empty"), ("3", TOO_LONG)]
     assert ("1", "Some dogs sit on the table.") in found
     assert ("4", "Exactly one cat sleeps.") in found
     assert [number for number, _ in found[2:]] == sorted(number for number, _ in found[2:])
-    exactly = Needs(tokens=lambda text: len(text.split()), most_tokens=13)
+    exactly = MakerOptions(count_tokens=lambda text: len(text.split()), most_tokens=13)
     assert {number for number, reason in told("plurality", CAPTIONS, exactly) if reason != TOO_LONG} == {*"1234"}
-    assert told("plurality", CAPTIONS, Needs(most_tokens=1)) == told("plurality", CAPTIONS)
+    assert told("plurality", CAPTIONS, MakerOptions(most_tokens=1)) == told("plurality", CAPTIONS)
 
 
 def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows():
@@ -113,8 +113,8 @@ def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows(
         }
 
     rows = [*CAPTIONS, row(5, caption="A dog sits on the table.")]
-    found = of("relations", rows, Needs(propose=propose))
-    assert [(number, one.reason) for number, one in found if isinstance(one, Refused)] == [
+    found = of("relations", rows, MakerOptions(propose_spans=propose))
+    assert [(number, one.reason) for number, one in found if isinstance(one, Refusal)] == [
         ("2", "the source's row: the caption is empty"),
         ("4", NO_PREPOSITION),
     ]
@@ -156,7 +156,7 @@ def test_action_replacement_asks_for_the_sources_own_verbs_and_takes_the_best():
             for slot, words in forms.items()
         }
 
-    found = of("action-replacement", FRAMES, Needs(fit=fit, best=1))
+    found = of("action-replacement", FRAMES, MakerOptions(rank_words=fit, most_verbs=1))
     assert set(asked) == {"A man kicks a ball.", "A dog chases a man."}
     assert sorted(asked["A man kicks a ball."]) == ["catches", "chases"]
     assert [(number, getattr(one, "foil", None)) for number, one in found] == [
@@ -164,7 +164,7 @@ def test_action_replacement_asks_for_the_sources_own_verbs_and_takes_the_best():
         ("2", "A dog catches a man."),
         ("3", None),
     ]
-    both = of("action-replacement", FRAMES[:2], Needs(fit=fit, best=2))
+    both = of("action-replacement", FRAMES[:2], MakerOptions(rank_words=fit, most_verbs=2))
     assert [(number, one.foil) for number, one in both] == [
         ("1", "A man chases a ball."),
         ("2", "A dog kicks a man."),
@@ -209,23 +209,23 @@ def test_foil_it():
 
 def test_splits_are_chosen_or_refused():
     rows = [row(1), row(2, split="train"), row(3)]
-    assert [one["source_id"] for one in of_splits(rows, ["test"], "here")] == ["1", "3"]
+    assert [one["source_id"] for one in select_splits(rows, ["test"], "here")] == ["1", "3"]
     with pytest.raises(UserError, match=r"instruments\.x\.splits: the source has no split 'val'; it has test, train"):
-        of_splits(rows, ["test", "val"], "instruments.x.splits")
+        select_splits(rows, ["test", "val"], "instruments.x.splits")
 
 
 def test_repeated_candidates_of_a_row_are_left_out_and_ids_are_told_apart():
     candidate = Candidate("A dog.", "A cat.", {"start": 2, "end": 5}, {"start": 2, "end": 5}, ("dog",), ("cat",), "x")
     other = Candidate("A dog.", "A cow.", {"start": 2, "end": 5}, {"start": 2, "end": 5}, ("dog",), ("cow",), "x")
-    found = [(row(1), candidate), (row(1), other), (row(1), candidate), (row(2), candidate), (row(1), Refused("why"))]
-    kept = [(given["source_id"], one) for given, one in distinct(iter(found))]
-    assert kept == [("1", candidate), ("1", other), ("2", candidate), ("1", Refused("why"))]
-    written = candidate_row(other, row(1), 1, "foil-it", "noun phrases")
+    found = [(row(1), candidate), (row(1), other), (row(1), candidate), (row(2), candidate), (row(1), Refusal("why"))]
+    kept = [(given["source_id"], one) for given, one in drop_duplicates(iter(found))]
+    assert kept == [("1", candidate), ("1", other), ("2", candidate), ("1", Refusal("why"))]
+    written = build_candidate_row(other, row(1), 1, "foil-it", "noun phrases")
     assert written["item_id"] == "foil-it:toy:1:1"
     assert written["caption_phrases"] == ["dog"]
 
 
 def test_naming_the_instruments_loads_no_model_code():
     """The Snakefile reads the names at every start."""
-    code = "import sys, waltz.foils.instruments; sys.exit(bool({'torch', 'spacy', 'transformers'} & set(sys.modules)))"
+    code = "import sys, waltz.foils.build; sys.exit(bool({'torch', 'spacy', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT / "workflow", check=False).returncode == 0

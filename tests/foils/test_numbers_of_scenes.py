@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from waltz.foils.candidates import Candidate, Found
-from waltz.foils.coreference import coreference
-from waltz.foils.counting import NUMERALS, counting
+from waltz.foils.candidates import Candidate, Outcome
+from waltz.foils.coreference import build_coreference_foil
+from waltz.foils.counting import NUMBER_RANGES, build_counting_foils
 from waltz.foils.english.parsing import parse
-from waltz.foils.existence import existence
-from waltz.foils.foil_it import foil_it
+from waltz.foils.existence import build_existence_foils
+from waltz.foils.foil_it import build_noun_foil
 from waltz.scenes.oracle.truth import truth
 from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.sampling import scenes
@@ -37,7 +37,7 @@ def written(folder: Path, name: str, document: Any) -> Path:
     return path
 
 
-def verdicts(graphs: list[Graph], found: Iterator[tuple[str, Found]]) -> list[tuple[str, str]]:
+def verdicts(graphs: list[Graph], found: Iterator[tuple[str, Outcome]]) -> list[tuple[str, str]]:
     """Truth of caption and foil of each candidate, whose image name ends in the number of its scene."""
     pairs = [
         (graphs[int("".join(filter(str.isdigit, Path(image).stem.split("_")[-1]))) - 1], one)
@@ -52,11 +52,11 @@ def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
     rows = [row for row in rows if row["type"] == "how"]
     docs = list(parse(row["question"] for row in rows))
     asked = list(zip(rows, docs, strict=True))
-    there = ((row["image"], one) for row, doc in asked for one in existence(doc, row["answer"]))
+    there = ((row["image"], one) for row, doc in asked for one in build_existence_foils(doc, row["answer"]))
     few = (
         (row["image"], one)
         for row, doc in asked
-        for one in counting(doc, row["answer"], NUMERALS["counting-small"], range(4))
+        for one in build_counting_foils(doc, row["answer"], NUMBER_RANGES["counting-small"], range(4))
     )
     found = verdicts(graphs, there), verdicts(graphs, few)
     assert len(found[0]) == len(rows) > 250
@@ -67,7 +67,10 @@ def test_dialogues(graphs: list[Graph], tmp_path: Path) -> None:
     rows = read_turns(written(tmp_path, "train.json", dialogs_json(graphs, SEED, "train")), "visdial")
     found = verdicts(
         graphs,
-        ((row["image"], coreference(row["caption"], row["question"], row["answer"], row["round"], 10)) for row in rows),
+        (
+            (row["image"], build_coreference_foil(row["caption"], row["question"], row["answer"], row["round"], 10))
+            for row in rows
+        ),
     )
     assert len(found) > 150
     assert set(found) == {("true", "false")}
@@ -79,7 +82,10 @@ def test_foils_of_captions(graphs: list[Graph], tmp_path: Path) -> None:
     rows = [row for row in pairs if row["rejected"] is None]
     found = verdicts(
         graphs,
-        ((row["image"], foil_it(row["caption"], row["foil"], row["target_word"], row["foil_word"])) for row in rows),
+        (
+            (row["image"], build_noun_foil(row["caption"], row["foil"], row["target_word"], row["foil_word"]))
+            for row in rows
+        ),
     )
     assert len(found) == len(rows) > 250
     assert set(found) == {("true", "false")}

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from waltz.cli.app import app
 from waltz.core.errors import UserError
-from waltz.foils.candidates import Refused
-from waltz.foils.single_text import INSTRUMENTS, from_texts
+from waltz.foils.candidates import Refusal
+from waltz.foils.single_text import BUILDERS, build_from_texts
 
 COPPER = "A small copper vase with some flowers in it."
 
@@ -43,29 +43,29 @@ def objects(*arguments, given=None):
     ],
 )
 def test_instruments_that_need_but_a_text(instrument, text, pair):
-    ((given, found),) = from_texts(instrument, [text])
+    ((given, found),) = build_from_texts(instrument, [text])
     assert given == text.strip()
     assert pair in [(one.caption, one.foil) for one in found]
 
 
 def test_texts_stay_in_order_whatever_they_give():
     texts = ["How many dogs are there? 3", "no question", "How many cats are there? 1"]
-    found = list(from_texts("existence", texts))
+    found = list(build_from_texts("existence", texts))
     assert [given for given, _ in found] == texts
-    assert [isinstance(one, Refused) for _, (one,) in found] == [False, True, False]
-    ((_, (refused,)),) = from_texts("coreference-clean", ["a dog on a bed"])
-    assert refused == Refused('the text is not of the form "caption. question? answer."')
+    assert [isinstance(one, Refusal) for _, (one,) in found] == [False, True, False]
+    ((_, (refused,)),) = build_from_texts("coreference-clean", ["a dog on a bed"])
+    assert refused == Refusal('the text is not of the form "caption. question? answer."')
 
 
 def test_an_instrument_that_needs_more_is_refused_before_any_text_is_read():
     with pytest.raises(UserError, match="needs more than one text; name one of plurality"):
-        next(from_texts("relations", iter(["a dog"])))
-    assert "actant-swap" not in INSTRUMENTS
+        next(build_from_texts("relations", iter(["a dog"])))
+    assert "actant-swap" not in BUILDERS
 
 
 def test_a_misspelt_instrument_is_named_with_its_nearest():
     with pytest.raises(UserError, match=r"no instrument is called 'pluralty' \(did you mean 'plurality'\?\)"):
-        next(from_texts("pluralty", ["a dog"]))
+        next(build_from_texts("pluralty", ["a dog"]))
 
 
 def test_the_command_marks_what_was_exchanged():

@@ -5,13 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import Candidate, Refused, replaced
-from waltz.foils.english.nouns import plural_of, singular_of
-from waltz.foils.plurality import plurality_of
+from waltz.foils.candidates import Candidate, Refusal, replace_span
+from waltz.foils.english.nouns import pluralise, singularise
+from waltz.foils.english.parsing import parse_captions
+from waltz.foils.plurality import build_plurality_foils
+
+
+def list_outcomes(caption):
+    return list(build_plurality_foils(next(parse_captions([caption]))))
 
 
 def candidates(caption: str) -> list[Candidate]:
-    return [found for found in plurality_of(caption) if isinstance(found, Candidate)]
+    return [outcome for outcome in list_outcomes(caption) if isinstance(outcome, Candidate)]
 
 
 def pairs(caption: str) -> list[tuple[str, str]]:
@@ -122,8 +127,8 @@ def test_names_and_halves_of_hyphened_words_are_no_noun_phrases():
 
 
 def test_a_caption_without_nouns_is_refused():
-    assert plurality_of("He is there.") == [Refused("no noun phrase")]
-    assert plurality_of("") == [Refused("no noun phrase")]
+    assert list_outcomes("He is there.") == [Refusal("no noun phrase")]
+    assert list_outcomes("") == [Refusal("no noun phrase")]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +140,7 @@ def test_a_caption_without_nouns_is_refused():
     ],
 )  # fmt: skip
 def test_odd_nouns(singular, plural):
-    assert (plural_of(singular), singular_of(plural)) == (plural, singular)
+    assert (pluralise(singular), singularise(plural)) == (plural, singular)
 
 
 def test_the_number_of_a_noun_with_one_form_is_open_without_a_numeral():
@@ -171,7 +176,7 @@ def test_spans_hold_all_that_differs(caption):
     assert found
     for candidate in found:
         exchanged = slice_span(candidate.foil, candidate.foil_span)
-        assert replaced(candidate.caption, candidate.caption_span, exchanged)[0] == candidate.foil
+        assert replace_span(candidate.caption, candidate.caption_span, exchanged)[0] == candidate.foil
         assert candidate.caption.lower() != candidate.foil.lower()
         assert slice_span(candidate.caption, candidate.caption_span)
         assert exchanged

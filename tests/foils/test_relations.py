@@ -5,15 +5,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.text_diff import Span, slice_span
-from waltz.foils.candidates import replaced
-from waltz.foils.coco_captions import parsed
-from waltz.foils.relations import Slot, alternatives, attested, attested_relations, relations, slots
+from waltz.foils.candidates import replace_span
+from waltz.foils.english.parsing import parse_captions
+from waltz.foils.proposers import Proposal
+from waltz.foils.relations import (
+    PrepositionSlot,
+    build_attested_foils,
+    build_relation_foils,
+    count_attested,
+    find_slots,
+)
 
 BOAT = "A boat pushes off from the shore."
 
 
-def slots_of(caption: str) -> list[Slot]:
-    return list(slots(next(parsed([caption]))))
+def slots_of(caption: str) -> list[PrepositionSlot]:
+    return list(find_slots(next(parse_captions([caption]))))
 
 
 def test_slots_are_runs_of_prepositions_and_their_parts():
@@ -37,13 +44,14 @@ def test_slots(caption, texts):
 
 def test_attested_sequences_are_counted_and_ordered():
     found = [slot for caption in (BOAT, "A cat jumps off a table.") for slot in slots_of(caption)]
-    assert list(attested(found).items()) == [("off", 2), ("from", 1), ("off from", 1)]
+    assert list(count_attested(found).items()) == [("off", 2), ("from", 1), ("off from", 1)]
 
 
 def test_proposals_are_kept_in_order_with_the_reason_why_not():
     slot = slots_of(BOAT)[0]
-    proposals = [("In", 0, -0.5), ("off", 1, -0.7), ("amid", 2, -0.9), (" out  of ", 3, -1.0)]
-    found = list(relations(BOAT, slot, proposals, {"in", "off", "out of"}))
+    scores = {"In": -0.5, "off": -0.7, "amid": -0.9, " out  of ": -1.0}
+    proposals = [Proposal(phrase, (), score, rank) for rank, (phrase, score) in enumerate(scores.items())]
+    found = list(build_relation_foils(BOAT, slot, proposals, {"in", "off", "out of"}))
     assert [candidate.foil for candidate in found] == [
         "A boat pushes in from the shore.",
         "A boat pushes off from the shore.",
@@ -58,13 +66,14 @@ def test_proposals_are_kept_in_order_with_the_reason_why_not():
 
 def test_a_preposition_at_the_start_keeps_its_capital():
     caption = "On the table, a cat sits."
-    found = next(attested_relations(caption, slots_of(caption)[0], ["under"]))
+    found = next(build_attested_foils(caption, slots_of(caption)[0], ["under"]))
     assert found.foil == "Under the table, a cat sits."
     assert slice_span(found.foil, found.foil_span) == "Under"
 
 
-def test_alternatives_leave_out_the_slot_itself():
-    assert alternatives(slots_of(BOAT)[0], {"off": 3, "in": 2, "on": 1}) == ["in", "on"]
+def test_attested_foils_skip_the_words_of_the_slot_itself():
+    foils = build_attested_foils(BOAT, slots_of(BOAT)[0], {"off": 3, "in": 2, "on": 1})
+    assert [candidate.foil_phrases for candidate in foils] == [("in",), ("on",)]
 
 
 PLACES = st.sampled_from(["on", "in front of", "out of", "up on", "behind", "over", "through", "off from", "into"])
@@ -75,11 +84,11 @@ PLACES = st.sampled_from(["on", "in front of", "out of", "up on", "behind", "ove
 def test_spans_hold_the_prepositions_and_nothing_else(first, second, stop):
     caption = f"A dog jumps {first} a box and runs {second} the house{stop}"
     found = slots_of(caption)
-    sequences = attested([*found, *slots_of(BOAT)])
+    sequences = count_attested([*found, *slots_of(BOAT)])
     assert found
     for slot in found:
         assert slice_span(caption, slot.span).lower() == slot.text
-        for candidate in attested_relations(caption, slot, sequences):
+        for candidate in build_attested_foils(caption, slot, sequences):
             exchanged = slice_span(candidate.foil, candidate.foil_span)
             assert exchanged == candidate.foil_phrases[0]
-            assert replaced(caption, candidate.caption_span, exchanged)[0] == candidate.foil != caption
+            assert replace_span(caption, candidate.caption_span, exchanged)[0] == candidate.foil != caption

@@ -4,7 +4,14 @@ import json
 
 import pytest
 
-from waltz.foils.release.report import FROM_CAPTIONS, NO_CAPTIONS, NO_INPUTS, WAYS, markdown, reproduction
+from waltz.foils.release.report import (
+    FROM_CAPTIONS,
+    FUNCTIONS,
+    NO_CAPTIONS,
+    NO_INPUTS,
+    measure_reproduction,
+    render_markdown,
+)
 from waltz.instruments import INSTRUMENTS
 
 FILES = {
@@ -79,7 +86,7 @@ def released(shared_data, instrument):
 @pytest.mark.parametrize("instrument", LEAST)
 def test_the_released_items_are_made_again(shared_data, captions, instrument):
     items = released(shared_data, instrument)
-    share, missed = reproduction(instrument, items, captions if instrument in FROM_CAPTIONS else {})
+    share, missed = measure_reproduction(instrument, items, captions if instrument in FROM_CAPTIONS else {})
     found = [miss.cause for miss in missed]
     assert share.n == len(items)
     assert share.value == pytest.approx(100 * (1 - len(missed) / len(items)))
@@ -90,17 +97,17 @@ def test_the_released_items_are_made_again(shared_data, captions, instrument):
 
 
 def test_every_instrument_is_made_again_or_says_why_not():
-    assert {*WAYS, *FROM_CAPTIONS, "foil-it"} == set(INSTRUMENTS)
-    share, missed = reproduction("foil-it", [{"id": "0"}], {})
+    assert {*FUNCTIONS, *FROM_CAPTIONS, "foil-it"} == set(INSTRUMENTS)
+    share, missed = measure_reproduction("foil-it", [{"id": "0"}], {})
     assert (share.value, share.n, share.reason, missed) == (None, 0, NO_INPUTS, [])
-    share, _ = reproduction("relations", [{"id": "0"}], {})
+    share, _ = measure_reproduction("relations", [{"id": "0"}], {})
     assert (share.value, share.reason) == (None, NO_CAPTIONS)
 
 
 def test_two_dialogues_worked_by_hand():
     made = {"only_caption": "a dog", "caption": "a dog. is it wet? yes.", "foil": "A dog.  is it wet?  no"}
     items = [{"id": "0", **made}, {"id": "1", **made, "foil": "a cat. is it wet? no."}]
-    share, (miss,) = reproduction("coreference-clean", items, {})
+    share, (miss,) = measure_reproduction("coreference-clean", items, {})
     assert (share.value, share.n) == (50, 2)
     assert (miss.item_id, miss.foil) == ("1", "a cat. is it wet? no.")
 
@@ -114,7 +121,7 @@ def test_the_page_has_shares_and_causes():
         {"instrument": "plurality", "item_id": str(number), "caption": f"c{number} \n", "foil": "f", "cause": cause}
         for number, cause in enumerate(("rare", "often", "often"))
     ]
-    page = markdown(shares, missed)
+    page = render_markdown(shares, missed)
     assert "| plurality | 96.2 % | 80 | 3 |" in page
     assert "| foil-it | no inputs | | |" in page
     assert page.index("- 2: often. “c1” / “f”") < page.index("- 1: rare. “c0” / “f”")

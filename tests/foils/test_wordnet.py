@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.foils.english.wordnet import RESOURCE, base_of, extract, is_kind_of, main, read_nouns, read_verbs, read_words
+from waltz.foils.english.wordnet import (
+    WORDNET_FOLDER,
+    extract_resource,
+    find_base_form,
+    is_kind_of,
+    main,
+    read_nouns,
+    read_verbs,
+    read_words,
+)
 
 HEAD = "  1 WordNet 3.0 Copyright 2006 by Princeton University.\n"
 
@@ -39,7 +48,7 @@ def test_extraction_of_a_dictionary_worked_by_hand(dictionary: Path, tmp_path: P
     (tmp_path / "nouns.csv").write_text("blank,0\nn00000003,1\n")
     main([str(dictionary), *(str(tmp_path / name) for name in ("verbs.txt", "nouns.csv", "out"))])
     verbs = read_verbs(tmp_path / "out")
-    assert {other: verbs["pushing"].relation(other) for other in verbs} == {
+    assert {other: verbs["pushing"].find_relation(other) for other in verbs} == {
         "pushing": None,
         "shoving": "synonym",
         "moving": "hypernym",
@@ -47,8 +56,8 @@ def test_extraction_of_a_dictionary_worked_by_hand(dictionary: Path, tmp_path: P
         "nudging": "hyponym",
         "pooing": None,
     }
-    assert verbs["shoving"].relation("pulling") is None  # antonymy is of the word push
-    assert verbs["nudging"].relation("moving") is None  # two steps up
+    assert verbs["shoving"].find_relation("pulling") is None  # antonymy is of the word push
+    assert verbs["nudging"].find_relation("moving") is None  # two steps up
     assert (verbs["pushing"].base, verbs["pooing"].base) == ("push", "poo")
     nouns = read_nouns(tmp_path / "out")
     assert nouns == {"n00000001": (), "n00000002": ("n00000001",), "n00000003": ("n00000002",)}
@@ -62,11 +71,11 @@ def test_extraction_of_a_dictionary_worked_by_hand(dictionary: Path, tmp_path: P
 def test_files_that_are_not_wordnet_3_0_are_refused(dictionary: Path) -> None:
     (dictionary / "data.verb").write_text(DATA.replace("WordNet 3.0", "WordNet 3.1"))
     with pytest.raises(UserError, match=r"data\.verb: its head does not say WordNet 3\.0"):
-        extract(dictionary, ["pushing"], [])
+        extract_resource(dictionary, ["pushing"], [])
     (dictionary / "data.verb").write_text(DATA)
     (dictionary / "index.adj").unlink()
     with pytest.raises(UserError, match=r"index\.adj: no such file"):
-        extract(dictionary, ["pushing"], [])
+        extract_resource(dictionary, ["pushing"], [])
 
 
 def test_a_broken_resource_is_refused(tmp_path: Path) -> None:
@@ -80,8 +89,8 @@ def test_the_resource_is_what_the_command_extracts() -> None:
     if package is None or not package.submodule_search_locations:
         pytest.skip("the package pattern, which comes with files of WordNet 3.0, is not installed")
     dictionary = Path(package.submodule_search_locations[0]) / "text" / "en" / "wordnet" / "dict"
-    for name, text in extract(dictionary, list(read_verbs()), list(read_nouns())).items():
-        assert (RESOURCE / name).read_text() == text, name
+    for name, text in extract_resource(dictionary, list(read_verbs()), list(read_nouns())).items():
+        assert (WORDNET_FOLDER / name).read_text() == text, name
 
 
 def test_the_resource_has_swigs_verbs(shared_data: Path) -> None:
@@ -95,10 +104,10 @@ def test_relations_of_the_resource_hold_both_ways() -> None:
         for name, inverse in back.items():
             for other in getattr(verb, f"{name}s"):
                 assert verb.name in getattr(verbs[other], inverse), (verb.name, name, other)
-    assert verbs["buying"].relation("selling") == "antonym"
-    assert verbs["educating"].relation("teaching") == "hypernym"
-    assert verbs["peeing"].relation("urinating") == "synonym"
-    assert sum(path.stat().st_size for path in RESOURCE.iterdir()) < 1_000_000
+    assert verbs["buying"].find_relation("selling") == "antonym"
+    assert verbs["educating"].find_relation("teaching") == "hypernym"
+    assert verbs["peeing"].find_relation("urinating") == "synonym"
+    assert sum(path.stat().st_size for path in WORDNET_FOLDER.iterdir()) < 1_000_000
 
 
 def test_nouns_of_the_resource() -> None:
@@ -120,4 +129,4 @@ def test_words_of_the_resource() -> None:
     ("name", "base"), [("taxiing", "taxi"), ("putting", "put"), ("dyeing", "dye"), ("pooing", "poo")]
 )
 def test_base_forms(name: str, base: str) -> None:
-    assert base_of(name, {"taxi": 1, "put": 1, "putt": 1, "dye": 1}) == base
+    assert find_base_form(name, {"taxi": 1, "put": 1, "putt": 1, "dye": 1}) == base

@@ -48,7 +48,7 @@ def test_captions_become_rows(write_json: Any, tmp_path: Path) -> None:
 
 
 @given(texts=st.lists(st.text(st.characters(codec="utf-8")), max_size=5))
-def test_any_captions_come_through_json_and_parquet(tmp_path_factory: Any, texts: list[str]) -> None:
+def test_any_captions_survive_json_and_parquet(tmp_path_factory: Any, texts: list[str]) -> None:
     folder = tmp_path_factory.mktemp("coco")
     annotations = [{"id": number, "image_id": 1, "caption": text} for number, text in enumerate(texts)]
     (folder / "raw.json").write_text(json.dumps(FILE | {"annotations": annotations}), encoding="utf-8")
@@ -93,8 +93,8 @@ def test_the_real_captions(shared_data: Path) -> None:
     assert (len(mini), len({row["image"] for row in mini})) == (400, 80)
 
 
-def test_real_captions_are_the_benchmark_s(shared_data: Path) -> None:
-    """The captions of the released relations are found under their ids and images (but for a final period)."""
+def test_real_captions_equal_those_of_the_benchmark(shared_data: Path) -> None:
+    """Compare the released relations with COCO's captions of the same ids, without final periods."""
     path = shared_data / "coco_captions" / "captions_val2017.json"
     captions = {row["source_id"]: row for row in read_captions(path, "coco2017", "val2017")}
     items = read_release(shared_data / "valse" / "relations.json", "relations", 2)

@@ -1,4 +1,4 @@
-"""Images from folder, zip and tar: found by name, turned to RGB, or named as faulty."""
+"""Images of folders, zips and tars: looked up by name, converted to RGB, or listed as faulty."""
 
 import io
 import struct
@@ -169,7 +169,7 @@ def test_exif_turns_an_image_upright(tmp_path: Path, orientation: int, corner: t
     assert upright.getpixel(corner) == RED
 
 
-def test_members_that_point_outside_are_no_images(tmp_path: Path) -> None:
+def test_members_that_point_outside_are_skipped(tmp_path: Path) -> None:
     red = encoded(plain())
     (tmp_path / "secret.png").write_bytes(red)
     outside = ["../secret.png", str(tmp_path / "secret.png"), "a/../../secret.png", "..\\secret.png"]
@@ -182,7 +182,7 @@ def test_members_that_point_outside_are_no_images(tmp_path: Path) -> None:
         assert check_images(source, outside) == [ImageFault(name, "is missing") for name in outside]
 
 
-def test_links_in_a_tar_are_no_images(tmp_path: Path) -> None:
+def test_links_in_a_tar_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes(encoded(plain()))
     with tarfile.open(tmp_path / "images.tar", "w") as archive:
         for name, kind in (("soft.png", tarfile.SYMTYPE), ("hard.png", tarfile.LNKTYPE)):
@@ -201,7 +201,7 @@ PARTS = st.lists(st.sampled_from(["..", ".", "", "a", "b.png", "secret.png", "C:
 
 @given(parts=PARTS, absolute=st.booleans())
 def test_no_name_reaches_outside(tmp_path_factory: Any, parts: list[str], absolute: bool) -> None:
-    """Only names that end the path of the one file inside are found, in all three containers."""
+    """Check that only the end of the path of the one file inside is accepted, in all containers."""
     path = tmp_path_factory.mktemp("images")
     inside, outside = encoded(plain("white")), encoded(plain("red"))
     for name in ("secret.png", "b.png", "a"):
@@ -239,7 +239,7 @@ def test_a_damaged_member_is_named(tmp_path: Path) -> None:
     assert fault.reason.startswith("cannot be read: ")
 
 
-def test_what_is_no_source_is_told(tmp_path: Path) -> None:
+def test_paths_that_are_no_image_source_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder or archive"), open_images(tmp_path / "none"):
         pass
     (tmp_path / "file").write_text("text")
@@ -257,19 +257,19 @@ def test_the_real_images(shared_data: Path) -> None:
         assert (grey[..., 0] == grey[..., 1]).all()
 
 
-def test_images_of_several_places_are_read_as_if_they_were_one(tmp_path):
+def test_images_of_several_archives_are_read_as_one_source(tmp_path):
     first, second = encoded(plain(RED)), encoded(plain(WHITE))
-    places = [
+    archives = [
         as_zip(tmp_path, {"train/a.png": first, "both.png": first}),
         as_tar(tmp_path, {"b.png": second, "both.png": second}),
     ]
-    listed = tmp_path / "lists" / "images.txt"
-    listed.parent.mkdir()
-    listed.write_text("".join(f"../{place.name}\n" for place in places))
-    with open_images(listed) as images:
-        shown = {name: load_image(images, name).getpixel((0, 0)) for name in ("a.png", "b.png", "both.png")}
-        assert shown == {"a.png": RED, "b.png": WHITE, "both.png": RED}
+    list_file = tmp_path / "lists" / "images.txt"
+    list_file.parent.mkdir()
+    list_file.write_text("".join(f"../{archive.name}\n" for archive in archives))
+    with open_images(list_file) as images:
+        pixels = {name: load_image(images, name).getpixel((0, 0)) for name in ("a.png", "b.png", "both.png")}
+        assert pixels == {"a.png": RED, "b.png": WHITE, "both.png": RED}
         assert check_images(images, ["a.png", "c.png"]) == [ImageFault("c.png", "is missing")]
     (tmp_path / "images.tar").unlink()
-    with pytest.raises(UserError, match=r"images\.tar: no such folder"), open_images(listed):
+    with pytest.raises(UserError, match=r"images\.tar: no such folder"), open_images(list_file):
         pass

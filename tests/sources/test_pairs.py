@@ -29,7 +29,7 @@ def _write(folder, form, rows):
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
-def test_the_same_pairs_come_from_every_form(tmp_path, form):
+def test_every_file_format_gives_the_same_pairs(tmp_path, form):
     rows = read_pairs(_write(tmp_path, form, ROWS), "mine", "own")
     parquet.build_table(rows, BENCHMARK)
     assert [(row["item_id"], row["piece"], row["caption"], row["foil"]) for row in rows] == [
@@ -40,7 +40,7 @@ def test_the_same_pairs_come_from_every_form(tmp_path, form):
     assert json.loads(rows[0]["release"]) == ROWS[0]
 
 
-def test_ids_of_the_users_own_are_kept(tmp_path):
+def test_ids_of_a_user_are_kept(tmp_path):
     path = tmp_path / "pairs.json"
     path.write_text(json.dumps({"x7": {"image": "a", "caption": "b", "foil": "c"}}))
     (row,) = read_pairs(path, "mine", "own")
@@ -77,7 +77,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), mi
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(st.lists(st.fixed_dictionaries({"image": TEXT, "caption": TEXT, "foil": TEXT}), min_size=1, max_size=4))
-def test_whatever_the_texts_hold_they_come_back(tmp_path, rows):
+def test_any_text_is_read_unchanged(tmp_path, rows):
     for form in ("csv", "json", "parquet"):
         read = read_pairs(_write(tmp_path, form, rows), "mine", "own")
         assert [{name: row[name] for name in ("image", "caption", "foil")} for row in read] == rows

@@ -28,28 +28,28 @@ def test_shuffles_keep_every_row_and_grow_by_inclusion() -> None:
         assert select_published_ids(name, rows(7)) == select_published_ids(name, rows(7), 7)
 
 
-def test_pandas_shuffle_is_numpy_s_legacy_permutation() -> None:
+def test_pandas_shuffle_is_the_legacy_permutation_of_numpy() -> None:
     order = np.random.RandomState(42).permutation(50)
-    assert select_published_ids("comve", rows(50), 50) == [str(place) for place in order]
+    assert select_published_ids("comve", rows(50), 50) == [str(index) for index in order]
 
 
-def test_python_shuffle_is_the_seeded_generator_s() -> None:
+def test_python_shuffle_is_that_of_the_seeded_generator() -> None:
     order = list(range(50))
     random.seed(42)
     random.shuffle(order)
-    assert select_published_ids("bbh", rows(50), 50) == [str(place) for place in order]
+    assert select_published_ids("bbh", rows(50), 50) == [str(index) for index in order]
 
 
-def test_numpy_draw_is_the_global_generator_s() -> None:
+def test_numpy_draw_is_that_of_the_global_generator() -> None:
     np.random.seed(0)
-    drawn = np.random.choice(4000, 1500, replace=False)
-    assert select_published_ids("nlvr2-encoders", rows(4000)) == [str(place) for place in drawn]
+    indices = np.random.choice(4000, 1500, replace=False)
+    assert select_published_ids("nlvr2-encoders", rows(4000)) == [str(index) for index in indices]
 
 
-def test_a_later_question_on_an_image_replaces_the_earlier_in_its_place() -> None:
-    drawn = [int(item) for item in select_published_ids("nlvr2-encoders", rows(10), 10)]
-    expected = list(dict.fromkeys(place % 2 for place in drawn))
-    last = {parity: [place for place in drawn if place % 2 == parity][-1] for parity in expected}
+def test_a_later_question_on_an_image_replaces_the_earlier_one() -> None:
+    indices = [int(item) for item in select_published_ids("nlvr2-encoders", rows(10), 10)]
+    expected = list(dict.fromkeys(index % 2 for index in indices))
+    last = {parity: [index for index in indices if index % 2 == parity][-1] for parity in expected}
     assert select_published_ids("vqa-decoders", rows(10, images=2), 10) == [str(last[parity]) for parity in expected]
 
 
@@ -73,7 +73,7 @@ def test_the_order_of_caption_and_foil_is_that_of_random_choice() -> None:
     assert draw_caption_first(20) == [random.choice([0, 1]) == 0 for _ in range(20)]
 
 
-def test_comve_begins_as_an_output_of_the_released_script_does(shared_data: Path) -> None:
+def test_comve_begins_like_an_output_of_the_released_script(shared_data: Path) -> None:
     folder = shared_data / "comve"
     files = folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv"
     pairs = list(comve.read_pairs(*files, "comve", "test"))
@@ -84,7 +84,7 @@ def test_comve_begins_as_an_output_of_the_released_script_does(shared_data: Path
     assert (first["gold"], second["gold"]) == (1, 1)
 
 
-def test_esnli_begins_as_an_output_of_the_released_script_does(shared_data: Path) -> None:
+def test_esnli_begins_like_an_output_of_the_released_script(shared_data: Path) -> None:
     pairs = list(esnli.read_pairs(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"))
     by_id = {row["source_id"]: row for row in pairs}
     item_ids = select_published_ids("esnli", pairs)

@@ -58,10 +58,10 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: Any, text: bytes) -> No
 
 
 @given(cut=st.integers(0, 48))
-def test_a_file_cut_anywhere_is_called_truncated(tmp_path_factory: Any, cut: int) -> None:
-    whole = '{"rows": [{"id": 1, "text": "one"}, {"id": 22}]}\n'
+def test_a_truncated_file_is_recognised(tmp_path_factory: Any, cut: int) -> None:
+    content = '{"rows": [{"id": 1, "text": "one"}, {"id": 22}]}\n'
     path = tmp_path_factory.mktemp("stream") / "raw.json"
-    path.write_text(whole[:cut])
+    path.write_text(content[:cut])
     if cut == 48:
         assert len(list(read_list_entries(path, "rows", dict))) == 2
         return
@@ -98,7 +98,7 @@ def test_the_bad_byte_is_named(tmp_path: Path, before: int) -> None:
         ('{"\xc0\x80": 1, "rows": []}', "malformed JSON at byte 4: 'utf-8' codec can't decode byte 0xc0"),
     ],
 )
-def test_what_is_not_the_wanted_list_is_told(tmp_path: Path, content: str, message: str) -> None:
+def test_a_missing_or_mistyped_list_is_refused(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "raw.json"
     path.write_text(content, encoding="latin-1")
     with pytest.raises(UserError) as caught:
@@ -122,7 +122,7 @@ def test_an_empty_list_is_no_error(tmp_path: Path) -> None:
         ('{"a": {"\xc0\x80": 1}}', "malformed JSON at byte 10: 'utf-8' codec can't decode byte 0xc0"),
     ],
 )
-def test_what_is_not_an_object_of_objects_is_told(tmp_path: Path, content: str, message: str) -> None:
+def test_a_missing_or_mistyped_object_is_refused(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "raw.json"
     path.write_text(content, encoding="latin-1")
     with pytest.raises(UserError, match=message):
@@ -135,7 +135,7 @@ def test_a_repeated_name_is_yielded_twice(tmp_path: Path) -> None:
     assert list(read_object_entries(path, "")) == [("a", {"n": 1}), ("a", {"n": 2})]
 
 
-def test_a_single_value_is_found_or_missed(tmp_path: Path) -> None:
+def test_a_single_value_is_read_or_missing(tmp_path: Path) -> None:
     path = tmp_path / "raw.json"
     path.write_text('{"data": {"split": "val"}, "n": 3}')
     assert read_value(path, "data.split", str) == "val"
@@ -189,7 +189,7 @@ def test_csv_cells_are_read_as_they_were_written(tmp_path_factory: Any, cells: l
         (b"id,text\n1,\xff\n", "line 2: not UTF-8 at byte 2"),
     ],
 )
-def test_broken_csv_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+def test_broken_csv_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "raw.csv"
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):

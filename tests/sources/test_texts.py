@@ -14,14 +14,14 @@ from waltz.sources.layouts import TEXTS
 HEADER = "gold_label,Sentence1,Sentence2,Explanation_1\n"
 
 
-def written(path: Path, text: str, name: str = "raw.csv") -> Path:
+def write_file(path: Path, text: str, name: str = "raw.csv") -> Path:
     (path / name).write_text(text, encoding="utf-8")
     return path / name
 
 
 def test_esnli_pairs_become_rows(tmp_path: Path) -> None:
     text = HEADER + 'neutral,"A dog, brown .",It barks .,may be silent\n-,A,B,\nentailment,,B,x\n'
-    rows = list(esnli.read_pairs(written(tmp_path, text), "esnli", "test"))
+    rows = list(esnli.read_pairs(write_file(tmp_path, text), "esnli", "test"))
     assert rows[0] == {
         "source": "esnli",
         "source_id": "0",
@@ -43,25 +43,25 @@ def test_esnli_pairs_become_rows(tmp_path: Path) -> None:
     assert parquet.write_rows(tmp_path / "rows.parquet", rows, TEXTS) == (3, 2)
 
 
-def test_an_original_esnli_file_is_told_by_its_pair_ids(tmp_path: Path) -> None:
+def test_an_original_esnli_file_is_recognised_by_its_pair_ids(tmp_path: Path) -> None:
     text = "pairID,gold_label,Sentence1,Sentence2\n27.jpg#1r1n,neutral,A,B\n"
-    (row,) = esnli.read_pairs(written(tmp_path, text), "esnli", "test")
+    (row,) = esnli.read_pairs(write_file(tmp_path, text), "esnli", "test")
     assert (row["source_id"], row["reconstructed"], row["explanations"]) == ("27.jpg#1r1n", False, [])
     with pytest.raises(UserError, match=r"line 3: pair 27\.jpg#1r1n: duplicate id"):
-        list(esnli.read_pairs(written(tmp_path, text + text.splitlines()[1] + "\n"), "esnli", "test"))
+        list(esnli.read_pairs(write_file(tmp_path, text + text.splitlines()[1] + "\n"), "esnli", "test"))
     with pytest.raises(UserError, match="column 'Sentence2' is missing"):
-        list(esnli.read_pairs(written(tmp_path, "gold_label,Sentence1\n"), "esnli", "test"))
+        list(esnli.read_pairs(write_file(tmp_path, "gold_label,Sentence1\n"), "esnli", "test"))
 
 
 def test_the_line_by_line_release_of_esnli_becomes_the_same_rows(tmp_path: Path) -> None:
     lines = [
-        written(tmp_path, text, name)
+        write_file(tmp_path, text, name)
         for name, text in (("s1", "A dog .  \nA\n"), ("s2", "It\tbarks .\nB\n"), ("labels", "neutral\n-\n"))
     ]
     rows = list(esnli.read_lines(*lines, "esnli", "test"))
     table = HEADER + "neutral,A dog .,It barks .,\n-,A,B,\n"
-    assert rows == list(esnli.read_pairs(written(tmp_path, table), "esnli", "test"))
-    short = written(tmp_path, "neutral\n", "short")
+    assert rows == list(esnli.read_pairs(write_file(tmp_path, table), "esnli", "test"))
+    short = write_file(tmp_path, "neutral\n", "short")
     with pytest.raises(UserError, match="short: it ends after line 1"):
         list(esnli.read_lines(*lines[:2], short, "esnli", "test"))
 
@@ -76,9 +76,9 @@ def test_the_real_esnli(shared_data: Path) -> None:
     assert all(row["reconstructed"] and row["rejected"] is None for row in rows)
 
 
-def test_comve_answers_name_the_nonsense(tmp_path: Path) -> None:
-    sentences = written(tmp_path, "id,sent0,sent1\n12,A cat reads,A cat eats\n5,,B\n6,C,D\n7,E,F\n", "sentences.csv")
-    answers = written(tmp_path, "5,1\n12,0\n7,2\n", "answers.csv")
+def test_comve_answers_name_the_nonsensical_sentence(tmp_path: Path) -> None:
+    sentences = write_file(tmp_path, "id,sent0,sent1\n12,A cat reads,A cat eats\n5,,B\n6,C,D\n7,E,F\n", "sentences.csv")
+    answers = write_file(tmp_path, "5,1\n12,0\n7,2\n", "answers.csv")
     rows = list(comve.read_pairs(sentences, answers, "comve", "test"))
     assert rows[0] == {
         "source": "comve",
@@ -111,7 +111,7 @@ def test_comve_answers_name_the_nonsense(tmp_path: Path) -> None:
     ],
 )
 def test_broken_comve_files_are_named(tmp_path: Path, sentences: str, answers: str, message: str) -> None:
-    files = written(tmp_path, sentences, "sentences.csv"), written(tmp_path, answers, "answers.csv")
+    files = write_file(tmp_path, sentences, "sentences.csv"), write_file(tmp_path, answers, "answers.csv")
     with pytest.raises(UserError, match=message):
         list(comve.read_pairs(*files, "comve", "test"))
 

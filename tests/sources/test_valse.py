@@ -49,7 +49,7 @@ def read(tmp_path):
     return run
 
 
-def test_an_item_becomes_a_row_with_its_quirks_smoothed_and_its_record_kept(read):
+def test_an_item_becomes_a_row_that_keeps_the_released_record(read):
     (row,) = read({"relations:1": ITEM})
     assert row["item_id"] == "relations:1"
     assert (row["instrument"], row["piece"], row["source"], row["source_id"]) == (
@@ -68,12 +68,12 @@ def test_an_item_becomes_a_row_with_its_quirks_smoothed_and_its_record_kept(read
 @pytest.mark.parametrize(
     ("classes_foil", "phrases"), [(3, ["3"]), ([2, 1, 8], ["2", "1", "8"]), ([], []), (False, ["false"]), ("a", ["a"])]
 )
-def test_lexical_items_come_in_every_released_type(read, classes_foil, phrases):
+def test_lexical_items_of_every_released_type_are_read(read, classes_foil, phrases):
     (row,) = read({"1": {**ITEM, "classes_foil": classes_foil}})
     assert row["foil_phrases"] == phrases
 
 
-def test_in_an_actant_swap_both_fillers_stand_on_both_sides(read):
+def test_both_texts_of_an_actant_swap_contain_both_fillers(read):
     (row,) = read({"1": ITEM}, "actant-swap")
     assert row["caption_phrases"] == row["foil_phrases"] == ["on", "off"]
 
@@ -83,7 +83,7 @@ def test_a_missing_dataset_idx_is_null(read):
     assert row["source_id"] is None
 
 
-def test_two_votes_with_a_majority_against_are_not_the_rule(read):
+def test_one_vote_is_not_enough_even_as_a_majority(read):
     (row,) = read({"1": {**ITEM, "mturk": {"caption": 1, "foil": 0, "other": 2}}})
     assert row["valid"] is False
 
@@ -113,7 +113,7 @@ def test_an_unknown_instrument_is_named(read):
         read({}, "colours")
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path):
+def test_a_file_that_is_not_text_is_named(tmp_path):
     (tmp_path / "items.json").write_bytes(b'{"a": "\xff"}')
     with pytest.raises(UserError, match="byte 7"):
         read_release(tmp_path / "items.json", "relations", 2)

@@ -16,8 +16,8 @@ def question(question_id: int, **changes: Any) -> dict[str, Any]:
 
 
 def annotation(question_id: int, answers: str = "net net mesh", **changes: Any) -> dict[str, Any]:
-    given = [{"answer": word, "answer_id": number} for number, word in enumerate(answers.split(), 1)]
-    return {"question_id": question_id, "answers": given} | changes
+    records = [{"answer": word, "answer_id": number} for number, word in enumerate(answers.split(), 1)]
+    return {"question_id": question_id, "answers": records} | changes
 
 
 def read(write_json: Any, questions: list[Any], annotations: list[Any] | None) -> list[dict[str, Any]]:

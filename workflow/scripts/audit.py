@@ -1,4 +1,4 @@
-"""How well judges that see no image tell captions from foils."""
+"""Measure how well judges that do not see the image distinguish captions from foils."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from waltz.core.files import parquet
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.schema import AUDIT, BENCHMARK
 from waltz.filters.gruen import score_texts
-from waltz.filters.judge import TOKENS
-from waltz.filters.nli import infer
+from waltz.filters.nli import infer_relations
+from waltz.filters.pipeline import RANKING_TOKENS
 from waltz.models.registry import ModelSpec
 from waltz.models.text.causal import compute_mean_log_likelihoods, load_causal_model
 from waltz.models.text.classifier import load_classifier
@@ -28,17 +28,17 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     items = [item for benchmark in benchmarks for item in benchmark]
     texts = sorted({item[side] for item in items for side in ("caption", "foil")})
     pairs = [(item[a], item[b]) for item in items for a, b in (("caption", "foil"), ("foil", "caption"))]
-    stored = Path(snakemake.output.audit).parent / ".store"
+    cache = Path(snakemake.output.audit).parent / ".store"
     with show_progress(5 * len(texts), "text", "audit") as bar:
         tokens = {text: masked.tokenize(text) for text in texts}
-        pseudo = compute_pseudo_log_likelihoods(masked, tokens.values(), stored, bar.update)
-        likelihoods = compute_mean_log_likelihoods(texts, causal, TOKENS, stored, bar.update)
+        pseudo = compute_pseudo_log_likelihoods(masked, tokens.values(), cache, bar.update)
+        likelihoods = compute_mean_log_likelihoods(texts, causal, RANKING_TOKENS, cache, bar.update)
         scores = {
             "causal LM": {text: score.value for text, score in likelihoods.items()},
-            "GRUEN": score_texts(texts, masked, acceptability, stored, bar.update),
+            "GRUEN": score_texts(texts, masked, acceptability, cache, bar.update),
             "masked LM": {text: pseudo[ids] for text, ids in tokens.items()},
         }
-        inferences = infer(pairs, nli, stored, bar.update)
+        inferences = infer_relations(pairs, nli, cache, bar.update)
     contradictions = {pair: inference.contradiction for pair, inference in inferences.items()}
     rows = []
     for instrument, benchmark in zip(params.instruments, benchmarks, strict=True):

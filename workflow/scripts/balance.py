@@ -1,4 +1,4 @@
-"""Choose the items of one instrument among its candidates."""
+"""Select the items of one instrument among its candidates."""
 
 import logging
 
@@ -9,6 +9,6 @@ from waltz.core.schema import FILTERED
 
 with log_job(snakemake.log[0]):
     rows = parquet.read(snakemake.input.filtered, FILTERED).to_pylist()
-    chosen = select_candidates(rows, snakemake.params.settings, snakemake.params.seed)
-    parquet.write(snakemake.output.chosen, parquet.build_table(chosen, FILTERED), FILTERED)
-    logging.info("%d of %d candidates are items", sum(row["kept"] for row in chosen), len(chosen))
+    selected = select_candidates(rows, snakemake.params.settings, snakemake.params.seed)
+    parquet.write(snakemake.output.chosen, parquet.build_table(selected, FILTERED), FILTERED)
+    logging.info("%d of %d candidates are items", sum(row["kept"] for row in selected), len(selected))

@@ -1,10 +1,8 @@
 """All candidates of one instrument from the rows of its source."""
 
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -13,53 +11,34 @@ from waltz.core.files import parquet
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CANDIDATES
-from waltz.foils.candidates import Refused, Tally, candidate_row
-from waltz.foils.instruments import distinct, made, of_splits
-from waltz.foils.proposer_needs import Needs
-from waltz.instruments import INSTRUMENTS
+from waltz.foils.build import build_candidate_rows, build_candidates, select_splits
+from waltz.foils.proposers import MakerOptions
 from waltz.models.registry import ModelSpec
 
 params = snakemake.params
 instrument = snakemake.wildcards.instrument
 settings = params.settings
-tally = Tally()
-
-
-def written(needs: Needs, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Rows of the candidates layout; refused source rows are counted."""
-    numbers: dict[str, int] = {}
-    for row, found in distinct(made(instrument, rows, needs)):
-        if isinstance(found, Refused):
-            tally.count(found.reason)
-        else:
-            number = numbers.setdefault(row["source_id"], 0)
-            numbers[row["source_id"]] += 1
-            yield candidate_row(found, row, number, instrument, INSTRUMENTS[instrument].piece)
 
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
     rows = pq.read_table(snakemake.input.rows).to_pylist()
     if "splits" in settings:
-        rows = of_splits(rows, settings["splits"], f"instruments.{instrument}.splits")
-    tally.rows = len(rows)
-    stored = Path(snakemake.output.candidates).parent / ".store" / instrument
-    needs = Needs()
+        rows = select_splits(rows, settings["splits"], f"instruments.{instrument}.splits")
+    cache = Path(snakemake.output.candidates).parent / ".store" / instrument
+    refusals: Counter[str] = Counter()
     with show_progress(len(rows), "slot", instrument) as bar:
+        options = MakerOptions()
         if params.model:
-            from waltz.foils.proposals import fitting, proposals
-            from waltz.models.text.masked import load_masked_model
+            from waltz.foils.masked_proposals import load_proposer
 
-            model = load_masked_model(ModelSpec(**params.model[0]), device)
-            longest, best = params.proposals["longest"], params.proposals["best"]
-            needs = Needs(
-                propose=partial(proposals, model=model, longest=longest, top=best, stored=stored, done=bar.update),
-                fit=partial(fitting, model=model, stored=stored, done=bar.update),
-                tokens=lambda text: len(model.tokenize(text)),
-                most_tokens=settings.get("most_tokens"),
-                best=best,
+            limits = {**params.proposals, "most_tokens": settings.get("most_tokens")}
+            options = load_proposer(
+                ModelSpec(**params.model[0]), device, cache_folder=cache, on_progress=bar.update, **limits
             )
-        count, rejected = parquet.write_rows(snakemake.output.candidates, written(needs, rows), CANDIDATES)
+        outcomes = build_candidates(instrument, rows, options)
+        candidates = build_candidate_rows(outcomes, instrument, refusals)
+        count, rejected = parquet.write_rows(snakemake.output.candidates, candidates, CANDIDATES)
     write_record(
         snakemake.output.run,
         rows_in=len(rows),
@@ -67,7 +46,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         seconds=round(time.perf_counter() - start, 3),
         instrument=instrument,
         rejected=rejected,
-        refused=dict(sorted(tally.refused.items(), key=lambda entry: (-entry[1], entry[0]))),
+        refused=dict(sorted(refusals.items(), key=lambda entry: (-entry[1], entry[0]))),
         settings=settings,
         model=params.model[0] if params.model else None,
         proposals=params.proposals,

@@ -12,11 +12,11 @@ from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 from waltz.core.schema import PROBE_CAPTIONS
 from waltz.foils.cv_probes.contextual_captions import (
-    PER_VERB,
+    IMAGES_PER_VERB,
     VERBS,
-    chosen_images,
-    contextual_captions,
-    contextual_verbs,
+    build_contextual_captions,
+    select_images,
+    select_verbs,
 )
 from waltz.foils.english.wordnet import read_verbs
 from waltz.models.decoders.language_model import load, reply_to
@@ -28,14 +28,14 @@ settings = params.settings
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
     frames = pq.read_table(snakemake.input.rows).to_pylist()
-    verbs = contextual_verbs(frames, settings.get("verbs", VERBS))
-    wanted = settings.get("images", PER_VERB)
-    images = chosen_images(frames, params.seed, verbs, wanted)
+    verbs = select_verbs(frames, settings.get("verbs", VERBS))
+    wanted = settings.get("images", IMAGES_PER_VERB)
+    images = select_images(frames, params.seed, verbs, wanted)
     generate, name = None, ""
     if params.model:
         model = load(ModelSpec(**params.model[0]), device)
         generate, name = partial(reply_to, model), model.spec.name
-    rows = contextual_captions(frames, images, read_verbs(), generate, name)
+    rows = build_contextual_captions(frames, images, read_verbs(), generate, name)
     parquet.write(snakemake.output.captions, parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
     write_record(
         snakemake.output.run,

@@ -1,4 +1,4 @@
-"""Whether CV-Probes' captions are true of their images, by the scenes' oracle."""
+"""Compute how often captions of CV-Probes are true of their images, by the scenes' oracle."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""CV-Probes' captions, chosen and reviewed, and the four conditions."""
+"""Select and review the captions of CV-Probes, and build the four conditions."""
 
 import logging
 import time
@@ -22,7 +22,7 @@ from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.gruen import score_texts
-from waltz.foils.cv_probes.plain_captions import read_descriptions, written_by_scenes
+from waltz.foils.cv_probes.plain_captions import list_scene_captions, read_descriptions
 from waltz.foils.english.wordnet import read_verbs
 from waltz.models.registry import ModelSpec
 from waltz.models.text.classifier import load_classifier
@@ -31,41 +31,41 @@ from waltz.scenes.oracle.votes import VOTER
 from waltz.scenes.world.sampling import scenes
 from waltz.scenes.writers.images import scene_of
 
-given, params = snakemake.input, snakemake.params
+inputs, params = snakemake.input, snakemake.params
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
-    made = parquet.read(given.contextual, PROBE_CAPTIONS).to_pylist()
-    if given.get("written"):
-        written = read_written_captions(given.written, {row["image"]: row["verb"] for row in made})
-    elif given.get("descriptions"):
-        written = written_by_scenes(read_descriptions(given.descriptions))
+    contextual_rows = parquet.read(inputs.contextual, PROBE_CAPTIONS).to_pylist()
+    if inputs.get("written"):
+        written_rows = read_written_captions(inputs.written, {row["image"]: row["verb"] for row in contextual_rows})
+    elif inputs.get("descriptions"):
+        written_rows = list_scene_captions(read_descriptions(inputs.descriptions))
     else:
         raise UserError(
             "study file: cv_probes.written is missing: people write the plain captions; make their tasks with"
-            f" `waltz people export-captions --captions {given.contextual}`, see docs/explanation/foils-actions.md"
+            f" `waltz people export-captions --captions {inputs.contextual}`, see docs/explanation/foils-actions.md"
         )
     verbs = read_verbs()
-    names = sorted({row["verb"] for row in made})
+    names = sorted({row["verb"] for row in contextual_rows})
     specs = {key: ModelSpec(**model) for key, model in params.models.items()}
-    texts = sorted({row["caption"] for row in made if row["caption"]})
-    stored = Path(snakemake.output.probes).parent / ".store" / "cv-probes"
+    texts = sorted({row["caption"] for row in contextual_rows if row["caption"]})
+    cache = Path(snakemake.output.probes).parent / ".store" / "cv-probes"
     with show_progress(2 * len(texts), "text", "cv-probes") as bar:
         scores = score_texts(
             texts,
             load_masked_model(specs["likelihood"], device),
             load_classifier(specs["acceptability"], device),
-            stored,
+            cache,
             bar.update,
         )
-    contextual = select_contextual_captions(made, scores)
+    contextual = select_contextual_captions(contextual_rows, scores)
     answers, checker = None, None
-    if given.get("checks"):
-        answers, checker = read_checks(given.checks), "people"
+    if inputs.get("checks"):
+        answers, checker = read_checks(inputs.checks), "people"
     elif params.scenes:
         graphs = scenes(params.scenes["count"], params.scenes["seed"])
-        answers, checker = answer_checks(list_checks(written, contextual), partial(scene_of, graphs=graphs)), VOTER
-    captions = [*contextual, *review_plain_captions(written, contextual, verbs, names, answers)]
+        answers, checker = answer_checks(list_checks(written_rows, contextual), partial(scene_of, graphs=graphs)), VOTER
+    captions = [*contextual, *review_plain_captions(written_rows, contextual, verbs, names, answers)]
     rows = build_conditions(captions, verbs)
     parquet.write(snakemake.output.captions, parquet.build_table(captions, PROBE_CAPTIONS), PROBE_CAPTIONS)
     parquet.write(snakemake.output.probes, parquet.build_table(rows, CONDITIONS), CONDITIONS)

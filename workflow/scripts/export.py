@@ -1,4 +1,4 @@
-"""Write the built benchmark in the forms that others use."""
+"""Write the benchmark as a Hugging Face data set and in VALSE's layout."""
 
 import logging
 import time
@@ -15,24 +15,24 @@ from waltz.export.folder import write_dataset, write_valse_files
 from waltz.export.licences import read_terms
 from waltz.export.parts import Part
 
-given, params, output = snakemake.input, snakemake.params, snakemake.output
+inputs, params, output = snakemake.input, snakemake.params, snakemake.output
 
 with log_job(snakemake.log[0]):
     started = time.monotonic()
-    raw = iter(given.raw)
+    raw = iter(inputs.raw)
     sources = {
         name: build_source_facts(name, entry, {file: next(raw) for file in entry["files"]})
         for name, entry in params.sources.items()
     }
-    images = dict(zip(params.images, given.images, strict=True))
+    images = dict(zip(params.images, inputs.images, strict=True))
     parts = []
-    for (name, (source, form)), file in zip(params.parts.items(), given.benchmark, strict=True):
+    for (name, (source, form)), file in zip(params.parts.items(), inputs.benchmark, strict=True):
         layout = CONDITIONS if form == "cv-probes" else BENCHMARK
         no_images_reason = read_terms(params.sources[source]).no_images_reason
         parts.append(Part(name, source, form, layout, parquet.read(file, layout), images.get(source), no_images_reason))
     originals = {
         source: {row["source_id"]: row for row in pq.read_table(file).to_pylist()}
-        for source, file in zip(params.rows, given.rows, strict=True)
+        for source, file in zip(params.rows, inputs.rows, strict=True)
     }
     facts = StudyFacts(
         study=params.study,
@@ -41,14 +41,16 @@ with log_job(snakemake.log[0]):
         sources=sources,
         instruments=params.instruments,
         models=params.models,
-        funnel=parquet.read(given.funnel, FUNNEL).to_pylist() if given.funnel else [],
-        audit=parquet.read(given.audit, AUDIT).to_pylist() if given.audit else [],
+        funnel=parquet.read(inputs.funnel, FUNNEL).to_pylist() if inputs.funnel else [],
+        audit=parquet.read(inputs.audit, AUDIT).to_pylist() if inputs.audit else [],
         about=params.about,
     )
-    written = write_dataset(Path(output.dataset), parts, facts, given.funnel or None)
+    written_parts = write_dataset(Path(output.dataset), parts, facts, inputs.funnel or None)
     files = write_valse_files(Path(output.valse), parts, originals, params.span_method)
-    faults = [f"{entry.part.name}: image {fault.image} {fault.reason}" for entry in written for fault in entry.faults]
+    faults = [
+        f"{part.part.name}: image {fault.image} {fault.reason}" for part in written_parts for fault in part.faults
+    ]
     for fault in faults:
-        logging.warning("%s, so it is null", fault)
+        logging.warning("%s; it is null in the export", fault)
     items, seconds = sum(part.items.num_rows for part in parts), time.monotonic() - started
     write_record(output.run, rows_in=items, rows_out=items, seconds=seconds, valse=files, images_left_out=faults)

@@ -9,16 +9,16 @@ from waltz.core.files import parquet
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CANDIDATES, FILTERED
-from waltz.filters.judge import Judges, judge
+from waltz.filters.pipeline import FilterModels, filter_candidates
 from waltz.models.registry import ModelSpec
 
 params = snakemake.params
 
 
-def loaded(models: dict[str, Any], device: Device) -> Judges:
-    """The models that filters ask, imported only where one does."""
+def load_models(models: dict[str, Any], device: Device) -> FilterModels:
+    """Load the models that the filters use; import them only where a filter does."""
     if not models:
-        return Judges()
+        return FilterModels()
     from waltz.models.text.causal import load_causal_model
     from waltz.models.text.classifier import load_classifier
     from waltz.models.text.masked import load_masked_model
@@ -29,16 +29,16 @@ def loaded(models: dict[str, Any], device: Device) -> Judges:
         "nli": load_classifier,
         "ranking": load_causal_model,
     }
-    return Judges(**{key: loaders[key](ModelSpec(**model), device) for key, model in models.items()})
+    return FilterModels(**{key: loaders[key](ModelSpec(**model), device) for key, model in models.items()})
 
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
     start = time.perf_counter()
     candidates = parquet.read(snakemake.input.candidates, CANDIDATES).to_pylist()
-    judges = loaded(params.models, device)
-    stored = Path(snakemake.output.filtered).parent / ".store" / snakemake.wildcards.instrument
+    models = load_models(params.models, device)
+    cache = Path(snakemake.output.filtered).parent / ".store" / snakemake.wildcards.instrument
     with show_progress(len(candidates), "text", snakemake.wildcards.instrument) as bar:
-        rows, close = judge(candidates, judges, params.filters, params.grammaticality, stored, bar.update)
+        rows, close = filter_candidates(candidates, models, params.filters, params.grammaticality, cache, bar.update)
     parquet.write(snakemake.output.filtered, parquet.build_table(rows, FILTERED), FILTERED)
     write_record(
         snakemake.output.run,

@@ -1,4 +1,4 @@
-"""How many candidates of each instrument each step leaves."""
+"""Count the candidates of each instrument after each step."""
 
 from waltz.benchmark.funnel import count_funnel
 from waltz.core.files import parquet
@@ -7,9 +7,9 @@ from waltz.core.schema import BENCHMARK, FILTERED, FUNNEL
 
 with log_job(snakemake.log[0]):
     rows = []
-    for instrument, chosen, pairs in zip(
+    for instrument, candidates_file, items_file in zip(
         snakemake.params.instruments, snakemake.input.chosen, snakemake.input.pairs, strict=True
     ):
-        candidates = parquet.read(chosen, FILTERED).to_pylist()
-        rows += count_funnel(instrument, candidates, parquet.read(pairs, BENCHMARK).to_pylist())
+        candidates = parquet.read(candidates_file, FILTERED).to_pylist()
+        rows += count_funnel(instrument, candidates, parquet.read(items_file, BENCHMARK).to_pylist())
     parquet.write(snakemake.output.funnel, parquet.build_table(rows, FUNNEL), FUNNEL)

@@ -1,4 +1,4 @@
-"""What the scenes' oracle says of each instrument's candidates."""
+"""Compute the shares of each instrument's candidates that the scenes' oracle confirms."""
 
 from functools import partial
 
@@ -14,10 +14,10 @@ params = snakemake.params
 with log_job(snakemake.log[0]), show_progress(len(params.instruments), "instrument", "oracle") as bar:
     graphs = scenes(params.scenes["count"], params.scenes["seed"])
     rows = []
-    for instrument, chosen in zip(params.instruments, snakemake.input.chosen, strict=True):
+    for instrument, candidates_file in zip(params.instruments, snakemake.input.chosen, strict=True):
         rows += compute_oracle_shares(
             instrument,
-            parquet.read(chosen, FILTERED).to_pylist(),
+            parquet.read(candidates_file, FILTERED).to_pylist(),
             partial(scene_of, graphs=graphs),
             build_candidate_groups(params.grammaticality),
             resamples=params.resamples,

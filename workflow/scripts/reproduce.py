@@ -9,7 +9,7 @@ from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.schema import MISSES, REPRODUCTION
-from waltz.foils.release.report import markdown, reproduction
+from waltz.foils.release.report import measure_reproduction, render_markdown
 
 given = snakemake.input
 
@@ -22,10 +22,12 @@ with log_job(snakemake.log[0]), show_progress(len(snakemake.params.released), "i
     shares, misses = [], []
     for instrument in snakemake.params.released:
         items = json.loads(Path(given[instrument]).read_text(encoding="utf-8"))
-        measured, missed = reproduction(instrument, [{"id": key, **item} for key, item in items.items()], captions)
+        measured, missed = measure_reproduction(
+            instrument, [{"id": key, **item} for key, item in items.items()], captions
+        )
         shares.append({"instrument": instrument, "metric": "reproduced", **vars(measured)})
         misses += [{"instrument": instrument, **vars(miss)} for miss in missed]
         bar.update(1)
     parquet.write(snakemake.output.shares, parquet.build_table(shares, REPRODUCTION), REPRODUCTION)
     parquet.write(snakemake.output.misses, parquet.build_table(misses, MISSES), MISSES)
-    write_text(snakemake.output.table, markdown(shares, misses))
+    write_text(snakemake.output.table, render_markdown(shares, misses))

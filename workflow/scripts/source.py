@@ -13,11 +13,11 @@ with log_job(snakemake.log[0]):
     start = time.perf_counter()
     files = dict(zip(params.names, snakemake.input.raw, strict=True))
     rows, layout = read_source(params.format, files, snakemake.wildcards.source)
-    written, rejected = parquet.write_rows(snakemake.output.rows, rows, layout)
+    total, rejected = parquet.write_rows(snakemake.output.rows, rows, layout)
     write_record(
         snakemake.output.run,
-        rows_in=written,
-        rows_out=written - rejected,
+        rows_in=total,
+        rows_out=total - rejected,
         seconds=round(time.perf_counter() - start, 3),
         source=snakemake.wildcards.source,
         format=params.format,

@@ -24,7 +24,9 @@ with log_job(snakemake.log[0]):
             confidence=params.confidence,
             seed=params.seed,
         )
-        statistics += [{"dataset": dataset, "metric": metric, **asdict(found)} for metric, found in measures.items()]
+        statistics += [
+            {"dataset": dataset, "metric": metric, **asdict(measure)} for metric, measure in measures.items()
+        ]
         counts += [{"dataset": dataset, **row} for row in count_frequencies(items)]
     parquet.write(snakemake.output.statistics, parquet.build_table(statistics, STATISTICS), STATISTICS)
     parquet.write(snakemake.output.frequencies, parquet.build_table(counts, FREQUENCIES), FREQUENCIES)

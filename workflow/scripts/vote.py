@@ -1,4 +1,4 @@
-"""Give the chosen items of one instrument their votes."""
+"""Add votes to the selected items of one instrument."""
 
 from waltz.benchmark.items import build_items
 from waltz.benchmark.votes import count_votes, read_annotations
@@ -12,16 +12,16 @@ from waltz.scenes.writers.images import scene_of
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    kept = [row for row in parquet.read(snakemake.input.chosen, FILTERED).to_pylist() if row["kept"]]
+    candidates = [row for row in parquet.read(snakemake.input.chosen, FILTERED).to_pylist() if row["kept"]]
     answers, votes, voter = [], {}, None
     if snakemake.input.annotations:
-        answers = read_annotations(snakemake.input.annotations, (row["item_id"] for row in kept))
+        answers = read_annotations(snakemake.input.annotations, (row["item_id"] for row in candidates))
         votes, voter = count_votes(answers, params.valid_votes), "people"
     elif params.scenes:
         graphs = scenes(params.scenes["count"], params.scenes["seed"])
-        told = oracle_votes(kept, {row["image"]: scene_of(row["image"], graphs) for row in kept})
-        votes = {row["item_id"]: {**row, "valid": row["votes_caption"] >= params.valid_votes} for row in told}
+        voted_rows = oracle_votes(candidates, {row["image"]: scene_of(row["image"], graphs) for row in candidates})
+        votes = {row["item_id"]: {**row, "valid": row["votes_caption"] >= params.valid_votes} for row in voted_rows}
         voter = VOTER
-    rows = build_items(kept, votes, voter)
+    rows = build_items(candidates, votes, voter)
     parquet.write(snakemake.output.pairs, parquet.build_table(rows, BENCHMARK), BENCHMARK)
     parquet.write(snakemake.output.annotations, parquet.build_table(answers, ANNOTATIONS), ANNOTATIONS)

@@ -6,7 +6,7 @@ Data only: the code of an instrument is named by import path, so that this modul
 from dataclasses import dataclass
 
 SWIG_TABLES = (
-    "workflow/waltz/foils/nouns.yaml",
+    "workflow/waltz/foils/swig/nouns.yaml",
     "resources/wordnet/verbs.tsv",
     "resources/wordnet/nouns.tsv",
 )
@@ -46,7 +46,7 @@ INSTRUMENTS = {
     "existence": Instrument(
         piece="existence",
         source_format="visual7w",
-        maker="waltz.foils.makers.existence",
+        maker="waltz.foils.existence",
         release_file="existence",
         release_dataset="visual7w",
         released_items=505,
@@ -55,7 +55,7 @@ INSTRUMENTS = {
     "plurality": Instrument(
         piece="plurality",
         source_format="coco-captions",
-        maker="waltz.foils.makers.plurality",
+        maker="waltz.foils.plurality",
         release_file="plurals",
         release_dataset="coco2017",
         released_items=851,
@@ -65,7 +65,7 @@ INSTRUMENTS = {
     "counting-balanced": Instrument(
         piece="counting",
         source_format="visual7w",
-        maker="waltz.foils.makers.counting",
+        maker="waltz.foils.counting",
         release_file="counting-hard",
         release_dataset="visual7w",
         released_items=868,
@@ -73,7 +73,7 @@ INSTRUMENTS = {
     "counting-small": Instrument(
         piece="counting",
         source_format="visual7w",
-        maker="waltz.foils.makers.counting",
+        maker="waltz.foils.counting",
         release_file="counting-small-quant",
         release_dataset="visual7w",
         released_items=900,
@@ -81,7 +81,7 @@ INSTRUMENTS = {
     "counting-adversarial": Instrument(
         piece="counting",
         source_format="visual7w",
-        maker="waltz.foils.makers.counting",
+        maker="waltz.foils.counting",
         release_file="counting-adversarial",
         release_dataset="visual7w",
         released_items=691,
@@ -89,7 +89,7 @@ INSTRUMENTS = {
     "relations": Instrument(
         piece="relations",
         source_format="coco-captions",
-        maker="waltz.foils.makers.relations",
+        maker="waltz.foils.relations",
         release_file="relations",
         release_dataset="coco_2017",
         released_items=535,
@@ -99,7 +99,7 @@ INSTRUMENTS = {
     "action-replacement": Instrument(
         piece="actions",
         source_format="swig",
-        maker="waltz.foils.makers.action_replacement",
+        maker="waltz.foils.action_replacement",
         release_file="action-replacement",
         release_dataset="SWiG",
         released_items=648,
@@ -109,7 +109,7 @@ INSTRUMENTS = {
     "actant-swap": Instrument(
         piece="actions",
         source_format="swig",
-        maker="waltz.foils.makers.actant_swap",
+        maker="waltz.foils.actant_swap",
         release_file="actant-swap",
         release_dataset="SWiG",
         released_items=949,
@@ -118,7 +118,7 @@ INSTRUMENTS = {
     "coreference-standard": Instrument(
         piece="coreference",
         source_format="visdial",
-        maker="waltz.foils.makers.coreference",
+        maker="waltz.foils.coreference",
         release_file="coreference-standard",
         release_dataset="VisDial_v1.0",
         released_items=708,
@@ -127,7 +127,7 @@ INSTRUMENTS = {
     "coreference-clean": Instrument(
         piece="coreference",
         source_format="visdial",
-        maker="waltz.foils.makers.coreference",
+        maker="waltz.foils.coreference",
         release_file="coreference-hard",
         release_dataset="VisDial_v1.0",
         released_items=104,
@@ -136,7 +136,7 @@ INSTRUMENTS = {
     "foil-it": Instrument(
         piece="nouns",
         source_format="foil-it",
-        maker="waltz.foils.makers.foil_it",
+        maker="waltz.foils.foil_it",
         release_file="foil-it",
         release_dataset="FOIL dataset",
         released_items=943,

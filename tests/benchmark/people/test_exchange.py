@@ -79,24 +79,24 @@ def first_task(platform, folder, rows=ITEMS):
 @pytest.mark.parametrize("platform", PLATFORMS)
 @settings(max_examples=25, deadline=None)
 @given(rows=items(), seed=st.integers(0, 2**32), data=st.data())
-def test_nothing_is_lost_from_export_over_annotation_to_import(platform, rows, seed, data):
+def test_every_answer_survives_export_annotation_and_import(platform, rows, seed, data):
     by_image = {build_image_url(row["image"], PREFIX): row for row in rows}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         export_tasks(rows, platform, folder, PREFIX, seed)
-        answers, expected, meant = [], [], {row["item_id"]: Counter() for row in rows}
+        answers, expected, meanings = [], [], {row["item_id"]: Counter() for row in rows}
         positions = Counter()
-        shown = platforms.shown_tasks(platform, folder / f"plurality{platforms.SUFFIX[platform]}")
-        for task, image, shown_texts in shown:
+        presented = platforms.shown_tasks(platform, folder / f"plurality{platforms.SUFFIX[platform]}")
+        for task, image, texts in presented:
             row = by_image.pop(image)
-            position = platforms.caption_position(row, shown_texts)
+            position = platforms.caption_position(row, texts)
             positions[position] += 1
             for person in PEOPLE:
                 meaning = data.draw(st.sampled_from(("caption", "foil", *ANSWERS[2:])))
                 answer = {"caption": position, "foil": OTHER[position]}.get(meaning, meaning)
                 answers.append((task, person, answer))
                 expected.append(dict(zip(ANNOTATION_COLUMNS, (row["item_id"], person, answer, position), strict=True)))
-                meant[row["item_id"]][meaning if meaning in ("caption", "foil") else "other"] += 1
+                meanings[row["item_id"]][meaning if meaning in ("caption", "foil") else "other"] += 1
         assert not by_image
         imported = import_annotations(
             [platforms.write_results(platform, folder / "results", answers)], platform, rows, seed
@@ -106,7 +106,7 @@ def test_nothing_is_lost_from_export_over_annotation_to_import(platform, rows, s
     parquet.build_table(imported.annotations, ANNOTATIONS)
     assert 0 <= positions["first"] - positions["second"] <= 1
     for item_id, votes in count_votes(imported.annotations, 2).items():
-        count = meant[item_id]
+        count = meanings[item_id]
         assert [votes[f"votes_{side}"] for side in ("caption", "foil", "other")] == [
             count[side] for side in ("caption", "foil", "other")
         ]
@@ -114,7 +114,7 @@ def test_nothing_is_lost_from_export_over_annotation_to_import(platform, rows, s
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_a_task_file_betrays_neither_item_nor_caption(tmp_path, platform):
+def test_a_task_file_reveals_neither_item_nor_caption(tmp_path, platform):
     spans = {"caption_span": {"start": 0, "end": 0}, "foil_span": {"start": 0, "end": 0}}
     rows = [{**item(number), **spans} for number in range(200)]
     export_tasks(rows, platform, tmp_path / "a", PREFIX, seed=3)
@@ -125,8 +125,8 @@ def test_a_task_file_betrays_neither_item_nor_caption(tmp_path, platform):
     assert all(word not in text.lower() for word in ("item-", "caption", "foil", "relations"))
     by_image = {build_image_url(row["image"], PREFIX): row for row in rows}
     positions = [
-        platforms.caption_position(by_image[image], shown)
-        for _, image, shown in platforms.shown_tasks(platform, tmp_path / "a" / name)
+        platforms.caption_position(by_image[image], texts)
+        for _, image, texts in platforms.shown_tasks(platform, tmp_path / "a" / name)
     ]
     assert positions.count("first") == 100
     assert 35 <= positions[:100].count("first") <= 65  # the order of tasks says nothing about positions
@@ -142,22 +142,22 @@ def test_positions_follow_the_seed_and_names_the_texts():
         position for _, position in names(rows, 2).values()
     ]
     changed = [{**rows[0], "foil": "another"}, *rows[1:]]
-    assert {item_id for item_id, named in names(changed, 1).items() if named != names(rows, 1)[item_id]} == {"item-0"}
+    assert {item_id for item_id, name in names(changed, 1).items() if name != names(rows, 1)[item_id]} == {"item-0"}
 
 
 def test_label_studios_configuration_shows_the_tasks_and_gives_the_answers(tmp_path):
     export_tasks(ITEMS, "label-studio", tmp_path, PREFIX, seed=3)
     view = ElementTree.parse(tmp_path / "relations.xml").getroot()
-    shown = {tag.get("name"): tag.get("value") for tag in view if tag.tag in ("Image", "HyperText")}
+    sources = {tag.get("name"): tag.get("value") for tag in view if tag.tag in ("Image", "HyperText")}
     (choices,) = view.iter("Choices")
     assert [choice.get("alias") for choice in choices] == list(ANSWERS)
     assert (choices.get("name"), choices.get("required")) == ("answer", "true")
-    assert choices.get("toName") in shown
+    assert choices.get("toName") in sources
     (data, *_) = (entry["data"] for entry in json.loads((tmp_path / "relations.json").read_text()))
-    assert {f"${name}" for name in data} - {"$task"} == set(shown.values())
+    assert {f"${name}" for name in data} - {"$task"} == set(sources.values())
 
 
-def test_an_item_without_spans_shows_what_differs_in_bold(tmp_path):
+def test_an_item_without_spans_shows_the_difference_in_bold(tmp_path):
     export_tasks(ITEMS[:1], "label-studio", tmp_path, "", seed=3)
     (entry,) = json.loads((tmp_path / "relations.json").read_text())
     assert {entry["data"]["first"], entry["data"]["second"]} == {
@@ -166,7 +166,7 @@ def test_an_item_without_spans_shows_what_differs_in_bold(tmp_path):
     }
 
 
-def test_the_batch_is_ascii_in_one_line_a_task(tmp_path):
+def test_the_batch_is_ascii_with_one_line_for_each_task(tmp_path):
     row = {**item(1), "caption": "🐈\r\n costs ${task}", "foil": "é"}
     export_tasks([row], "mturk", tmp_path, PREFIX, seed=3)
     lines = (tmp_path / "relations.csv").read_bytes().decode("ascii").splitlines()
@@ -174,9 +174,9 @@ def test_the_batch_is_ascii_in_one_line_a_task(tmp_path):
     assert "$" not in lines[1]
 
 
-def test_one_file_an_instrument_with_a_key_that_names_its_tasks(tmp_path):
-    written = export_tasks([*ITEMS, item(9, "counting-small")], "doccano", tmp_path, PREFIX, seed=3, annotators=4)
-    assert sorted(str(path.relative_to(tmp_path)) for path in written) == [
+def test_each_instrument_has_a_file_and_a_key_of_its_tasks(tmp_path):
+    files = export_tasks([*ITEMS, item(9, "counting-small")], "doccano", tmp_path, PREFIX, seed=3, annotators=4)
+    assert sorted(str(path.relative_to(tmp_path)) for path in files) == [
         "counting-small.jsonl",
         "counting-small.labels.json",
         "keys/counting-small.json",
@@ -193,7 +193,7 @@ def test_one_file_an_instrument_with_a_key_that_names_its_tasks(tmp_path):
     assert [label["text"] for label in labels] == list(ANSWERS)
 
 
-def test_items_added_since_the_export_leave_answers_where_they_belong(tmp_path):
+def test_items_added_after_the_export_do_not_change_answers(tmp_path):
     task, item_id, position = first_task("mturk", tmp_path)
     path = platforms.write_results("mturk", tmp_path / "results", [(task, "w1", "both")])
     more = [item(number) for number in range(40)]
@@ -202,7 +202,7 @@ def test_items_added_since_the_export_leave_answers_where_they_belong(tmp_path):
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_a_missing_answer_is_told(tmp_path, platform):
+def test_a_missing_answer_is_skipped_with_its_reason(tmp_path, platform):
     task, item_id, _ = first_task(platform, tmp_path)
     path = platforms.write_results(platform, tmp_path / "results", [(task, "w1", ""), (task, "w2", "both")])
     imported = import_annotations([path], platform, ITEMS, seed=3)
@@ -220,7 +220,7 @@ def test_a_missing_answer_is_told(tmp_path, platform):
         ([("T", "w1", "maybe")], 3, "answer 'maybe' is none of first, second, both, neither, cannot tell"),
     ],
 )
-def test_a_faulty_answer_is_refused_with_its_place(tmp_path, platform, answers, seed, fault):
+def test_a_faulty_answer_is_refused_with_its_position(tmp_path, platform, answers, seed, fault):
     task, _, _ = first_task(platform, tmp_path)
     answers = [(task if name == "T" else name, annotator, answer) for name, annotator, answer in answers]
     if platform == "mturk" and answers[0][2] == "maybe":
@@ -232,7 +232,7 @@ def test_a_faulty_answer_is_refused_with_its_place(tmp_path, platform, answers, 
         import_annotations([path], platform, ITEMS, seed)
 
 
-def test_answers_in_two_files_are_one_set(tmp_path):
+def test_answers_of_two_files_are_merged(tmp_path):
     task, _, _ = first_task("mturk", tmp_path)
     paths = [platforms.write_results("mturk", tmp_path / name, [(task, name, "both")]) for name in ("w1", "w2")]
     assert len(import_annotations(paths, "mturk", ITEMS, seed=3).annotations) == 2
@@ -273,7 +273,7 @@ def test_results_that_cannot_be_read_are_refused(tmp_path, columns, cells, fault
         import_annotations([path], "mturk", ITEMS, seed=3)
 
 
-def test_a_rejected_assignment_is_left_out_and_told(tmp_path):
+def test_a_rejected_assignment_is_skipped_with_its_reason(tmp_path):
     task, item_id, _ = first_task("mturk", tmp_path)
     path = tmp_path / "results.csv"
     path.write_text(f"WorkerId,AssignmentStatus,Input.task,Answer.answer\nw1,Rejected,{task},first\n")
@@ -305,7 +305,7 @@ def test_label_studio_users_skips_and_other_exports(tmp_path):
         import_annotations([path], "label-studio", ITEMS, seed=3)
 
 
-def test_doccano_exports_that_do_not_say_who_answered_are_refused(tmp_path):
+def test_doccano_exports_without_annotators_are_refused(tmp_path):
     line = json.dumps({"task": "t", "label": ["both", "first"]}) + "\n"
     for name, fault in (
         ("all.jsonl", "no names of annotators"),
@@ -324,7 +324,7 @@ def test_doccano_exports_that_do_not_say_who_answered_are_refused(tmp_path):
             import_annotations([tmp_path / "x.jsonl"], "doccano", ITEMS, seed=3)
 
 
-def test_an_export_that_cannot_be_is_refused(tmp_path):
+def test_impossible_exports_are_refused(tmp_path):
     with pytest.raises(UserError, match="platform 'prodigy' is none of mturk, label-studio, doccano"):
         export_tasks(ITEMS, "prodigy", tmp_path, PREFIX, seed=3)
     with pytest.raises(UserError, match="no items to export"):

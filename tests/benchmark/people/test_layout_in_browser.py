@@ -59,8 +59,8 @@ window.onload = () => {
 """
 
 
-def _filled(layout, record):
-    """The layout as the site fills it in: each `${column}` by the column's cell, as it stands."""
+def _fill(layout, record):
+    """Replace each `${column}` of the layout by the column's cell, as the site does."""
     return re.sub(r"\$\{(\w+)\}", lambda match: record[match[1]], layout)
 
 
@@ -76,15 +76,15 @@ def _item(caption, foil, caption_span, foil_span):
     }
 
 
-def _pages(tmp_path, item):
-    """The page that measures and the batch's record."""
+def _build_pages(tmp_path, item):
+    """Return the measuring page and the batch's record."""
     Image.new("RGB", (640, 480), "steelblue").save(tmp_path / "scene.png")
     uri = "data:image/png;base64," + base64.b64encode((tmp_path / "scene.png").read_bytes()).decode()
     export_tasks([{**item, "image": uri}], "mturk", tmp_path, "unused://", seed=1)
     layout = (tmp_path / "relations.html").read_text(encoding="utf-8")
     with (tmp_path / "relations.csv").open(encoding="ascii", newline="") as file:
         (record,) = csv.DictReader(file)
-    page = "<!doctype html><meta name=viewport content='width=device-width'>" + _filled(layout, record)
+    page = "<!doctype html><meta name=viewport content='width=device-width'>" + _fill(layout, record)
     frames = "".join(
         f'<iframe width="{width}" height="1200" srcdoc="{html.escape(page)}"></iframe>' for width in WIDTHS
     )
@@ -121,7 +121,7 @@ def _measured(tmp_path, page):
 def test_a_filled_layout_shows_image_texts_and_five_labelled_answers(tmp_path):
     caption = "A \"cat\" sits <on> the <i>mat</i> &amp; ${first}, 'so' 🐈 é."
     foil = caption.replace("on", "under")
-    page, record = _pages(tmp_path, _item(caption, foil, (14, 16), (14, 19)))
+    page, record = _build_pages(tmp_path, _item(caption, foil, (14, 16), (14, 19)))
     for frame, width in zip(_measured(tmp_path, page), WIDTHS, strict=True):
         assert width - 20 <= frame["width"] <= width  # less a scroll bar, where there is one
         assert frame["overflow"] <= 0
@@ -148,5 +148,5 @@ def test_a_filled_layout_shows_image_texts_and_five_labelled_answers(tmp_path):
 def test_nothing_overflows_a_narrow_frame(tmp_path):
     caption = f"{LONG} " + "a long text that goes on " * 40
     foil = f"{LONG[::-1]} " + "a long text that goes on " * 40
-    page, _ = _pages(tmp_path, _item(caption, foil, (0, len(LONG)), (0, len(LONG))))
+    page, _ = _build_pages(tmp_path, _item(caption, foil, (0, len(LONG)), (0, len(LONG))))
     assert [frame["overflow"] <= 0 for frame in _measured(tmp_path, page)] == [True, True]

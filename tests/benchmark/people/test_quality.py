@@ -26,16 +26,16 @@ def test_annotators_are_judged_by_the_gold_items_they_answered():
     ]
 
 
-def test_no_preference_is_no_captions_preferred():
+def test_answers_without_a_preference_do_not_count_as_preferring_the_caption():
     answers = rows("g,w1,both,first", "g,w2,neither,first", "g,w3,cannot tell,first", "g,w4,second,first")
     assert [record.share for record in compute_annotator_quality(answers, ["g"])] == [0, 0, 0, 0]
 
 
-def test_the_answers_of_annotators_left_out_are_recorded():
+def test_answers_of_dropped_annotators_are_recorded():
     answers = rows("a,w1,first,first", "a,w2,second,first", "b,w2,both,first")
-    kept, left_out = drop_annotators(answers, ["w2"], "poor")
-    assert kept == answers[:1]
-    assert left_out == [
+    remaining, skipped = drop_annotators(answers, ["w2"], "poor")
+    assert remaining == answers[:1]
+    assert skipped == [
         {"item_id": "a", "annotator": "w2", "reason": "poor"},
         {"item_id": "b", "annotator": "w2", "reason": "poor"},
     ]
@@ -44,7 +44,7 @@ def test_the_answers_of_annotators_left_out_are_recorded():
 def test_unanimity_is_of_captions_and_alpha_of_presented_answers():
     # presented: a first first, b second first, c second second; votes: a caption twice, b and c not.
     # coincidences: ff 2, ss 2, fs = sf = 1; n = 6, 3 of each
-    found = compute_agreement(
+    agreement = compute_agreement(
         rows(
             "a,w1,first,first",
             "a,w2,first,first",
@@ -54,13 +54,13 @@ def test_unanimity_is_of_captions_and_alpha_of_presented_answers():
             "c,w2,second,first",
         )
     )
-    assert found == Agreement(3, 1, pytest.approx(1 - (2 / 6) / (2 * 3 * 3 / (6 * 5))), None)
+    assert agreement == Agreement(3, 1, pytest.approx(1 - (2 / 6) / (2 * 3 * 3 / (6 * 5))), None)
 
 
 def test_no_agreement_without_a_second_annotator():
     assert compute_agreement(rows("a,w1,first,first")) == Agreement(1, 1, None, "no item has two annotations")
 
 
-def test_items_that_lack_answers_are_told_with_how_many():
+def test_missing_answers_are_counted():
     answers = rows("a,w1,first,first", "a,w2,first,first", "b,w1,both,first")
     assert count_missing_answers(answers, ["a", "b", "c"], 2) == {"b": 1, "c": 2}

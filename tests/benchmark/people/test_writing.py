@@ -19,13 +19,13 @@ def lines(path):
 
 
 def annotate(folder, annotator, tasks, labels):
-    """A file of doccano's export, with the labels that an annotator gives to the line of each text."""
+    """Write a file of doccano's export with one annotator's labels."""
     folder.mkdir(exist_ok=True)
-    done = [{"id": number, **task, "label": labels(task)} for number, task in enumerate(tasks)]
-    (folder / f"{annotator}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in done), encoding="utf-8")
+    exported = [{"id": number, **task, "label": labels(task)} for number, task in enumerate(tasks)]
+    (folder / f"{annotator}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in exported), encoding="utf-8")
 
 
-def test_a_captioner_sees_the_image_and_the_verb_not_to_be_used(tmp_path):
+def test_a_caption_task_shows_the_image_and_the_verb_to_avoid(tmp_path):
     export_caption_tasks(PROBES, tmp_path, PREFIX, seed=1)
     tasks = lines(tmp_path / "write-captions.jsonl")
     assert sorted(task["im_url"] for task in tasks) == [
@@ -45,20 +45,22 @@ def test_a_captioner_sees_the_image_and_the_verb_not_to_be_used(tmp_path):
     )
 
 
-def test_written_captions_come_back_with_image_verb_and_annotator(tmp_path):
+def test_written_captions_are_imported_with_image_verb_and_annotator(tmp_path):
     export_caption_tasks(PROBES, tmp_path, PREFIX, seed=1)
     tasks = lines(tmp_path / "write-captions.jsonl")
     annotate(tmp_path / "done", "w1", tasks, lambda task: ["two, of\n“them”", task["im_url"]])
     annotate(tmp_path / "done", "w2", tasks, lambda task: ["once", " ", "once"] if "browse" in task["text"] else [])
-    found = import_captions(tmp_path / "done", PROBES, seed=1)
-    w1 = [row for row in found.rows if row["annotator"] == "w1"]
+    imported = import_captions(tmp_path / "done", PROBES, seed=1)
+    w1 = [row for row in imported.rows if row["annotator"] == "w1"]
     assert [(row["image"], row["verb"]) for row in w1[::2]] == [
         ("b.jpg", "buy"),
         *((p["image"], p["verb"]) for p in PROBES[:2]),
     ]
     assert {row["text"] for row in w1 if row["image"] == "b.jpg"} == {"two, of\n“them”", PREFIX + "b.jpg"}
-    assert [row for row in found.rows if row["annotator"] == "w2"] == [{**PROBES[0], "annotator": "w2", "text": "once"}]
-    assert found.skipped == [
+    assert [row for row in imported.rows if row["annotator"] == "w2"] == [
+        {**PROBES[0], "annotator": "w2", "text": "once"}
+    ]
+    assert imported.skipped == [
         {**PROBES[2], "annotator": "w2", "reason": "not answered"},
         {**PROBES[0], "annotator": "w2", "reason": "empty text"},
         {**PROBES[0], "annotator": "w2", "reason": "the annotator's same text again"},
@@ -75,12 +77,12 @@ def test_checks_round_trip(tmp_path):
         tmp_path / "done", "w1", tasks, lambda task: ["yes" if task["text"].startswith(CHECKS[0]["caption"]) else "no"]
     )
     annotate(tmp_path / "done", "w2", tasks[:1], lambda task: [])
-    found = import_checks(tmp_path / "done", CHECKS, seed=1)
-    assert found.rows == [
+    imported = import_checks(tmp_path / "done", CHECKS, seed=1)
+    assert imported.rows == [
         {**CHECKS[0], "annotator": "w1", "answer": "yes"},
         {**CHECKS[1], "annotator": "w1", "answer": "no"},
     ]
-    assert [(row["annotator"], row["reason"]) for row in found.skipped] == [("w2", "not answered")]
+    assert [(row["annotator"], row["reason"]) for row in imported.skipped] == [("w2", "not answered")]
 
 
 def test_faults_of_writing_and_checking_are_refused(tmp_path):

@@ -8,10 +8,10 @@ from typing import Any
 from waltz.benchmark.people.writing import YES_NO
 from waltz.core.errors import UserError
 from waltz.filters.ranking import READS_WORSE
-from waltz.foils.candidates import Refused
-from waltz.foils.cv_probes.conditions import conditions
-from waltz.foils.cv_probes.contextual_captions import best
-from waltz.foils.cv_probes.plain_captions import reviewed, simplified
+from waltz.foils.candidates import Refusal
+from waltz.foils.cv_probes.conditions import build_condition_rows
+from waltz.foils.cv_probes.contextual_captions import select_best
+from waltz.foils.cv_probes.plain_captions import review_captions, simplify_caption
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import Verb
 from waltz.sources.raw_files import read_csv_records
@@ -89,7 +89,7 @@ def select_contextual_captions(rows: Sequence[Row], grammaticality: Mapping[str,
             by_image.setdefault(row["image"], []).append(row)
     for image_rows in by_image.values():
         captions = list(dict.fromkeys(row["caption"] for row in image_rows))
-        best_caption = captions[best(captions, lambda texts: [grammaticality[text] for text in texts])]
+        best_caption = captions[select_best(captions, lambda texts: [grammaticality[text] for text in texts])]
         for row in image_rows:
             row["rejected"] = READS_WORSE
         best_rows = [row for row in image_rows if row["caption"] == best_caption]
@@ -136,7 +136,7 @@ def review_plain_captions(
     """
     study_images = {row["image"] for row in contextual}
     contextual_captions = {row["image"]: row["caption"] for row in contextual if row["rejected"] is None}
-    reviewed_rows = reviewed([row for row in written_rows if row["image"] in study_images], verbs, names)
+    reviewed_rows = review_captions([row for row in written_rows if row["image"] in study_images], verbs, names)
     for row in reviewed_rows:
         row["rejected"] = row["rejected"] or _find_rejection(row, contextual_captions.get(row["image"]), answers)
     unused_rows = [{**row, "rejected": IMAGE_NOT_IN_STUDY} for row in written_rows if row["image"] not in study_images]
@@ -144,14 +144,14 @@ def review_plain_captions(
     numbers: Counter[str] = Counter()
     rows = []
     for row, doc in zip(all_rows, parse(row["caption"] for row in all_rows), strict=True):
-        short_caption = simplified(doc)
+        short_caption = simplify_caption(doc)
         rows.append(
             {
                 **row,
                 "caption_id": f"plain:{row['image']}#{numbers[row['image']]}",
                 "kind": "plain",
-                "simplified": None if isinstance(short_caption, Refused) else short_caption,
-                "not_simplified": short_caption.reason if isinstance(short_caption, Refused) else None,
+                "simplified": None if isinstance(short_caption, Refusal) else short_caption,
+                "not_simplified": short_caption.reason if isinstance(short_caption, Refusal) else None,
             }
         )
         numbers[row["image"]] += 1
@@ -189,7 +189,7 @@ def build_conditions(captions: Iterable[Row], verbs: Mapping[str, Verb]) -> Rows
     for form, column in (("original", "caption"), ("simplified", "simplified")):
         texts = [{**row, "caption": row[column]} for row in usable_rows if row[column] is not None]
         contextual, plain = ([row for row in texts if row["kind"] == kind] for kind in ("contextual", "plain"))
-        rows += conditions(contextual, plain, verbs, form)
+        rows += build_condition_rows(contextual, plain, verbs, form)
     return rows
 
 

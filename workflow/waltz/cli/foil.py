@@ -8,8 +8,8 @@ import typer
 
 from waltz.cli.output import report_errors, show_error
 from waltz.core.text_diff import Span, slice_span
-from waltz.foils.candidates import Candidate, Refused
-from waltz.foils.single_text import from_texts
+from waltz.foils.candidates import Candidate, Refusal
+from waltz.foils.single_text import build_from_texts
 
 app = typer.Typer(add_completion=False)
 FIELDS = ("caption", "foil", "caption_span", "foil_span", "direction")
@@ -25,9 +25,9 @@ def foil_command(
     """Print the candidates of a text: its caption and its foil, with the exchanged words in square brackets."""
     texts = (line.rstrip("\n") for line in sys.stdin if line.strip()) if text == "-" else [text]
     with report_errors():
-        for source_text, candidates in from_texts(instrument, texts):
+        for source_text, candidates in build_from_texts(instrument, texts):
             for candidate in candidates:
-                if isinstance(candidate, Refused):
+                if isinstance(candidate, Refusal):
                     show_error(f"{source_text!r}: {candidate.reason}")
                 elif as_json:
                     typer.echo(json.dumps({"source_text": source_text, **_get_fields(candidate)}, ensure_ascii=False))

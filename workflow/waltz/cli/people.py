@@ -219,7 +219,7 @@ def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None
     import numpy as np
 
     from waltz.core.devices import lease_device
-    from waltz.foils.cv_probes.conditions import ranked_images
+    from waltz.foils.cv_probes.conditions import rank_images
     from waltz.models.encoders import load_encoder
     from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector
     from waltz.models.registry import ModelSpec
@@ -239,7 +239,7 @@ def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None
         for row in rows:
             if not row["plain_image"]:
                 scores = vectors @ compute_text_vector(encoder, row["caption"])
-                row["plain_image"] = ranked_images(names, scores.tolist(), 1)[0][0]
+                row["plain_image"] = rank_images(names, scores.tolist(), 1)[0][0]
 
 
 def _write_answers(

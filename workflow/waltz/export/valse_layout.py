@@ -10,7 +10,7 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
-from waltz.foils.english.numerals import number_of
+from waltz.foils.english.numerals import parse_number
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.formats.valse import DIRECTIONS
 
@@ -147,7 +147,7 @@ def _build_record(row: Row, originals: Mapping[str, Row], span_method: str) -> d
     if instrument == "existence":
         caption_denies = row["direction"] == "zero-to-something"
         special = {
-            "answer": 0 if caption_denies else number_of(original["answer"]),
+            "answer": 0 if caption_denies else parse_number(original["answer"]),
             "classes_foil": [] if caption_denies else [0],
         }
         special["classes"] = special["answer"]

@@ -1,4 +1,4 @@
-"""Natural language inference: does the foil contradict the caption?"""
+"""Natural language inference: the relation of a foil to its caption."""
 
 import re
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from waltz.core.errors import UserError
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.text.classifier import Classifier, compute_class_logits
 
-BEGINNINGS = {"entailment": "entail", "neutral": "neutral", "contradiction": "contradict"}
+LABEL_BEGINNINGS = {"entailment": "entail", "neutral": "neutral", "contradiction": "contradict"}
 
 
 @dataclass(frozen=True)
 class Inference:
-    """How probable each relation of a premise to a hypothesis is; the three sum to 1."""
+    """Probabilities of the three relations of a premise to a hypothesis; they sum to 1."""
 
     entailment: float
     neutral: float
@@ -24,47 +24,49 @@ class Inference:
 
     @property
     def margin(self) -> float:
-        """How much more probable contradiction is than the next relation: above 0 where it is the verdict."""
+        """Probability of contradiction minus that of the next relation: above 0 where it is the verdict."""
         return self.contradiction - max(self.entailment, self.neutral)
 
 
-def infer(
+def infer_relations(
     pairs: Iterable[tuple[str, str]],
     model: Classifier,
-    stored: Path | None = None,
-    done: ProgressCallback = ignore_progress,
+    cache_folder: Path | None = None,
+    on_progress: ProgressCallback = ignore_progress,
 ) -> dict[tuple[str, str], Inference]:
-    """The relation of each distinct pair.
+    """Return the relation of each distinct pair.
 
     Args:
         pairs: Premise (the caption) and hypothesis (the foil).
         model: A classifier into entailment, neutral, contradiction, in whichever order.
-        stored: Folder of finished batches.
-        done: Told how many distinct pairs another batch finished.
+        cache_folder: Folder of cached batches.
+        on_progress: Called with the number of distinct pairs of each batch.
     Raises:
         UserError: The model's labels do not say which class is which.
     """
-    order = label_order(model)
-    logits = compute_class_logits(model, pairs, cache_folder=stored, on_progress=done)
-    found = {}
+    order = find_label_order(model)
+    logits = compute_class_logits(model, pairs, cache_folder=cache_folder, on_progress=on_progress)
+    inferences = {}
     for (premise, hypothesis), row in logits.items():
         weights = np.exp(row - row.max())
-        found[premise, hypothesis] = Inference(*(weights[order] / weights.sum()).tolist())
-    return found
+        inferences[premise, hypothesis] = Inference(*(weights[order] / weights.sum()).tolist())
+    return inferences
 
 
-def label_order(model: Classifier) -> list[int]:
-    """Classes of entailment, neutral and contradiction, read from the labels in any case and spelling.
+def find_label_order(model: Classifier) -> list[int]:
+    """Return the classes of entailment, neutral and contradiction, from the labels in any case and spelling.
 
     Raises:
         UserError: The labels are others, or name one of the three twice.
     """
     plain = [re.sub(r"[^a-z]", "", label.lower()) for label in model.labels]
-    order = [[place for place, label in enumerate(plain) if label.startswith(name)] for name in BEGINNINGS.values()]
-    if len(plain) != len(BEGINNINGS) or any(len(places) != 1 for places in order):
+    classes = [
+        [index for index, label in enumerate(plain) if label.startswith(name)] for name in LABEL_BEGINNINGS.values()
+    ]
+    if len(plain) != len(LABEL_BEGINNINGS) or any(len(matches) != 1 for matches in classes):
         raise UserError(
             f"models.{model.spec.name}: the labels of {model.spec.weights} are {', '.join(model.labels)}, which do not"
-            f" say which class is {', '.join(BEGINNINGS)}; look up its order and give it as `labels`, for example"
+            f" say which class is {', '.join(LABEL_BEGINNINGS)}; look up its order and give it as `labels`, for example"
             ' labels: "entailment, neutral, contradiction"'
         )
-    return [places[0] for places in order]
+    return [matches[0] for matches in classes]

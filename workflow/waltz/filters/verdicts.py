@@ -1,4 +1,4 @@
-"""Which candidates the filters keep, and why not the others."""
+"""Verdicts of the filters on candidates: kept, or rejected with a reason."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ if TYPE_CHECKING:
     from waltz.filters.nli import Inference
 
 CLOSE = 1e-4
-"""Scores this near to a threshold may fall on its other side on another machine."""
+"""Distance from a threshold at which a score may fall on the other side on another machine."""
 NO_CONTRADICTION = "no contradiction"
 UNGRAMMATICAL = "grammaticality below"
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What an instrument's candidates must reach.
+    """Thresholds for the candidates of an instrument.
 
     Attributes:
-        grammaticality: Lowest GRUEN grammaticality that is kept; None where the score is recorded only.
-        contradiction: Whether contradiction must be the most probable relation of caption to foil.
+        grammaticality: Lowest GRUEN grammaticality that is kept; None where the score is only recorded.
+        contradiction: True where contradiction must be the most probable relation of caption to foil.
     """
 
     grammaticality: float | None = None
@@ -27,24 +27,24 @@ class Thresholds:
 
     @property
     def ungrammatical(self) -> str:
-        """The reason of a candidate that is not grammatical enough: one for all, so that it can be counted."""
+        """Reason of a candidate that is not grammatical enough: one for all, so that it can be counted."""
         return f"{UNGRAMMATICAL} {self.grammaticality:g}"
 
 
-def judged(
+def apply_thresholds(
     rows: Iterable[Mapping[str, Any]],
     thresholds: Thresholds,
     grammaticality: Mapping[str, float] | None = None,
     inferences: "Mapping[tuple[str, str], Inference] | None" = None,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Candidates with their scores and verdicts, and those whose verdict hangs on the last digits.
+    """Return candidates with their scores and verdicts, and those whose verdict depends on the last digits.
 
     A candidate that was rejected before keeps its reason. The first filter that rejects gives the reason:
     grammaticality, then contradiction.
 
     Args:
         rows: Rows of candidates with item_id, caption, foil, rejected.
-        thresholds: What the instrument asks for.
+        thresholds: Those of the instrument.
         grammaticality: Score by foil; None where that filter did not run.
         inferences: Relation of caption to foil by both; None where that filter did not run. A pair that is
             rejected already may be absent.
@@ -53,15 +53,15 @@ def judged(
         rejected; and for each filter and undecided candidate nearer than 1e-4 to a threshold a dict of
         item_id, filter, value, threshold.
     Raises:
-        ValueError: A filter is asked for, and the score of a candidate that reached it is missing.
+        ValueError: A filter is active, and the score of a candidate that reached it is missing.
     """
-    found: list[dict[str, Any]] = []
+    judged_rows: list[dict[str, Any]] = []
     close: list[dict[str, Any]] = []
     for row in rows:
         score = None if grammaticality is None else grammaticality.get(row["foil"])
-        relation = None if inferences is None else inferences.get((row["caption"], row["foil"]))
+        inference = None if inferences is None else inferences.get((row["caption"], row["foil"]))
         reason = row["rejected"]
-        for name, value, threshold, why in _asked(thresholds, score, relation):
+        for name, value, threshold, failure in _list_checks(thresholds, score, inference):
             if reason is not None:
                 break
             if value is None:
@@ -69,26 +69,26 @@ def judged(
             if abs(value - threshold) < CLOSE:
                 close.append({"item_id": row["item_id"], "filter": name, "value": value, "threshold": threshold})
             if value < threshold or (name == "contradiction" and value == threshold):
-                reason = why
-        found.append(
+                reason = failure
+        judged_rows.append(
             {
                 **row,
                 "grammaticality": score,
-                "nli_entailment": None if relation is None else relation.entailment,
-                "nli_neutral": None if relation is None else relation.neutral,
-                "nli_contradiction": None if relation is None else relation.contradiction,
+                "nli_entailment": None if inference is None else inference.entailment,
+                "nli_neutral": None if inference is None else inference.neutral,
+                "nli_contradiction": None if inference is None else inference.contradiction,
                 "kept": reason is None,
                 "rejected": reason,
             }
         )
-    return found, close
+    return judged_rows, close
 
 
-def _asked(
-    thresholds: Thresholds, score: float | None, relation: "Inference | None"
+def _list_checks(
+    thresholds: Thresholds, score: float | None, inference: "Inference | None"
 ) -> Iterable[tuple[str, float | None, float, str]]:
-    """Filter, value, threshold and reason of every filter that is asked for, in order."""
+    """Yield filter, value, threshold and reason of every active filter, in order."""
     if thresholds.grammaticality is not None:
         yield "grammaticality", score, thresholds.grammaticality, thresholds.ungrammatical
     if thresholds.contradiction:
-        yield "contradiction", None if relation is None else relation.margin, 0.0, NO_CONTRADICTION
+        yield "contradiction", None if inference is None else inference.margin, 0.0, NO_CONTRADICTION

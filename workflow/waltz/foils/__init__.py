@@ -1,1 +1,1 @@
-"""Stage `foils`: every candidate that a caption, statement, dialogue or frame gives, one module an instrument."""
+"""Stage `foils`: every candidate that a caption, statement, dialogue or frame gives, one module per instrument."""

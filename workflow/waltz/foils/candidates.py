@@ -1,7 +1,7 @@
-"""What a foiling function yields: a caption beside a foil, or the reason why there is none."""
+"""Candidates: a caption with a foil, or the reason why a source row gives none."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from waltz.core.text_diff import Span, find_changed_spans
@@ -16,12 +16,12 @@ class Candidate:
         foil: The false text.
         caption_span: Characters of the caption that the foil replaces.
         foil_span: Characters of the foil that replace them.
-        caption_phrases: What was exchanged, lower-cased: the words whose frequencies are balanced.
-        foil_phrases: The same of the foil.
+        caption_phrases: Lower-cased words that were exchanged; their frequencies are balanced.
+        foil_phrases: The words that replace them in the foil.
         direction: Kind of exchange within its instrument ("sg2pl", "yes2no").
-        proposal_rank: Place among what a model proposed for this span, from 0; None where none was asked.
-        proposal_score: The proposing model's score, higher is better; None where none was asked.
-        rejected: Why the rules of the instrument cannot use it; None where they can.
+        proposal_rank: Rank among a model's proposals for this span, from 0; None without a model.
+        proposal_score: Score that the proposing model gives, higher is better; None without a model.
+        rejected: Reason why the rules of the instrument cannot use it; None where they can.
     """
 
     caption: str
@@ -37,56 +37,47 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Refusal:
     """A source row that gives no candidate.
 
     Attributes:
-        reason: Why, in words that repeat from row to row, so that they can be counted.
+        reason: Why, in the same words for every such row, so that reasons can be counted.
     """
 
     reason: str
 
 
-Found = Candidate | Refused
+Outcome = Candidate | Refusal
+Row = Mapping[str, Any]
+SourceOutcomes = Iterator[tuple[Row, Outcome]]
+"""Source rows, each with one candidate or refusal; a row comes once for each of its candidates."""
 
 
-@dataclass
-class Tally:
-    """How many source rows were read, and how many were refused for which reason."""
-
-    rows: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
-
-    def count(self, reason: str) -> None:
-        """One more row refused."""
-        self.refused[reason] = self.refused.get(reason, 0) + 1
-
-
-def exchanged(
+def build_candidate(
     caption: str,
     foil: str,
     caption_phrase: str | tuple[str, ...],
     foil_phrase: str | tuple[str, ...],
     direction: str,
 ) -> Candidate:
-    """A candidate whose spans are where the two texts differ."""
+    """Return a candidate whose spans are where the two texts differ."""
     caption_span, foil_span = find_changed_spans(caption, foil)
     return Candidate(caption, foil, caption_span, foil_span, _phrases(caption_phrase), _phrases(foil_phrase), direction)
 
 
-def replaced(text: str, span: Span, new: str) -> tuple[str, Span]:
-    """A text with the characters of a span replaced, and the span of the replacement."""
+def replace_span(text: str, span: Span, replacement: str) -> tuple[str, Span]:
+    """Return a text with the characters of a span replaced, and the span of the replacement."""
     start, end = span["start"], span["end"]
-    return text[:start] + new + text[end:], Span(start=start, end=start + len(new))
+    return text[:start] + replacement + text[end:], Span(start=start, end=start + len(replacement))
 
 
-def candidate_row(found: Candidate, row: Mapping[str, Any], number: int, instrument: str, piece: str) -> dict[str, Any]:
-    """A row of the candidates layout.
+def build_candidate_row(candidate: Candidate, row: Row, number: int, instrument: str, piece: str) -> dict[str, Any]:
+    """Return a row of the candidates layout.
 
     Args:
-        found: The candidate.
-        row: The source row that it came from, with source, source_id, split and image.
-        number: Its place among the candidates of that row, from 0.
+        candidate: The candidate.
+        row: The source row that it comes from, with source, source_id, split and image.
+        number: Index among the candidates of that row, from 0.
         instrument: Name of the instrument.
         piece: Name of the piece that the instrument belongs to.
     """
@@ -95,14 +86,14 @@ def candidate_row(found: Candidate, row: Mapping[str, Any], number: int, instrum
         "instrument": instrument,
         "piece": piece,
         **{name: row[name] for name in ("source", "source_id", "split", "image")},
-        **{name: getattr(found, name) for name in ("caption", "foil", "caption_span", "foil_span", "direction")},
-        "caption_phrases": list(found.caption_phrases),
-        "foil_phrases": list(found.foil_phrases),
-        "proposal_rank": found.proposal_rank,
-        "proposal_score": found.proposal_score,
-        "rejected": found.rejected,
+        **{name: getattr(candidate, name) for name in ("caption", "foil", "caption_span", "foil_span", "direction")},
+        "caption_phrases": list(candidate.caption_phrases),
+        "foil_phrases": list(candidate.foil_phrases),
+        "proposal_rank": candidate.proposal_rank,
+        "proposal_score": candidate.proposal_score,
+        "rejected": candidate.rejected,
     }
 
 
-def _phrases(given: str | tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(phrase.lower() for phrase in ((given,) if isinstance(given, str) else given))
+def _phrases(phrases: str | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(phrase.lower() for phrase in ((phrases,) if isinstance(phrases, str) else phrases))

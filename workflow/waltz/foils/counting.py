@@ -1,67 +1,86 @@
-"""Counting: from "how many" questions with a numeral answer, statements with another number (thesis 3.3, A.1)."""
+"""Counting: statements with a number, from "how many" questions, and foils with another number (thesis 3.3, A.1)."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from spacy.tokens import Doc
 
-from waltz.foils.candidates import Candidate, Found, Refused, exchanged
-from waltz.foils.counting_questions import asked
-from waltz.foils.english.numerals import number_of
+from waltz.foils.candidates import Candidate, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.counting_questions import convert_question, parse_counting_questions
+from waltz.foils.english.numerals import parse_number
 from waltz.foils.english.statements import Statement
+from waltz.foils.proposers import MakerOptions
 
 
 @dataclass(frozen=True)
-class Numerals:
-    """Fewest and most, both included, of the numbers that an instrument's captions and foils show; None for no most."""
+class NumberRanges:
+    """Lowest and highest number, both included, of an instrument's captions and foils; None for no highest."""
 
     captions: tuple[int, int | None]
     foils: tuple[int, int | None]
 
 
-NUMERALS = {
-    "counting-balanced": Numerals((0, None), (0, None)),
-    "counting-small": Numerals((0, 3), (0, 3)),
-    "counting-adversarial": Numerals((4, None), (0, 3)),
+NUMBER_RANGES = {
+    "counting-balanced": NumberRanges((0, None), (0, None)),
+    "counting-small": NumberRanges((0, 3), (0, 3)),
+    "counting-adversarial": NumberRanges((4, None), (0, 3)),
 }
 
 
-def counting(question: Doc, answer: str, numerals: Numerals, seen: Collection[int]) -> Iterator[Found]:
-    """The statement that a question and its answer make, beside the same with every other number.
+def build_candidates(rows: Sequence[Row], _: MakerOptions, instrument: str) -> SourceOutcomes:
+    """Yield candidates for each Visual7W question that is answered by a number, in the order of the rows.
+
+    Foils show the numbers that answer some question of the rows.
+    """
+    questions = list(parse_counting_questions(rows))
+    answers = (row["answer"] or "" for row, question in questions if not isinstance(question, Refusal))
+    foil_numbers = {number for answer in answers if (number := parse_number(answer)) is not None}
+    for row, question in questions:
+        if isinstance(question, Refusal):
+            yield row, question
+        else:
+            outcomes = build_counting_foils(question, row["answer"] or "", NUMBER_RANGES[instrument], foil_numbers)
+            yield from ((row, outcome) for outcome in outcomes)
+
+
+def build_counting_foils(
+    question: Doc, answer: str, ranges: NumberRanges, foil_numbers: Collection[int]
+) -> Iterator[Outcome]:
+    """Yield the statement that a question and its answer make, with the same statement with every other number.
 
     Args:
         question: Parse of the question ("How many signs are pictured?").
         answer: A numeral, in digits or letters, with or without a full stop.
-        numerals: Those of the instrument, an entry of `NUMERALS`.
-        seen: Numbers that foils may show, those of the instrument's captions: no other number is likely in a statement
-            about images.
+        ranges: Those of the instrument, an entry of `NUMBER_RANGES`.
+        foil_numbers: Numbers that foils may show, those of the instrument's captions: no other number is likely in a
+            statement about images.
     Yields:
-        "There are exactly 4 signs pictured." beside "There is exactly 1 sign pictured." and so on by number; or why
-        there is none.
+        "There are exactly 4 signs pictured." with "There is exactly 1 sign pictured." and so on by number; a refusal
+        where there is none.
     """
-    number, statement = number_of(answer), asked(question)
+    number, statement = parse_number(answer), convert_question(question)
     if number is None:
-        yield Refused("the answer is no numeral")
-    elif isinstance(statement, Refused):
+        yield Refusal("the answer is no numeral")
+    elif isinstance(statement, Refusal):
         yield statement
-    elif not _within(number, numerals.captions):
-        yield Refused("its number is not among those of the captions")
+    elif not _in_range(number, ranges.captions):
+        yield Refusal("its number is not among those of the captions")
     else:
-        for other in sorted(set(seen) - {number}):
-            if _within(other, numerals.foils):
-                yield recounted(statement, number, other)
+        for foil_number in sorted(set(foil_numbers) - {number}):
+            if _in_range(foil_number, ranges.foils):
+                yield replace_number(statement, number, foil_number)
 
 
-def recounted(statement: Statement, number: int, other: int, adverb: str = "exactly") -> Candidate:
-    """A statement with its number, beside the same with another number; noun and verb agree on both sides."""
-    return exchanged(
-        statement.counting(number, adverb),
-        statement.counting(other, adverb),
+def replace_number(statement: Statement, number: int, foil_number: int, adverb: str = "exactly") -> Candidate:
+    """Return a statement with its number, and the same with another; noun and verb agree in both texts."""
+    return build_candidate(
+        statement.write_count(number, adverb),
+        statement.write_count(foil_number, adverb),
         str(number),
-        str(other),
-        "more" if other > number else "fewer",
+        str(foil_number),
+        "more" if foil_number > number else "fewer",
     )
 
 
-def _within(number: int, bounds: tuple[int, int | None]) -> bool:
+def _in_range(number: int, bounds: tuple[int, int | None]) -> bool:
     return bounds[0] <= number and (bounds[1] is None or number <= bounds[1])

@@ -1,50 +1,60 @@
-"""Existence: from "how many" questions with a numeral answer, that there are such things, or none (thesis 3.3, A.1)."""
+"""Existence: statements that things exist, or not, from "how many" questions with a number (thesis 3.3, A.1)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from spacy.tokens import Doc
 
-from waltz.foils.candidates import Candidate, Found, Refused, exchanged
-from waltz.foils.counting_questions import TIMES, asked
-from waltz.foils.english.numerals import number_of
+from waltz.foils.candidates import Candidate, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.counting_questions import TIME_UNITS, convert_question, parse_counting_questions
+from waltz.foils.english.numerals import parse_number
 from waltz.foils.english.statements import Statement
+from waltz.foils.proposers import MakerOptions
 
 
-def existence(question: Doc, answer: str) -> Iterator[Found]:
-    """The statement that a question and its answer make, beside its negation.
+def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
+    """Yield a candidate for each Visual7W question that is answered by a number, in the order of the rows."""
+    for row, question in parse_counting_questions(rows):
+        if isinstance(question, Refusal):
+            yield row, question
+        else:
+            yield from ((row, outcome) for outcome in build_existence_foils(question, row["answer"] or ""))
+
+
+def build_existence_foils(question: Doc, answer: str) -> Iterator[Outcome]:
+    """Yield the statement that a question and its answer make, with its negation.
 
     Args:
         question: Parse of the question ("How many animals are shown?").
         answer: A numeral, in digits or letters, with or without a full stop ("0.", "Two").
     Yields:
-        For 0 "There are no animals shown." beside "There are animals shown."; for 1 "There is an animal shown."
-        beside "There is no animal shown."; for more the plural of that. Or why there is none.
+        For 0 "There are no animals shown." with "There are animals shown."; for 1 "There is an animal shown."
+        with "There is no animal shown."; for more the plural of that. A refusal where there is none.
     """
-    number, statement = number_of(answer), asked(question)
+    number, statement = parse_number(answer), convert_question(question)
     if number is None:
-        yield Refused("the answer is no numeral")
-    elif isinstance(statement, Refused):
+        yield Refusal("the answer is no numeral")
+    elif isinstance(statement, Refusal):
         yield statement
     elif not statement.noun.plural:
-        yield Refused("the question counts parts of something")
-    elif statement.noun.plural.lower() in TIMES:
-        yield Refused("the question measures time")
+        yield Refusal("the question counts parts of something")
+    elif statement.noun.plural.lower() in TIME_UNITS:
+        yield Refusal("the question measures time")
     elif not statement.be.plural and not statement.opening and "not" in statement.rest.split():
-        yield Refused("the question is negated")
+        yield Refusal("the question is negated")
     else:
-        yield negated(statement, number, number > 0)
+        yield build_negation(statement, number, number > 0)
 
 
-def negated(statement: Statement, number: int, exists: bool) -> Candidate:
-    """That there are things, or none, beside the contrary.
+def build_negation(statement: Statement, number: int, exists: bool) -> Candidate:
+    """Return the candidate whose caption says that there are things, or none, and whose foil says the contrary.
 
     Args:
-        statement: What may exist.
+        statement: The things that may exist.
         number: The number that noun and verb agree with, in both texts.
-        exists: Whether the caption says that there are such things.
+        exists: True where the caption says that there are such things.
     """
-    there, none = statement.existing(number), statement.missing(number)
-    quantity = statement.article() if number == 1 else ()
+    positive, negative = statement.write_existence(number), statement.write_negation(number)
+    quantity = statement.choose_article() if number == 1 else ()
     if exists:
-        return exchanged(there, none, quantity, "no", "something-to-zero")
-    return exchanged(none, there, "no", quantity, "zero-to-something")
+        return build_candidate(positive, negative, quantity, "no", "something-to-zero")
+    return build_candidate(negative, positive, "no", quantity, "zero-to-something")

@@ -1,28 +1,37 @@
-"""Noun phrases: foils of FOIL-it beside the captions that they were made from (thesis 3.3, A.1)."""
+"""Noun phrases: foils of FOIL-it with the captions that they were made from (thesis 3.3, A.1)."""
 
 import re
+from collections.abc import Sequence
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import Found, Refused, exchanged
+from waltz.foils.candidates import Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.proposers import MakerOptions
 
 AN = re.compile(r"\ban\b")
 
 
-def foil_it(caption: str, foil: str, target_word: str, foil_word: str) -> Found:
-    """A caption beside the foil that was made of it, both in lower case, as the released benchmark writes them.
+def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:
+    """Yield a candidate, or the reason why there is none, for each annotation of FOIL-it."""
+    for row in rows:
+        yield row, build_noun_foil(row["caption"], row["foil"], row["target_word"], row["foil_word"])
+
+
+def build_noun_foil(caption: str, foil: str, target_word: str, foil_word: str) -> Outcome:
+    """Return a caption with the foil that was made of it, both in lower case, as the released benchmark writes them.
 
     Args:
         caption: The correct COCO caption.
-        foil: The same with a noun replaced, more than once where it stands more than once; its article may follow.
+        foil: The same with a noun replaced, more than once where it occurs more than once; its article may change.
         target_word: The noun that was replaced.
-        foil_word: What replaced it.
+        foil_word: The noun that replaced it.
     Returns:
-        The pair, its spans from the first to the last changed word; or why there is none.
+        The pair, its spans from the first to the last changed word; or a refusal.
     """
-    found = exchanged(caption.strip().lower(), foil.strip().lower(), target_word, foil_word, "noun")
-    before, after = slice_span(found.caption, found.caption_span), slice_span(found.foil, found.foil_span)
-    if found.caption == found.foil:
-        return Refused("caption and foil are alike")
-    if AN.sub("a", before.replace(target_word.lower(), foil_word.lower())) != AN.sub("a", after):
-        return Refused("caption and foil differ in more than the word")
-    return found
+    candidate = build_candidate(caption.strip().lower(), foil.strip().lower(), target_word, foil_word, "noun")
+    caption_part = slice_span(candidate.caption, candidate.caption_span)
+    foil_part = slice_span(candidate.foil, candidate.foil_span)
+    if candidate.caption == candidate.foil:
+        return Refusal("caption and foil are alike")
+    if AN.sub("a", caption_part.replace(target_word.lower(), foil_word.lower())) != AN.sub("a", foil_part):
+        return Refusal("caption and foil differ in more than the word")
+    return candidate

@@ -1,4 +1,4 @@
-"""Plurality: whether a noun phrase of a COCO caption names one thing or more than one (thesis 3.3, A.1)."""
+"""Plurality: a noun phrase of a COCO caption that names one thing, or more than one (thesis 3.3, A.1)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -6,85 +6,100 @@ from itertools import product
 
 from spacy.tokens import Doc, Token
 
-from waltz.foils.candidates import Candidate, Found, Refused, exchanged
-from waltz.foils.coco_captions import parsed
-from waltz.foils.english.agreement import SUBJECTS, agreeing_verbs, existential_verb, in_number
-from waltz.foils.english.anaphors import anaphors
-from waltz.foils.english.noun_phrases import NounPhrase, noun_phrases, unusable
-from waltz.foils.english.nouns import Number, numbers, plural_of, singular_of
+from waltz.foils.candidates import Candidate, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.english.agreement import SUBJECTS, find_agreeing_verbs, find_existential_verb, inflect_verb
+from waltz.foils.english.anaphors import find_anaphors
+from waltz.foils.english.noun_phrases import NounPhrase, explain_rejection, find_noun_phrases
+from waltz.foils.english.nouns import Number, list_numbers, pluralise, singularise
+from waltz.foils.english.parsing import parse_captions
+from waltz.foils.proposers import MakerOptions
 
 QUANTIFIERS: dict[Number, tuple[str, ...]] = {"sg": ("exactly one", "a single"), "pl": ("some", "a number of")}
 UNCOUNTED = {"baggage", "hair", "luggage"}
-"""Possessions that stay as they are when their owners become more or fewer."""
+"""Possessions that keep their number when their owners become more or fewer."""
+TOO_LONG = "the caption has more tokens than the study allows"
 
 
-def plurality(doc: Doc) -> Iterator[Found]:
-    """Every noun phrase with its number changed, from one to many or from many to one.
+def build_candidates(rows: Sequence[Row], options: MakerOptions, _: str) -> SourceOutcomes:
+    """Yield candidates for each COCO caption that is short enough, in the order of the rows, after the refusals."""
+    short_rows: list[Row] = []
+    for row in rows:
+        if (
+            options.most_tokens is not None
+            and options.count_tokens is not None
+            and options.count_tokens(row["caption"]) > options.most_tokens
+        ):
+            yield row, Refusal(TOO_LONG)
+        else:
+            short_rows.append(row)
+    for row, doc in zip(short_rows, parse_captions(row["caption"] for row in short_rows), strict=True):
+        yield from ((row, outcome) for outcome in build_plurality_foils(doc))
+
+
+def build_plurality_foils(doc: Doc) -> Iterator[Outcome]:
+    """Yield every noun phrase with its number changed, from one to many or from many to one.
 
     Args:
         doc: Parse of one caption.
     Yields:
         Four candidates for a noun phrase: either quantifier of its number in the caption, with either quantifier of the
-        other number in the foil, each in the place of its determiners. In the foil the head, the verbs that agree with
-        it, its anaphors, and what those possess change number. Refused where the caption has no noun phrase.
+        other number in the foil, each instead of its determiners. In the foil the head, the verbs that agree with
+        it, its anaphors, and what those possess change number. A refusal where the caption has no noun phrase.
     """
-    phrases = list(noun_phrases(doc))
+    phrases = list(find_noun_phrases(doc))
     if not phrases:
-        yield Refused("no noun phrase")
+        yield Refusal("no noun phrase")
     heads = [phrase.head for phrase in phrases]
     for phrase in phrases:
-        for number in numbers(phrase.head):
-            yield from _with_number_changed(doc, phrase, number, heads)
+        for number in list_numbers(phrase.head):
+            yield from _change_number(doc, phrase, number, heads)
 
 
-def plurality_of(caption: str) -> list[Found]:
-    """What `plurality` yields for one caption as it is written."""
-    return list(plurality(next(parsed([caption]))))
-
-
-def _with_number_changed(doc: Doc, phrase: NounPhrase, old: Number, heads: Sequence[Token]) -> Iterator[Candidate]:
+def _change_number(doc: Doc, phrase: NounPhrase, old: Number, heads: Sequence[Token]) -> Iterator[Candidate]:
     new: Number = "pl" if old == "sg" else "sg"
-    forms = _forms(phrase, old, new, heads)
-    rejected = unusable(phrase)
-    captions = [_written(doc, phrase, quantifier, {}) for quantifier in QUANTIFIERS[old]]
-    foils = [_written(doc, phrase, quantifier, forms) for quantifier in QUANTIFIERS[new]]
+    forms = _inflect_words(phrase, old, new, heads)
+    rejected = explain_rejection(phrase)
+    captions = [_write_text(doc, phrase, quantifier, {}) for quantifier in QUANTIFIERS[old]]
+    foils = [_write_text(doc, phrase, quantifier, forms) for quantifier in QUANTIFIERS[new]]
     for caption, foil in product(captions, foils):
-        candidate = exchanged(caption, foil, phrase.head.text, forms[phrase.head.i], f"{old}2{new}")
+        candidate = build_candidate(caption, foil, phrase.head.text, forms[phrase.head.i], f"{old}2{new}")
         yield replace(candidate, rejected=rejected)
 
 
-def _forms(phrase: NounPhrase, old: Number, new: Number, heads: Sequence[Token]) -> dict[int, str]:
-    inflect = plural_of if new == "pl" else singular_of
-    forms = {phrase.head.i: inflect(phrase.head.text)}
-    forms |= {verb.i: form for verb, form in agreeing_verbs(phrase.head, new)}
-    for verb in (phrase.verb, existential_verb(phrase.head.doc[phrase.start])):
+def _inflect_words(phrase: NounPhrase, old: Number, new: Number, heads: Sequence[Token]) -> dict[int, str]:
+    """Return the new form of every word that changes number with the phrase, by token index."""
+    inflect_noun = pluralise if new == "pl" else singularise
+    forms = {phrase.head.i: inflect_noun(phrase.head.text)}
+    forms |= {verb.i: form for verb, form in find_agreeing_verbs(phrase.head, new)}
+    for verb in (phrase.verb, find_existential_verb(phrase.head.doc[phrase.start])):
         if verb is not None:
-            forms[verb.i] = in_number(verb, new) or verb.text
-    for pronoun, form in anaphors(phrase.head, new, heads):
+            forms[verb.i] = inflect_verb(verb, new) or verb.text
+    for pronoun, form in find_anaphors(phrase.head, new, heads):
         forms[pronoun.i] = form
         if pronoun.dep_ in SUBJECTS:
-            forms |= {verb.i: form for verb, form in agreeing_verbs(pronoun, new)}
-        possessed = _possessed(pronoun)
-        if possessed is not None and old in numbers(possessed) and possessed.lower_ not in UNCOUNTED:
-            forms[possessed.i] = inflect(possessed.text)
+            forms |= {verb.i: form for verb, form in find_agreeing_verbs(pronoun, new)}
+        possession = _find_possession(pronoun)
+        if possession is not None and old in list_numbers(possession) and possession.lower_ not in UNCOUNTED:
+            forms[possession.i] = inflect_noun(possession.text)
     return forms
 
 
-def _possessed(pronoun: Token) -> Token | None:
-    possessed = pronoun
-    while possessed.dep_ == "poss":
-        possessed = possessed.head
-    return None if possessed == pronoun else possessed
+def _find_possession(pronoun: Token) -> Token | None:
+    possession = pronoun
+    while possession.dep_ == "poss":
+        possession = possession.head
+    return None if possession == pronoun else possession
 
 
-def _written(doc: Doc, phrase: NounPhrase, quantifier: str, forms: dict[int, str]) -> str:
+def _write_text(doc: Doc, phrase: NounPhrase, quantifier: str, forms: dict[int, str]) -> str:
+    """Return the caption with a quantifier instead of the phrase's determiners, and other forms of some words."""
     pieces: list[str] = []
     for token in doc:
         if token.i == phrase.stem:
             pieces.append(f"{quantifier} ")
         if not phrase.start <= token.i < phrase.stem:
             word = forms.get(token.i, token.text)
-            inside = token.i == phrase.stem == 0 and token.tag_ not in {"NNP", "NNPS"}
-            pieces.append(f"{word.lower() if inside else word}{token.whitespace_}")
+            loses_capital = token.i == phrase.stem == 0 and token.tag_ not in {"NNP", "NNPS"}
+            pieces.append(f"{word.lower() if loses_capital else word}{token.whitespace_}")
     text = "".join(pieces).strip()
     return text[:1].upper() + text[1:]

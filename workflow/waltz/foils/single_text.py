@@ -4,24 +4,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from waltz.core.errors import UserError
-from waltz.foils.candidates import Found, Refused
-from waltz.foils.coco_captions import parsed
-from waltz.foils.coreference import coreference
-from waltz.foils.counting import NUMERALS, counting
-from waltz.foils.english.parsing import parse
-from waltz.foils.existence import existence
-from waltz.foils.plurality import plurality
+from waltz.foils.candidates import Outcome, Refusal
+from waltz.foils.coreference import build_coreference_foil
+from waltz.foils.counting import NUMBER_RANGES, build_counting_foils
+from waltz.foils.english.parsing import parse, parse_captions
+from waltz.foils.existence import build_existence_foils
+from waltz.foils.plurality import build_plurality_foils
 from waltz.instruments import INSTRUMENTS
 
-COUNTED = range(21)
+FOIL_NUMBERS = range(21)
 """Numbers that foils of a single count may show."""
 
 
-def from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, list[Found]]]:
-    """The candidates of each text, or why it gives none.
+def build_from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, list[Outcome]]]:
+    """Yield each text with its candidates, or the reason why it gives none.
 
     Args:
-        instrument: One of `TEXT_INSTRUMENTS`.
+        instrument: One of `BUILDERS`.
         texts: A caption for plurality; "How many dogs are there? 3" for existence and counting; "a dog on a bed. is it
             asleep? yes." for coreference.
     Raises:
@@ -31,44 +30,43 @@ def from_texts(instrument: str, texts: Iterable[str]) -> Iterator[tuple[str, lis
         close = get_close_matches(instrument, INSTRUMENTS, n=1, cutoff=0.5)
         nearest = f" (did you mean {close[0]!r}?)" if close else ""
         raise UserError(f"no instrument is called {instrument!r}{nearest}; there are {', '.join(INSTRUMENTS)}")
-    if instrument not in TEXT_INSTRUMENTS:
+    if instrument not in BUILDERS:
         raise UserError(
-            f"instrument {instrument!r} needs more than one text; name one of {', '.join(TEXT_INSTRUMENTS)},"
-            " or run a study"
+            f"instrument {instrument!r} needs more than one text; name one of {', '.join(BUILDERS)}, or run a study"
         )
     stripped = [text.strip() for text in texts]
-    yield from zip(stripped, TEXT_INSTRUMENTS[instrument](instrument, stripped), strict=True)
+    yield from zip(stripped, BUILDERS[instrument](instrument, stripped), strict=True)
 
 
-def _pluralities(_: str, texts: Sequence[str]) -> Iterator[list[Found]]:
-    for doc in parsed(texts):
-        yield list(plurality(doc))
+def _build_plurality(_: str, texts: Sequence[str]) -> Iterator[list[Outcome]]:
+    for doc in parse_captions(texts):
+        yield list(build_plurality_foils(doc))
 
 
-def _numbers(instrument: str, texts: Sequence[str]) -> Iterator[list[Found]]:
+def _build_numbers(instrument: str, texts: Sequence[str]) -> Iterator[list[Outcome]]:
     parts = [text.partition("?") for text in texts]
-    for (_, _, answer), question in zip(parts, parse(f"{asked}?" for asked, _, _ in parts), strict=True):
+    for (_, _, answer), doc in zip(parts, parse(f"{question}?" for question, _, _ in parts), strict=True):
         if instrument == "existence":
-            yield list(existence(question, answer.strip()))
+            yield list(build_existence_foils(doc, answer.strip()))
         else:
-            yield list(counting(question, answer.strip(), NUMERALS[instrument], COUNTED))
+            yield list(build_counting_foils(doc, answer.strip(), NUMBER_RANGES[instrument], FOIL_NUMBERS))
 
 
-def _dialogues(_: str, texts: Sequence[str]) -> Iterator[list[Found]]:
+def _build_coreference(_: str, texts: Sequence[str]) -> Iterator[list[Outcome]]:
     for text in texts:
-        before, mark, answer = text.rpartition("?")
-        caption, stop, question = before.rpartition(".")
-        if mark and stop:
-            yield [coreference(caption.strip(), question.strip(), answer.strip(" ."), 1)]
+        before, question_mark, answer = text.rpartition("?")
+        caption, full_stop, question = before.rpartition(".")
+        if question_mark and full_stop:
+            yield [build_coreference_foil(caption.strip(), question.strip(), answer.strip(" ."), 1)]
         else:
-            yield [Refused('the text is not of the form "caption. question? answer."')]
+            yield [Refusal('the text is not of the form "caption. question? answer."')]
 
 
-TEXT_INSTRUMENTS: dict[str, Callable[[str, Sequence[str]], Iterator[list[Found]]]] = {
-    "plurality": _pluralities,
-    "existence": _numbers,
-    **dict.fromkeys(NUMERALS, _numbers),
-    "coreference-standard": _dialogues,
-    "coreference-clean": _dialogues,
+BUILDERS: dict[str, Callable[[str, Sequence[str]], Iterator[list[Outcome]]]] = {
+    "plurality": _build_plurality,
+    "existence": _build_numbers,
+    **dict.fromkeys(NUMBER_RANGES, _build_numbers),
+    "coreference-standard": _build_coreference,
+    "coreference-clean": _build_coreference,
 }
 """Instruments whose candidates need nothing but a text."""

@@ -223,7 +223,12 @@ class Plan:
     def proposal_settings(self, instrument: str) -> dict[str, Any]:
         """Return how a model proposes an instrument's foils; empty where none does."""
         proposals = self.study.proposals
-        return choose(proposals, "longest", "best") if proposals and self.proposing_models(instrument) else {}
+        if proposals is None or not self.proposing_models(instrument):
+            return {}
+        keys = ["longest", "best"]
+        if INSTRUMENTS[instrument].proposal_key == "spans":
+            keys.append("proposer")
+        return choose(proposals, *keys)
 
     def grammaticality(self, instrument: str) -> float | None:
         """Return the least grammaticality of an instrument's foils, None where it is not filtered by it."""

@@ -263,6 +263,9 @@ class Proposals(Section):
     """Most masks that replace a span (3 in the thesis)."""
     best: Count
     """How many proposals a span has (10 in the thesis)."""
+    proposer: Literal["waltz", "checklist"] = "waltz"
+    """Code that proposes spans: `waltz`, or `checklist` for CheckList itself, which gives the same proposals at half
+    the speed and needs the extra `checklist`; see docs/explanation/filters.md."""
 
 
 class Filters(Section):

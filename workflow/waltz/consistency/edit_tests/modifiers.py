@@ -16,7 +16,7 @@ from typing import Literal
 from waltz.consistency.edit_tests.settings import Profile
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import write_text
-from waltz.foils.english.wordnet import RESOURCE, entries, lines_of, read_words
+from waltz.foils.english.wordnet import WORDNET_FOLDER, read_entries, read_lines, read_words
 
 Modifier = Literal["adjectives", "adverbs"]
 FILES: dict[Modifier, str] = {"adjectives": "data.adj", "adverbs": "data.adv"}
@@ -29,7 +29,7 @@ MARKER = re.compile(r"\((?:a|p|ip)\)$")
 
 
 @cache
-def urn(kind: Modifier, profile: Profile, folder: str | Path = RESOURCE) -> tuple[str, ...]:
+def urn(kind: Modifier, profile: Profile, folder: str | Path = WORDNET_FOLDER) -> tuple[str, ...]:
     """The words that one is drawn from, sorted.
 
     `published` has a word as often as it has senses, with the capitals of WordNet, and phrases with underscores for
@@ -71,14 +71,14 @@ def extract(dictionary: str | Path, folder: str | Path) -> str:
 
 def _senses(path: Path) -> Counter[str]:
     found: Counter[str] = Counter()
-    for fields in map(str.split, entries(path)):
+    for fields in map(str.split, read_entries(path)):
         found.update(MARKER.sub("", word) for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2])
     return found
 
 
 def _read(path: Path) -> dict[Modifier, dict[str, int]]:
     counts: dict[Modifier, dict[str, int]] = {kind: {} for kind in FILES}
-    for number, line in enumerate(lines_of(path), 1):
+    for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
         if len(cells) != 3 or cells[0] not in LETTERS or not cells[2].isdecimal():
             raise UserError(f"{path}: line {number} is not a or r, a word and a count; extract it anew")

@@ -20,7 +20,7 @@ from waltz.evaluation.prompting.generation_cache import generate_tokens as ids_s
 from waltz.evaluation.prompting.label_tokens import find_label_tokens, find_published_label_tokens
 from waltz.evaluation.prompting.prompt_files import IMAGE_KINDS
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
-from waltz.filters.nli import infer
+from waltz.filters.nli import infer_relations
 from waltz.models.decoders.decoder import Decoder, Sampling
 from waltz.models.decoders.outcomes import FIRST_STEP
 from waltz.models.text.classifier import Classifier
@@ -85,7 +85,7 @@ class Interviewed:
     def _meanings(self, requests: Sequence[Request]) -> Sequence[str]:
         assert self.judge is not None
         pairs = [(request.given["text"], request.given["other"]) for request in requests]
-        found = infer([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
+        found = infer_relations([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
         return ["yes" if mean_the_same(found[one, two], found[two, one]) else "no" for one, two in pairs]
 
     def _labels(self, requests: Sequence[Request]) -> list[str | UserError]:

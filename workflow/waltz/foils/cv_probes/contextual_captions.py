@@ -13,11 +13,11 @@ from lemminflect import getAllInflections, getLemma
 
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
-from waltz.foils.actions import finite
-from waltz.foils.candidates import Refused
+from waltz.foils.candidates import Refusal
 from waltz.foils.english.wordnet import Verb
-from waltz.foils.swig_fillers import Filler
-from waltz.foils.verb_abstracts import Place, complement, read_annotation
+from waltz.foils.swig.captions import inflect_present
+from waltz.foils.swig.fillers import Filler
+from waltz.foils.swig.frames import RolePosition, order_frame, render_complement
 
 VERBS = (
     "admiring", "apprehending", "autographing", "baptizing", "begging", "browsing", "buying", "celebrating", "chasing",
@@ -25,9 +25,9 @@ VERBS = (
     "guarding", "hitchhiking", "hunting", "interrogating", "interviewing", "praying", "protesting", "racing",
     "studying", "voting",
 )  # fmt: skip
-"""The 27 context-dependent verbs; `brows` in print is browsing."""
+"""The 27 context-dependent verbs; `brows` in the paper is browsing."""
 
-PER_VERB = 5
+IMAGES_PER_VERB = 5
 
 REPAIR_PROMPT = """\
 The words below were put together by a program. Write them as one correct English sentence in the present tense.
@@ -45,16 +45,16 @@ MAY_CHANGE = frozenset({
     "among", "around", "as", "at", "behind", "beside", "by", "down", "during", "for", "from", "in", "inside", "into",
     "near", "of", "off", "on", "onto", "out", "over", "through", "to", "toward", "towards", "under", "up", "with",
 })  # fmt: skip
-"""Words that a repair may add, leave out or change."""
+"""Words that a repair may add, remove or change."""
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledAbstract:
     """An abstract filled with one annotation.
 
     Attributes:
         source_id: The annotation.
-        words: The abstract with its roles replaced, as it is, for a language model to repair.
+        words: The abstract with its roles replaced and nothing else changed, for a language model to repair.
         caption: The same repaired by rule.
         simplified: Subject, verb and the role that follows the verb.
     """
@@ -65,28 +65,28 @@ class Filled:
     simplified: str
 
 
-def contextual_verbs(frames: Iterable[Mapping[str, Any]], named: Sequence[str] | str = VERBS) -> list[str]:
-    """The verbs of a study: those it names, or every verb of its source.
+def select_verbs(frames: Iterable[Mapping[str, Any]], names: Sequence[str] | str = VERBS) -> list[str]:
+    """Return the verbs of a study: those it names, or every verb of its source.
 
     Args:
         frames: Rows of the layout `FRAMES`.
-        named: -ing forms, or `all`.
+        names: -ing forms, or `all`.
     Raises:
         UserError: A verb is none of the source's.
     """
-    known = sorted({str(frame["verb"]) for frame in frames})
-    if named == "all":
-        return known
-    unknown = [verb for verb in named if verb not in known]
-    if unknown and named is not VERBS:
+    source_verbs = sorted({str(frame["verb"]) for frame in frames})
+    if names == "all":
+        return source_verbs
+    unknown = [verb for verb in names if verb not in source_verbs]
+    if unknown and names is not VERBS:
         raise UserError(f"study file: cv_probes.verbs: the source has no image of {unknown[0]!r}")
-    return list(named)
+    return list(names)
 
 
-def chosen_images(
-    frames: Iterable[Mapping[str, Any]], seed: int, verbs: Sequence[str] = VERBS, count: int = PER_VERB
+def select_images(
+    frames: Iterable[Mapping[str, Any]], seed: int, verbs: Sequence[str] = VERBS, count: int = IMAGES_PER_VERB
 ) -> dict[str, list[str]]:
-    """Images of each verb: those first in the seeded order, all where there are fewer.
+    """Return the images of each verb that are first in the seeded order, all where there are fewer.
 
     Args:
         frames: Rows of the layout `FRAMES`; rejected ones give no image.
@@ -94,46 +94,47 @@ def chosen_images(
         verbs: -ing forms.
         count: Images of each verb.
     """
-    found: dict[str, set[str]] = {verb: set() for verb in verbs}
+    images_by_verb: dict[str, set[str]] = {verb: set() for verb in verbs}
     for frame in frames:
-        if frame["verb"] in found and not frame["rejected"]:
-            found[frame["verb"]].add(frame["image"])
+        if frame["verb"] in images_by_verb and not frame["rejected"]:
+            images_by_verb[frame["verb"]].add(frame["image"])
     return {
         verb: sorted(sorted(images, key=lambda image: (rank(image, seed), image))[:count])
-        for verb, images in found.items()
+        for verb, images in images_by_verb.items()
     }
 
 
-def contextual_captions(
+def build_contextual_captions(
     frames: Iterable[Mapping[str, Any]],
     images: Mapping[str, Sequence[str]],
     verbs: Mapping[str, Verb],
     generate: Callable[[str], str] | None = None,
     model: str = "",
 ) -> list[dict[str, Any]]:
-    """A caption for each annotation of the chosen images, in the order of the frames.
+    """Return a caption for each annotation of the selected images, in the order of the frames.
 
     Args:
         frames: Rows of the layout `FRAMES`.
-        images: The chosen images of each verb.
+        images: The selected images of each verb.
         verbs: SWiG's verbs by name.
-        generate: What a model writes after a prompt; captions are repaired by rule alone where it is None.
+        generate: Returns the text that a model generates after a prompt; where it is None, captions are repaired by
+            rule only.
         model: Its name.
     Returns:
         Rows of the layout `PROBE_CAPTIONS` without a score; an annotation that gives no caption says why.
     """
-    chosen = {image for names in images.values() for image in names}
+    selected = {image for names in images.values() for image in names}
     rows = []
     for frame in frames:
-        if frame["image"] not in chosen:
+        if frame["image"] not in selected:
             continue
-        found = Refused(f"the source's row: {frame['rejected']}") if frame["rejected"] else fill(frame, verbs)
+        filled = Refusal(f"the source's row: {frame['rejected']}") if frame["rejected"] else fill_abstract(frame, verbs)
         caption, writer = None, "rule"
-        if isinstance(found, Filled):
-            caption = found.caption
+        if isinstance(filled, FilledAbstract):
+            caption = filled.caption
             if generate is not None:
-                caption, by = repaired(found, verbs[frame["verb"]], generate)
-                writer = model if by == "model" else by
+                caption, repaired_by = repair_caption(filled, verbs[frame["verb"]], generate)
+                writer = model if repaired_by == "model" else repaired_by
         rows.append(
             {
                 "caption_id": f"contextual:{frame['source_id']}",
@@ -142,89 +143,91 @@ def contextual_captions(
                 "image": frame["image"],
                 "writer": writer,
                 "caption": caption,
-                "simplified": found.simplified if isinstance(found, Filled) else None,
-                "rejected": found.reason if isinstance(found, Refused) else None,
+                "simplified": filled.simplified if isinstance(filled, FilledAbstract) else None,
+                "rejected": filled.reason if isinstance(filled, Refusal) else None,
             }
         )
     return rows
 
 
-def fill(frame: Mapping[str, Any], verbs: Mapping[str, Verb]) -> Filled | Refused:
-    """The abstract of a frame's verb filled with its annotation; roles left open go, and what is before them.
+def fill_abstract(frame: Mapping[str, Any], verbs: Mapping[str, Verb]) -> FilledAbstract | Refusal:
+    """Return the abstract of a frame's verb filled with its annotation, without open roles and the words before them.
 
     Args:
         frame: A row of the layout `FRAMES`.
         verbs: SWiG's verbs by name.
     """
-    found = read_annotation(frame, verbs)
-    if isinstance(found, Refused):
-        return found
-    start = [found.agent.subject, finite(found.verb.base, found.agent.plural)]
-    parts = [_part(found.agent, place, other) for place, other in found.others]
-    core = [part for (place, _), part in zip(found.others, parts, strict=True) if place.role != "place"]
-    raw = [word for place, other in found.others for word in (place.words, other.noun)]
-    return Filled(
+    ordered = order_frame(frame, verbs)
+    if isinstance(ordered, Refusal):
+        return ordered
+    start = [ordered.agent.subject, inflect_present(ordered.verb.base, ordered.agent.plural)]
+    parts = [_render_part(ordered.agent, position, filler) for position, filler in ordered.complements]
+    core = [part for (position, _), part in zip(ordered.complements, parts, strict=True) if position.role != "place"]
+    words = [word for position, filler in ordered.complements for word in (position.words, filler.noun)]
+    return FilledAbstract(
         frame["source_id"],
-        " ".join(word for word in (found.agent.noun, found.written, *raw) if word),
-        _sentence(start + parts),
-        _sentence(start + core[:1]),
+        " ".join(word for word in (ordered.agent.noun, ordered.verb_form, *words) if word),
+        _join_sentence(start + parts),
+        _join_sentence(start + core[:1]),
     )
 
 
-def _part(agent: Filler, place: Place, other: Filler) -> str:
-    if place.role == "place" and place.words == "at":
-        return other.place
-    return f"{place.words} {complement(agent, place, other)}".strip()
+def _render_part(agent: Filler, position: RolePosition, filler: Filler) -> str:
+    if position.role == "place" and position.words == "at":
+        return filler.place
+    return f"{position.words} {render_complement(agent, position, filler)}".strip()
 
 
-def _sentence(parts: Iterable[str]) -> str:
+def _join_sentence(parts: Iterable[str]) -> str:
     text = " ".join(part for part in parts if part)
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def repaired(filled: Filled, verb: Verb, generate: Callable[[str], str]) -> tuple[str, str]:
-    """A filled abstract repaired by a language model, or by rule where its answer changes more than it may.
+def repair_caption(filled: FilledAbstract, verb: Verb, generate: Callable[[str], str]) -> tuple[str, str]:
+    """Return a filled abstract repaired by a language model, or by rule where its answer changes more than it may.
 
-    The answer must have a form of the verb and otherwise the given words, up to their number and `MAY_CHANGE`: small
+    The answer must have a form of the verb and otherwise the same words, up to their number and `MAY_CHANGE`: small
     models copy the prompt's example.
 
     Args:
         filled: The abstract.
         verb: Its verb.
-        generate: What a model writes after a prompt.
+        generate: Returns the text that a model generates after a prompt.
     Returns:
-        The caption, and `model` or `rule`, whichever made it.
+        The caption, and `model` or `rule`, whichever repaired it.
     """
-    answer = generate(REPAIR_PROMPT.format(verb=finite(verb.base, False), words=filled.words)).strip()
+    answer = generate(REPAIR_PROMPT.format(verb=inflect_present(verb.base, False), words=filled.words)).strip()
     line = answer.splitlines()[0].strip().strip('"').strip() if answer else ""
-    words = set(_words(line))
-    if not words & forms(verb) or _content(line, verb) != _content(filled.words, verb):
+    words = set(_split_words(line))
+    if not words & list_forms(verb) or _list_content_words(line, verb) != _list_content_words(filled.words, verb):
         return filled.caption, "rule"
     return (line if line.endswith(".") else f"{line}."), "model"
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return [word.strip(".,;:!?").lower() for word in text.split()]
 
 
-def _content(text: str, verb: Verb) -> set[str]:
-    """The words of a text that a repair must keep, nouns in the singular."""
-    kept = (word for word in _words(text) if word and word not in forms(verb) and word not in MAY_CHANGE)
-    return {getLemma(word, upos="NOUN")[0] for word in kept}
+def _list_content_words(text: str, verb: Verb) -> set[str]:
+    """Return the words of a text that a repair must keep, nouns in the singular."""
+    content_words = (
+        word for word in _split_words(text) if word and word not in list_forms(verb) and word not in MAY_CHANGE
+    )
+    return {getLemma(word, upos="NOUN")[0] for word in content_words}
 
 
-def forms(verb: Verb) -> frozenset[str]:
-    """Every form of a verb: admire, admires, admired, admiring."""
-    inflected = (form for found in getAllInflections(verb.base, upos="VERB").values() for form in found)
+def list_forms(verb: Verb) -> frozenset[str]:
+    """Return every form of a verb: admire, admires, admired, admiring."""
+    inflected = (form for forms in getAllInflections(verb.base, upos="VERB").values() for form in forms)
     return frozenset({verb.base, verb.name, *inflected})
 
 
-def best(captions: Sequence[str], score: Callable[[Sequence[str]], Sequence[float]]) -> int:
-    """Place of the caption with the highest score, the first of equals.
+def select_best(captions: Sequence[str], score: Callable[[Sequence[str]], Sequence[float]]) -> int:
+    """Return the index of the caption with the highest score, the first of equals.
 
     Args:
         captions: One or more.
         score: Grammaticality of texts, higher is better.
     """
     scores = list(score(captions))
-    return max(range(len(captions)), key=lambda at: (scores[at], -at))
+    return max(range(len(captions)), key=lambda index: (scores[index], -index))

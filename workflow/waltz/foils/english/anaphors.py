@@ -1,10 +1,10 @@
-"""Pronouns of a caption that take up one of its noun phrases, and their forms in the other number."""
+"""Pronouns of a caption that refer to one of its noun phrases, and their forms in the other number."""
 
 from collections.abc import Iterator, Sequence
 
 from spacy.tokens import Token
 
-from waltz.foils.english.nouns import Number, numbers, singular_of
+from waltz.foils.english.nouns import Number, list_numbers, singularise
 
 MALE = {
     "boy", "brother", "businessman", "dad", "father", "fireman", "gentleman", "grandfather", "groom", "guy", "husband",
@@ -19,7 +19,7 @@ PEOPLE = MALE | FEMALE | {
     "pitcher", "player", "rider", "skateboarder", "skater", "skier", "snowboarder", "student", "surfer", "teenager",
     "toddler", "umpire", "worker",
 }  # fmt: skip
-"""Nouns that "it" does not take up."""
+"""Nouns that "it" does not refer to."""
 SUBJECTS = {"nsubj", "nsubjpass"}
 PLURAL_FORMS = {
     "he": "they", "she": "they", "it": "they", "him": "them", "himself": "themselves", "herself": "themselves",
@@ -31,15 +31,15 @@ SINGULAR_FORMS = {
     "themselves": ("itself", "himself", "herself"),
     "their": ("its", "his", "her"),
 }
-"""Plural pronoun: singular for things and where no gender is told, male, female."""
+"""Plural pronoun: singular for things and where the gender is unknown, male, female."""
 
 
-def anaphors(noun: Token, number: Number, nouns: Sequence[Token]) -> Iterator[tuple[Token, str]]:
-    """The pronouns that take up a noun, each with its form in the given number.
+def find_anaphors(noun: Token, number: Number, nouns: Sequence[Token]) -> Iterator[tuple[Token, str]]:
+    """Yield the pronouns that refer to a noun, each with its form in a number.
 
     Args:
-        noun: Head of a noun phrase that has the other number.
-        number: The number that the pronouns shall have.
+        noun: Head of a noun phrase of the other number.
+        number: The number of the forms.
         nouns: Heads of all noun phrases of the caption, in order.
     Yields:
         Later pronouns whose first fitting noun is this one: of their number and gender, not the subject of the verb
@@ -47,27 +47,27 @@ def anaphors(noun: Token, number: Number, nouns: Sequence[Token]) -> Iterator[tu
     """
     forms = PLURAL_FORMS if number == "pl" else SINGULAR_FORMS
     for token in noun.doc[noun.i + 1 :]:
-        if token.lower_ in forms and token.pos_ == "PRON" and _antecedent(token, nouns) == noun:
-            yield token, _plural(token) if number == "pl" else _singular(token, noun)
+        if token.lower_ in forms and token.pos_ == "PRON" and _find_antecedent(token, nouns) == noun:
+            yield token, _pluralise(token) if number == "pl" else _singularise(token, noun)
 
 
-def _plural(pronoun: Token) -> str:
+def _pluralise(pronoun: Token) -> str:
     is_object = pronoun.tag_ == "PRP" and pronoun.dep_ not in SUBJECTS and pronoun.lower_ in {"it", "her"}
     return "them" if is_object else PLURAL_FORMS[pronoun.lower_]
 
 
-def _singular(pronoun: Token, noun: Token) -> str:
-    word = singular_of(noun.lower_)
+def _singularise(pronoun: Token, noun: Token) -> str:
+    word = singularise(noun.lower_)
     return SINGULAR_FORMS[pronoun.lower_][1 if word in MALE else 2 if word in FEMALE else 0]
 
 
-def _antecedent(pronoun: Token, nouns: Sequence[Token]) -> Token | None:
-    return next((noun for noun in nouns if noun.i < pronoun.i and _fits(noun, pronoun)), None)
+def _find_antecedent(pronoun: Token, nouns: Sequence[Token]) -> Token | None:
+    return next((noun for noun in nouns if noun.i < pronoun.i and _can_refer(pronoun, noun)), None)
 
 
-def _fits(noun: Token, pronoun: Token) -> bool:
+def _can_refer(pronoun: Token, noun: Token) -> bool:
     word = pronoun.lower_
-    if ("pl" if word in SINGULAR_FORMS else "sg") not in numbers(noun):
+    if ("pl" if word in SINGULAR_FORMS else "sg") not in list_numbers(noun):
         return False
     if pronoun.tag_ == "PRP" and not word.endswith(("self", "selves")):
         if noun.dep_ in SUBJECTS and pronoun.dep_ == "dobj" and pronoun.head == noun.head:

@@ -1,4 +1,4 @@
-"""Noun phrases of a parse, with what the parser of captions is known to get wrong set right."""
+"""Noun phrases of a parse, with the parser's known mistakes on captions corrected."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lemminflect import getAllLemmas
 from spacy.tokens import Doc, Span, Token
 
-from waltz.foils.english.nouns import PLURAL_QUANTITIES, QUANTITIES, singular_of
+from waltz.foils.english.nouns import PLURAL_QUANTITIES, QUANTITIES, singularise
 
 DETERMINER_TAGS = {"CD", "DT", "PDT", "PRP$", "POS"}
 LEFT_OF_NOUN = {"det", "predet", "amod", "compound", "nummod", "nmod", "poss", "quantmod", "advmod"}
@@ -21,13 +21,13 @@ HYPHENS = {"-", "/", "–"}
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """A noun phrase without what follows its head.
+    """A noun phrase up to its head.
 
     Attributes:
         head: Its noun.
         start: Index of its first token.
         stem: Index of the first token after its determiners, numerals and possessives.
-        verb: Its verb, where the parser took that for the noun ("a girl grins"); else None.
+        verb: Its verb, where the parser mistook it for the noun ("a girl grins"); else None.
     """
 
     head: Token
@@ -36,29 +36,29 @@ class NounPhrase:
     verb: Token | None = None
 
 
-def noun_phrases(doc: Doc) -> Iterator[NounPhrase]:
-    """The noun phrases of a parse whose head is a noun, no pronoun, in the order of their heads."""
+def find_noun_phrases(doc: Doc) -> Iterator[NounPhrase]:
+    """Yield the noun phrases of a parse whose head is a noun, no pronoun, in the order of their heads."""
     chunks = list(doc.noun_chunks)
     inside = {token.i for chunk in chunks for token in chunk}
-    found = [phrase for chunk in chunks for phrase in _of_chunk(chunk)]
-    found += [_alone(token) for token in doc if token.i not in inside and _is_free_noun(token)]
-    yield from sorted(filter(_is_usable, found), key=lambda phrase: phrase.head.i)
+    phrases = [phrase for chunk in chunks for phrase in _split_chunk(chunk)]
+    phrases += [_build_outside_chunks(token) for token in doc if token.i not in inside and _is_free_noun(token)]
+    yield from sorted(filter(_is_usable, phrases), key=lambda phrase: phrase.head.i)
 
 
 def _is_usable(phrase: NounPhrase) -> bool:
-    """Whether it is a whole phrase of a common noun: no name, no part of a hyphened word, no half of a quotation."""
+    """Return True for a full phrase of a common noun: no name, no part of a hyphened word, no half of a quotation."""
     head, first = phrase.head, phrase.head.doc[phrase.stem]
     stem = head.doc[phrase.stem : head.i + 1]
-    named = head.tag_ in {"NNP", "NNPS"} and head.is_title and phrase.stem == phrase.start > 0
-    named |= len(stem) > 1 and phrase.start == phrase.stem and all(word.tag_ == "NNP" for word in stem)
+    is_name = head.tag_ in {"NNP", "NNPS"} and head.is_title and phrase.stem == phrase.start > 0
+    is_name |= len(stem) > 1 and phrase.start == phrase.stem and all(word.tag_ == "NNP" for word in stem)
     hyphened_before = phrase.stem > 0 and first.nbor(-1).text in HYPHENS and not first.nbor(-1).whitespace_
     hyphened_after = not head.whitespace_ and head.i + 1 < len(head.doc) and head.nbor(1).text in HYPHENS
     open_quotation = sum(word.text == '"' for word in stem) % 2 == 1
-    return bool(head.is_alpha) and not (named or hyphened_before or hyphened_after or open_quotation)
+    return bool(head.is_alpha) and not (is_name or hyphened_before or hyphened_after or open_quotation)
 
 
-def unusable(phrase: NounPhrase) -> str | None:
-    """Why a quantifier in the place of its determiners would make no true caption; None where it does."""
+def explain_rejection(phrase: NounPhrase) -> str | None:
+    """Return why a quantifier instead of its determiners makes no true caption; None where it does."""
     words = {word.lower_ for word in phrase.head.doc[phrase.start : phrase.stem]}
     before = phrase.head.doc[phrase.start - 1].lower_ if phrase.start else ""
     if words & {"any", "no"} or before == "without":
@@ -75,29 +75,29 @@ def _in_preposition(phrase: NounPhrase) -> bool:
     return head.nbor(-1).lower_ in {"in", "on"} and head.nbor(1).lower_ == "of" and head.lower_ in PLACE_NOUNS
 
 
-def _of_chunk(chunk: Span) -> Iterator[NounPhrase]:
+def _split_chunk(chunk: Span) -> Iterator[NounPhrase]:
     head, before = chunk.root, chunk.doc[max(chunk.root.i - 1, 0)]
     if head.lower_ in PLACE_ADVERBS and head.i > chunk.start and before.dep_ in {"compound", "nmod"}:
         head, before = before, chunk.doc[max(before.i - 1, 0)]
     if head.pos_ not in {"NOUN", "PROPN"} or head.lower_ in PLACE_ADVERBS:
         return
     if _is_verb_after_subject(head, before, chunk):
-        yield NounPhrase(before, chunk.start, _stem(chunk.start, before), verb=head)
+        yield NounPhrase(before, chunk.start, _find_stem(chunk.start, before), verb=head)
         return
     breaks = [token.i for token in chunk[1:-1] if _is_break(token)]
-    starts = [chunk.start, *(place + 1 for place in breaks)]
-    nouns = [*(chunk.doc[place - 1] for place in breaks), head]
+    starts = [chunk.start, *(index + 1 for index in breaks)]
+    nouns = [*(chunk.doc[index - 1] for index in breaks), head]
     for start, noun in zip(starts, nouns, strict=True):
         if noun.pos_ in {"NOUN", "PROPN", "ADJ"}:
-            yield NounPhrase(noun, start, _stem(start, noun))
+            yield NounPhrase(noun, start, _find_stem(start, noun))
 
 
 def _is_break(token: Token) -> bool:
-    """Whether one of the nouns that the parser took for one phrase ends before it ("a bathtub, window")."""
+    """Return True where one of the nouns that the parser took for one phrase ends before it ("a bathtub, window")."""
     if token.text == ",":
         return bool(token.nbor(-1).dep_ == "nmod")
     before = token.nbor(-1)
-    is_noun = before.pos_ == "NOUN" or singular_of(before.lower_) != before.lower_
+    is_noun = before.pos_ == "NOUN" or singularise(before.lower_) != before.lower_
     return token.lower_ == "and" and is_noun and token.nbor(1).tag_ in DETERMINER_TAGS
 
 
@@ -121,18 +121,18 @@ def _is_free_noun(token: Token) -> bool:
     return subject_of_verb or (token.dep_ in {"conj", "appos"} and token.lower_ not in PLACE_ADVERBS)
 
 
-def _alone(head: Token) -> NounPhrase:
+def _build_outside_chunks(head: Token) -> NounPhrase:
     start = head.i
     while start > 0 and head.doc[start - 1].head == head and head.doc[start - 1].dep_ in LEFT_OF_NOUN:
         start -= 1
-    return NounPhrase(head, start, _stem(start, head))
+    return NounPhrase(head, start, _find_stem(start, head))
 
 
-def _stem(start: int, head: Token) -> int:
+def _find_stem(start: int, head: Token) -> int:
     stem = start
     for token in head.doc[start : head.i]:
-        named = token.is_title and token.i > start
-        if (token.tag_ in DETERMINER_TAGS and not named) or token.lower_ in QUANTITIES or token.dep_ == "quantmod":
+        is_name = token.is_title and token.i > start
+        if (token.tag_ in DETERMINER_TAGS and not is_name) or token.lower_ in QUANTITIES or token.dep_ == "quantmod":
             stem = token.i + 1
         elif head.head == token or token.dep_ != "poss":
             break

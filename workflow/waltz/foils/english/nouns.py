@@ -1,4 +1,4 @@
-"""Number of English nouns: plural and singular forms by inflect, held against lemminflect, and what both get wrong."""
+"""Plural and singular of English nouns by inflect, compared with lemminflect, and exceptions to both."""
 
 from functools import cache
 from typing import Literal
@@ -17,7 +17,7 @@ PLURAL_QUANTITIES = {
 ALIKE = {"aircraft", "bison", "cattle", "deer", "fish", "moose", "salmon", "sheep"}
 """Things that can be counted and have one form."""
 QUANTITIES = PLURAL_QUANTITIES | SINGULAR_DETERMINERS | {"all", "any", "half", "no", "single", "some"}
-"""Words that tell how many; a quantifier takes their place."""
+"""Words of quantity, which a quantifier replaces."""
 
 PLURALS = {
     "aircraft": "aircraft",
@@ -67,37 +67,37 @@ SINGULARS = {
 
 
 @cache
-def _engine() -> inflect.engine:
+def _load_inflect() -> inflect.engine:
     return inflect.engine()
 
 
 @cache
-def plural_of(noun: str) -> str:
-    """The plural of a singular noun; that of a noun without another one is the noun."""
+def pluralise(noun: str) -> str:
+    """Return the plural of a singular noun; the noun itself where it has no other form."""
     lowered = noun.lower()
     if lowered.endswith("s") and lowered in SINGULARS:
         return noun
-    return _cased_as(noun, PLURALS.get(lowered) or str(_engine().plural_noun(lowered) or lowered).lower())
+    return _copy_case(noun, PLURALS.get(lowered) or str(_load_inflect().plural_noun(lowered) or lowered).lower())
 
 
 @cache
-def singular_of(noun: str) -> str:
-    """The singular of a plural noun; that of a noun without another one is the noun."""
+def singularise(noun: str) -> str:
+    """Return the singular of a plural noun; the noun itself where it has no other form."""
     lowered = noun.lower()
     if lowered in SINGULARS:
-        return _cased_as(noun, SINGULARS[lowered])
-    found, known = _engine().singular_noun(lowered), getLemma(lowered, "NOUN", lemmatize_oov=False)
-    return _cased_as(noun, str(known[0] if known and found not in known else found or lowered).lower())
+        return _copy_case(noun, SINGULARS[lowered])
+    singular, lemmas = _load_inflect().singular_noun(lowered), getLemma(lowered, "NOUN", lemmatize_oov=False)
+    return _copy_case(noun, str(lemmas[0] if lemmas and singular not in lemmas else singular or lowered).lower())
 
 
-def _cased_as(noun: str, other: str) -> str:
-    """The other form, with the capitals of the letters that both begin with."""
-    alike = next((i for i, (a, b) in enumerate(zip(noun.lower(), other, strict=False)) if a != b), len(noun))
-    return noun[:alike][: len(other)] + other[alike:]
+def _copy_case(noun: str, form: str) -> str:
+    """Return a form of a noun with the capitals of the letters that both begin with."""
+    shared = next((i for i, (a, b) in enumerate(zip(noun.lower(), form, strict=False)) if a != b), len(noun))
+    return noun[:shared][: len(form)] + form[shared:]
 
 
-def numbers(noun: Token) -> tuple[Number, ...]:
-    """The number of a noun in a parse, by its tag as far as its form allows it; both where nothing tells ("sheep")."""
+def list_numbers(noun: Token) -> tuple[Number, ...]:
+    """Return the number of a noun in a parse, by its tag as far as its form allows; both where it is open ("sheep")."""
     word = noun.lower_
     if word in ALIKE:
         before = {child.lower_ for child in noun.children if child.i < noun.i}
@@ -105,4 +105,4 @@ def numbers(noun: Token) -> tuple[Number, ...]:
             return ("pl",)
         return ("sg",) if before & SINGULAR_DETERMINERS else ("sg", "pl")
     tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or (noun.tag_ == "NNP" and noun.is_sent_start)
-    return ("pl",) if tagged_plural and (word.endswith("s") or singular_of(word) != word) else ("sg",)
+    return ("pl",) if tagged_plural and (word.endswith("s") or singularise(word) != word) else ("sg",)

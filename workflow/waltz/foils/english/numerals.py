@@ -1,4 +1,4 @@
-"""Numbers that people answer with, in digits or letters."""
+"""Numbers as answers, in digits or letters."""
 
 import re
 
@@ -8,7 +8,7 @@ NUMBERS = {str(inflect.engine().number_to_words(number)): number for number in r
 DIGITS = re.compile(r"\d{1,4}")
 
 
-def number_of(answer: str) -> int | None:
-    """The number that an answer consists of ("3", "Three.", "None."); None where it says anything else."""
+def parse_number(answer: str) -> int | None:
+    """Return the number that an answer consists of ("3", "Three.", "None."); None for any other answer."""
     words = answer.strip().rstrip(".!").lower()
     return int(words) if DIGITS.fullmatch(words) else NUMBERS.get(words)

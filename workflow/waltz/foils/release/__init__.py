@@ -1,1 +1,1 @@
-"""The released benchmark made again: the foiling functions on the inputs of its items."""
+"""Reproduction of the released benchmark: the foiling functions on the inputs of its items."""

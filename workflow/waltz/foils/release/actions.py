@@ -1,35 +1,36 @@
-"""Released action items through the instruments: replacement given the verb, actant swap given both fillers."""
+"""Reproduction of released action items: replacement from the foil's verb, actant swap from both fillers."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waltz.foils.actants import PREPOSITIONS, actant_swaps
-from waltz.foils.action_texts import DETERMINERS, caption_at
-from waltz.foils.actions import finite, replacements
+from waltz.foils.actant_swap import build_swaps
+from waltz.foils.action_replacement import build_replacements
 from waltz.foils.candidates import Candidate
 from waltz.foils.english.wordnet import Verb, read_verbs
-from waltz.foils.swig_fillers import filler
+from waltz.foils.proposers import Proposal
+from waltz.foils.swig.captions import DETERMINERS, SWAP_PREPOSITIONS, inflect_present, split_caption
+from waltz.foils.swig.fillers import get_filler
 
 
 def reproduce_action_replacement(item: Mapping[str, Any]) -> list[Candidate]:
-    """The candidate that the verb of the released foil gives; none where that is none of SWiG's.
+    """Return the candidate that the verb of the released foil gives; none where that is none of SWiG's.
 
     Args:
         item: A record of action-replacement.json.
     """
-    verb = _verb_of(item)
-    caption = caption_at(item["caption"], item["classes"], verb)
-    name = _by_form(item["classes_foil"])
+    verb = _find_verb(item)
+    caption = split_caption(item["caption"], item["classes"], verb)
+    name = _find_verb_by_form(item["classes_foil"])
     if caption is None or name is None:
         return []
-    form = finite(read_verbs()[name].base, caption.agent.plural)
-    return list(replacements(caption, [(form, 0, 0.0)], read_verbs()))
+    form = inflect_present(read_verbs()[name].base, caption.agent.plural)
+    return list(build_replacements(caption, [Proposal(form, (form,), 0.0, 0)], read_verbs()))
 
 
-def cause_action_replacement(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
-    """Why the released pair is not among the candidates."""
-    if _by_form(item["classes_foil"]) is None:
+def explain_action_replacement(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+    """Return why the released pair is not among the candidates."""
+    if _find_verb_by_form(item["classes_foil"]) is None:
         return "the release misspells the verb of the foil"
     if not candidates:
         return "the caption does not hold its verb"
@@ -41,20 +42,20 @@ def cause_action_replacement(item: Mapping[str, Any], candidates: Sequence[Candi
 
 
 def reproduce_actant_swap(item: Mapping[str, Any]) -> list[Candidate]:
-    """Every wording of the swapped sentence, from the released caption and its two fillers.
+    """Return every wording of the swapped sentence, from the released caption and its two fillers.
 
     Args:
         item: A record of actant-swap.json.
     """
-    agent = filler(item["classes"])
-    found = re.fullmatch(rf"(?:\w+ )?{re.escape(agent.noun)} (\w+) .*", item["caption"].rstrip("."), re.IGNORECASE)
-    verb = _verb_of(item)
-    caption = caption_at(item["caption"], found[1], verb, item["classes_foil"]) if found else None
-    return list(actant_swaps(caption, verb.base)) if caption is not None else []
+    agent = get_filler(item["classes"])
+    match = re.fullmatch(rf"(?:\w+ )?{re.escape(agent.noun)} (\w+) .*", item["caption"].rstrip("."), re.IGNORECASE)
+    verb = _find_verb(item)
+    caption = split_caption(item["caption"], match[1], verb, item["classes_foil"]) if match else None
+    return list(build_swaps(caption, verb.base)) if caption is not None else []
 
 
-def cause_actant_swap(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
-    """Why the released pair is not among the candidates."""
+def explain_actant_swap(item: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+    """Return why the released pair is not among the candidates."""
     foil = _words(item["foil"])
     if foil == _words(item["caption"]):
         return "the released foil is the caption"
@@ -62,27 +63,31 @@ def cause_actant_swap(item: Mapping[str, Any], candidates: Sequence[Candidate]) 
         return "the caption does not begin with the one filler and end with the other"
     if any(_words(candidate.foil) == foil for candidate in candidates):
         return f"refused: {candidates[0].rejected}"
-    verb = _verb_of(item)
+    verb = _find_verb(item)
     first, second = (re.escape(item[key]) for key in ("classes_foil", "classes"))
-    found = re.fullmatch(rf"(\w+) {first} (\w+) (?:(.*) )?{second}", " ".join(foil), re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(rf"(\w+) {first} (\w+) (?:(.*) )?{second}", " ".join(foil), re.IGNORECASE)
+    if match is None:
         return "the release words a filler otherwise"
-    if found[2] not in (finite(verb.base, True), finite(verb.base, False)):
+    if match[2] not in (inflect_present(verb.base, True), inflect_present(verb.base, False)):
         return "the release misspells the verb"
-    if (found[1] == "the") != filler(item["classes_foil"]).plural:
+    if (match[1] == "the") != get_filler(item["classes_foil"]).plural:
         return "the release treats the noun as a plural"
-    between = [word for word in (found[3] or "").split() if word not in DETERMINERS]
-    return "an article that is not tried" if " ".join(between) in ("", *PREPOSITIONS) else "a preposition not tried"
+    words_between = [word for word in (match[3] or "").split() if word not in DETERMINERS]
+    return (
+        "an article that is not tried"
+        if " ".join(words_between) in ("", *SWAP_PREPOSITIONS)
+        else "a preposition not tried"
+    )
 
 
-def _verb_of(item: Mapping[str, Any]) -> Verb:
-    """The verb of SWiG that the image's name begins with."""
+def _find_verb(item: Mapping[str, Any]) -> Verb:
+    """Return the verb of SWiG that the image's name begins with."""
     return read_verbs()[item["image_file"].rsplit("_", 1)[0]]
 
 
-def _by_form(form: str) -> str | None:
-    named = (verb.name for verb in read_verbs().values() if form in (verb.base, finite(verb.base, False)))
-    return next(named, None)
+def _find_verb_by_form(form: str) -> str | None:
+    names = (verb.name for verb in read_verbs().values() if form in (verb.base, inflect_present(verb.base, False)))
+    return next(names, None)
 
 
 def _words(text: str) -> list[str]:

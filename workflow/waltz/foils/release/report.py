@@ -1,4 +1,4 @@
-"""The share of released items that the foiling functions make again, and the causes of the others."""
+"""The share of released items that the foiling functions reproduce, and the causes of the others."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from waltz.core.intervals import Measure
-from waltz.foils.coco_captions import parsed
-from waltz.foils.relations import attested, slots
+from waltz.foils.english.parsing import parse_captions
+from waltz.foils.relations import count_attested, find_slots
 from waltz.foils.release import actions, captions, numbers
-from waltz.foils.release.compare import Cause, Miss, Reproduce, misses
+from waltz.foils.release.comparison import Explain, Miss, Reproduce, find_misses
 
 Item = Mapping[str, Any]
 
@@ -17,60 +17,62 @@ NO_INPUTS = "made from FOIL-it's own annotations, which the release does not hol
 NO_CAPTIONS = "the study has no source in the format coco-captions"
 FROM_CAPTIONS = ("plurality", "relations")
 
-WAYS: dict[str, tuple[Reproduce, Cause]] = {
-    "existence": (numbers.reproduce_existence, numbers.cause_existence),
+FUNCTIONS: dict[str, tuple[Reproduce, Explain]] = {
+    "existence": (numbers.reproduce_existence, numbers.explain_existence),
     **dict.fromkeys(
         ("counting-balanced", "counting-small", "counting-adversarial"),
-        (numbers.reproduce_counting, numbers.cause_counting),
+        (numbers.reproduce_counting, numbers.explain_counting),
     ),
     **dict.fromkeys(
-        ("coreference-standard", "coreference-clean"), (numbers.reproduce_coreference, numbers.cause_coreference)
+        ("coreference-standard", "coreference-clean"), (numbers.reproduce_coreference, numbers.explain_coreference)
     ),
-    "action-replacement": (actions.reproduce_action_replacement, actions.cause_action_replacement),
-    "actant-swap": (actions.reproduce_actant_swap, actions.cause_actant_swap),
+    "action-replacement": (actions.reproduce_action_replacement, actions.explain_action_replacement),
+    "actant-swap": (actions.reproduce_actant_swap, actions.explain_actant_swap),
 }
-"""How the items of an instrument are made again from their own texts, and why one is not."""
+"""Functions that build candidates from an item's own texts, and that explain a miss, by instrument."""
 
 
-def reproduction(instrument: str, released: Sequence[Item], originals: Mapping[str, str]) -> tuple[Measure, list[Miss]]:
-    """The share of an instrument's items that are among our candidates.
+def measure_reproduction(
+    instrument: str, released: Sequence[Item], originals: Mapping[str, str]
+) -> tuple[Measure, list[Miss]]:
+    """Return the share of an instrument's items that are among our candidates.
 
     Args:
         instrument: Name of the instrument.
         released: Records of the release, each with its `id`.
         originals: COCO captions by id, for plurality and relations.
     Returns:
-        The share in percent, or why there is none; and the items that are not made.
+        The share in percent, or why there is none; and the missed items.
     """
     if instrument in FROM_CAPTIONS:
         if not originals:
             return Measure(None, 0, reason=NO_CAPTIONS), []
-        reproduce, cause = _from_captions(instrument, originals)
-    elif instrument in WAYS:
-        reproduce, cause = WAYS[instrument]
+        reproduce, explain = _from_captions(instrument, originals)
+    elif instrument in FUNCTIONS:
+        reproduce, explain = FUNCTIONS[instrument]
     else:
         return Measure(None, 0, reason=NO_INPUTS), []
-    count, missed = misses(released, reproduce, cause)
-    return Measure(100 * (count - len(missed)) / count, count), missed
+    count, misses = find_misses(released, reproduce, explain)
+    return Measure(100 * (count - len(misses)) / count, count), misses
 
 
-def _from_captions(instrument: str, originals: Mapping[str, str]) -> tuple[Reproduce, Cause]:
-    def original(item: Item) -> str:
+def _from_captions(instrument: str, originals: Mapping[str, str]) -> tuple[Reproduce, Explain]:
+    def get_original(item: Item) -> str:
         return originals[str(item["dataset_idx"])]
 
     if instrument == "plurality":
-        return lambda item: captions.reproduce_plurality(item, original(item)), captions.cause_plurality
-    sequences = attested(slot for doc in parsed(originals.values()) for slot in slots(doc))
+        return lambda item: captions.reproduce_plurality(item, get_original(item)), captions.explain_plurality
+    sequences = count_attested(slot for doc in parse_captions(originals.values()) for slot in find_slots(doc))
     reproduce = partial(captions.reproduce_relations, sequences=sequences)
-    return lambda item: reproduce(item, original(item)), captions.cause_relations
+    return lambda item: reproduce(item, get_original(item)), captions.explain_relations
 
 
-def markdown(shares: Sequence[Mapping[str, Any]], missed: Sequence[Mapping[str, Any]]) -> str:
-    """A page that says how much of each instrument is made again, and lists the causes of the rest with an example.
+def render_markdown(shares: Sequence[Mapping[str, Any]], misses: Sequence[Mapping[str, Any]]) -> str:
+    """Render the page with the share of each instrument that is reproduced, and causes of the misses with an example.
 
     Args:
         shares: Rows of the layout `REPRODUCTION`.
-        missed: Rows of the layout `MISSES`.
+        misses: Rows of the layout `MISSES`.
     """
     lines = [
         "# How close the foiling functions come to the released benchmark",
@@ -86,22 +88,22 @@ def markdown(shares: Sequence[Mapping[str, Any]], missed: Sequence[Mapping[str, 
         if row["value"] is None:
             lines.append(f"| {row['instrument']} | {row['reason']} | | |")
         else:
-            lost = sum(miss["instrument"] == row["instrument"] for miss in missed)
-            lines.append(f"| {row['instrument']} | {row['value']:.1f} % | {row['n']} | {lost} |")
+            count = sum(miss["instrument"] == row["instrument"] for miss in misses)
+            lines.append(f"| {row['instrument']} | {row['value']:.1f} % | {row['n']} | {count} |")
     for row in shares:
-        mine = [miss for miss in missed if miss["instrument"] == row["instrument"]]
-        if mine:
-            lines += ["", f"## {row['instrument']}: why the others are not", "", *_causes(mine)]
+        row_misses = [miss for miss in misses if miss["instrument"] == row["instrument"]]
+        if row_misses:
+            lines += ["", f"## {row['instrument']}: why the others are not", "", *_list_causes(row_misses)]
     return "\n".join([*lines, ""])
 
 
-def _causes(missed: Sequence[Mapping[str, Any]]) -> list[str]:
-    examples = {miss["cause"]: miss for miss in reversed(missed)}
+def _list_causes(misses: Sequence[Mapping[str, Any]]) -> list[str]:
+    examples = {miss["cause"]: miss for miss in reversed(misses)}
     return [
-        f"- {number}: {cause}. “{_one_line(examples[cause]['caption'])}” / “{_one_line(examples[cause]['foil'])}”"
-        for cause, number in Counter(miss["cause"] for miss in missed).most_common()
+        f"- {number}: {cause}. “{_join_lines(examples[cause]['caption'])}” / “{_join_lines(examples[cause]['foil'])}”"
+        for cause, number in Counter(miss["cause"] for miss in misses).most_common()
     ]
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())

@@ -1,0 +1,253 @@
+"""Proposals of a masked language model for a slot of a text: free spans of a few tokens, or candidate words.
+
+A span is filled from left to right with a beam; its score is the mean over its tokens of their logits, each
+read with the tokens before it filled in, as in `TextGenerator.unmask` of CheckList. Logits of different
+spans are not on one scale; `log_softmax` makes them logarithmic probabilities.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from waltz.core.devices import Device
+from waltz.core.errors import UserError
+from waltz.foils.proposers import MakerOptions, Proposal, ProposeSpans, Slot
+from waltz.models.batches import ProgressCallback, ignore_progress
+from waltz.models.registry import ModelSpec
+from waltz.models.text.masked import (
+    MaskedModel,
+    MaskPosition,
+    Scale,
+    TokenQuery,
+    compute_token_scores,
+    find_best_tokens,
+    load_masked_model,
+)
+from waltz.models.text.prefix_trees import Tokens
+
+log = logging.getLogger(__name__)
+
+BEAM = 10
+EXTRA = 10
+"""A hypothesis is continued by the `BEAM + EXTRA` best tokens, so that the beam stays full of different ones."""
+SLOTS = 512
+"""Slots that are filled together: a constant, so that memory is bounded."""
+
+Hypothesis = tuple[Tokens, float]
+"""Tokens of a span from its left, and the sum of their scores."""
+
+
+def load_proposer(
+    spec: ModelSpec,
+    device: Device,
+    *,
+    longest: int,
+    best: int,
+    most_tokens: int | None,
+    cache_folder: Path,
+    on_progress: ProgressCallback,
+    proposer: Literal["waltz", "checklist"] = "waltz",
+) -> MakerOptions:
+    """Load a masked language model for the instruments whose foils it proposes.
+
+    Args:
+        spec: The model.
+        device: Device for it.
+        longest: Most tokens of a span.
+        best: Most proposals of a span length, and most verbs of a caption.
+        most_tokens: Most tokens of a caption; None for no limit.
+        cache_folder: Folder of cached batches.
+        on_progress: Called with the number of slots that were finished.
+        proposer: Code that fills spans: ours, or CheckList's own.
+    """
+    model = load_masked_model(spec, device)
+    fill_spans: ProposeSpans
+    if proposer == "checklist":
+        from waltz.foils.checklist import propose_spans_with_checklist
+
+        fill_spans = partial(
+            propose_spans_with_checklist, model=model, longest=longest, top=best, on_progress=on_progress
+        )
+    else:
+        fill_spans = partial(
+            propose_spans, model=model, longest=longest, top=best, cache_folder=cache_folder, on_progress=on_progress
+        )
+    return MakerOptions(
+        propose_spans=fill_spans,
+        rank_words=partial(rank_words, model=model, cache_folder=cache_folder, on_progress=on_progress),
+        count_tokens=lambda text: len(model.tokenize(text)),
+        most_tokens=most_tokens,
+        most_verbs=best,
+    )
+
+
+def propose_spans(
+    slots: Iterable[Slot],
+    model: MaskedModel,
+    *,
+    longest: int = 3,
+    top: int = 10,
+    beam: int = BEAM,
+    scale: Scale = "logit",
+    cache_folder: Path | None = None,
+    on_progress: ProgressCallback = ignore_progress,
+) -> dict[Slot, list[Proposal]]:
+    """Return the best spans of 1 to `longest` tokens for each slot.
+
+    Args:
+        slots: Slots; repeated ones are filled once.
+        model: A loaded masked language model.
+        longest: Most tokens of a span.
+        top: Number of proposals of each length.
+        beam: Hypotheses that are continued from one token to the next.
+        scale: Score whose mean is taken: raw logits, or logarithmic probabilities in nats.
+        cache_folder: Folder of cached batches.
+        on_progress: Called with the number of slots that were finished, for a progress bar.
+    Returns:
+        By slot, proposals of all lengths with the best first: the first `top` are the best overall.
+    Raises:
+        UserError: A slot lies beyond what the model reads.
+    """
+    proposals: dict[Slot, list[Proposal]] = {}
+    for chunk in _split_into_chunks(slots):
+        for masks in range(1, longest + 1):
+            for slot, hypotheses in _search_beam(chunk, model, masks, beam, scale, cache_folder).items():
+                scored = [(tokens, total / masks) for tokens, total in hypotheses[:top]]
+                proposals.setdefault(slot, []).extend(_build_proposals(scored, model))
+        for slot in chunk:
+            proposals[slot].sort(key=lambda proposal: -proposal.score)
+        on_progress(len(chunk))
+    return proposals
+
+
+def rank_words(
+    words: Mapping[Slot, Sequence[str]],
+    model: MaskedModel,
+    *,
+    scale: Scale = "logit",
+    cache_folder: Path | None = None,
+    on_progress: ProgressCallback = ignore_progress,
+) -> dict[Slot, list[Proposal]]:
+    """Rank candidate words or phrases by how well they fit into a slot.
+
+    Args:
+        words: By slot, the words that may fill it, in the form that the text needs.
+        model: A loaded masked language model.
+        scale: Score whose mean over a word's pieces is taken.
+        cache_folder: Folder of cached batches.
+        on_progress: Called with the number of slots that were finished.
+    Returns:
+        By slot, every word that the vocabulary can spell, best first.
+    Raises:
+        UserError: A slot lies beyond what the model reads.
+    """
+    proposals: dict[Slot, list[Proposal]] = {}
+    for chunk in _split_into_chunks(words):
+        pieces = {slot: {word: _tokenize(word, slot, model) for word in dict.fromkeys(words[slot])} for slot in chunk}
+        queries = {slot: _build_queries(slot, set(pieces[slot].values()), model) for slot in chunk}
+        rows = {row for slot_queries in queries.values() for row in slot_queries.values()}
+        scores = compute_token_scores(model, rows, scale, cache_folder)
+        for slot in chunk:
+            values = {
+                prefix: dict(zip(row[2], scores[row].tolist(), strict=True)) for prefix, row in queries[slot].items()
+            }
+            ranking = []
+            for word, tokens in pieces[slot].items():
+                if tokens:
+                    steps = [values[len(tokens), tokens[:index]][token] for index, token in enumerate(tokens)]
+                    ranking.append((-sum(steps) / len(steps), word, tokens))
+            proposals[slot] = [
+                Proposal(word, _get_pieces(tokens, model), -cost, rank)
+                for rank, (cost, word, tokens) in enumerate(sorted(ranking))
+            ]
+        on_progress(len(chunk))
+    return proposals
+
+
+def _search_beam(
+    slots: Sequence[Slot], model: MaskedModel, masks: int, beam: int, scale: Scale, cache_folder: Path | None
+) -> dict[Slot, list[Hypothesis]]:
+    """Return hypotheses of each slot, best first, by a beam from left to right."""
+    frames = {slot: _mask_slot(slot, masks, model) for slot in slots}
+    beams: dict[Slot, list[Hypothesis]] = {slot: [((), 0.0)] for slot in slots}
+    for step in range(masks):
+        queries = {
+            slot: [_build_query(frames[slot], tokens, step, model) for tokens, _ in hypotheses[:beam]]
+            for slot, hypotheses in beams.items()
+        }
+        rows = (query for slot_queries in queries.values() for query in slot_queries)
+        best = find_best_tokens(model, rows, beam + EXTRA, scale, cache_folder)
+        for slot, hypotheses in beams.items():
+            longer = [
+                ((*tokens, int(token)), total + score)
+                for (tokens, total), query in zip(hypotheses, queries[slot], strict=False)
+                for token, score in best[query].tolist()
+            ]
+            beams[slot] = sorted(longer, key=lambda hypothesis: -hypothesis[1])
+    return beams
+
+
+def _mask_slot(slot: Slot, masks: int, model: MaskedModel) -> tuple[Tokens, list[int]]:
+    """Return the ids of the text with its masks, and the positions of the masks."""
+    ids = model.tokenize(slot.mask(model.tokenizer.mask_token, masks))
+    if len(ids) == model.window:
+        log.warning("%s: read up to %d positions: %s", model.spec.name, model.window, slot.text[:60])
+    positions = [position for position, token in enumerate(ids) if token == model.tokenizer.mask_token_id]
+    if len(positions) != masks:
+        raise UserError(
+            f"models.{model.spec.name}: characters {slot.start} to {slot.end} of {slot.text[:60]!r} do not lie in the"
+            f" {model.window} positions that it reads, or the text holds {model.tokenizer.mask_token!r} itself;"
+            " leave this text out"
+        )
+    return ids, positions
+
+
+def _build_query(frame: tuple[Tokens, list[int]], tokens: Tokens, step: int, model: MaskedModel) -> MaskPosition:
+    """Return the row that asks for the next token: the first masks are filled with `tokens`."""
+    ids, positions = list(frame[0]), frame[1]
+    for position, token in zip(positions, tokens, strict=False):
+        ids[position] = token
+    before = model.tokenizer.convert_ids_to_tokens(ids[positions[step] - 1])
+    begins_word = bool(model.word_prefix) and before.strip(model.word_prefix).isalnum()
+    return tuple(ids), positions[step], begins_word
+
+
+def _build_queries(slot: Slot, spellings: set[Tokens], model: MaskedModel) -> dict[tuple[int, Tokens], TokenQuery]:
+    """Return by length and prefix the row whose mask comes next, with the tokens that some word has there."""
+    next_tokens: dict[tuple[int, Tokens], set[int]] = {}
+    for tokens in spellings:
+        for step, token in enumerate(tokens):
+            next_tokens.setdefault((len(tokens), tokens[:step]), set()).add(token)
+    frames = {masks: _mask_slot(slot, masks, model) for masks in {len(tokens) for tokens in spellings if tokens}}
+    rows = {}
+    for (masks, prefix), options in next_tokens.items():
+        ids, position, _ = _build_query(frames[masks], prefix, len(prefix), model)
+        rows[masks, prefix] = (ids, position, tuple(sorted(options)))
+    return rows
+
+
+def _tokenize(word: str, slot: Slot, model: MaskedModel) -> Tokens:
+    """Return the tokens of a word in its slot; none where the vocabulary cannot spell it."""
+    space = " " if slot.text[: slot.start][-1:].isspace() else ""
+    tokens = tuple(model.tokenizer(space + word, add_special_tokens=False)["input_ids"])
+    return () if model.tokenizer.unk_token_id in tokens else tokens
+
+
+def _build_proposals(scored: Iterable[tuple[Tokens, float]], model: MaskedModel) -> Iterator[Proposal]:
+    for rank, (tokens, score) in enumerate(scored):
+        phrase = model.tokenizer.decode(tokens, clean_up_tokenization_spaces=False).strip()
+        yield Proposal(phrase, _get_pieces(tokens, model), score, rank)
+
+
+def _get_pieces(tokens: Tokens, model: MaskedModel) -> tuple[str, ...]:
+    return tuple(model.tokenizer.convert_ids_to_tokens(list(tokens)))
+
+
+def _split_into_chunks(slots: Iterable[Slot]) -> Iterator[list[Slot]]:
+    """Yield distinct slots by the length of their texts, `SLOTS` at a time."""
+    ordered_slots = iter(sorted(set(slots), key=lambda slot: (len(slot.text), slot)))
+    while chunk := list(islice(ordered_slots, SLOTS)):
+        yield chunk
