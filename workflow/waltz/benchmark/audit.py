@@ -81,24 +81,24 @@ def count_words(text: str) -> int:
 def _prefer_by_score(scores: Mapping[str, float | None]) -> Preference:
     """Return the preference for the text with the higher score."""
 
-    def preference(item: Mapping[str, Any]) -> float | None:
+    def compute_preference(item: Mapping[str, Any]) -> float | None:
         caption, foil = scores.get(item["caption"]), scores.get(item["foil"])
         if caption is None or foil is None:
             return None
         return float(caption > foil) - float(caption < foil)
 
-    return preference
+    return compute_preference
 
 
 def _prefer_by_contradiction(contradictions: Mapping[tuple[str, str], float]) -> Preference:
     """Return the preference for the text that contradicts the other one more."""
 
-    def preference(item: Mapping[str, Any]) -> float | None:
+    def compute_preference(item: Mapping[str, Any]) -> float | None:
         caption, foil = item["caption"], item["foil"]
         forward, backward = contradictions.get((caption, foil)), contradictions.get((foil, caption))
         return None if forward is None or backward is None else forward - backward
 
-    return preference
+    return compute_preference
 
 
 def _compute_share(

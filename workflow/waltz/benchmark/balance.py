@@ -125,22 +125,24 @@ def _add_candidates(
     counts = {side: Counter(p for index in selected for p in rows[index][f"{side}_phrases"]) for side in SIDES}
     total = sum(_compute_term(counts, phrase) for phrase in counts["caption"] | counts["foil"])
     used_rows = {_get_source_row(rows[index]) for index in selected}
-    waiting: dict[Swap, list[int]] = defaultdict(list)
+    candidates_by_swap: dict[Swap, list[int]] = defaultdict(list)
     for index in sorted(range(len(rows)), key=lambda index: rank(str(rows[index]["item_id"]), seed), reverse=True):
         if index not in selected:
-            waiting[tuple(tuple(rows[index][f"{side}_phrases"]) for side in SIDES)].append(index)
+            candidates_by_swap[tuple(tuple(rows[index][f"{side}_phrases"]) for side in SIDES)].append(index)
     while len(selected) < size:
-        for indices in waiting.values():
+        for indices in candidates_by_swap.values():
             while indices and _get_source_row(rows[indices[-1]]) in used_rows:
                 indices.pop()
-        open_swaps = sorted(swap for swap, indices in waiting.items() if indices and _fits(counts, swap, limits))
+        open_swaps = sorted(
+            swap for swap, indices in candidates_by_swap.items() if indices and _is_within_caps(counts, swap, limits)
+        )
         if not open_swaps:
             break
         increase, swap = min((_compute_increase(counts, swap), swap) for swap in open_swaps)
         phrases = sum(counts["caption"].values()) + len(swap[0])
         if 1 + (total + increase) / (2 * phrases) > highest_distance**2:
             break
-        index = waiting[swap].pop()
+        index = candidates_by_swap[swap].pop()
         selected.add(index)
         used_rows.add(_get_source_row(rows[index]))
         total += increase
@@ -153,7 +155,7 @@ def _get_source_row(row: Mapping[str, Any]) -> tuple[Any, Any]:
     return row["source"], row["source_id"]
 
 
-def _fits(counts: Mapping[str, Counter[str]], swap: Swap, limits: BalanceLimits) -> bool:
+def _is_within_caps(counts: Mapping[str, Counter[str]], swap: Swap, limits: BalanceLimits) -> bool:
     """Return whether one more swap stays within the caps."""
     return all(
         cap is None or all(counts[side][phrase] < cap for phrase in phrases)

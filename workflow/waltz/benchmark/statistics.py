@@ -44,26 +44,31 @@ def compute_validation_statistics(
     Returns:
         By metric: counts as numbers, shares in percent, Jensen-Shannon distances and alpha as ratios.
     """
-    voted = [item for item in items if item["valid"] is not None]
-    valid = [item for item in voted if item["valid"]]
+    voted_items = [item for item in items if item["valid"] is not None]
+    valid_items = [item for item in voted_items if item["valid"]]
     lexical_items = len({phrase for item in items for phrase in (*item["caption_phrases"], *item["foil_phrases"])})
     measures = {
         "instances": Measure(len(items), len(items)),
         "lexical_items": Measure(lexical_items, len(items)),
         "js": Measure(compute_jensen_shannon(items), len(items)),
-        "js_valid": Measure(compute_jensen_shannon(valid), len(valid)) if valid else Measure(None, 0, reason=NO_VALID),
+        "js_valid": Measure(compute_jensen_shannon(valid_items), len(valid_items))
+        if valid_items
+        else Measure(None, 0, reason=NO_VALID),
     }
-    images = [item["image"] for item in voted]
-    hits = {"valid": [item["valid"] for item in voted], "unanimous": [_is_unanimous(item) for item in voted]}
+    images = [item["image"] for item in voted_items]
+    hits = {
+        "valid": [item["valid"] for item in voted_items],
+        "unanimous": [_is_unanimous(item) for item in voted_items],
+    }
     for metric, votes in hits.items():
-        if not voted:
+        if not voted_items:
             measures[metric] = measures[f"{metric}_percent"] = Measure(None, 0, reason=NO_VOTES)
             continue
         label = f"{dataset}:{metric}"
-        measures[metric] = Measure(sum(votes), len(voted))
+        measures[metric] = Measure(sum(votes), len(voted_items))
         percent = [100.0 * bool(vote) for vote in votes]
         measures[f"{metric}_percent"] = compute_mean(percent, images, label, Resampling(resamples, confidence, seed))
-    valid_ids = {item["item_id"] for item in valid}
+    valid_ids = {item["item_id"] for item in valid_items}
     measures["alpha"] = _measure_alpha(annotations)
     measures["alpha_valid"] = _measure_alpha([row for row in annotations if row["item_id"] in valid_ids])
     return measures

@@ -28,7 +28,7 @@ def read_annotations(path: str | Path, item_ids: Iterable[str]) -> list[dict[str
             data set, or an annotator answered an item twice.
     """
     known_ids = set(item_ids)
-    answered: set[tuple[str, str]] = set()
+    answered_pairs: set[tuple[str, str]] = set()
     rows = []
     for line, record in read_csv_records(path, required=ANNOTATION_COLUMNS):
         row = {name: record[name].strip() for name in ANNOTATION_COLUMNS}
@@ -38,11 +38,11 @@ def read_annotations(path: str | Path, item_ids: Iterable[str]) -> list[dict[str
             raise UserError(f"{path}: line {line}: caption_position {row['caption_position']!r} is not first or second")
         if row["item_id"] not in known_ids:
             raise UserError(f"{path}: line {line}: item {row['item_id']!r} is not in the data set")
-        if (row["item_id"], row["annotator"]) in answered:
+        if (row["item_id"], row["annotator"]) in answered_pairs:
             raise UserError(
                 f"{path}: line {line}: annotator {row['annotator']!r} answered item {row['item_id']!r} twice"
             )
-        answered.add((row["item_id"], row["annotator"]))
+        answered_pairs.add((row["item_id"], row["annotator"]))
         rows.append(row)
     return rows
 

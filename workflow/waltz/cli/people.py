@@ -84,11 +84,13 @@ def import_command(
     poor_annotators = []
     for record in compute_annotator_quality(annotations, gold_ids):
         share = (
-            "no gold item" if record.share is None else f"{record.share:.0%} of {record.gold} gold captions preferred"
+            "no gold item"
+            if record.share is None
+            else f"{record.share:.0%} of {record.gold_answers} gold captions preferred"
         )
-        verdict = ", too few" if record.enough is False else ""
-        typer.echo(f"annotator {record.annotator}: {record.answered} answers, {share}{verdict}")
-        if record.enough is False:
+        verdict = ", too few" if record.reliable is False else ""
+        typer.echo(f"annotator {record.annotator}: {record.answers} answers, {share}{verdict}")
+        if record.reliable is False:
             poor_annotators.append(record.annotator)
     if drop_poor:
         reason = f"the annotator prefers less than {MIN_PREFERRED_SHARE:.0%} of gold captions"

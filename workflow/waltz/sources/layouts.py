@@ -9,7 +9,7 @@ import pyarrow as pa
 from waltz.core.schema import Layout
 
 
-def _required(name: str, kind: pa.DataType) -> pa.Field:
+def _build_required_field(name: str, kind: pa.DataType) -> pa.Field:
     """Return a column without nulls."""
     return pa.field(name, kind, nullable=False)
 
@@ -17,24 +17,24 @@ def _required(name: str, kind: pa.DataType) -> pa.Field:
 def _build_layout(name: str, columns: list[pa.Field], image: bool = True) -> Layout:
     """Return a layout of common columns and further ones."""
     common = [
-        _required("source", pa.string()),
-        _required("source_id", pa.string()),
+        _build_required_field("source", pa.string()),
+        _build_required_field("source_id", pa.string()),
         pa.field("split", pa.string()),
         pa.field("image", pa.string(), nullable=not image),
     ]
     return Layout(name, pa.schema([*common, *columns, pa.field("rejected", pa.string())]), key=("source_id",))
 
 
-CAPTIONS = _build_layout("captions", [_required("caption", pa.string())])
+CAPTIONS = _build_layout("captions", [_build_required_field("caption", pa.string())])
 """One row for each caption, on one line."""
 
 QUESTIONS = _build_layout(
     "questions",
     [
-        _required("question", pa.string()),
+        _build_required_field("question", pa.string()),
         pa.field("answer", pa.string()),
-        _required("answers", pa.list_(pa.string())),
-        _required("choices", pa.list_(pa.string())),
+        _build_required_field("answers", pa.list_(pa.string())),
+        _build_required_field("choices", pa.list_(pa.string())),
         pa.field("type", pa.string()),
         pa.field("answer_type", pa.string()),
         pa.field("full_answer", pa.string()),
@@ -48,7 +48,7 @@ QUESTIONS = _build_layout(
 
 FILLER = pa.struct(
     [
-        _required("role", pa.string()),
+        _build_required_field("role", pa.string()),
         pa.field("noun", pa.string()),
         pa.field("gloss", pa.string()),
         pa.field("box", pa.list_(pa.float64())),
@@ -59,10 +59,10 @@ FILLER = pa.struct(
 FRAMES = _build_layout(
     "frames",
     [
-        _required("verb", pa.string()),
-        _required("annotator", pa.int32()),
+        _build_required_field("verb", pa.string()),
+        _build_required_field("annotator", pa.int32()),
         pa.field("abstract", pa.string()),
-        _required("roles", pa.list_(FILLER)),
+        _build_required_field("roles", pa.list_(FILLER)),
         pa.field("width", pa.int32()),
         pa.field("height", pa.int32()),
     ],
@@ -70,17 +70,17 @@ FRAMES = _build_layout(
 """One row for each annotator of an image. `roles` are in the verb's order; an empty role has a null `noun`.
 `abstract` is the verb's sentence with its roles in capitals; width and height are pixels."""
 
-TURN = pa.struct([_required("question", pa.string()), _required("answer", pa.string())])
+TURN = pa.struct([_build_required_field("question", pa.string()), _build_required_field("answer", pa.string())])
 """A question and its answer."""
 
 TURNS = _build_layout(
     "dialogue turns",
     [
-        _required("caption", pa.string()),
-        _required("round", pa.int32()),
+        _build_required_field("caption", pa.string()),
+        _build_required_field("round", pa.int32()),
         pa.field("question", pa.string()),
         pa.field("answer", pa.string()),
-        _required("history", pa.list_(TURN)),
+        _build_required_field("history", pa.list_(TURN)),
     ],
 )
 """One row for each round, from 1; `history` holds the rounds before it."""
@@ -88,11 +88,11 @@ TURNS = _build_layout(
 FOIL_PAIRS = _build_layout(
     "foil pairs",
     [
-        _required("caption_id", pa.string()),
+        _build_required_field("caption_id", pa.string()),
         pa.field("caption", pa.string()),
-        _required("foil", pa.string()),
-        _required("target_word", pa.string()),
-        _required("foil_word", pa.string()),
+        _build_required_field("foil", pa.string()),
+        _build_required_field("target_word", pa.string()),
+        _build_required_field("foil_word", pa.string()),
     ],
 )
 """One row for each annotation of FOIL-it. `caption` is the COCO caption that the foil was derived from."""
@@ -100,14 +100,14 @@ FOIL_PAIRS = _build_layout(
 TEXTS = _build_layout(
     "text tasks",
     [
-        _required("task", pa.string()),
+        _build_required_field("task", pa.string()),
         pa.field("text", pa.string()),
         pa.field("premise", pa.string()),
         pa.field("hypothesis", pa.string()),
-        _required("choices", pa.list_(pa.string())),
+        _build_required_field("choices", pa.list_(pa.string())),
         pa.field("gold", pa.int32()),
-        _required("explanations", pa.list_(pa.string())),
-        _required("reconstructed", pa.bool_()),
+        _build_required_field("explanations", pa.list_(pa.string())),
+        _build_required_field("reconstructed", pa.bool_()),
     ],
     image=False,
 )

@@ -233,7 +233,7 @@ def _find_first_bad_byte(path: str | Path) -> int:
     parser = _build_parser()
     with _open(path) as file:
         while chunk := file.read(CHUNK_BYTES):
-            if not _parses(parser, chunk):
+            if not _feed_parser(parser, chunk):
                 break
             valid_bytes += len(chunk)
         else:
@@ -241,9 +241,9 @@ def _find_first_bad_byte(path: str | Path) -> int:
         parser = _build_parser()
         file.seek(0)
         for start in range(0, valid_bytes, CHUNK_BYTES):
-            _parses(parser, file.read(min(CHUNK_BYTES, valid_bytes - start)))
+            _feed_parser(parser, file.read(min(CHUNK_BYTES, valid_bytes - start)))
     for offset in range(len(chunk)):
-        if not _parses(parser, chunk[offset : offset + 1]):
+        if not _feed_parser(parser, chunk[offset : offset + 1]):
             return valid_bytes + offset
     return valid_bytes + len(chunk)
 
@@ -260,8 +260,8 @@ class _IgnoreEvents:
         """Ignore an event."""
 
 
-def _parses(parser: Any, chunk: bytes) -> bool:
-    """Return whether the parser accepts some more bytes."""
+def _feed_parser(parser: Any, chunk: bytes) -> bool:
+    """Pass more bytes to the parser and return whether it accepts them."""
     try:
         parser.send(chunk)
     except PARSE_ERRORS:

@@ -16,17 +16,17 @@ class AnnotatorQuality:
 
     Attributes:
         annotator: Name of the annotator.
-        answered: Number of answers.
-        gold: Number of answers to gold items.
+        answers: Number of answers.
+        gold_answers: Number of answers to gold items.
         share: Share of those that prefer the caption, in [0, 1]; None where there are none.
-        enough: Whether the share reaches the threshold; None where there is no share.
+        reliable: Whether the share reaches the threshold; None where there is no share.
     """
 
     annotator: str
-    answered: int
-    gold: int
+    answers: int
+    gold_answers: int
     share: float | None
-    enough: bool | None
+    reliable: bool | None
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ def compute_annotator_quality(
     for annotator in sorted(answered):
         hits = preferred[annotator]
         share = sum(hits) / len(hits) if hits else None
-        enough = None if share is None else share >= threshold
-        records.append(AnnotatorQuality(annotator, answered[annotator], len(hits), share, enough))
+        reliable = None if share is None else share >= threshold
+        records.append(AnnotatorQuality(annotator, answered[annotator], len(hits), share, reliable))
     return records
 
 
