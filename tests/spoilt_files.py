@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.scenes.world.sampling import scenes
-from waltz.scenes.writers.sources import files
+from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.writers.sources import build_files
 from waltz.sources.readers import read_source
 from workflow_checkout import ROOT
 
@@ -22,7 +22,7 @@ OTHERS = [None, True, -1, 0, 2**70, 1e400, "", "\x00", "\u202e", "a" * 3000, [],
 
 def small_world():
     """Text of each annotation file of a small world."""
-    return files(scenes(6, 3), 3)
+    return build_files(draw_scenes(6, 3), 3)
 
 
 def places(value, path=()):

@@ -31,9 +31,9 @@ from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.ranking import READS_WORSE
 from waltz.foils.cv_probes.contextual_captions import build_contextual_captions, select_images, select_verbs
 from waltz.foils.english.wordnet import read_verbs
-from waltz.scenes.world.sampling import scenes
+from waltz.scenes.world.sampling import draw_scenes
 from waltz.scenes.writers import swig
-from waltz.scenes.writers.images import scene_of
+from waltz.scenes.writers.images import find_scene
 from waltz.sources.formats.swig import read_frames, read_situation_space
 
 SWIG = read_verbs()
@@ -155,7 +155,7 @@ def test_files_of_written_captions_and_checks(tmp_path):
 @pytest.fixture(scope="module")
 def scene_files(tmp_path_factory):
     """Contextual captions and descriptions of 40 scenes, as files."""
-    folder, graphs = tmp_path_factory.mktemp("probes"), scenes(40, 2026)
+    folder, graphs = tmp_path_factory.mktemp("probes"), draw_scenes(40, 2026)
     (folder / "space.json").write_text(json.dumps(swig.space()))
     space, frames = read_situation_space(folder / "space.json"), []
     for split in swig.SPLITS:
@@ -204,8 +204,8 @@ def test_the_script_builds_four_conditions_that_the_oracle_confirms(scene_files)
     assert sum(sum(counts.values()) for counts in record["captions"].values()) == len(captions)
     assert record["checker"] == "oracle"
     assert record["captions"]["plain"][UNDECIDED] > 0
-    graphs = scenes(40, 2026)
-    shares = compute_condition_shares(items, partial(scene_of, graphs=graphs), resamples=100, confidence=0.95, seed=1)
+    graphs = draw_scenes(40, 2026)
+    shares = compute_condition_shares(items, partial(find_scene, graphs=graphs), resamples=100, confidence=0.95, seed=1)
     assert len(shares) == 2 * 4 * 2
     assert {row["value"] for row in shares if row["metric"] == "as_expected"} == {100.0}
     assert min(row["n"] for row in shares) >= 15
@@ -221,7 +221,7 @@ def test_without_written_captions_the_script_names_the_next_command(scene_files,
 
 
 def test_the_oracles_shares_distinguish_false_items_from_true_ones():
-    graph = next(graph for graph in scenes(40, 2026) if graph.action and graph.action.verb == "sleeping")
+    graph = next(graph for graph in draw_scenes(40, 2026) if graph.action and graph.action.verb == "sleeping")
     kind = graph.objects[graph.action.agent].kind
     texts = {f"A {kind} sleeps.": True, f"A {kind} eats.": True, "It is what it is, they say.": True}
     rows = [

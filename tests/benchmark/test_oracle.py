@@ -3,9 +3,9 @@
 import pytest
 
 from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
-from waltz.scenes.oracle.truth import truth
+from waltz.scenes.oracle.truth import decide_truth
 from waltz.scenes.world.graph import Action, Cell, Graph, Object
-from waltz.scenes.writers.images import scene_of
+from waltz.scenes.writers.images import find_scene
 
 NO_CONTRADICTION = "no contradiction"
 
@@ -55,7 +55,7 @@ def shares():
     rows = compute_oracle_shares(
         "x",
         ROWS,
-        lambda image: scene_of(image, GRAPHS),
+        lambda image: find_scene(image, GRAPHS),
         build_candidate_groups(0.5),
         resamples=50,
         confidence=0.9,
@@ -66,9 +66,9 @@ def shares():
 
 
 def test_the_oracle_decides_the_texts_of_the_example():
-    captions = [truth(scene_of(row["image"], GRAPHS), row["caption"]) for row in ROWS]
+    captions = [decide_truth(find_scene(row["image"], GRAPHS), row["caption"]) for row in ROWS]
     assert captions == ["true", "false", "true", "true", "true"]
-    foils = [truth(scene_of(row["image"], GRAPHS), row["foil"]) for row in ROWS]
+    foils = [decide_truth(find_scene(row["image"], GRAPHS), row["foil"]) for row in ROWS]
     assert foils == ["false", "true", "unknown", "false", "true"]
 
 
@@ -104,7 +104,7 @@ def test_a_group_without_members_has_a_reason():
     rows = compute_oracle_shares(
         "x",
         ROWS[4:],
-        lambda image: scene_of(image, GRAPHS),
+        lambda image: find_scene(image, GRAPHS),
         build_candidate_groups(None),
         resamples=5,
         confidence=0.9,
@@ -132,18 +132,18 @@ def test_without_a_threshold_every_scored_candidate_is_grammatical():
     ],
 )
 def test_image_names_of_every_data_set_lead_to_their_scene(image, number):
-    assert scene_of(image, GRAPHS) is GRAPHS[number - 1]
+    assert find_scene(image, GRAPHS) is GRAPHS[number - 1]
 
 
 def test_a_still_shows_the_scene_without_its_action():
-    still = scene_of("riding_2_still.png", GRAPHS)
+    still = find_scene("riding_2_still.png", GRAPHS)
     assert still.action is None
     assert [(entry.kind, entry.count) for entry in still.objects] == [("man", 1), ("horse", 1)]
     text = "A man rides a horse."
-    assert (truth(scene_of("riding_2.png", GRAPHS), text), truth(still, text)) == ("true", "false")
+    assert (decide_truth(find_scene("riding_2.png", GRAPHS), text), decide_truth(still, text)) == ("true", "false")
 
 
 @pytest.mark.parametrize("image", ["000000000003.png", "000000000000.png", "cat.png", "v7w_1"])
 def test_other_names_are_refused(image):
     with pytest.raises(ValueError, match="is no image of the 2 scenes"):
-        scene_of(image, GRAPHS)
+        find_scene(image, GRAPHS)

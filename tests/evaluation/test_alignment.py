@@ -21,9 +21,9 @@ from waltz.models.encoders import alignment, load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores, split_into_blocks
 from waltz.models.encoders.kinds.ruler import Ruler
 from waltz.models.registry import ModelSpec
-from waltz.scenes.drawing.draw import draw
-from waltz.scenes.language.foils import foils
-from waltz.scenes.world.sampling import scenes
+from waltz.scenes.drawing.draw import render_scene
+from waltz.scenes.language.foils import draw_foils
+from waltz.scenes.world.sampling import draw_scenes
 from waltz.sources.images import load_image, open_images
 
 CLIP = Path(__file__).parents[2] / "resources" / "scenes" / "models" / "clip"
@@ -193,9 +193,9 @@ def drawn(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("drawn")
     items = []
-    for graph in scenes(24, 77):
-        draw(graph).save(folder / f"{graph.id}.png")
-        for foil in foils(graph, Random(graph.id)):
+    for graph in draw_scenes(24, 77):
+        render_scene(graph).save(folder / f"{graph.id}.png")
+        for foil in draw_foils(graph, Random(graph.id)):
             if foil.piece in ("existence", "object"):
                 items.append(item(len(items), f"{graph.id}.png", foil.caption, foil.foil))
     return folder, items

@@ -13,10 +13,10 @@ from waltz.foils.action_replacement import list_replacement_verbs
 from waltz.foils.candidates import Refusal, replace_span
 from waltz.foils.english.wordnet import read_verbs
 from waltz.foils.swig.captions import ActionCaption, build_action_captions, read_action_caption
-from waltz.scenes.oracle.truth import truth
+from waltz.scenes.oracle.truth import decide_truth
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.lexicon import verbs as scene_verbs
-from waltz.scenes.world.sampling import scenes
+from waltz.scenes.world.lexicon import read_verbs as scene_verbs
+from waltz.scenes.world.sampling import draw_scenes
 from waltz.scenes.writers import swig as written
 from waltz.sources.formats.swig import read_frames, read_situation_space
 
@@ -36,7 +36,7 @@ def test_the_verb_of_every_released_caption_is_found(shared_data: Path) -> None:
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Graph, ActionCaption]]:
     """Captions of the frames of the first scenes, once each, with their scenes."""
     folder = tmp_path_factory.mktemp("swig")
-    graphs = scenes(160, SEED)
+    graphs = draw_scenes(160, SEED)
     space = folder / "space.json"
     space.write_text(json.dumps(written.space()))
     found: dict[tuple[int, str], tuple[Graph, ActionCaption]] = {}
@@ -53,11 +53,11 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Graph, ActionC
 
 def test_every_caption_of_a_scene_is_true(drawn: list[tuple[Graph, ActionCaption]]) -> None:
     assert len(drawn) > 90
-    assert [caption.text for graph, caption in drawn if truth(graph, caption.text) != "true"] == []
+    assert [caption.text for graph, caption in drawn if decide_truth(graph, caption.text) != "true"] == []
 
 
 def verdicts(pairs: Iterator[tuple[Graph, str]]) -> Counter[str]:
-    return Counter(truth(graph, foil) for graph, foil in pairs)
+    return Counter(decide_truth(graph, foil) for graph, foil in pairs)
 
 
 def test_foils_of_scenes_are_false(drawn: list[tuple[Graph, ActionCaption]]) -> None:

@@ -32,8 +32,8 @@ from waltz.foils.cv_probes.plain_captions import (
 )
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import read_verbs
-from waltz.scenes.oracle.truth import truth
-from waltz.scenes.world.sampling import scenes, without_action
+from waltz.scenes.oracle.truth import decide_truth
+from waltz.scenes.world.sampling import draw_scenes, remove_action
 from waltz.scenes.writers import swig as written
 from waltz.sources.formats.swig import read_frames, read_situation_space
 
@@ -262,7 +262,7 @@ def test_descriptions_must_be_whole(tmp_path: Path) -> None:
 
 
 def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path: Path) -> None:
-    graphs = scenes(80, SEED)
+    graphs = draw_scenes(80, SEED)
     space, path = tmp_path / "space.json", tmp_path / "train.json"
     space.write_text(json.dumps(written.space()))
     tally: Counter[str] = Counter()
@@ -273,14 +273,14 @@ def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path:
             assert isinstance(found, FilledAbstract)
             graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
             for text in (found.caption, found.simplified):
-                assert truth(graph, text) == "true", text
-                assert truth(without_action(graph), text) == "false", text
+                assert decide_truth(graph, text) == "true", text
+                assert decide_truth(remove_action(graph), text) == "false", text
                 tally[row["verb"]] += 1
     assert len(tally) > 15
 
 
 def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_down(tmp_path: Path) -> None:
-    graphs = scenes(80, SEED)
+    graphs = draw_scenes(80, SEED)
     path = tmp_path / "descriptions.json"
     path.write_text(json.dumps(written.descriptions(graphs, SEED)))
     rows = list_scene_captions(read_descriptions(path))
@@ -292,6 +292,6 @@ def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_do
         graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
         short = simplify_caption(doc)
         assert isinstance(short, str)
-        verdicts[truth(graph, short)] += 1
+        verdicts[decide_truth(graph, short)] += 1
     assert verdicts["false"] == 0
     assert verdicts["true"] >= 0.99 * len(found)

@@ -13,12 +13,12 @@ from waltz.foils.counting import NUMBER_RANGES, build_counting_foils
 from waltz.foils.english.parsing import parse
 from waltz.foils.existence import build_existence_foils
 from waltz.foils.foil_it import build_noun_foil
-from waltz.scenes.oracle.truth import truth
+from waltz.scenes.oracle.truth import decide_truth
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.sampling import scenes
-from waltz.scenes.writers.coco import captions_json, foilit_json
-from waltz.scenes.writers.visdial import dialogs_json
-from waltz.scenes.writers.visual7w import telling_json
+from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.writers.coco import build_captions, build_foil_it
+from waltz.scenes.writers.visdial import build_dialogs
+from waltz.scenes.writers.visual7w import build_telling
 from waltz.sources.formats.foilit import read_pairs
 from waltz.sources.formats.visdial import read_turns
 from waltz.sources.formats.visual7w import read_questions
@@ -28,7 +28,7 @@ SEED = 2026
 
 @pytest.fixture(scope="module")
 def graphs() -> list[Graph]:
-    return list(scenes(60, SEED))
+    return list(draw_scenes(60, SEED))
 
 
 def written(folder: Path, name: str, document: Any) -> Path:
@@ -44,11 +44,11 @@ def verdicts(graphs: list[Graph], found: Iterator[tuple[str, Outcome]]) -> list[
         for image, one in found
         if isinstance(one, Candidate)
     ]
-    return [(truth(graph, one.caption), truth(graph, one.foil)) for graph, one in pairs]
+    return [(decide_truth(graph, one.caption), decide_truth(graph, one.foil)) for graph, one in pairs]
 
 
 def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
-    rows = list(read_questions(written(tmp_path, "telling.json", telling_json(graphs, SEED)), "visual7w"))
+    rows = list(read_questions(written(tmp_path, "telling.json", build_telling(graphs, SEED)), "visual7w"))
     rows = [row for row in rows if row["type"] == "how"]
     docs = list(parse(row["question"] for row in rows))
     asked = list(zip(rows, docs, strict=True))
@@ -64,7 +64,7 @@ def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
 
 
 def test_dialogues(graphs: list[Graph], tmp_path: Path) -> None:
-    rows = read_turns(written(tmp_path, "train.json", dialogs_json(graphs, SEED, "train")), "visdial")
+    rows = read_turns(written(tmp_path, "train.json", build_dialogs(graphs, SEED, "train")), "visdial")
     found = verdicts(
         graphs,
         (
@@ -77,8 +77,8 @@ def test_dialogues(graphs: list[Graph], tmp_path: Path) -> None:
 
 
 def test_foils_of_captions(graphs: list[Graph], tmp_path: Path) -> None:
-    captions = written(tmp_path, "captions.json", captions_json(graphs, SEED, "val2014"))
-    pairs = read_pairs(written(tmp_path, "foils.json", foilit_json(graphs, SEED)), [captions], "foil-it", "test")
+    captions = written(tmp_path, "captions.json", build_captions(graphs, SEED, "val2014"))
+    pairs = read_pairs(written(tmp_path, "foils.json", build_foil_it(graphs, SEED)), [captions], "foil-it", "test")
     rows = [row for row in pairs if row["rejected"] is None]
     found = verdicts(
         graphs,

@@ -13,10 +13,10 @@ from random import Random
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from waltz.scenes.drawing.draw import draw
-from waltz.scenes.language.foils import foils
+from waltz.scenes.drawing.draw import render_scene
+from waltz.scenes.language.foils import draw_foils
 from waltz.scenes.world.graph import SIZE, Graph
-from waltz.scenes.world.sampling import scenes, without_action
+from waltz.scenes.world.sampling import draw_scenes, remove_action
 from waltz.scenes.writers import coco, images, sources, swig
 
 COUNT, SEED = 40, 77
@@ -61,12 +61,12 @@ BELOW = {
 
 
 ARCHIVES: dict[str, Callable[[int], str]] = {
-    "val2017.zip": lambda number: f"val2017/{images.coco2017(number)}",
-    "val2014.zip": lambda number: f"val2014/{images.coco2014(number, 'val2014')}",
-    "train2014.zip": lambda number: f"train2014/{images.coco2014(number, 'train2014')}",
-    "VisualDialog_val2018.zip": lambda number: f"VisualDialog_val2018/{images.visdial(number, 'val2018')}",
-    "visual7w_images.zip": lambda number: f"images/{images.visual7w(number)}",
-    "gqa/images.zip": lambda number: f"images/{images.gqa(number)}",
+    "val2017.zip": lambda number: f"val2017/{images.name_coco_2017(number)}",
+    "val2014.zip": lambda number: f"val2014/{images.name_coco_2014(number, 'val2014')}",
+    "train2014.zip": lambda number: f"train2014/{images.name_coco_2014(number, 'train2014')}",
+    "VisualDialog_val2018.zip": lambda number: f"VisualDialog_val2018/{images.name_visdial(number, 'val2018')}",
+    "visual7w_images.zip": lambda number: f"images/{images.name_visual7w(number)}",
+    "gqa/images.zip": lambda number: f"images/{images.name_gqa(number)}",
     "images_512.zip": str,
     "of500_images": str,
 }
@@ -76,13 +76,13 @@ ARCHIVES: dict[str, Callable[[int], str]] = {
 @functools.cache
 def world() -> tuple[Graph, ...]:
     """The scenes of every file; scene i has the number i + 1."""
-    return tuple(scenes(COUNT, SEED))
+    return tuple(draw_scenes(COUNT, SEED))
 
 
 @functools.cache
 def written() -> Mapping[str, str]:
     """The scenes' annotation files by their paths."""
-    return sources.files(world(), SEED)
+    return sources.build_files(world(), SEED)
 
 
 def annotation(form: str, name: str, url: str) -> bytes:
@@ -99,7 +99,7 @@ def annotation(form: str, name: str, url: str) -> bytes:
         return _json(released(name))
     if name.startswith("coco-") or form == "coco-captions":
         edition = name.removeprefix("coco-")
-        return _json(coco.captions_json(world(), SEED, edition))
+        return _json(coco.build_captions(world(), SEED, edition))
     if form == "gqa":
         kind = "balanced" if "balanced" in f"{name} {url}" else "all"
         return written()[f"gqa/testdev_{kind}_questions.json"].encode()
@@ -123,8 +123,8 @@ def pictures(address: str) -> Files:
             found[ARCHIVES[archive](number)] = _drawn(number)
         elif graph.action is not None:
             verb = graph.action.verb
-            found[f"{archive.partition('.')[0]}/{images.swig(verb, number)}"] = _drawn(number)
-            found[f"{archive.partition('.')[0]}/{images.still(verb, number)}"] = _small(without_action(graph))
+            found[f"{archive.partition('.')[0]}/{images.name_swig(verb, number)}"] = _drawn(number)
+            found[f"{archive.partition('.')[0]}/{images.name_still(verb, number)}"] = _small(remove_action(graph))
     return found
 
 
@@ -134,7 +134,7 @@ def released(instrument: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for number, graph in enumerate(world(), 1):
         rng = Random(f"{instrument}:{graph.id}")
-        for foil in foils(graph, rng):
+        for foil in draw_foils(graph, rng):
             if foil.piece == piece and len(found) < ITEMS:
                 votes = 1 if len(found) % 3 == 1 else 3  # the published draw of one of twelve takes the seventh
                 found[f"{instrument}_{number}"] = {
@@ -157,7 +157,7 @@ def plain_captions() -> str:
     held = io.StringIO()
     table = csv.writer(held, lineterminator="\n")
     table.writerow(("image", "annotator", "caption", "plain_image"))
-    for image, entry in swig.descriptions(world(), SEED).items():
+    for image, entry in swig.build_descriptions(world(), SEED).items():
         table.writerows((image, "somebody", caption, entry["still"]) for caption in entry["plain"])
     return held.getvalue()
 
@@ -265,20 +265,20 @@ def _drawn(number: int) -> bytes:
 def _small(graph: Graph) -> bytes:
     """A scene's picture at half its size, which processors scale four times as fast."""
     file = io.BytesIO()
-    draw(graph).resize((SIZE // 2, SIZE // 2)).save(file, format="PNG")
+    render_scene(graph).resize((SIZE // 2, SIZE // 2)).save(file, format="PNG")
     return file.getvalue()
 
 
 def _image(instrument: str, dataset: str, number: int, graph: Graph) -> str:
     if dataset == "SWiG":
         assert graph.action is not None
-        return images.swig(graph.action.verb, number)
+        return images.name_swig(graph.action.verb, number)
     names = {
-        "visual7w": images.visual7w(number),
-        "coco2017": images.coco2017(number),
-        "coco_2017": images.coco2017(number),
-        "VisDial_v1.0": images.visdial(number, "train" if instrument == "coreference-standard" else "val2018"),
-        "FOIL dataset": images.coco2014(number, "val2014"),
+        "visual7w": images.name_visual7w(number),
+        "coco2017": images.name_coco_2017(number),
+        "coco_2017": images.name_coco_2017(number),
+        "VisDial_v1.0": images.name_visdial(number, "train" if instrument == "coreference-standard" else "val2018"),
+        "FOIL dataset": images.name_coco_2014(number, "val2014"),
     }
     return names[dataset]
 

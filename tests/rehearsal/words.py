@@ -12,8 +12,8 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
 
-from waltz.scenes.language.captions import captions
-from waltz.scenes.world.sampling import scenes
+from waltz.scenes.language.captions import draw_captions
+from waltz.scenes.world.sampling import draw_scenes
 
 ROOT = Path(__file__).parents[2]
 MOST = 400
@@ -29,7 +29,7 @@ Merges = list[tuple[str, str]]
 @functools.cache
 def _texts() -> str:
     """Scenes' captions, the prompts and the templates of chats."""
-    told = [caption for graph in scenes(40, 11) for caption in captions(graph, Random(graph.id))]
+    told = [caption for graph in draw_scenes(40, 11) for caption in draw_captions(graph, Random(graph.id))]
     files = [*(ROOT / "resources/prompts").glob("*.yaml"), *(ROOT / "resources/chat-templates").glob("*.jinja")]
     return " ".join([*told, *(path.read_text(encoding="utf-8") for path in sorted(files))])
 

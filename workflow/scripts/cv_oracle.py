@@ -6,16 +6,16 @@ from waltz.benchmark.oracle import compute_condition_shares
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.schema import CONDITIONS, ORACLE
-from waltz.scenes.world.sampling import scenes
-from waltz.scenes.writers.images import scene_of
+from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.writers.images import find_scene
 
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    graphs = scenes(params.scenes["count"], params.scenes["seed"])
+    graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
     rows = compute_condition_shares(
         parquet.read(snakemake.input.probes, CONDITIONS).to_pylist(),
-        partial(scene_of, graphs=graphs),
+        partial(find_scene, graphs=graphs),
         resamples=params.resamples,
         confidence=params.confidence,
         seed=params.seed,

@@ -28,8 +28,8 @@ from waltz.models.registry import ModelSpec
 from waltz.models.text.classifier import load_classifier
 from waltz.models.text.masked import load_masked_model
 from waltz.scenes.oracle.votes import VOTER
-from waltz.scenes.world.sampling import scenes
-from waltz.scenes.writers.images import scene_of
+from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.writers.images import find_scene
 
 inputs, params = snakemake.input, snakemake.params
 
@@ -63,8 +63,11 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
     if inputs.get("checks"):
         answers, checker = read_checks(inputs.checks), "people"
     elif params.scenes:
-        graphs = scenes(params.scenes["count"], params.scenes["seed"])
-        answers, checker = answer_checks(list_checks(written_rows, contextual), partial(scene_of, graphs=graphs)), VOTER
+        graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
+        answers, checker = (
+            answer_checks(list_checks(written_rows, contextual), partial(find_scene, graphs=graphs)),
+            VOTER,
+        )
     captions = [*contextual, *review_plain_captions(written_rows, contextual, verbs, names, answers)]
     rows = build_conditions(captions, verbs)
     parquet.write(snakemake.output.captions, parquet.build_table(captions, PROBE_CAPTIONS), PROBE_CAPTIONS)

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from waltz.core.job_log import log_job
-from waltz.scenes.drawing.contact_sheet import contact_sheet
-from waltz.scenes.world.sampling import scenes
+from waltz.scenes.drawing.contact_sheet import draw_contact_sheet
+from waltz.scenes.world.sampling import draw_scenes
 from waltz.scenes.writers.sources import write_sources
 
 wanted = snakemake.params.scenes
 
 with log_job(snakemake.log[0]):
-    graphs = scenes(wanted["count"], wanted["seed"])
+    graphs = draw_scenes(wanted["count"], wanted["seed"])
     folder = Path(snakemake.output.sheet).parents[2] / "sources" / "drawn"
     write_sources(folder, graphs, wanted["seed"])
-    contact_sheet(graphs, wanted["seed"]).save(snakemake.output.sheet)
+    draw_contact_sheet(graphs, wanted["seed"]).save(snakemake.output.sheet)

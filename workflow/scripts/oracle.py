@@ -6,19 +6,19 @@ from waltz.benchmark.oracle import build_candidate_groups, compute_oracle_shares
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.schema import FILTERED, ORACLE
-from waltz.scenes.world.sampling import scenes
-from waltz.scenes.writers.images import scene_of
+from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.writers.images import find_scene
 
 params = snakemake.params
 
 with log_job(snakemake.log[0]), show_progress(len(params.instruments), "instrument", "oracle") as bar:
-    graphs = scenes(params.scenes["count"], params.scenes["seed"])
+    graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
     rows = []
     for instrument, candidates_file in zip(params.instruments, snakemake.input.chosen, strict=True):
         rows += compute_oracle_shares(
             instrument,
             parquet.read(candidates_file, FILTERED).to_pylist(),
-            partial(scene_of, graphs=graphs),
+            partial(find_scene, graphs=graphs),
             build_candidate_groups(params.grammaticality),
             resamples=params.resamples,
             confidence=params.confidence,

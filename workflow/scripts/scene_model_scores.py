@@ -7,7 +7,7 @@ from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.schema import SCENE_SCORES
-from waltz.scenes.training.scores import measure, serves
+from waltz.scenes.training.scores import is_sufficient, measure_model
 
 params = snakemake.params
 
@@ -18,8 +18,8 @@ with (
 ):
     rows = []
     for name, weights in zip(params.models, snakemake.input.weights, strict=True):
-        for metric, found in measure(name, Path(weights).parent, params.seed, params.held_out).items():
-            enough = serves(name, metric, found.value)
+        for metric, found in measure_model(name, Path(weights).parent, params.seed, params.held_out).items():
+            enough = is_sufficient(name, metric, found.value)
             rows.append({"model": name, "metric": metric, **asdict(found), "enough": enough})
         bar.update(1)
     parquet.write(snakemake.output.scores, parquet.build_table(rows, SCENE_SCORES), SCENE_SCORES)

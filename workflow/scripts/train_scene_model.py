@@ -7,9 +7,9 @@ from pathlib import Path
 from waltz.core.devices import lease_device
 from waltz.core.files.atomic import write_text
 from waltz.core.job_log import log_job, show_progress
-from waltz.scenes.training.card import card
-from waltz.scenes.training.recipes import RECIPES, save, train
-from waltz.scenes.training.scores import measure
+from waltz.scenes.training.card import render_card
+from waltz.scenes.training.recipes import RECIPES, save_model, train_model
+from waltz.scenes.training.scores import measure_model
 
 name = snakemake.wildcards.scene_model
 folder = Path(snakemake.output.model)
@@ -28,10 +28,10 @@ with (
 
     begun = time.process_time()
     start = Path(snakemake.input.start[0]) if snakemake.input.start else None
-    network, words = train(name, start, told)
+    network, words = train_model(name, start, told)
     seconds = time.process_time() - begun
-    save(network, words, folder)
+    save_model(network, words, folder)
     parameters = sum(weights.numel() for weights in network.parameters())
-    scores = measure(name, folder, snakemake.params.seed, snakemake.params.held_out)
-    text = card(name, type(network).__name__, parameters, seconds, scores, snakemake.params.seed)
+    scores = measure_model(name, folder, snakemake.params.seed, snakemake.params.held_out)
+    text = render_card(name, type(network).__name__, parameters, seconds, scores, snakemake.params.seed)
     write_text(folder / "README.md", text)

@@ -5,9 +5,9 @@ from waltz.benchmark.votes import count_votes, read_annotations
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK, FILTERED
-from waltz.scenes.oracle.votes import VOTER, oracle_votes
-from waltz.scenes.world.sampling import scenes
-from waltz.scenes.writers.images import scene_of
+from waltz.scenes.oracle.votes import VOTER, cast_votes
+from waltz.scenes.world.sampling import draw_scenes
+from waltz.scenes.writers.images import find_scene
 
 params = snakemake.params
 
@@ -18,8 +18,8 @@ with log_job(snakemake.log[0]):
         answers = read_annotations(snakemake.input.annotations, (row["item_id"] for row in candidates))
         votes, voter = count_votes(answers, params.valid_votes), "people"
     elif params.scenes:
-        graphs = scenes(params.scenes["count"], params.scenes["seed"])
-        voted_rows = oracle_votes(candidates, {row["image"]: scene_of(row["image"], graphs) for row in candidates})
+        graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
+        voted_rows = cast_votes(candidates, {row["image"]: find_scene(row["image"], graphs) for row in candidates})
         votes = {row["item_id"]: {**row, "valid": row["votes_caption"] >= params.valid_votes} for row in voted_rows}
         voter = VOTER
     rows = build_items(candidates, votes, voter)

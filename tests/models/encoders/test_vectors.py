@@ -12,8 +12,8 @@ from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector
 from waltz.models.registry import ModelSpec
-from waltz.scenes.drawing.draw import draw
-from waltz.scenes.world.sampling import scenes
+from waltz.scenes.drawing.draw import render_scene
+from waltz.scenes.world.sampling import draw_scenes
 
 CLIP = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "clip"
 CPU = Device("cpu", 1, "a test")
@@ -27,7 +27,7 @@ CAPTIONS = (
 
 def test_each_caption_finds_its_scene():
     encoder = load_encoder(ModelSpec("clip", kind="clip", weights=str(CLIP), revision="local"), CPU)
-    images = np.stack([compute_image_vector(encoder, draw(graph)) for graph in scenes(3, 2026)])
+    images = np.stack([compute_image_vector(encoder, render_scene(graph)) for graph in draw_scenes(3, 2026)])
     scores = np.stack([compute_text_vector(encoder, caption) for caption in CAPTIONS]) @ images.T
     assert np.linalg.norm(images, axis=1) == pytest.approx(1)
     assert scores.argmax(axis=1).tolist() == [0, 1, 2]
@@ -40,8 +40,8 @@ def test_a_missing_model_is_named(tmp_path):
 
 def test_empty_cells_are_filled_with_images_that_no_caption_was_written_for(tmp_path):
     (tmp_path / "images").mkdir()
-    for name, graph in zip("abc", scenes(3, 2026), strict=True):
-        draw(graph).save(tmp_path / "images" / f"{name}.png")
+    for name, graph in zip("abc", draw_scenes(3, 2026), strict=True):
+        render_scene(graph).save(tmp_path / "images" / f"{name}.png")
     written = tmp_path / "written.csv"
     rows = [
         ("a.png", "one", CAPTIONS[1], ""),
@@ -63,7 +63,7 @@ def test_empty_cells_are_filled_with_images_that_no_caption_was_written_for(tmp_
 def test_images_are_not_found_by_an_encoder_without_vectors(tmp_path):
     for part in build("vilt"):
         part.save_pretrained(tmp_path / "vilt")
-    draw(next(iter(scenes(1, 2026)))).save(tmp_path / "a.png")
+    render_scene(next(iter(draw_scenes(1, 2026)))).save(tmp_path / "a.png")
     written = tmp_path / "written.csv"
     with written.open("w", newline="") as file:
         csv.writer(file).writerows([("image", "annotator", "caption", "plain_image"), ("b.png", "one", "a dog", "")])

@@ -5,7 +5,7 @@ from typing import Any
 
 from waltz.benchmark.funnel import has_passed
 from waltz.core.intervals import Measure, Resampling, compute_mean
-from waltz.scenes.oracle.truth import in_grammar, truth
+from waltz.scenes.oracle.truth import decide_truth, is_in_grammar
 from waltz.scenes.world.graph import Graph
 
 Row = Mapping[str, Any]
@@ -72,7 +72,7 @@ def compute_oracle_shares(
 
     def get_verdict(image: str, text: str) -> str:
         if (image, text) not in verdict_cache:
-            verdict_cache[image, text] = truth(get_graph(image), text)
+            verdict_cache[image, text] = decide_truth(get_graph(image), text)
         return verdict_cache[image, text]
 
     shares = []
@@ -86,7 +86,7 @@ def compute_oracle_shares(
             hits[f"{side}s_{expected}"] = [(verdict == expected, image) for verdict, image in decided]
         for row in members:
             if row["foil"] not in grammar_cache:
-                grammar_cache[row["foil"]] = in_grammar(row["foil"])
+                grammar_cache[row["foil"]] = is_in_grammar(row["foil"])
         hits["foils_in_grammar"] = [(grammar_cache[row["foil"]], row["image"]) for row in members]
         for metric, pairs in hits.items():
             share = _compute_share(pairs, f"{instrument}:{group}:{metric}", resamples, confidence, seed)
@@ -113,7 +113,7 @@ def compute_condition_shares(
     for form, condition in dict.fromkeys((row["form"], row["condition"]) for row in rows):
         group = f"{form} {condition}"
         members = [row for row in rows if (row["form"], row["condition"]) == (form, condition)]
-        verdicts = [(truth(get_graph(row["image"]), row["caption"]), row) for row in members]
+        verdicts = [(decide_truth(get_graph(row["image"]), row["caption"]), row) for row in members]
         decided = [(verdict, row) for verdict, row in verdicts if verdict != "unknown"]
         hits = {
             "decided": [(verdict != "unknown", row["group"]) for verdict, row in verdicts],
@@ -137,7 +137,9 @@ def answer_checks(
         By image and caption `yes` or `no`; no answer where the scene does not decide it.
     """
     answers = {"true": ["yes"], "false": ["no"], "unknown": []}
-    return {(image, caption): answers[truth(get_graph(image), caption)] for image, caption in dict.fromkeys(pairs)}
+    return {
+        (image, caption): answers[decide_truth(get_graph(image), caption)] for image, caption in dict.fromkeys(pairs)
+    }
 
 
 def _compute_share(

@@ -13,20 +13,20 @@ Draw = ImageDraw.ImageDraw
 
 
 @cache
-def background(place: str) -> Image.Image:
+def draw_background(place: str) -> Image.Image:
     """The empty place, 256 × 256 px RGB."""
     image = Image.new("RGB", (SIZE, SIZE))
     _PAINTERS[place](ImageDraw.Draw(image), Random(0))
     return image
 
 
-def _bands(draw: Draw, *bands: tuple[int, tuple[int, int, int]]) -> None:
+def _draw_bands(draw: Draw, *bands: tuple[int, tuple[int, int, int]]) -> None:
     for top, colour in bands:
         draw.rectangle((0, top, SIZE, SIZE), fill=colour)
 
 
-def _indoors(draw: Draw, rng: Random) -> None:
-    _bands(draw, (0, (246, 233, 208)), (HORIZON + 34, (214, 178, 136)))
+def _draw_indoors(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (246, 233, 208)), (HORIZON + 34, (214, 178, 136)))
     draw.rectangle((0, HORIZON + 30, SIZE, HORIZON + 35), fill=(255, 252, 244))
     for x in range(-SIZE, 2 * SIZE, 44):
         draw.line((SIZE // 2 + (x - SIZE // 2) // 2, HORIZON + 36, x, SIZE), fill=(200, 163, 121))
@@ -38,8 +38,8 @@ def _indoors(draw: Draw, rng: Random) -> None:
     draw.polygon([(34, 47), (52, 26), (66, 47)], fill=(126, 168, 132))
 
 
-def _street(draw: Draw, rng: Random) -> None:
-    _bands(draw, (0, (190, 222, 244)), (HORIZON, (196, 192, 186)), (HORIZON + 22, (168, 170, 174)))
+def _draw_street(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (190, 222, 244)), (HORIZON, (196, 192, 186)), (HORIZON + 22, (168, 170, 174)))
     left = 0
     for width, height, colour in (
         (44, 52, (214, 190, 170)),
@@ -58,8 +58,8 @@ def _street(draw: Draw, rng: Random) -> None:
         draw.rectangle((x, 164, x + 28, 168), fill=(246, 246, 240))
 
 
-def _grass(draw: Draw, rng: Random) -> None:
-    _bands(draw, (0, (176, 220, 248)), (HORIZON, (150, 208, 112)))
+def _draw_grass(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (176, 220, 248)), (HORIZON, (150, 208, 112)))
     draw.ellipse((206, 8, 240, 42), fill=(255, 224, 110))
     draw.ellipse((-60, HORIZON - 22, 120, HORIZON + 40), fill=(150, 208, 112))
     for _ in range(150):
@@ -67,8 +67,8 @@ def _grass(draw: Draw, rng: Random) -> None:
         draw.line((x, y, x + 2, y - 5), fill=(116, 182, 84))
 
 
-def _beach(draw: Draw, rng: Random) -> None:
-    _bands(draw, (0, (184, 228, 250)), (52, (64, 156, 212)), (HORIZON + 18, (244, 224, 172)))
+def _draw_beach(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (184, 228, 250)), (52, (64, 156, 212)), (HORIZON + 18, (244, 224, 172)))
     draw.ellipse((20, 6, 56, 42), fill=(255, 226, 120))
     for x in range(0, SIZE, 32):
         draw.arc((x, 60, x + 26, 70), 180, 360, fill=(220, 242, 252), width=2)
@@ -79,8 +79,8 @@ def _beach(draw: Draw, rng: Random) -> None:
         draw.point((x, y), fill=(214, 188, 132))
 
 
-def _snow(draw: Draw, rng: Random) -> None:
-    _bands(draw, (0, (170, 190, 212)), (HORIZON, (236, 242, 250)))
+def _draw_snow(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (170, 190, 212)), (HORIZON, (236, 242, 250)))
     draw.polygon([(0, HORIZON), (50, 26), (104, HORIZON)], fill=(202, 216, 232))
     draw.polygon([(34, 40), (50, 26), (67, 40)], fill=(250, 252, 255))
     draw.polygon([(120, HORIZON), (188, 16), (256, HORIZON)], fill=(194, 208, 226))
@@ -92,8 +92,8 @@ def _snow(draw: Draw, rng: Random) -> None:
         draw.ellipse((x, y, x + 3, y + 3), fill=shade)
 
 
-def _night(draw: Draw, rng: Random) -> None:
-    _bands(draw, (0, (22, 28, 68)), (HORIZON, (62, 74, 112)))
+def _draw_night(draw: Draw, rng: Random) -> None:
+    _draw_bands(draw, (0, (22, 28, 68)), (HORIZON, (62, 74, 112)))
     draw.ellipse((198, 8, 236, 46), fill=(250, 244, 206))
     draw.ellipse((188, 4, 224, 40), fill=(22, 28, 68))
     for _ in range(45):
@@ -102,10 +102,10 @@ def _night(draw: Draw, rng: Random) -> None:
 
 
 _PAINTERS: dict[str, Callable[[Draw, Random], None]] = {
-    "indoors": _indoors,
-    "street": _street,
-    "grass": _grass,
-    "beach": _beach,
-    "snow": _snow,
-    "night": _night,
+    "indoors": _draw_indoors,
+    "street": _draw_street,
+    "grass": _draw_grass,
+    "beach": _draw_beach,
+    "snow": _draw_snow,
+    "night": _draw_night,
 }

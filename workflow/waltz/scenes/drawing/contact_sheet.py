@@ -6,9 +6,9 @@ from random import Random
 
 from PIL import Image, ImageDraw, ImageFont
 
-from waltz.scenes.drawing.draw import draw
-from waltz.scenes.language.captions import captions
-from waltz.scenes.language.foils import foils
+from waltz.scenes.drawing.draw import render_scene
+from waltz.scenes.language.captions import draw_captions
+from waltz.scenes.language.foils import draw_foils
 from waltz.scenes.world.graph import SIZE, Graph
 
 SCENES = 24
@@ -21,7 +21,7 @@ WIDTH = 46
 BLACK, GREEN, RED = (20, 20, 20), (0, 110, 40), (170, 20, 20)
 
 
-def contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
+def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
     """An RGB image of the first 24 scenes: below each a caption (black), true (green) and false statements (red)."""
     shown = graphs[:SCENES]
     rows = -(-len(shown) // COLUMNS)
@@ -31,19 +31,19 @@ def contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
     for index, graph in enumerate(shown):
         left = MARGIN + (index % COLUMNS) * (SIZE + MARGIN)
         top = MARGIN + (index // COLUMNS) * (SIZE + TEXT)
-        sheet.paste(draw(graph), (left, top))
+        sheet.paste(render_scene(graph), (left, top))
         line = top + SIZE + 3
-        for text, colour in _texts(graph, Random(f"sheet:{seed}:{graph.id}")):
+        for text, colour in _choose_texts(graph, Random(f"sheet:{seed}:{graph.id}")):
             for part in textwrap.wrap(text, WIDTH):
                 pen.text((left, line), part, fill=colour, font=font)
                 line += 13
     return sheet
 
 
-def _texts(graph: Graph, rng: Random) -> list[tuple[str, tuple[int, int, int]]]:
-    found = list(foils(graph, rng))
+def _choose_texts(graph: Graph, rng: Random) -> list[tuple[str, tuple[int, int, int]]]:
+    found = list(draw_foils(graph, rng))
     chosen = [foil for foil in found if foil.piece in ("relation", "action", "count")][-2:] or found[:2]
-    texts = [(rng.choice(captions(graph, rng)), BLACK)]
+    texts = [(rng.choice(draw_captions(graph, rng)), BLACK)]
     for foil in chosen:
         texts += [(f"+ {foil.caption}", GREEN), (f"- {foil.foil}", RED)]
     return texts

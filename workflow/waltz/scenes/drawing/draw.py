@@ -4,19 +4,19 @@ from io import BytesIO
 
 from PIL import Image, ImageDraw
 
-from waltz.scenes.drawing.backgrounds import background
-from waltz.scenes.drawing.layout import boxes_of
-from waltz.scenes.drawing.sprites import emoji, sprite
+from waltz.scenes.drawing.backgrounds import draw_background
+from waltz.scenes.drawing.layout import get_boxes
+from waltz.scenes.drawing.sprites import draw_sprite, read_emoji
 from waltz.scenes.world.graph import SIZE, Cell, Graph, Object
-from waltz.scenes.world.lexicon import kinds, verbs
+from waltz.scenes.world.lexicon import read_kinds, read_verbs
 
-COVERING = ("in", "behind")
+COVERING_PREPOSITIONS = ("in", "behind")
 """Relations in which the landmark is drawn over the subject."""
 
 
-def draw(graph: Graph) -> Image.Image:
+def render_scene(graph: Graph) -> Image.Image:
     """The scene as a 256 × 256 px RGB image."""
-    image = background(graph.place).copy()
+    image = draw_background(graph.place).copy()
     related = {index for relation in graph.relations for index in (relation.subject, relation.object)}
     if graph.action is not None:
         related |= {graph.action.agent} | ({graph.action.theme} if graph.action.theme is not None else set())
@@ -25,36 +25,36 @@ def draw(graph: Graph) -> Image.Image:
             _paste(image, entry, range(entry.count), "stand")
     for relation in graph.relations:
         pair = [graph.objects[relation.object], graph.objects[relation.subject]]
-        for entry in reversed(pair) if relation.preposition in COVERING else pair:
+        for entry in reversed(pair) if relation.preposition in COVERING_PREPOSITIONS else pair:
             _paste(image, entry, range(entry.count), "stand")
     if graph.action is not None:
-        _act(image, graph)
+        _draw_action(image, graph)
     return image
 
 
-def png(graph: Graph) -> bytes:
+def render_png(graph: Graph) -> bytes:
     """The scene as PNG, the same bytes for the same graph and versions of Pillow and Twemoji."""
     file = BytesIO()
-    draw(graph).save(file, format="PNG", compress_level=6, optimize=False)
+    render_scene(graph).save(file, format="PNG", compress_level=6, optimize=False)
     return file.getvalue()
 
 
 def _paste(image: Image.Image, entry: Object, which: range, pose: str) -> None:
     for index in which:
         cell = entry.cells[index]
-        picture = sprite(kinds()[entry.kind], entry.colour, pose, cell.size, cell.mirrored)
+        picture = draw_sprite(read_kinds()[entry.kind], entry.colour, pose, cell.size, cell.mirrored)
         image.paste(picture, (cell.left, cell.top), picture)
 
 
-def _act(image: Image.Image, graph: Graph) -> None:
+def _draw_action(image: Image.Image, graph: Graph) -> None:
     assert graph.action is not None
     agent, theme = graph.agent, graph.theme
     assert agent is not None
-    verb = verbs()[graph.action.verb]
+    verb = read_verbs()[graph.action.verb]
     entry = verb.drawing
-    kind = kinds()[agent.kind]
+    kind = read_kinds()[agent.kind]
     pose = entry.get("pose", "stand")
-    agent_box, _ = boxes_of(verb, kind, kinds()[theme.kind] if theme else None)
+    agent_box, _ = get_boxes(verb, kind, read_kinds()[theme.kind] if theme else None)
     for index, cell in enumerate(agent.cells):
         one = range(index, index + 1)
         if theme is not None and entry.get("front") != "theme":
@@ -102,7 +102,7 @@ def _decorate(image: Image.Image, entry: dict[str, list[list[float]]], square: _
     for code, x, y, width in entry.get("props", []):
         side = max(5, round(width * square.size / 100))
         left, top = square.point(x + (width if square.mirrored else 0), y)
-        picture = emoji(str(code)).resize((side, side), Image.Resampling.LANCZOS)
+        picture = read_emoji(str(code)).resize((side, side), Image.Resampling.LANCZOS)
         if square.mirrored:
             picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         image.paste(picture, (min(max(round(left), 0), SIZE - side), max(round(top), 0)), picture)

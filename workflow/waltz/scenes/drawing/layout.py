@@ -3,7 +3,7 @@
 from random import Random
 
 from waltz.scenes.world.graph import SIZE, Cell
-from waltz.scenes.world.lexicon import Kind, Verb, kinds
+from waltz.scenes.world.lexicon import Kind, Verb, read_kinds
 
 Zone = tuple[int, int, int, int]
 """Left, top, width and height in pixels."""
@@ -15,7 +15,7 @@ TOP = 40
 LARGEST = 84
 
 
-def zones(clusters: int, rng: Random) -> list[Zone]:
+def draw_zones(clusters: int, rng: Random) -> list[Zone]:
     """One zone for each of one to three clusters, the largest first; columns change sides at random."""
     height = SIZE - TOP - 4
     half, low = SIZE // 2 - 6, height // 2 - 3
@@ -27,7 +27,7 @@ def zones(clusters: int, rng: Random) -> list[Zone]:
     return [(first, TOP, half, height), (second, TOP, half, low), (second, TOP + height - low, half, low)]
 
 
-def squares(zone: Zone, count: int, largest: int = SIZE) -> list[tuple[int, int, int]]:
+def split_zone(zone: Zone, count: int, largest: int = SIZE) -> list[tuple[int, int, int]]:
     """Left, top and size of `count` equal squares that fill a zone from its ground up without touching."""
     left, top, width, height = zone
     sizes = [
@@ -46,33 +46,33 @@ def squares(zone: Zone, count: int, largest: int = SIZE) -> list[tuple[int, int,
     return boxes
 
 
-def group(kind: Kind, count: int, zone: Zone, rng: Random) -> tuple[Cell, ...]:
+def place_group(kind: Kind, count: int, zone: Zone, rng: Random) -> tuple[Cell, ...]:
     """Cells of a group that only stands there: a loose grid with some jitter, none touching another."""
     mirrored = rng.random() < 0.5
     cells = []
-    for left, top, size in squares(zone, count, LARGEST):
+    for left, top, size in split_zone(zone, count, LARGEST):
         side = max(8, int(size * 0.94 * kind.size))
         slack = size - side
         cells.append(Cell(left + rng.randint(0, slack), top + rng.randint(0, slack), side, mirrored))
     return tuple(cells)
 
 
-def action(
+def place_action(
     verb: Verb, agent: Kind, theme: Kind | None, count: int, zone: Zone, rng: Random
 ) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
     """Cells of the agents and the themes of an action, one square of its arrangement for each agent."""
     mirrored = rng.random() < 0.5
-    agent_box, theme_boxes = boxes_of(verb, agent, theme)
+    agent_box, theme_boxes = get_boxes(verb, agent, theme)
     agents, themes = [], []
-    for square in squares(zone, count, 150):
-        agents.append(_placed(agent_box, square, mirrored, _turned(verb, "agent", agent), agent))
+    for square in split_zone(zone, count, 150):
+        agents.append(_place_cell(agent_box, square, mirrored, _is_mirrored(verb, "agent", agent), agent))
         for box in theme_boxes:
             assert theme is not None
-            themes.append(_placed(box, square, mirrored, _turned(verb, "theme", theme), theme))
+            themes.append(_place_cell(box, square, mirrored, _is_mirrored(verb, "theme", theme), theme))
     return tuple(agents), tuple(themes)
 
 
-def boxes_of(verb: Verb, agent: Kind, theme: Kind | None) -> tuple[tuple[float, ...], list[tuple[float, ...]]]:
+def get_boxes(verb: Verb, agent: Kind, theme: Kind | None) -> tuple[tuple[float, ...], list[tuple[float, ...]]]:
     """The arrangement's boxes of agent and themes in percent, for these kinds."""
     entry = verb.drawing
     special = {}
@@ -89,13 +89,13 @@ def boxes_of(verb: Verb, agent: Kind, theme: Kind | None) -> tuple[tuple[float, 
     return tuple(agent_box), [tuple(box) for box in (theme_box if isinstance(theme_box[0], list) else [theme_box])]
 
 
-def _turned(verb: Verb, role: str, kind: Kind) -> bool:
+def _is_mirrored(verb: Verb, role: str, kind: Kind) -> bool:
     """Whether the sprite of a role is mirrored in the unmirrored arrangement: people look right, all else left."""
     faces = verb.drawing.get(f"{role}_faces", "right" if role == "agent" else "left")
     return bool(faces != ("right" if kind.group == "people" else "left"))
 
 
-def _placed(box: tuple[float, ...], square: tuple[int, int, int], mirrored: bool, turned: bool, kind: Kind) -> Cell:
+def _place_cell(box: tuple[float, ...], square: tuple[int, int, int], mirrored: bool, turned: bool, kind: Kind) -> Cell:
     left, top, size = square
     x, y, side = (value * size / 100 for value in box)
     shrink = kind.size if kind.group == "people" else 1.0
@@ -105,11 +105,11 @@ def _placed(box: tuple[float, ...], square: tuple[int, int, int], mirrored: bool
     return Cell(left + round(x), top + round(y), max(6, round(side)), mirrored != turned)
 
 
-def relation(
+def place_relation(
     preposition: str, subject: Kind, subjects: int, landmark: Kind, landmarks: int, zone: Zone, rng: Random
 ) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
     """Cells of subjects and landmarks that stand in a relation; one landmark only, but for next to."""
-    left, top, size = squares(zone, 1, 190)[0]
+    left, top, size = split_zone(zone, 1, 190)[0]
     mirrored = rng.random() < 0.5
 
     def cells(kind: Kind, count: int, x: float, y: float, width: float, height: float) -> tuple[Cell, ...]:
@@ -149,10 +149,10 @@ def relation(
         sides = [(left, top + size - low, half, low), (left + size - half, top + size - low, half, low)]
         if mirrored:
             sides.reverse()
-        return group(subject, subjects, sides[0], rng), group(landmark, landmarks, sides[1], rng)
+        return place_group(subject, subjects, sides[0], rng), place_group(landmark, landmarks, sides[1], rng)
     raise ValueError(f"unknown preposition {preposition!r}")
 
 
-def kind_of(name: str) -> Kind:
+def get_kind(name: str) -> Kind:
     """The kind of a name."""
-    return kinds()[name]
+    return read_kinds()[name]

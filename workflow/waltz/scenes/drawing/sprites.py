@@ -74,7 +74,7 @@ POSES: dict[str, tuple[str, str]] = {
 
 
 @cache
-def emoji(code: str) -> Image.Image:
+def read_emoji(code: str) -> Image.Image:
     """A Twemoji picture, 72 × 72 px with transparency.
 
     Raises:
@@ -91,22 +91,22 @@ def emoji(code: str) -> Image.Image:
 
 
 @cache
-def sprite(kind: Kind, colour: str | None, pose: str, side: int, mirrored: bool) -> Image.Image:
+def draw_sprite(kind: Kind, colour: str | None, pose: str, side: int, mirrored: bool) -> Image.Image:
     """The picture of one individual, side × side px with transparency."""
     if kind.group == "people":
-        image = _person(kind, pose)
+        image = _draw_person(kind, pose)
     elif kind.emoji == "drawn":
-        image = _table()
+        image = _draw_table()
     else:
-        image = _tinted(kind, colour)
+        image = _tint(kind, colour)
         if pose == "jump":
             image = image.rotate(-20, Image.Resampling.BICUBIC)
     if mirrored:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    return _outlined(image.resize((side, side), Image.Resampling.LANCZOS))
+    return _outline(image.resize((side, side), Image.Resampling.LANCZOS))
 
 
-def _outlined(image: Image.Image) -> Image.Image:
+def _outline(image: Image.Image) -> Image.Image:
     """The sprite with a thin dark rim, so that a white sheep shows on snow."""
     rim = image.getchannel("A").filter(ImageFilter.MaxFilter(3)).point([value * 2 // 5 for value in range(256)])
     outlined = Image.new("RGBA", image.size, (30, 32, 48, 0))
@@ -116,13 +116,13 @@ def _outlined(image: Image.Image) -> Image.Image:
 
 
 @cache
-def _tinted(kind: Kind, colour: str | None) -> Image.Image:
+def _tint(kind: Kind, colour: str | None) -> Image.Image:
     choice = None if colour is None else kind.colours[colour]
     if choice is None:
-        return emoji(kind.emoji)
+        return read_emoji(kind.emoji)
     if isinstance(choice, str) or colour is None:
-        return emoji(str(choice))
-    image = emoji(kind.emoji)
+        return read_emoji(str(choice))
+    image = read_emoji(kind.emoji)
     hue, saturation, value = image.convert("RGB").convert("HSV").split()
     pixels = []
     for h, s, v in zip(hue.tobytes(), saturation.tobytes(), value.tobytes(), strict=True):
@@ -137,7 +137,7 @@ def _tinted(kind: Kind, colour: str | None) -> Image.Image:
     return tinted
 
 
-def _limb(draw: ImageDraw.ImageDraw, points: list[Point], width: float, fill: tuple[int, ...]) -> None:
+def _draw_limb(draw: ImageDraw.ImageDraw, points: list[Point], width: float, fill: tuple[int, ...]) -> None:
     scaled = [(x * BASE, y * BASE) for x, y in points]
     thick = width * BASE
     draw.line(scaled, fill=fill, width=round(thick), joint="curve")
@@ -146,15 +146,15 @@ def _limb(draw: ImageDraw.ImageDraw, points: list[Point], width: float, fill: tu
 
 
 @cache
-def _person(kind: Kind, pose: str) -> Image.Image:
+def _draw_person(kind: Kind, pose: str) -> Image.Image:
     arms, legs = POSES.get(pose, (pose if pose in ARMS else "stand", "stand"))
     shirt, trousers = CLOTHES[kind.name]
     image = Image.new("RGBA", (BASE, BASE))
     draw = ImageDraw.Draw(image)
     skirt = kind.name in SKIRTS
     for hip, (knee, foot) in zip((0.46, 0.54), LEGS[legs], strict=True):
-        _limb(draw, [(hip, 0.72), knee, foot], 0.10, SKIN if skirt else trousers)
-        _limb(draw, [foot, (foot[0] + 0.05, foot[1])], 0.06, (40, 36, 36))
+        _draw_limb(draw, [(hip, 0.72), knee, foot], 0.10, SKIN if skirt else trousers)
+        _draw_limb(draw, [foot, (foot[0] + 0.05, foot[1])], 0.06, (40, 36, 36))
     if skirt and legs not in ("sit",):
         shape = [(0.42, 0.5), (0.58, 0.5), (0.70, 0.84), (0.30, 0.84)]
         draw.polygon([(x * BASE, y * BASE) for x, y in shape], fill=shirt)
@@ -165,16 +165,16 @@ def _person(kind: Kind, pose: str) -> Image.Image:
     draw.rounded_rectangle(box, radius=0.07 * BASE, fill=shirt)
     for shoulder, (elbow, hand) in zip((0.41, 0.59), ARMS[arms], strict=True):
         dark = tuple(int(channel * 0.82) for channel in shirt)
-        _limb(draw, [(shoulder, 0.50), elbow], 0.09, dark)
-        _limb(draw, [elbow, hand], 0.07, SKIN)
-        _limb(draw, [hand, hand], 0.09, SKIN)
-    head = emoji(kind.emoji).resize((round(0.44 * BASE),) * 2, Image.Resampling.LANCZOS)
+        _draw_limb(draw, [(shoulder, 0.50), elbow], 0.09, dark)
+        _draw_limb(draw, [elbow, hand], 0.07, SKIN)
+        _draw_limb(draw, [hand, hand], 0.09, SKIN)
+    head = read_emoji(kind.emoji).resize((round(0.44 * BASE),) * 2, Image.Resampling.LANCZOS)
     image.alpha_composite(head, (round(0.28 * BASE), 0))
     return image.rotate(90, Image.Resampling.BICUBIC) if pose == "lie" else image
 
 
 @cache
-def _table() -> Image.Image:
+def _draw_table() -> Image.Image:
     image = Image.new("RGBA", (BASE, BASE))
     draw = ImageDraw.Draw(image)
     for x in (0.08, 0.84):

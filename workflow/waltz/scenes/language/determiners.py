@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from waltz.scenes.language.syntax import INF, Quantifier
-from waltz.scenes.language.words import Noun, words_of
+from waltz.scenes.language.words import Noun, split_words
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ BOUNDS: dict[tuple[str, ...], tuple[int | None, int | None]] = {
 """What may stand before a numeral, and what it adds to it as the fewest and the most; None where that is unbounded."""
 
 
-def numeral(prefix: tuple[str, ...], number: int) -> Determiner:
+def build_numeral(prefix: tuple[str, ...], number: int) -> Determiner:
     """`exactly three`, `at least two`, `one`."""
     fewest, most = BOUNDS[prefix]
     quantifier = Quantifier(0 if fewest is None else number + fewest, INF if most is None else number + most)
@@ -46,7 +46,7 @@ def numeral(prefix: tuple[str, ...], number: int) -> Determiner:
 
 
 @cache
-def determiners() -> dict[tuple[str, ...], Determiner]:
+def list_determiners() -> dict[tuple[str, ...], Determiner]:
     """Every determiner but the numerals and what is built on them."""
     some = Determiner(Quantifier(1), True, False)
     several = {
@@ -57,10 +57,12 @@ def determiners() -> dict[tuple[str, ...], Determiner]:
         "a pair of": Quantifier(2, 2), "all": Quantifier(2, every=True), "all the": Quantifier(2, every=True),
         "all of the": Quantifier(2, every=True), "these": Quantifier(2), "those": Quantifier(2),
     }  # fmt: skip
-    table = {words_of(words): Determiner(quantifier, False, True) for words, quantifier in several.items()}
+    table = {split_words(words): Determiner(quantifier, False, True) for words, quantifier in several.items()}
     table[("a", "group", "of")] = Determiner(Quantifier(2), False, True, bare_singular_verb=True)
     table |= {(word,): some for word in ("a", "an", "another", "this", "that")}
-    table |= {words_of(words): Determiner(Quantifier(1, 1), True, False) for words in ("a single", "exactly a single")}
+    table |= {
+        split_words(words): Determiner(Quantifier(1, 1), True, False) for words in ("a single", "exactly a single")
+    }
     table |= {(word,): Determiner(Quantifier(1, every=True), True, False) for word in ("every", "each")}
     table[("the",)] = Determiner(Quantifier(1), True, True)
     table |= {(word,): Determiner(Quantifier(1), True, True) for word in ("his", "her", "its", "their", "any")}
@@ -68,17 +70,19 @@ def determiners() -> dict[tuple[str, ...], Determiner]:
     return table
 
 
-def quantifier(determiner: Determiner, noun: Noun) -> Quantifier | None:
+def combine_quantifier(determiner: Determiner, noun: Noun) -> Quantifier | None:
     """How many a noun with this determiner speaks of; None where they do not agree."""
     if determiner is BARE:
         return ONE if noun.mass and not noun.plural else BARE.quantifier if noun.plural else None
     if noun.plural and determiner.plural:
         the = determiner.quantifier == ONE and determiner.singular
         return (
-            Quantifier(2, never_below=1) if the and determiner is not determiners()[("any",)] else determiner.quantifier
+            Quantifier(2, never_below=1)
+            if the and determiner is not list_determiners()[("any",)]
+            else determiner.quantifier
         )
     if not noun.plural and determiner.singular:
         return determiner.quantifier
-    if noun.mass and determiner is determiners()[("some",)]:
+    if noun.mass and determiner is list_determiners()[("some",)]:
         return ONE
     return None

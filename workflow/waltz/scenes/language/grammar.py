@@ -10,7 +10,14 @@ from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
-from waltz.scenes.language.determiners import BARE, BOUNDS, Determiner, determiners, numeral, quantifier
+from waltz.scenes.language.determiners import (
+    BARE,
+    BOUNDS,
+    Determiner,
+    build_numeral,
+    combine_quantifier,
+    list_determiners,
+)
 from waltz.scenes.language.syntax import (
     Alone,
     Being,
@@ -27,8 +34,18 @@ from waltz.scenes.language.syntax import (
     Pronoun,
     Setting,
 )
-from waltz.scenes.language.words import COLOURS, PRONOUNS, SETTINGS, SHOWN, Noun, nouns, numerals, phrases, verb_forms
-from waltz.scenes.world.lexicon import verbs
+from waltz.scenes.language.words import (
+    COLOURS,
+    PRONOUNS,
+    SETTINGS,
+    SHOWN,
+    Noun,
+    index_phrases,
+    list_nouns,
+    list_numerals,
+    list_verb_forms,
+)
+from waltz.scenes.world.lexicon import read_verbs
 
 Meaning = TypeVar("Meaning")
 
@@ -61,11 +78,11 @@ class Parser:
         """Determiners and numerals, longest first, and none at all."""
         for prefix in BOUNDS:
             if self.starts(pos, prefix):
-                number = numerals().get(self.at(pos + len(prefix)))
+                number = list_numerals().get(self.at(pos + len(prefix)))
                 if number is not None:
-                    yield numeral(prefix, number), pos + len(prefix) + 1
+                    yield build_numeral(prefix, number), pos + len(prefix) + 1
         for length in (3, 2, 1):
-            found = determiners().get(self.words[pos : pos + length])
+            found = list_determiners().get(self.words[pos : pos + length])
             if found is not None and len(self.words) >= pos + length:
                 yield found, pos + length
         yield BARE, pos
@@ -74,7 +91,7 @@ class Parser:
         """Nouns of up to three words."""
         for length in (3, 2, 1):
             if pos + length <= len(self.words):
-                for noun in nouns().get(self.words[pos : pos + length], ()):
+                for noun in list_nouns().get(self.words[pos : pos + length], ()):
                     yield noun, pos + length
 
     def noun_phrase(self, pos: int, restricted: bool = True) -> Iterator[tuple[NounPhrase | Pronoun, int]]:
@@ -90,7 +107,7 @@ class Parser:
             options = [(colour, after + 1), ("", after)] if colour else [("", after)]
             for shade, start in options:
                 for noun, end in self.noun(start):
-                    many = quantifier(determiner, noun)
+                    many = combine_quantifier(determiner, noun)
                     if many is None:
                         continue
                     base = NounPhrase(many, noun.plural, noun.kinds, noun.place, shade.replace("grey", "gray"))
@@ -134,10 +151,10 @@ class Parser:
 
     def adjunct(self, pos: int) -> Iterator[tuple[Predicate, int]]:
         """A setting (indoors, at night), or a preposition with its phrase."""
-        for words in phrases("settings").get(self.at(pos), ()):
+        for words in index_phrases("settings").get(self.at(pos), ()):
             if self.starts(pos, words):
                 yield Setting(SETTINGS[" ".join(words)]), pos + len(words)
-        for words in phrases("prepositions").get(self.at(pos), ()):
+        for words in index_phrases("prepositions").get(self.at(pos), ()):
             if self.starts(pos, words):
                 for phrase, end in self.phrase(pos + len(words)):
                     yield Located(" ".join(words), phrase), end
@@ -153,15 +170,15 @@ class Parser:
     def participle(self, pos: int) -> Iterator[tuple[Predicate, int]]:
         """`riding a horse`, `ridden by a man`, `being ridden by a man`."""
         passive = pos + 1 if self.at(pos) == "being" else pos
-        for verb, form in verb_forms().get(self.at(pos), ()):
+        for verb, form in list_verb_forms().get(self.at(pos), ()):
             if form == "ing":
                 yield from self.arguments(verb, pos + 1)
-        for verb, form in verb_forms().get(self.at(passive), ()):
+        for verb, form in list_verb_forms().get(self.at(passive), ()):
             if form == "pp":
                 yield from self._passive(verb, passive + 1)
 
     def _passive(self, verb: str, pos: int) -> Iterator[tuple[Predicate, int]]:
-        preposition = tuple(verbs()[verb].preposition.split())
+        preposition = tuple(read_verbs()[verb].preposition.split())
         if not self.starts(pos, preposition):
             return
         pos += len(preposition)
@@ -172,7 +189,7 @@ class Parser:
 
     def arguments(self, verb: str, pos: int) -> Iterator[tuple[Predicate, int]]:
         """What follows an active verb form: its object, or nothing."""
-        entry = verbs()[verb]
+        entry = read_verbs()[verb]
         preposition = tuple(entry.preposition.split())
         if entry.themes and self.starts(pos, preposition):
             for theme, end in self.phrase(pos + len(preposition)):
@@ -194,10 +211,10 @@ class Parser:
         if word in BE and BE[word] == plural:
             yield from self.complement(pos + 1, plural)
         if word in ("does", "do") and (word == "do") == plural and self.at(pos + 1) == "not":
-            for verb, form in verb_forms().get(self.at(pos + 2), ()):
+            for verb, form in list_verb_forms().get(self.at(pos + 2), ()):
                 if form == "base":
                     yield from ((Not(does), end) for does, end in self.arguments(verb, pos + 3))
-        for verb, form in verb_forms().get(word, ()):
+        for verb, form in list_verb_forms().get(word, ()):
             if form == ("base" if plural else "third"):
                 yield from self.arguments(verb, pos + 1)
 
@@ -277,13 +294,13 @@ class Parser:
             yield (first,), after
 
 
-def whole(found: Iterator[tuple[Meaning, int]], length: int) -> Iterator[Meaning]:
+def select_complete(found: Iterator[tuple[Meaning, int]], length: int) -> Iterator[Meaning]:
     """The readings that take up all words."""
     return (meaning for meaning, end in found if end == length)
 
 
 @lru_cache(maxsize=65536)
-def readings(words: tuple[str, ...]) -> tuple[tuple[Clause, ...], ...]:
+def read_sentence(words: tuple[str, ...]) -> tuple[tuple[Clause, ...], ...]:
     """Every reading of a sentence, as clauses that all hold; none where it lies outside the grammar."""
-    found = islice(whole(Parser(words).sentence(0), len(words)), READINGS)
+    found = islice(select_complete(Parser(words).sentence(0), len(words)), READINGS)
     return tuple(dict.fromkeys(found))

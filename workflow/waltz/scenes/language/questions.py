@@ -7,18 +7,17 @@ from random import Random
 from waltz.scenes.language.captions import (
     BE,
     PLACES,
-    article,
-    definite,
-    doing,
-    focus,
-    indefinite,
-    noun,
-    pronoun,
-    sentence,
+    add_article,
+    find_focus,
+    get_pronoun,
+    render_definite,
+    render_indefinite,
+    render_participle,
+    render_sentence,
 )
-from waltz.scenes.oracle.truth import truth
+from waltz.scenes.oracle.truth import decide_truth
 from waltz.scenes.world.graph import Graph, Object
-from waltz.scenes.world.lexicon import categories, kinds, verbs
+from waltz.scenes.world.lexicon import read_categories, read_kinds, read_verbs
 
 ROUNDS = 10
 
@@ -42,15 +41,15 @@ class Question:
     wrong: tuple[str, ...]
 
 
-def ask(words: str) -> str:
+def render_question(words: str) -> str:
     """A capital first and a question mark last."""
     return words[0].upper() + words[1:] + "?"
 
 
-def how_many(graph: Graph, rng: Random, zero: bool) -> Question:
+def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
     """How many there are of a kind or category: none where `zero`, else some."""
-    counts = {kind.plural: graph.count(kind.name) for kind in kinds().values()}
-    for category in categories().values():
+    counts = {kind.plural: graph.count(kind.name) for kind in read_kinds().values()}
+    for category in read_categories().values():
         if not category.mass:
             counts[category.plural] = sum(graph.count(name) for name in category.members)
     count = 0 if zero else rng.choice(sorted(set(counts.values()) - {0}))
@@ -58,59 +57,67 @@ def how_many(graph: Graph, rng: Random, zero: bool) -> Question:
     words = rng.choice(WORDS)
     text = f"how many {plural} are there" if words == "there" else f"how many {plural} are {words}"
     wrong = [str(other) for other in range(10) if other != count]
-    return Question(ask(text), str(count), "number", tuple(rng.sample(wrong, 3)))
+    return Question(render_question(text), str(count), "number", tuple(rng.sample(wrong, 3)))
 
 
-def yes_no(graph: Graph, rng: Random) -> Question | None:
+def draw_yes_no(graph: Graph, rng: Random) -> Question | None:
     """A question that truth answers with yes or no; None where the one drawn is left open."""
-    text = rng.choice((_existence_question, _place_question, _doing_question, _relation_question))(graph, rng)
-    verdict = truth(graph, f"{text}? yes.")
+    text = rng.choice((_draw_existence_question, _draw_place_question, _draw_doing_question, _draw_relation_question))(
+        graph, rng
+    )
+    verdict = decide_truth(graph, f"{text}? yes.")
     if verdict == "unknown":
         return None
     answer = "yes" if verdict == "true" else "no"
-    return Question(ask(text), answer, "yes/no", ("no" if answer == "yes" else "yes",))
+    return Question(render_question(text), answer, "yes/no", ("no" if answer == "yes" else "yes",))
 
 
-def _present_or_not(graph: Graph, rng: Random) -> str:
+def _choose_kind(graph: Graph, rng: Random) -> str:
     present = [entry.kind for entry in graph.objects]
-    return rng.choice(present) if rng.random() < 0.5 else rng.choice([name for name in kinds() if name not in present])
-
-
-def _existence_question(graph: Graph, rng: Random) -> str:
-    kind = kinds()[_present_or_not(graph, rng)]
-    return rng.choice(
-        (f"are there any {kind.plural}", f"is there {article(kind.name)}", f"do you see any {kind.plural}")
+    return (
+        rng.choice(present)
+        if rng.random() < 0.5
+        else rng.choice([name for name in read_kinds() if name not in present])
     )
 
 
-def _place_question(graph: Graph, rng: Random) -> str:
-    subject = focus(graph)
+def _draw_existence_question(graph: Graph, rng: Random) -> str:
+    kind = read_kinds()[_choose_kind(graph, rng)]
+    return rng.choice(
+        (f"are there any {kind.plural}", f"is there {add_article(kind.name)}", f"do you see any {kind.plural}")
+    )
+
+
+def _draw_place_question(graph: Graph, rng: Random) -> str:
+    subject = find_focus(graph)
     name = graph.place if rng.random() < 0.5 else rng.choice(list(PLACES))
-    return f"{BE[subject.count > 1]} {definite(subject)} {rng.choice(PLACES[name])}"
+    return f"{BE[subject.count > 1]} {render_definite(subject)} {rng.choice(PLACES[name])}"
 
 
-def _other_verb(graph: Graph, rng: Random) -> str:
-    agent = focus(graph)
+def _choose_other_verb(graph: Graph, rng: Random) -> str:
+    agent = find_focus(graph)
     if graph.theme is not None:
         theme = graph.theme
-        fitting = [verb for verb in verbs().values() if theme.kind in verb.themes and agent.kind in verb.agents]
+        fitting = [verb for verb in read_verbs().values() if theme.kind in verb.themes and agent.kind in verb.agents]
         verb = rng.choice(fitting)
-        return f"{verb.name} {verb.preposition} {definite(theme)}".replace("  ", " ")
-    fitting = [verb for verb in verbs().values() if not verb.themes and agent.kind in verb.agents]
+        return f"{verb.name} {verb.preposition} {render_definite(theme)}".replace("  ", " ")
+    fitting = [verb for verb in read_verbs().values() if not verb.themes and agent.kind in verb.agents]
     return rng.choice(fitting).name if fitting else PLACES[graph.place][0]
 
 
-def _doing_question(graph: Graph, rng: Random) -> str:
-    subject = focus(graph)
-    act = doing(graph) if rng.random() < 0.5 and graph.action is not None else _other_verb(graph, rng)
-    return f"{BE[subject.count > 1]} {definite(subject)} {act}"
+def _draw_doing_question(graph: Graph, rng: Random) -> str:
+    subject = find_focus(graph)
+    act = (
+        render_participle(graph) if rng.random() < 0.5 and graph.action is not None else _choose_other_verb(graph, rng)
+    )
+    return f"{BE[subject.count > 1]} {render_definite(subject)} {act}"
 
 
-def _relation_question(graph: Graph, rng: Random) -> str:
-    subject = focus(graph)
+def _draw_relation_question(graph: Graph, rng: Random) -> str:
+    subject = find_focus(graph)
     others = [entry for entry in graph.objects if entry != subject]
     if not others:
-        return _place_question(graph, rng)
+        return _draw_place_question(graph, rng)
     other = rng.choice(others)
     if graph.relations and rng.random() < 0.4:
         preposition, other = graph.relations[0].preposition, graph.objects[graph.relations[0].object]
@@ -118,127 +125,143 @@ def _relation_question(graph: Graph, rng: Random) -> str:
         preposition = rng.choice(
             ("on", "under", "behind", "in front of", "to the left of", "to the right of", "next to")
         )
-    return f"{BE[subject.count > 1]} {definite(subject)} {preposition} {definite(other)}"
+    return f"{BE[subject.count > 1]} {render_definite(subject)} {preposition} {render_definite(other)}"
 
 
-def wh(graph: Graph, rng: Random) -> Question | None:
+def draw_wh_question(graph: Graph, rng: Random) -> Question | None:
     """A what, who, where or when question; None where the one drawn does not fit the scene."""
-    forms: tuple[Callable[[Graph, Random], Question | None], ...] = (_what, _who, _where, _when, _colour, _what_doing)
+    forms: tuple[Callable[[Graph, Random], Question | None], ...] = (
+        _draw_what,
+        _draw_who,
+        _draw_where,
+        _draw_when,
+        _draw_colour,
+        _draw_what_doing,
+    )
     return rng.choice(forms)(graph, rng)
 
 
-def _names(rng: Random, right: Object, graph: Graph, group: tuple[str, ...]) -> tuple[str, ...]:
+def _choose_names(rng: Random, right: Object, graph: Graph, group: tuple[str, ...]) -> tuple[str, ...]:
     absent = [name for name in group if graph.count(name) == 0 and name != right.kind]
-    further = [name for name in kinds() if graph.count(name) == 0 and name not in absent]
+    further = [name for name in read_kinds() if graph.count(name) == 0 and name not in absent]
     chosen = (rng.sample(absent, len(absent)) + rng.sample(further, 3))[:3]
-    return tuple(article(name) for name in chosen)
+    return tuple(add_article(name) for name in chosen)
 
 
-def _what(graph: Graph, rng: Random) -> Question | None:
+def _draw_what(graph: Graph, rng: Random) -> Question | None:
     if graph.action is not None and graph.theme is not None and graph.agent is not None:
-        if graph.theme.count > 1 or kinds()[graph.theme.kind].group == "people":
+        if graph.theme.count > 1 or read_kinds()[graph.theme.kind].group == "people":
             return None
-        verb = verbs()[graph.action.verb]
-        text = f"what is {definite(graph.agent)} {verb.name} {verb.preposition}".strip()
-        wrong = _names(rng, graph.theme, graph, verb.themes)
-        return Question(ask(text), indefinite(graph.theme), "other", wrong)
+        verb = read_verbs()[graph.action.verb]
+        text = f"what is {render_definite(graph.agent)} {verb.name} {verb.preposition}".strip()
+        wrong = _choose_names(rng, graph.theme, graph, verb.themes)
+        return Question(render_question(text), render_indefinite(graph.theme), "other", wrong)
     if graph.relations:
         subject, landmark = graph.objects[graph.relations[0].subject], graph.objects[graph.relations[0].object]
-        if subject.count > 1 or kinds()[subject.kind].group == "people":
+        if subject.count > 1 or read_kinds()[subject.kind].group == "people":
             return None
-        text = f"what is {graph.relations[0].preposition} {definite(landmark)}"
-        return Question(ask(text), indefinite(subject), "other", _names(rng, subject, graph, ()))
+        text = f"what is {graph.relations[0].preposition} {render_definite(landmark)}"
+        return Question(
+            render_question(text), render_indefinite(subject), "other", _choose_names(rng, subject, graph, ())
+        )
     return None
 
 
-def _who(graph: Graph, rng: Random) -> Question | None:
-    if graph.agent is None or graph.agent.count > 1 or kinds()[graph.agent.kind].group != "people":
+def _draw_who(graph: Graph, rng: Random) -> Question | None:
+    if graph.agent is None or graph.agent.count > 1 or read_kinds()[graph.agent.kind].group != "people":
         return None
-    people = tuple(kind.name for kind in kinds().values() if kind.group == "people")
+    people = tuple(kind.name for kind in read_kinds().values() if kind.group == "people")
     return Question(
-        ask(f"who is {doing(graph)}"), indefinite(graph.agent), "other", _names(rng, graph.agent, graph, people)
+        render_question(f"who is {render_participle(graph)}"),
+        render_indefinite(graph.agent),
+        "other",
+        _choose_names(rng, graph.agent, graph, people),
     )
 
 
-def _where(graph: Graph, rng: Random) -> Question | None:
+def _draw_where(graph: Graph, rng: Random) -> Question | None:
     if graph.place == "night":
         return None
     subject = rng.choice(graph.objects)
     others = [name for name in PLACES if name not in (graph.place, "night")]
     wrong = tuple(PLACES[name][0] for name in rng.sample(others, 3))
-    return Question(ask(f"where {BE[subject.count > 1]} {definite(subject)}"), PLACES[graph.place][0], "other", wrong)
+    return Question(
+        render_question(f"where {BE[subject.count > 1]} {render_definite(subject)}"),
+        PLACES[graph.place][0],
+        "other",
+        wrong,
+    )
 
 
-def _when(graph: Graph, rng: Random) -> Question | None:
+def _draw_when(graph: Graph, rng: Random) -> Question | None:
     answer = "at night" if graph.place == "night" else "during the day"
     wrong = ("during the day" if graph.place == "night" else "at night", "at dawn", "at sunset")
     return None if graph.place == "indoors" else Question("When was the picture taken?", answer, "other", wrong)
 
 
-def _colour(graph: Graph, rng: Random) -> Question | None:
+def _draw_colour(graph: Graph, rng: Random) -> Question | None:
     coloured = [entry for entry in graph.objects if entry.colour]
     if not coloured:
         return None
     entry = rng.choice(coloured)
     wrong = [name for name in ("red", "green", "blue", "yellow", "purple", "orange") if name != entry.colour]
-    text = f"what color {BE[entry.count > 1]} {definite(entry)}"
-    return Question(ask(text), str(entry.colour), "other", tuple(rng.sample(wrong, 3)))
+    text = f"what color {BE[entry.count > 1]} {render_definite(entry)}"
+    return Question(render_question(text), str(entry.colour), "other", tuple(rng.sample(wrong, 3)))
 
 
-def _what_doing(graph: Graph, rng: Random) -> Question | None:
+def _draw_what_doing(graph: Graph, rng: Random) -> Question | None:
     if graph.agent is None or graph.action is None:
         return None
-    vague = verbs()[graph.action.verb].vague
-    names = [name for name in verbs() if name not in vague and name != graph.action.verb]
-    text = f"what {BE[graph.agent.count > 1]} {definite(graph.agent)} doing"
-    return Question(ask(text), graph.action.verb, "other", tuple(rng.sample(names, 3)))
+    vague = read_verbs()[graph.action.verb].vague
+    names = [name for name in read_verbs() if name not in vague and name != graph.action.verb]
+    text = f"what {BE[graph.agent.count > 1]} {render_definite(graph.agent)} doing"
+    return Question(render_question(text), graph.action.verb, "other", tuple(rng.sample(names, 3)))
 
 
-def questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
+def draw_questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
     """Different questions: one how-many with answer 0, two with more, then yes/no and wh- in turn."""
-    found = [how_many(graph, rng, True), how_many(graph, rng, False), how_many(graph, rng, False)]
+    found = [draw_how_many(graph, rng, True), draw_how_many(graph, rng, False), draw_how_many(graph, rng, False)]
     while len({question.text for question in found}) < count:
-        question = yes_no(graph, rng) if rng.random() < 0.5 else wh(graph, rng)
+        question = draw_yes_no(graph, rng) if rng.random() < 0.5 else draw_wh_question(graph, rng)
         if question is not None:
             found.append(question)
     return list({question.text: question for question in reversed(found)}.values())[::-1][:count]
 
 
-def dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, str]]:
+def draw_dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, str]]:
     """Ten rounds of question and answer, lower case, without marks; pronouns stand for what the caption names."""
     rounds: dict[str, str] = {}
     while len(rounds) < ROUNDS:
         if rng.random() < 0.3:
-            question = how_many(graph, rng, rng.random() < 0.3) if rng.random() < 0.6 else _colour(graph, rng)
+            question = draw_how_many(graph, rng, rng.random() < 0.3) if rng.random() < 0.6 else _draw_colour(graph, rng)
             if question is not None:
                 rounds[question.text[:-1].lower()] = question.answer
             continue
-        text = rng.choice((_pronoun_question, _pronoun_question, _existence_question, _whole_question))(graph, rng)
-        verdict = truth(graph, f"{caption} {text}? yes.")
+        text = rng.choice(
+            (_draw_pronoun_question, _draw_pronoun_question, _draw_existence_question, _draw_scene_question)
+        )(graph, rng)
+        verdict = decide_truth(graph, f"{caption} {text}? yes.")
         if verdict != "unknown":
             rounds[text] = "yes" if verdict == "true" else "no"
     return list(rounds.items())
 
 
-def _pronoun_question(graph: Graph, rng: Random) -> str:
-    subject = focus(graph)
-    ask_about = rng.choice((_place_question, _doing_question, _relation_question))
-    return ask_about(graph, rng).replace(f" {definite(subject)} ", f" {pronoun(subject)} ", 1)
+def _draw_pronoun_question(graph: Graph, rng: Random) -> str:
+    subject = find_focus(graph)
+    ask_about = rng.choice((_draw_place_question, _draw_doing_question, _draw_relation_question))
+    return ask_about(graph, rng).replace(f" {render_definite(subject)} ", f" {get_pronoun(subject)} ", 1)
 
 
-def _whole_question(graph: Graph, rng: Random) -> str:
+def _draw_scene_question(graph: Graph, rng: Random) -> str:
     return rng.choice(("is it outdoors", "is it indoors", "is it at night", "is this indoors", "is this outdoors"))
 
 
-def statement(question: Question) -> str | None:
+def render_statement(question: Question) -> str | None:
     """A how-many question and its answer as a statement, `There are exactly 3 dogs.`; None for others."""
     if question.kind != "number":
         return None
     plural = question.text.removeprefix("How many ").split(" are ")[0]
     count = int(question.answer)
-    names = {kind.plural: kind.name for kind in kinds().values()}
-    names |= {category.plural: category.name for category in categories().values()}
-    return sentence(f"there {BE[count != 1]} exactly {count} {names[plural] if count == 1 else plural}")
-
-
-__all__ = ["ROUNDS", "Question", "dialogue", "how_many", "noun", "questions", "statement", "wh", "yes_no"]
+    names = {kind.plural: kind.name for kind in read_kinds().values()}
+    names |= {category.plural: category.name for category in read_categories().values()}
+    return render_sentence(f"there {BE[count != 1]} exactly {count} {names[plural] if count == 1 else plural}")

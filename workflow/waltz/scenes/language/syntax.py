@@ -154,20 +154,20 @@ class Text:
     clauses: tuple[tuple[Clause, bool], ...]
 
 
-def phrases_of(node: Phrase | Predicate | None) -> list[NounPhrase]:
+def list_noun_phrases(node: Phrase | Predicate | None) -> list[NounPhrase]:
     """Noun phrases in the order in which they are mentioned."""
     match node:
         case NounPhrase():
-            return [node, *(phrase for part in node.restrictions for phrase in phrases_of(part))]
+            return [node, *(phrase for part in node.restrictions for phrase in list_noun_phrases(part))]
         case Group():
-            return [found for phrase in node.phrases for found in phrases_of(phrase)]
+            return [found for phrase in node.phrases for found in list_noun_phrases(phrase)]
         case Located():
-            return phrases_of(node.landmark)
+            return list_noun_phrases(node.landmark)
         case Does():
-            return phrases_of(node.other)
+            return list_noun_phrases(node.other)
         case Not():
-            return phrases_of(node.predicate)
+            return list_noun_phrases(node.predicate)
         case Both():
-            return [phrase for part in node.predicates for phrase in phrases_of(part)]
+            return [phrase for part in node.predicates for phrase in list_noun_phrases(part)]
         case _:
             return []

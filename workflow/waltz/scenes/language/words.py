@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from waltz.scenes.world.lexicon import NUMBERS, categories, kinds, places, synonyms, verbs
+from waltz.scenes.world.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_synonyms, read_verbs
 from waltz.scenes.world.spatial import SENSES
 
 TOKEN = re.compile(r"[a-z]+(?:-[a-z]+)*|\d+|[.,?!;:]")
@@ -58,7 +58,7 @@ class Noun:
     mass: bool = False
 
 
-def tokens(text: str) -> tuple[str, ...]:
+def tokenize(text: str) -> tuple[str, ...]:
     """Lower-case words, numerals and punctuation marks."""
     text = text.lower().replace("’", "'")
     for short, full in CONTRACTIONS.items():
@@ -66,31 +66,31 @@ def tokens(text: str) -> tuple[str, ...]:
     return tuple(TOKEN.findall(text))
 
 
-def words_of(words: str) -> tuple[str, ...]:
+def split_words(words: str) -> tuple[str, ...]:
     """A phrase as a tuple of words."""
     return tuple(words.split())
 
 
 @cache
-def nouns() -> dict[tuple[str, ...], tuple[Noun, ...]]:
+def list_nouns() -> dict[tuple[str, ...], tuple[Noun, ...]]:
     """Every noun form, as a tuple of words."""
     table: dict[tuple[str, ...], list[Noun]] = {}
 
     def add(word: str, noun: Noun) -> None:
-        table.setdefault(words_of(word), []).append(noun)
+        table.setdefault(split_words(word), []).append(noun)
 
-    for kind in kinds().values():
+    for kind in read_kinds().values():
         add(kind.name, Noun(frozenset({kind.name}), False))
         add(kind.plural, Noun(frozenset({kind.name}), True))
         if kind.group == "food":
             add(kind.name, Noun(frozenset({kind.name}), False, mass=True))
-    for category in categories().values():
+    for category in read_categories().values():
         add(category.name, Noun(frozenset(category.members), False, mass=category.mass))
         add(category.plural, Noun(frozenset(category.members), True))
-    for noun, (plural, means) in synonyms().items():
+    for noun, (plural, means) in read_synonyms().items():
         add(noun, Noun(frozenset(means), False))
         add(plural, Noun(frozenset(means), True))
-    for place in places().values():
+    for place in read_places().values():
         for word, name in PLACE_NOUNS.items():
             if name == place.name:
                 add(word, Noun(frozenset(), False, place=place.name, mass=place.name in ("grass", "snow", "night")))
@@ -118,16 +118,16 @@ PLACE_NOUNS = {
 
 
 @cache
-def numerals() -> dict[str, int]:
+def list_numerals() -> dict[str, int]:
     """Number words and digits."""
     return {word: value for value, word in enumerate(NUMBERS)} | {str(value): value for value in range(100)}
 
 
 @cache
-def verb_forms() -> dict[str, tuple[tuple[str, str], ...]]:
+def list_verb_forms() -> dict[str, tuple[tuple[str, str], ...]]:
     """Each verb form with the verbs and forms it may be: third, base, ing, participle."""
     table: dict[str, list[tuple[str, str]]] = {}
-    for verb in verbs().values():
+    for verb in read_verbs().values():
         for form, word in (("third", verb.third), ("base", verb.base), ("ing", verb.name), ("pp", verb.participle)):
             if word:
                 table.setdefault(word, []).append((verb.name, form))
@@ -135,16 +135,16 @@ def verb_forms() -> dict[str, tuple[tuple[str, str], ...]]:
 
 
 @cache
-def phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
+def index_phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Multi-word entries by their first word, longest first: of prepositions, settings or frames."""
     entries = {"prepositions": tuple(SENSES), "settings": tuple(SETTINGS), "frames": FRAMES}[table]
     by_first: dict[str, list[tuple[str, ...]]] = {}
     for entry in entries:
-        by_first.setdefault(entry.split()[0], []).append(words_of(entry))
+        by_first.setdefault(entry.split()[0], []).append(split_words(entry))
     return {first: tuple(sorted(found, key=len, reverse=True)) for first, found in by_first.items()}
 
 
 @cache
-def standing_alone(words: str) -> re.Pattern[str]:
+def compile_word_pattern(words: str) -> re.Pattern[str]:
     """Finds words where they are no part of longer ones."""
     return re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")

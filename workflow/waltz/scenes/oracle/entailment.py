@@ -7,22 +7,22 @@ from random import Random
 from waltz.scenes.language.captions import (
     BE,
     PLACES,
-    article,
-    bystanders,
-    captions,
-    focus,
-    indefinite,
-    noun,
-    place,
-    sentence,
+    add_article,
+    draw_captions,
+    draw_place,
+    find_bystanders,
+    find_focus,
+    inflect_noun,
+    render_indefinite,
+    render_sentence,
 )
-from waltz.scenes.language.foils import foils, main_clause, with_object
-from waltz.scenes.language.grammar import readings
-from waltz.scenes.language.syntax import phrases_of
-from waltz.scenes.language.words import tokens
-from waltz.scenes.oracle.truth import truth
+from waltz.scenes.language.foils import draw_foils, render_main_clause, replace_object
+from waltz.scenes.language.grammar import read_sentence
+from waltz.scenes.language.syntax import list_noun_phrases
+from waltz.scenes.language.words import tokenize
+from waltz.scenes.oracle.truth import decide_truth
 from waltz.scenes.world.graph import PREPOSITIONS, SIZE, Cell, Graph, Object
-from waltz.scenes.world.lexicon import NUMBERS, categories, kinds, places, verbs
+from waltz.scenes.world.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_verbs
 
 LABELS = ("entailment", "neutral", "contradiction")
 
@@ -37,13 +37,13 @@ class Pair:
     explanation: str
 
 
-def label(premise: str, hypothesis: str, around: list[Graph]) -> str | None:
+def compute_label(premise: str, hypothesis: str, around: list[Graph]) -> str | None:
     """Entailment, neutral or contradiction: whether the hypothesis holds in all, some or none of the worlds given in
     which the premise does; None where the oracle leaves one open."""
     verdicts: set[str] = set()
     for world in around:
-        if truth(world, premise) == "true":
-            verdict = truth(world, hypothesis)
+        if decide_truth(world, premise) == "true":
+            verdict = decide_truth(world, hypothesis)
             if verdict == "unknown":
                 return None
             verdicts.add(verdict)
@@ -54,23 +54,23 @@ def label(premise: str, hypothesis: str, around: list[Graph]) -> str | None:
     return "neutral" if len(verdicts) == 2 else "entailment" if "true" in verdicts else "contradiction"
 
 
-def worlds(graph: Graph, hypothesis: str) -> list[Graph]:
+def build_worlds(graph: Graph, hypothesis: str) -> list[Graph]:
     """The scene, and it with what a caption may leave unsaid changed: place, colours, bystanders, sides, what happens,
     and newcomers where the hypothesis names kinds that the scene lacks."""
-    found = [graph, mirrored(graph)]
-    found += [replace(graph, place=name) for name in places() if name != graph.place]
+    found = [graph, mirror_scene(graph)]
+    found += [replace(graph, place=name) for name in read_places() if name != graph.place]
     for entry in graph.objects:
-        colours = kinds()[entry.kind].colours if entry.colour else ()
+        colours = read_kinds()[entry.kind].colours if entry.colour else ()
         found += [
-            with_object(graph, entry, replace(entry, colour=colour)) for colour in colours if colour != entry.colour
+            replace_object(graph, entry, replace(entry, colour=colour)) for colour in colours if colour != entry.colour
         ]
-    for entry in bystanders(graph):
-        if len(graph.objects) > 1 and entry != focus(graph):
-            found.append(_without(graph, entry))
+    for entry in find_bystanders(graph):
+        if len(graph.objects) > 1 and entry != find_focus(graph):
+            found.append(_remove_object(graph, entry))
         if entry.count < 9:
-            found.append(with_object(graph, entry, Object(entry.kind, (*entry.cells, _SPARE), entry.colour)))
-    found += _otherwise(graph)
-    new = named(hypothesis)
+            found.append(replace_object(graph, entry, Object(entry.kind, (*entry.cells, _SPARE), entry.colour)))
+    found += _change_facts(graph)
+    new = find_named_objects(hypothesis)
     for world in list(found):
         found += [replace(world, objects=(*world.objects, entry)) for entry in new if not world.count(entry.kind)]
     return found
@@ -79,7 +79,7 @@ def worlds(graph: Graph, hypothesis: str) -> list[Graph]:
 _SPARE = Cell(0, 0, 8)
 
 
-def mirrored(graph: Graph) -> Graph:
+def mirror_scene(graph: Graph) -> Graph:
     """The scene with left and right exchanged."""
     objects = tuple(
         replace(entry, cells=tuple(replace(cell, left=SIZE - cell.right) for cell in entry.cells))
@@ -88,7 +88,7 @@ def mirrored(graph: Graph) -> Graph:
     return replace(graph, objects=objects)
 
 
-def _otherwise(graph: Graph) -> list[Graph]:
+def _change_facts(graph: Graph) -> list[Graph]:
     """The same things with another relation, another action, or none."""
     if graph.relations:
         meant = graph.relations[0]
@@ -101,7 +101,7 @@ def _otherwise(graph: Graph) -> list[Graph]:
         return []
     fitting = [
         verb
-        for verb in verbs().values()
+        for verb in read_verbs().values()
         if verb.name != graph.action.verb
         and bool(verb.themes) == (graph.theme is not None)
         and graph.agent.kind in verb.agents
@@ -113,18 +113,18 @@ def _otherwise(graph: Graph) -> list[Graph]:
     return [replace(graph, action=None), *(replace(graph, action=replace(graph.action, verb=v.name)) for v in fitting)]
 
 
-def named(text: str) -> list[Object]:
+def find_named_objects(text: str) -> list[Object]:
     """The kinds that a sentence names, as many of each as it says."""
     found: dict[str, Object] = {}
-    for clause in next(iter(readings(tokens(text.rstrip(".")))), ()):
-        for phrase in phrases_of(clause.subject) + phrases_of(clause.predicate):
+    for clause in next(iter(read_sentence(tokenize(text.rstrip(".")))), ()):
+        for phrase in list_noun_phrases(clause.subject) + list_noun_phrases(clause.predicate):
             count = min(max(phrase.quantifier.least, 1), 9)
             for kind in sorted(phrase.kinds)[:1]:
                 found[kind] = Object(kind, (_SPARE,) * count)
     return list(found.values())
 
 
-def _without(graph: Graph, gone: Object) -> Graph:
+def _remove_object(graph: Graph, gone: Object) -> Graph:
     keep = [entry for entry in graph.objects if entry != gone]
     index = {old: keep.index(entry) for old, entry in enumerate(graph.objects) if entry != gone}
     relations = tuple(
@@ -137,63 +137,68 @@ def _without(graph: Graph, gone: Object) -> Graph:
     return replace(graph, objects=tuple(keep), relations=relations, action=action)
 
 
-def nli_pairs(graph: Graph, rng: Random, wanted: int = 3) -> Iterator[Pair]:
+def draw_nli_pairs(graph: Graph, rng: Random, wanted: int = 3) -> Iterator[Pair]:
     """Pairs of a caption of the scene with one hypothesis of each label, as far as the draws allow."""
     missing = list(LABELS) * -(-wanted // 3)
     for _ in range(12 * wanted):
-        premise = rng.choice(captions(graph, rng))
+        premise = rng.choice(draw_captions(graph, rng))
         aim = missing[0]
-        hypothesis = _hypothesis(graph, aim, rng)
-        found = label(premise, hypothesis, worlds(graph, hypothesis)) if hypothesis != premise else None
+        hypothesis = _draw_hypothesis(graph, aim, rng)
+        found = compute_label(premise, hypothesis, build_worlds(graph, hypothesis)) if hypothesis != premise else None
         if found in missing:
             missing.remove(found)
-            yield Pair(premise, hypothesis, found, _explanation(hypothesis, found))
+            yield Pair(premise, hypothesis, found, _render_explanation(hypothesis, found))
         if len(missing) <= len(LABELS) * -(-wanted // 3) - wanted:
             return
 
 
-def _hypothesis(graph: Graph, aim: str, rng: Random) -> str:
-    absent = rng.choice([kind for kind in kinds() if not graph.count(kind)])
+def _draw_hypothesis(graph: Graph, aim: str, rng: Random) -> str:
+    absent = rng.choice([kind for kind in read_kinds() if not graph.count(kind)])
     count = rng.choice((1, 1, 2, 3, 4))
     newcomer = Object(absent, (_SPARE,) * count)
     if aim == "neutral":
         coloured = [entry for entry in graph.objects if entry.colour]
         options = [
-            sentence(f"there {BE[count > 1]} {indefinite(newcomer)} {place(graph, rng)}"),
-            sentence(f"there {BE[count > 1]} {indefinite(newcomer)}"),
-            sentence(f"there are no {noun(absent, 2)}"),
+            render_sentence(f"there {BE[count > 1]} {render_indefinite(newcomer)} {draw_place(graph, rng)}"),
+            render_sentence(f"there {BE[count > 1]} {render_indefinite(newcomer)}"),
+            render_sentence(f"there are no {inflect_noun(absent, 2)}"),
             *(
-                sentence(f"the {noun(e.kind, e.count)} {BE[e.count > 1]} {c}")
+                render_sentence(f"the {inflect_noun(e.kind, e.count)} {BE[e.count > 1]} {c}")
                 for e in coloured
                 for c in ("red", "blue")
             ),
         ]
         return rng.choice(options)
     if aim == "contradiction":
-        found = [foil.foil for foil in foils(graph, rng) if foil.piece != "existence" or " no " in foil.foil]
-        elsewhere = rng.choice([name for name in places() if name != graph.place])
-        found.append(sentence(f"{main_clause(graph)} {PLACES[elsewhere][0]}"))
+        found = [foil.foil for foil in draw_foils(graph, rng) if foil.piece != "existence" or " no " in foil.foil]
+        elsewhere = rng.choice([name for name in read_places() if name != graph.place])
+        found.append(render_sentence(f"{render_main_clause(graph)} {PLACES[elsewhere][0]}"))
         return rng.choice(found)
     entry = rng.choice(graph.objects)
-    above = [category for category in categories().values() if entry.kind in category.members and not category.mass]
+    above = [
+        category for category in read_categories().values() if entry.kind in category.members and not category.mass
+    ]
     options = [
-        sentence(main_clause(graph)),
-        sentence(f"{main_clause(graph)} {place(graph, rng)}"),
-        sentence(f"there {BE[entry.count > 1]} {indefinite(entry)}"),
-        rng.choice(captions(graph, rng)),
+        render_sentence(render_main_clause(graph)),
+        render_sentence(f"{render_main_clause(graph)} {draw_place(graph, rng)}"),
+        render_sentence(f"there {BE[entry.count > 1]} {render_indefinite(entry)}"),
+        rng.choice(draw_captions(graph, rng)),
         *(
-            sentence(f"there is {article(category.name)}" if entry.count == 1 else f"there are {category.plural}")
+            render_sentence(
+                f"there is {add_article(category.name)}" if entry.count == 1 else f"there are {category.plural}"
+            )
             for category in above
         ),
     ]
     if entry.count > 1:
-        options.append(sentence(f"there are some {noun(entry.kind, 2)}"))
-        options.append(sentence(f"there are at least {NUMBERS[entry.count - 1]} {noun(entry.kind, entry.count - 1)}")
-                       if entry.count > 2 else sentence(f"there are {noun(entry.kind, 2)}"))  # fmt: skip
+        options.append(render_sentence(f"there are some {inflect_noun(entry.kind, 2)}"))
+        least = f"at least {NUMBERS[entry.count - 1]} " if entry.count > 2 else ""
+        number = entry.count - 1 if entry.count > 2 else 2
+        options.append(render_sentence(f"there are {least}{inflect_noun(entry.kind, number)}"))
     return rng.choice(options)
 
 
-def _explanation(hypothesis: str, label: str) -> str:
+def _render_explanation(hypothesis: str, label: str) -> str:
     inner = hypothesis[0].lower() + hypothesis[1:-1]
     if label == "entailment":
         return f"The first sentence says as much: {inner}."

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from waltz.scenes.language.answers import answered, parts
-from waltz.scenes.language.grammar import readings
+from waltz.scenes.language.answers import read_answered_question, split_statements
+from waltz.scenes.language.grammar import read_sentence
 from waltz.scenes.language.syntax import (
     Alone,
     Being,
@@ -26,12 +26,12 @@ from waltz.scenes.language.syntax import (
     Pronoun,
     Quantifier,
     Setting,
-    phrases_of,
+    list_noun_phrases,
 )
-from waltz.scenes.language.words import tokens
+from waltz.scenes.language.words import tokenize
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.lexicon import kinds, verbs
-from waltz.scenes.world.spatial import PLACE, SENSES, Individual, Truth, elsewhere, stands
+from waltz.scenes.world.lexicon import read_kinds, read_verbs
+from waltz.scenes.world.spatial import PLACE, SENSES, Individual, Truth, decide_absent_place, decide_position
 
 Known = bool | None
 """True, false, or None for unknown."""
@@ -42,7 +42,7 @@ Reading = tuple[tuple[Clause, tuple[NounPhrase, ...]], ...]
 _VALUES: dict[Truth, Known] = {"true": True, "false": False, "unknown": None}
 
 
-def truth(graph: Graph, sentence: str) -> Truth:
+def decide_truth(graph: Graph, sentence: str) -> Truth:
     """Whether a sentence, or a dialogue of statements and answered questions, is true of a scene.
 
     Args:
@@ -53,8 +53,8 @@ def truth(graph: Graph, sentence: str) -> Truth:
     """
     said: list[NounPhrase] = []
     values: list[Known] = []
-    for options, answer in _parsed(sentence):
-        value = _any(_clauses(graph, option, said) for option in options) if options else None
+    for options, answer in _parse_sentence(sentence):
+        value = _any(_decide_clauses(graph, option, said) for option in options) if options else None
         values.append(_not(value) if answer == "no" else value)
         if options:
             said.extend(phrase for _, mentioned in options[0] for phrase in mentioned)
@@ -63,26 +63,29 @@ def truth(graph: Graph, sentence: str) -> Truth:
     return {True: "true", False: "false", None: "unknown"}[_all(values)]  # type: ignore[return-value]
 
 
-def in_grammar(sentence: str) -> bool:
+def is_in_grammar(sentence: str) -> bool:
     """Whether the oracle can parse a sentence at all."""
-    return bool(_parsed(sentence)) and all(options for options, _ in _parsed(sentence))
+    return bool(_parse_sentence(sentence)) and all(options for options, _ in _parse_sentence(sentence))
 
 
 @lru_cache(maxsize=4096)
-def _parsed(sentence: str) -> tuple[tuple[tuple[Reading, ...], str | None], ...]:
+def _parse_sentence(sentence: str) -> tuple[tuple[tuple[Reading, ...], str | None], ...]:
     """The readings of each statement, and of each question with its answer beside this answer."""
     found = []
-    for words, answer in parts(tokens(sentence)):
-        options = readings(words) if answer is None else answered(words, answer)
+    for words, answer in split_statements(tokenize(sentence)):
+        options = read_sentence(words) if answer is None else read_answered_question(words, answer)
         told = tuple(
-            tuple((clause, (*phrases_of(clause.subject), *phrases_of(clause.predicate))) for clause in option)
+            tuple(
+                (clause, (*list_noun_phrases(clause.subject), *list_noun_phrases(clause.predicate)))
+                for clause in option
+            )
             for option in options
         )
         found.append((told, answer))
     return tuple(found)
 
 
-def _clauses(graph: Graph, reading: Reading, said: list[NounPhrase]) -> Known:
+def _decide_clauses(graph: Graph, reading: Reading, said: list[NounPhrase]) -> Known:
     world = _World(graph, list(said))
     values = []
     for clause, mentioned in reading:
@@ -124,7 +127,7 @@ class _World:
 
     def clause(self, clause: Clause) -> Known:
         predicate = clause.predicate or Both(())
-        if isinstance(clause.subject, Pronoun) and _of_place(predicate):
+        if isinstance(clause.subject, Pronoun) and _is_about_place(predicate):
             return self.satisfies(PLACE, predicate, False)
         value = self._subject(clause.subject, predicate)
         return _not(value) if clause.negated else value
@@ -133,7 +136,7 @@ class _World:
         if isinstance(subject, Group):
             return _all(self._subject(phrase, predicate) for phrase in subject.phrases)
         if isinstance(subject, Pronoun):
-            return _agreed(self._subject(phrase, predicate) for phrase in self.antecedents(subject))
+            return _agree(self._subject(phrase, predicate) for phrase in self.antecedents(subject))
         return self._quantified(subject, lambda thing: self.satisfies(thing, predicate, subject.plural))
 
     def _domain(self, phrase: NounPhrase) -> list[Individual]:
@@ -148,9 +151,11 @@ class _World:
         limits = [self._restricted(thing, phrase) for thing in domain]
         each = list(zip(limits, domain, strict=True))
         if phrase.quantifier.every:
-            enough = _check(phrase.quantifier, limits)
+            enough = _check_quantifier(phrase.quantifier, limits)
             return _all((enough, _all(_any((_not(limit), scope(thing))) for limit, thing in each)))
-        return _check(phrase.quantifier, [limit is not False and _all((limit, scope(thing))) for limit, thing in each])
+        return _check_quantifier(
+            phrase.quantifier, [limit is not False and _all((limit, scope(thing))) for limit, thing in each]
+        )
 
     def _restricted(self, thing: Individual, phrase: NounPhrase) -> Known:
         if not phrase.restrictions and not phrase.colour:
@@ -198,16 +203,16 @@ class _World:
         return (place == "night") == (name == "night")
 
     def _alone(self, thing: Individual) -> Known:
-        groups = [kinds()[self.kind(other)].group for other in self.things if other != thing]
+        groups = [read_kinds()[self.kind(other)].group for other in self.things if other != thing]
         return False if "people" in groups else None if "animals" in groups else True
 
     def _located(self, thing: Individual, predicate: Located, plural: bool) -> Known:
         def holds(subject: Individual, landmark: Individual) -> Known:
-            return _VALUES[stands(self.graph, subject, predicate.preposition, landmark)]
+            return _VALUES[decide_position(self.graph, subject, predicate.preposition, landmark)]
 
         landmark = predicate.landmark
         if isinstance(landmark, NounPhrase) and landmark.place and landmark.place != self.graph.place:
-            return _VALUES[elsewhere(SENSES[predicate.preposition])]
+            return _VALUES[decide_absent_place(SENSES[predicate.preposition])]
         if isinstance(landmark, NounPhrase) and predicate.preposition == "without":
             positive = replace(predicate, preposition="with")
             return _not(self._located(thing, positive, plural)) if landmark.kinds else True
@@ -228,18 +233,18 @@ class _World:
         if action is None or action.theme is None or PLACE in (agent, theme):
             return False
         fits = (agent[0], theme[0]) == (action.agent, action.theme) and theme[1] in self.graph.theme_of(agent[1])
-        if verbs()[action.verb].symmetric and (theme[0], agent[0]) == (action.agent, action.theme):
+        if read_verbs()[action.verb].symmetric and (theme[0], agent[0]) == (action.agent, action.theme):
             fits = fits or agent[1] in self.graph.theme_of(theme[1])
         if not fits:
             return False
-        return True if verb == action.verb else None if verb in verbs()[action.verb].vague else False
+        return True if verb == action.verb else None if verb in read_verbs()[action.verb].vague else False
 
     def _acts_alone(self, verb: str, agent: Individual) -> Known:
         action = self.graph.action
-        seems = None if agent != PLACE and verb in kinds()[self.kind(agent)].seems else False
+        seems = None if agent != PLACE and verb in read_kinds()[self.kind(agent)].seems else False
         if action is None or agent == PLACE:
             return seems
-        entry = verbs()[action.verb]
+        entry = read_verbs()[action.verb]
         if agent[0] == action.agent or (entry.symmetric and agent[0] == action.theme):
             return True if verb == action.verb else None if verb in entry.vague else seems
         if agent[0] == action.theme and verb in entry.theme_seems:
@@ -258,7 +263,7 @@ class _World:
             return _all(self._related(thing, part, holds, plural) for part in phrase.phrases)
         if isinstance(phrase, Pronoun):
             others = (part for part in self.antecedents(phrase) if self.kind(thing) not in part.kinds)
-            return _agreed(self._related(thing, part, holds, plural) for part in others)
+            return _agree(self._related(thing, part, holds, plural) for part in others)
         each = self._quantified(phrase, lambda other: holds(thing, other))
         if not plural:
             return each
@@ -271,7 +276,7 @@ class _World:
         found: list[NounPhrase] = []
         for phrase in self.said:
             fitting = frozenset(
-                name for name in phrase.kinds if pronoun.plural or kinds()[name].pronoun == pronoun.word
+                name for name in phrase.kinds if pronoun.plural or read_kinds()[name].pronoun == pronoun.word
             )
             if phrase.place or not fitting or phrase.plural != pronoun.plural:
                 continue
@@ -281,20 +286,20 @@ class _World:
         return found
 
 
-def _check(quantifier: Quantifier, values: list[Known]) -> Known:
+def _check_quantifier(quantifier: Quantifier, values: list[Known]) -> Known:
     return quantifier.check(values.count(True), len(values) - values.count(False))
 
 
-def _agreed(values: Iterable[Known]) -> Known:
+def _agree(values: Iterable[Known]) -> Known:
     seen = set(values)
     return seen.pop() if len(seen) == 1 else None
 
 
-def _of_place(predicate: Predicate) -> bool:
+def _is_about_place(predicate: Predicate) -> bool:
     if isinstance(predicate, Both):
-        return all(_of_place(part) for part in predicate.predicates)
+        return all(_is_about_place(part) for part in predicate.predicates)
     if isinstance(predicate, Not):
-        return _of_place(predicate.predicate)
+        return _is_about_place(predicate.predicate)
     if isinstance(predicate, Located):
         return isinstance(predicate.landmark, NounPhrase) and bool(predicate.landmark.place)
     return isinstance(predicate, Setting)

@@ -6,7 +6,7 @@ These are no people's answers: every row says so in its column `voter`.
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from waltz.scenes.oracle.truth import truth
+from waltz.scenes.oracle.truth import decide_truth
 from waltz.scenes.world.graph import Graph
 
 VOTER = "oracle"
@@ -15,9 +15,9 @@ VOTES = 3
 Vote = Literal["caption", "foil", "both", "neither", "cannot tell"]
 
 
-def vote(graph: Graph, caption: str, foil: str) -> Vote:
+def cast_vote(graph: Graph, caption: str, foil: str) -> Vote:
     """Which of two texts describes a scene, by the oracle."""
-    verdicts = (truth(graph, caption), truth(graph, foil))
+    verdicts = (decide_truth(graph, caption), decide_truth(graph, foil))
     if "unknown" in verdicts:
         return "cannot tell"
     if verdicts[0] == verdicts[1]:
@@ -25,7 +25,7 @@ def vote(graph: Graph, caption: str, foil: str) -> Vote:
     return "caption" if verdicts[0] == "true" else "foil"
 
 
-def oracle_votes(items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]) -> list[dict[str, Any]]:
+def cast_votes(items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]) -> list[dict[str, Any]]:
     """Three votes an item, all the oracle's.
 
     Args:
@@ -38,7 +38,7 @@ def oracle_votes(items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Grap
     """
     rows = []
     for item in items:
-        chosen = vote(scene_of[item["image"]], item["caption"], item["foil"])
+        chosen = cast_vote(scene_of[item["image"]], item["caption"], item["foil"])
         counts = {
             "votes_caption": VOTES * (chosen == "caption"),
             "votes_foil": VOTES * (chosen == "foil"),

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from waltz.core.intervals import Measure
 from waltz.scenes.training import STARTS
 from waltz.scenes.training.recipes import RECIPES
-from waltz.scenes.training.scores import serves
+from waltz.scenes.training.scores import is_sufficient
 
 
-def card(
+def render_card(
     name: str, architecture: str, parameters: int, seconds: float, scores: Mapping[str, Measure], seed: int
 ) -> str:
     """Markdown: what the model is, how it was made, and what it can do on scenes that it has not seen.
@@ -41,6 +41,6 @@ def card(
     ]
     for metric, found in scores.items():
         assert found.value is not None
-        enough = {True: "yes", False: "no", None: ""}[serves(name, metric, found.value)]
+        enough = {True: "yes", False: "no", None: ""}[is_sufficient(name, metric, found.value)]
         lines.append(f"| {metric} | {found.value:.3f} | {found.n} | {enough} |")
     return "\n".join(lines) + "\n"

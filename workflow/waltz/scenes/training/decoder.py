@@ -7,19 +7,11 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.scenes.training.loop import batches, optimise
-from waltz.scenes.training.sight import Sight
-from waltz.scenes.training.vision import (
-    IMAGE_TOKEN,
-    LLAVA,
-    PATCH,
-    SIDE,
-    Told,
-    Trained,
-    normalised,
-)
-from waltz.scenes.training.vocabulary import word_pieces
-from waltz.scenes.world.lexicon import kinds
+from waltz.scenes.training.loop import draw_batches, optimise
+from waltz.scenes.training.patch_labels import PatchLabels
+from waltz.scenes.training.vision import IMAGE_TOKEN, LLAVA, PATCH, SIDE, ReportLoss, TrainedModel, normalise_pixels
+from waltz.scenes.training.vocabulary import train_word_pieces
+from waltz.scenes.world.lexicon import read_kinds
 
 PATCHES = (SIDE // PATCH) ** 2
 HIDDEN, EMBEDDED = 96, 0.25
@@ -38,30 +30,30 @@ Turn = tuple[str, str]
 """What is asked, what is answered."""
 SCENES = 16
 """Images of a batch."""
-SHORT = 0.2
+SHORT_SHARE = 0.2
 """Share of the steps, the first ones, in which it is asked short questions only."""
-FIRST = {"presence": 10, "question": 3}
-THEN = {"presence": 5, "question": 1, "sentence": 1, "existence": 3, "pair": 3}
+FIRST_WEIGHTS = {"presence": 10, "question": 3}
+LATER_WEIGHTS = {"presence": 5, "question": 1, "sentence": 1, "existence": 3, "pair": 3}
 """How many turns of each sort a batch has about an image in these steps, and after them."""
 PACKS = 3
 """Packs that the turns about an image are dealt into: attention costs the square of a pack's tokens."""
 
 
-def prompt(question: str) -> str:
+def render_prompt(question: str) -> str:
     """The text that asks a question about an image."""
     return f"USER: {IMAGE_TOKEN}\n{question} ASSISTANT:"
 
 
-def llava(
+def train_llava(
     tower: Any,
     pixels: torch.Tensor,
     turns: Sequence[Sequence[Turn]],
-    seen: Sight,
+    seen: PatchLabels,
     *,
     seed: int,
     steps: int,
-    told: Told,
-) -> Trained:
+    told: ReportLoss,
+) -> TrainedModel:
     """A decoder over the states of a trained CLIP's vision tower, which goes on learning.
 
     Turns about an image share it: each attends to what the decoder keeps of the image and to itself, as if it stood
@@ -78,24 +70,24 @@ def llava(
         told: Told step and loss.
     """
     torch.manual_seed(seed)
-    texts = [prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
+    texts = [render_prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
     specials = {**LLAVA, "image_token": IMAGE_TOKEN}
-    tokenizer = word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
-    network = transformers.LlavaForConditionalGeneration(_config(tokenizer, tower.config))
+    tokenizer = train_word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
+    network = transformers.LlavaForConditionalGeneration(_build_config(tokenizer, tower.config))
     network.model.vision_tower.load_state_dict(tower.state_dict(), strict=False)  # but for the layers it lacks
-    _attend_to_equals(network, _nouns(tokenizer))
-    nouns = torch.nn.functional.pad(_nouns(tokenizer), (0, 0, 1, 0), value=-100)
+    _initialise_attention(network, _find_noun_ids(tokenizer))
+    nouns = torch.nn.functional.pad(_find_noun_ids(tokenizer), (0, 0, 1, 0), value=-100)
     generator = torch.Generator().manual_seed(seed)
-    order = batches(len(turns), SCENES, generator)
-    written = [_written(tokenizer, scene) for scene in turns]
+    order = draw_batches(len(turns), SCENES, generator)
+    written = [_encode_turns(tokenizer, scene) for scene in turns]
     before = torch.tensor(tokenizer(f"USER: {IMAGE_TOKEN}")["input_ids"][:-1])
     left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
 
     def loss(step: int) -> torch.Tensor:
-        wanted = FIRST if step < SHORT * steps else THEN
+        wanted = FIRST_WEIGHTS if step < SHORT_SHARE * steps else LATER_WEIGHTS
         chosen = next(order)
-        values, turned = normalised(pixels[chosen], generator)
-        drawn = [_drawn(written[index], wanted, generator) for index in chosen]
+        values, turned = normalise_pixels(pixels[chosen], generator)
+        drawn = [_draw_rows(written[index], wanted, generator) for index in chosen]
         image = network.model.multi_modal_projector(network.model.vision_tower(pixel_values=values).last_hidden_state)
         embed = network.get_input_embeddings()
         prefix = torch.cat([embed(before).expand(len(chosen), -1, -1), image], dim=1)
@@ -103,11 +95,11 @@ def llava(
         swapped = torch.tensor(turned)[:, None]
         answered = torch.zeros(())
         for deal in range(PACKS):
-            packed = pack([row[deal::PACKS] for row in drawn], prefix.shape[1])
+            packed = pack_rows([row[deal::PACKS] for row in drawn], prefix.shape[1])
             ids = torch.where(
                 swapped & (packed.ids == left), right, torch.where(swapped & (packed.ids == right), left, packed.ids)
             )
-            answered = answered + (packed.weights * surprise(network, kept, packed, ids)).sum()
+            answered = answered + (packed.weights * compute_loss(network, kept, packed, ids)).sum()
         answered = answered / sum(map(len, drawn))
         words = network.lm_head(network.model.language_model.norm(image[:, 1:])).flatten(0, 1)
         shown = seen.of(chosen, turned)
@@ -117,11 +109,11 @@ def llava(
         )
 
     optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
-    return network, processor(tokenizer)
+    return network, build_processor(tokenizer)
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedRows:
     """Turns about each of some images, one after the other, behind a prefix with the image.
 
     Attributes:
@@ -139,7 +131,7 @@ class Packed:
     weights: torch.Tensor
 
 
-def pack(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int) -> Packed:
+def pack_rows(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int) -> PackedRows:
     """Rows of turns, each turn the ids of what is asked and of what is answered, behind a prefix of some tokens."""
     longest = max(sum(len(asked) + len(answered) for asked, answered in row) for row in rows)
     ids = torch.zeros((len(rows), longest), dtype=torch.int64)
@@ -159,10 +151,10 @@ def pack(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int) -> 
     own = (turn[:, :, None] == turn[:, None, :]).tril()
     mask = torch.cat([torch.ones((len(rows), longest, prefix), dtype=torch.bool), own], dim=2)
     images, places = torch.tensor(answers).T
-    return Packed(ids, mask[:, None], positions, (images, places), torch.tensor(weights))
+    return PackedRows(ids, mask[:, None], positions, (images, places), torch.tensor(weights))
 
 
-def surprise(network: Any, kept: Any, packed: Packed, ids: torch.Tensor) -> torch.Tensor:
+def compute_loss(network: Any, kept: Any, packed: PackedRows, ids: torch.Tensor) -> torch.Tensor:
     """How little each token of an answer is expected.
 
     Args:
@@ -189,23 +181,23 @@ def surprise(network: Any, kept: Any, packed: Packed, ids: torch.Tensor) -> torc
     return found
 
 
-def _nouns(tokenizer: Any) -> torch.Tensor:
+def _find_noun_ids(tokenizer: Any) -> torch.Tensor:
     """First tokens of the singular and the plural of each kind, of shape (kinds, 2)."""
-    nouns = [noun for kind in kinds().values() for noun in (kind.name, kind.plural)]
+    nouns = [noun for kind in read_kinds().values() for noun in (kind.name, kind.plural)]
     return torch.tensor([tokenizer(noun, add_special_tokens=False)["input_ids"][0] for noun in nouns]).reshape(-1, 2)
 
 
-def _written(tokenizer: Any, scene: Sequence[Turn]) -> dict[str, list[tuple[list[int], list[int]]]]:
+def _encode_turns(tokenizer: Any, scene: Sequence[Turn]) -> dict[str, list[tuple[list[int], list[int]]]]:
     """The ids of a scene's turns by what sort they are of."""
-    found: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in THEN}
+    found: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in LATER_WEIGHTS}
     before = tokenizer([f"{asked} ASSISTANT:" for asked, _ in scene], add_special_tokens=False)["input_ids"]
     after = tokenizer([answered for _, answered in scene], add_special_tokens=False)["input_ids"]
     for (asked, _), question, answer in zip(scene, before, after, strict=True):
-        found[_sort(asked)].append((question, [*answer, tokenizer.eos_token_id]))
+        found[_classify_question(asked)].append((question, [*answer, tokenizer.eos_token_id]))
     return found
 
 
-def _sort(asked: str) -> str:
+def _classify_question(asked: str) -> str:
     if asked.startswith("Which sentence"):
         return "existence" if " no " in asked else "pair"
     if '"' in asked:
@@ -213,7 +205,7 @@ def _sort(asked: str) -> str:
     return "presence" if asked.startswith(("Are there any", "Is there", "Do you see")) else "question"
 
 
-def _drawn(
+def _draw_rows(
     written: dict[str, list[tuple[list[int], list[int]]]], wanted: dict[str, int], generator: torch.Generator
 ) -> list[tuple[list[int], list[int]]]:
     return [
@@ -223,7 +215,7 @@ def _drawn(
     ]
 
 
-def _attend_to_equals(network: Any, nouns: torch.Tensor) -> None:
+def _initialise_attention(network: Any, nouns: torch.Tensor) -> None:
     """Start with keys equal to queries, so that a token first attends to its like: to the patches that it names.
 
     Args:
@@ -238,7 +230,7 @@ def _attend_to_equals(network: Any, nouns: torch.Tensor) -> None:
             layer.self_attn.k_proj.weight.copy_(layer.self_attn.q_proj.weight)
 
 
-def processor(tokenizer: Any) -> Any:
+def build_processor(tokenizer: Any) -> Any:
     """The LLaVA processor of a tokenizer of the scenes."""
     images = transformers.CLIPImageProcessorPil(
         size={"height": SIDE, "width": SIDE},
@@ -257,7 +249,7 @@ def processor(tokenizer: Any) -> Any:
     )
 
 
-def _config(tokenizer: Any, tower: Any) -> Any:
+def _build_config(tokenizer: Any, tower: Any) -> Any:
     return transformers.LlavaConfig(
         vision_config={**tower.to_dict(), "num_hidden_layers": LAYERS},
         text_config=transformers.LlamaConfig(

@@ -4,15 +4,13 @@ import re
 from collections.abc import Iterator
 from random import Random
 
-from waltz.scenes.language.captions import captions
-from waltz.scenes.language.foils import Foil, foils
-from waltz.scenes.language.prepositions import exchanged_preposition
-from waltz.scenes.language.quantifiers import PLURAL, SINGULAR
-from waltz.scenes.language.questions import questions
-from waltz.scenes.oracle.entailment import Pair, nli_pairs
-from waltz.scenes.oracle.truth import in_grammar
+from waltz.scenes.language.captions import draw_captions
+from waltz.scenes.language.changed_words import PLURAL, SINGULAR, exchange_preposition
+from waltz.scenes.language.foils import draw_foils
+from waltz.scenes.language.questions import draw_questions
+from waltz.scenes.oracle.truth import is_in_grammar
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.sampling import scene
+from waltz.scenes.world.sampling import draw_scene
 
 MISFITTING = 0.4
 """Share of the attempts that put in a word that does not go with its noun."""
@@ -21,36 +19,36 @@ DEFINITE = re.compile(r"\b(?P<before>at|in|on)(?: the| an?)? (?P<noun>[a-z]+)\b"
 AGREEMENT = {"is": "are", "are": "is", "a": "three", "an": "two", "two": "a", "three": "a"}
 
 
-def training_scenes(seed: int, start: int = 0, split: str = "training") -> Iterator[Graph]:
+def draw_training_scenes(seed: int, start: int = 0, split: str = "training") -> Iterator[Graph]:
     """Scenes of a split without end, from number `start`."""
     index = start
     while True:
-        yield scene(index, seed, split)
+        yield draw_scene(index, seed, split)
         index += 1
 
 
-def caption_stream(seed: int, start: int = 0, split: str = "training") -> Iterator[tuple[Graph, list[str]]]:
+def draw_caption_stream(seed: int, start: int = 0, split: str = "training") -> Iterator[tuple[Graph, list[str]]]:
     """Scenes with their five captions, without end."""
-    for graph in training_scenes(seed, start, split):
-        yield graph, captions(graph, Random(f"captions:{seed}:{graph.id}"))
+    for graph in draw_training_scenes(seed, start, split):
+        yield graph, draw_captions(graph, Random(f"captions:{seed}:{graph.id}"))
 
 
-def corrupted(text: str, rng: Random) -> str | None:
+def corrupt_text(text: str, rng: Random) -> str | None:
     """A sentence spoilt in word order, agreement, by a missing word, or by a preposition or quantifier that does not go
     with its noun; None where it stays inside the grammar."""
     words = text.rstrip(".").split()
     for _ in range(6):
-        result = _misfitting(text, rng) if rng.random() < MISFITTING else " ".join(_spoil(list(words), rng))
+        result = _replace_noun(text, rng) if rng.random() < MISFITTING else " ".join(_corrupt_words(list(words), rng))
         result = result[0].upper() + result[1:].rstrip(".") + ("." if text.endswith(".") else "")
-        if result != text and not in_grammar(result):
+        if result != text and not is_in_grammar(result):
             return result
     return None
 
 
-def _misfitting(text: str, rng: Random) -> str:
+def _replace_noun(text: str, rng: Random) -> str:
     """A text with another preposition, or with a quantifier before a definite noun ("in some rooms")."""
     if rng.random() < 0.5:
-        return exchanged_preposition(text, rng) or text
+        return exchange_preposition(text, rng) or text
     places = list(DEFINITE.finditer(text))
     if not places:
         return text
@@ -61,7 +59,7 @@ def _misfitting(text: str, rng: Random) -> str:
     return f"{text[: place.start()]}{place.group('before')} {new}{text[place.end() :]}"
 
 
-def _spoil(words: list[str], rng: Random) -> list[str]:
+def _corrupt_words(words: list[str], rng: Random) -> list[str]:
     words[0] = words[0].lower()
     place = rng.randrange(len(words) - 1)
     way = rng.randrange(5)
@@ -81,18 +79,15 @@ def _spoil(words: list[str], rng: Random) -> list[str]:
     return words
 
 
-def instructions(graph: Graph, rng: Random) -> Iterator[tuple[str, str]]:
+def draw_instructions(graph: Graph, rng: Random) -> Iterator[tuple[str, str]]:
     """Prompts about the image with the answers to give: questions, a description, judged and paired sentences."""
-    for question in questions(graph, rng):
+    for question in draw_questions(graph, rng):
         yield question.text, question.answer
-    yield "Describe the image.", rng.choice(captions(graph, rng))
-    for foil in foils(graph, rng):
+    yield "Describe the image.", rng.choice(draw_captions(graph, rng))
+    for foil in draw_foils(graph, rng):
         right = rng.random() < 0.5
         shown = foil.caption if right else foil.foil
         yield f'Does this sentence describe the image? "{shown}" Answer yes or no.', "yes" if right else "no"
         first = rng.random() < 0.5
         pair = (foil.caption, foil.foil) if first else (foil.foil, foil.caption)
         yield f"Which sentence describes the image? A: {pair[0]} B: {pair[1]} Answer A or B.", "A" if first else "B"
-
-
-__all__ = ["Foil", "Pair", "caption_stream", "corrupted", "foils", "instructions", "nli_pairs", "training_scenes"]

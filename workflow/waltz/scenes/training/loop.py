@@ -7,7 +7,7 @@ import torch
 
 WARMUP = 0.05
 """Share of the steps in which the learning rate rises."""
-SORTED = 50
+SORTED_BATCHES = 50
 """Batches among which rows are sorted by length."""
 
 
@@ -30,7 +30,7 @@ def optimise(
     """
     network.train()
     optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.02, betas=(0.9, 0.98), fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _factor(step, steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _compute_rate_factor(step, steps))
     for step in range(steps):
         loss = losses(step)
         optimiser.zero_grad(set_to_none=True)
@@ -42,7 +42,7 @@ def optimise(
     network.eval()
 
 
-def batches(count: int, size: int, generator: torch.Generator) -> Iterator[list[int]]:
+def draw_batches(count: int, size: int, generator: torch.Generator) -> Iterator[list[int]]:
     """Endless batches of indices, every index once an epoch."""
     while True:
         order = torch.randperm(count, generator=generator).tolist()
@@ -50,7 +50,7 @@ def batches(count: int, size: int, generator: torch.Generator) -> Iterator[list[
             yield order[first : first + size]
 
 
-def alike(lengths: torch.Tensor, size: int, generator: torch.Generator) -> Iterator[list[int]]:
+def draw_batches_by_length(lengths: torch.Tensor, size: int, generator: torch.Generator) -> Iterator[list[int]]:
     """Endless batches of indices of about the same length, every index but the last few once an epoch.
 
     Args:
@@ -61,7 +61,7 @@ def alike(lengths: torch.Tensor, size: int, generator: torch.Generator) -> Itera
     while True:
         found = [
             batch
-            for part in torch.randperm(len(lengths), generator=generator).split(SORTED * size)  # type: ignore[no-untyped-call]
+            for part in torch.randperm(len(lengths), generator=generator).split(SORTED_BATCHES * size)  # type: ignore[no-untyped-call]
             for batch in part[torch.argsort(lengths[part], stable=True)].split(size)
             if len(batch) == size
         ]
@@ -69,7 +69,7 @@ def alike(lengths: torch.Tensor, size: int, generator: torch.Generator) -> Itera
             yield found[place].tolist()
 
 
-def _factor(step: int, steps: int) -> float:
+def _compute_rate_factor(step: int, steps: int) -> float:
     warm = max(1, int(WARMUP * steps))
     if step < warm:
         return (step + 1) / warm

@@ -6,11 +6,20 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.scenes.training.loop import batches, optimise
-from waltz.scenes.training.sight import Sight
-from waltz.scenes.training.vision import BLIP, Example, Told, Trained, image_processor, normalised, said, vision_config
-from waltz.scenes.training.vocabulary import word_pieces
-from waltz.scenes.world.lexicon import kinds
+from waltz.scenes.training.loop import draw_batches, optimise
+from waltz.scenes.training.patch_labels import PatchLabels
+from waltz.scenes.training.vision import (
+    BLIP,
+    Example,
+    ReportLoss,
+    TrainedModel,
+    build_image_processor,
+    build_vision_config,
+    list_texts,
+    normalise_pixels,
+)
+from waltz.scenes.training.vocabulary import train_word_pieces
+from waltz.scenes.world.lexicon import read_kinds
 
 LAYERS = 2
 """Layers of the vision tower that it keeps."""
@@ -27,16 +36,16 @@ Pair = tuple[list[int], list[int]]
 """Ids of what is true and what is false."""
 
 
-def matcher(
+def train_matcher(
     tower: Any,
     pixels: torch.Tensor,
     examples: Sequence[Example],
-    seen: Sight,
+    seen: PatchLabels,
     *,
     seed: int,
     steps: int,
-    told: Told,
-) -> Trained:
+    told: ReportLoss,
+) -> TrainedModel:
     """A BLIP with an image-text matching head: captions match; foils and other scenes' captions do not.
 
     The patches learn to be like the nouns of what they show beside.
@@ -51,14 +60,14 @@ def matcher(
         told: Told step and loss.
     """
     torch.manual_seed(seed)
-    tokenizer = word_pieces(said(examples), specials=BLIP, template="[CLS] $A [SEP]")
-    network = transformers.BlipForImageTextRetrieval(config(tokenizer, tower.config))
-    look_like(network.vision_model, tower, normalised(pixels[:200])[0])
-    _attend_to_equals(network.text_encoder, _nouns(tokenizer))
-    nouns = _nouns(tokenizer)
+    tokenizer = train_word_pieces(list_texts(examples), specials=BLIP, template="[CLS] $A [SEP]")
+    network = transformers.BlipForImageTextRetrieval(build_config(tokenizer, tower.config))
+    imitate_tower(network.vision_model, tower, normalise_pixels(pixels[:200])[0])
+    _initialise_attention(network.text_encoder, _find_noun_ids(tokenizer))
+    nouns = _find_noun_ids(tokenizer)
     generator = torch.Generator().manual_seed(seed)
-    order = batches(len(examples), SCENES, generator)
-    pairs = [_written(tokenizer, example) for example in examples]
+    order = draw_batches(len(examples), SCENES, generator)
+    pairs = [_encode_pairs(tokenizer, example) for example in examples]
     captions = [tokenizer(list(example.captions))["input_ids"] for example in examples]
     left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
     cross = torch.nn.functional.cross_entropy
@@ -77,15 +86,15 @@ def matcher(
 
     def loss(_: int) -> torch.Tensor:
         chosen = next(order)
-        values, turned = normalised(pixels[chosen], generator)
+        values, turned = normalise_pixels(pixels[chosen], generator)
         swapped = torch.tensor(turned)
         image = network.vision_model(pixel_values=values).last_hidden_state
-        drawn = [_drawn(pairs[index], generator) for index in chosen]
+        drawn = [_draw_pairs(pairs[index], generator) for index in chosen]
         rows = [
             ids for place in range(EXISTENCE + OTHERS) for side in (0, 1) for ids in (row[place][side] for row in drawn)
         ]
         logits = matched(rows, image, swapped).reshape(-1, 2, len(chosen), 2)
-        described = [captions[index][_any(captions[index], generator)] for index in chosen]
+        described = [captions[index][_draw_index(captions[index], generator)] for index in chosen]
         whole = matched(described + described[1:] + described[:1], image, swapped)
         both = torch.cat([logits, whole.reshape(1, 2, len(chosen), 2)])
         right_ones = torch.tensor([1, 0])[None, :, None].expand(both.shape[:3])
@@ -98,10 +107,10 @@ def matcher(
         return cross(both.flatten(0, 2), right_ones.flatten()) + named / 2
 
     optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
-    return network, transformers.BlipProcessor(image_processor(transformers.BlipImageProcessorPil), tokenizer)
+    return network, transformers.BlipProcessor(build_image_processor(transformers.BlipImageProcessorPil), tokenizer)
 
 
-def config(tokenizer: Any, tower: Any) -> Any:
+def build_config(tokenizer: Any, tower: Any) -> Any:
     """The configuration of a matcher with these words and the first layers of this tower."""
     return transformers.BlipConfig(
         text_config={
@@ -121,7 +130,7 @@ def config(tokenizer: Any, tower: Any) -> Any:
             "pad_token_id": tokenizer.pad_token_id,
         },
         vision_config={
-            **vision_config(hidden=tower.hidden_size, layers=LAYERS),
+            **build_vision_config(hidden=tower.hidden_size, layers=LAYERS),
             "hidden_act": tower.hidden_act,
             "layer_norm_eps": tower.layer_norm_eps,
         },
@@ -129,7 +138,7 @@ def config(tokenizer: Any, tower: Any) -> Any:
     )
 
 
-def look_like(vision: Any, tower: Any, images: torch.Tensor) -> None:
+def imitate_tower(vision: Any, tower: Any, images: torch.Tensor) -> None:
     """Begin a BLIP's vision model as the first layers of a CLIP's.
 
     BLIP has no layer norm before its first layer: what is linear in CLIP's goes into the embeddings, and the deviation
@@ -159,7 +168,7 @@ def look_like(vision: Any, tower: Any, images: torch.Tensor) -> None:
                 getattr(layer, name).load_state_dict(getattr(source, name).state_dict())
 
 
-def _attend_to_equals(text: Any, nouns: torch.Tensor) -> None:
+def _initialise_attention(text: Any, nouns: torch.Tensor) -> None:
     """Start with keys equal to queries, so that a word first attends to its like, among words and among patches.
 
     Args:
@@ -177,12 +186,14 @@ def _attend_to_equals(text: Any, nouns: torch.Tensor) -> None:
                 attention.key.weight[:, :HIDDEN] = attention.query.weight
 
 
-def _nouns(tokenizer: Any) -> torch.Tensor:
+def _find_noun_ids(tokenizer: Any) -> torch.Tensor:
     """First tokens of the singular and the plural of each kind, of shape (kinds, 2)."""
-    return torch.tensor([[tokenizer(noun)["input_ids"][1] for noun in (it.name, it.plural)] for it in kinds().values()])
+    return torch.tensor(
+        [[tokenizer(noun)["input_ids"][1] for noun in (it.name, it.plural)] for it in read_kinds().values()]
+    )
 
 
-def _written(tokenizer: Any, example: Example) -> tuple[list[Pair], list[Pair]]:
+def _encode_pairs(tokenizer: Any, example: Example) -> tuple[list[Pair], list[Pair]]:
     """The ids of a scene's pairs: of existence, and of the other pieces."""
     found: tuple[list[Pair], list[Pair]] = ([], [])
     for caption, foil in example.foils:
@@ -191,13 +202,13 @@ def _written(tokenizer: Any, example: Example) -> tuple[list[Pair], list[Pair]]:
     return found
 
 
-def _drawn(pairs: tuple[list[Pair], list[Pair]], generator: torch.Generator) -> list[Pair]:
+def _draw_pairs(pairs: tuple[list[Pair], list[Pair]], generator: torch.Generator) -> list[Pair]:
     return [
-        part[_any(part, generator)]
+        part[_draw_index(part, generator)]
         for part, count in zip(pairs, (EXISTENCE, OTHERS), strict=True)
         for _ in range(count)
     ]
 
 
-def _any(entries: Sequence[Any], generator: torch.Generator) -> int:
+def _draw_index(entries: Sequence[Any], generator: torch.Generator) -> int:
     return int(torch.randint(len(entries), (1,), generator=generator))

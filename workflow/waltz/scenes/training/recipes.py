@@ -9,9 +9,9 @@ import torch
 import transformers
 
 from waltz.scenes.training import data, decoder, matching, text, vision
-from waltz.scenes.training.sight import sight
+from waltz.scenes.training.patch_labels import label_patches
 
-Told = Callable[[int, float], object]
+ReportLoss = Callable[[int, float], object]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ RECIPES = {
 """By name."""
 
 
-def train(name: str, start: Path | None, told: Told) -> tuple[Any, Any]:
+def train_model(name: str, start: Path | None, told: ReportLoss) -> tuple[Any, Any]:
     """A network with its tokenizer or processor.
 
     Args:
@@ -52,36 +52,39 @@ def train(name: str, start: Path | None, told: Told) -> tuple[Any, Any]:
         told: Told step and loss.
     """
     recipe = RECIPES[name]
-    graphs = data.graphs(recipe.scenes, recipe.seed, "training")
-    rngs = [data.generator(name, recipe.seed, graph) for graph in graphs]
+    graphs = data.draw_graphs(recipe.scenes, recipe.seed, "training")
+    rngs = [data.create_generator(name, recipe.seed, graph) for graph in graphs]
     how: dict[str, Any] = {"seed": recipe.seed, "steps": recipe.steps, "told": told}
     if name in TEXT:
         prepare, learn = TEXT[name]
         examples = [entry for graph, rng in zip(graphs, rngs, strict=True) for entry in prepare(graph, rng)]
         return learn(examples, **how)
-    pixels, seen = data.pixels(graphs), sight(graphs)
+    pixels, seen = data.render_pixels(graphs), label_patches(graphs)
     if name == "llava":
-        turns = [data.turns(graph, rng) + data.presence(graph, rng) for graph, rng in zip(graphs, rngs, strict=True)]
-        return decoder.llava(_tower(start), pixels, turns, seen, **how)
-    pairs = [data.example(graph, rng) for graph, rng in zip(graphs, rngs, strict=True)]
+        turns = [
+            data.draw_turns(graph, rng) + data.draw_presence_turns(graph, rng)
+            for graph, rng in zip(graphs, rngs, strict=True)
+        ]
+        return decoder.train_llava(_load_tower(start), pixels, turns, seen, **how)
+    pairs = [data.draw_example(graph, rng) for graph, rng in zip(graphs, rngs, strict=True)]
     if name == "clip":
-        return vision.clip(pixels, pairs, seen, **how)
-    return matching.matcher(_tower(start), pixels, pairs, seen, **how)
+        return vision.train_clip(pixels, pairs, seen, **how)
+    return matching.train_matcher(_load_tower(start), pixels, pairs, seen, **how)
 
 
-def _tower(start: Path | None) -> Any:
+def _load_tower(start: Path | None) -> Any:
     return transformers.CLIPVisionModel.from_pretrained(start, dtype=torch.float32)
 
 
 TEXT: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]]]] = {
-    "masked-lm": (data.sentences, text.masked_lm),
-    "acceptability": (data.judged, text.acceptability),
-    "nli": (data.inferences, text.nli),
-    "causal-lm": (data.sentences, text.causal_lm),
+    "masked-lm": (data.draw_sentences, text.train_masked_lm),
+    "acceptability": (data.draw_judged_sentences, text.train_acceptability),
+    "nli": (data.draw_inferences, text.train_nli),
+    "causal-lm": (data.draw_sentences, text.train_causal_lm),
 }
 
 
-def save(network: Any, words: Any, folder: Path) -> None:
+def save_model(network: Any, words: Any, folder: Path) -> None:
     """Half-precision safetensors with config and tokenizer or processor, in transformers format."""
     if "vision_config" in network.config.sub_configs:
         network.config.vision_config._name_or_path = ""  # the folder of the model that it started from

@@ -11,15 +11,14 @@ import transformers
 from scipy.stats import rankdata
 
 from waltz.core.intervals import Measure, Resampling, compute_mean
-from waltz.scenes.drawing.draw import draw
-from waltz.scenes.language.captions import captions
-from waltz.scenes.language.foils import PIECES
-from waltz.scenes.language.questions import questions
+from waltz.scenes.drawing.draw import render_scene
+from waltz.scenes.language.captions import draw_captions
+from waltz.scenes.language.foils import PIECES, draw_foils
+from waltz.scenes.language.questions import draw_questions
 from waltz.scenes.training import data, decoder, text
-from waltz.scenes.training.examples import foils
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.lexicon import verbs
-from waltz.scenes.world.sampling import scenes
+from waltz.scenes.world.lexicon import read_verbs
+from waltz.scenes.world.sampling import draw_scenes
 
 RESAMPLES, CONFIDENCE = 1000, 0.95
 PREPOSITIONS = frozenset(["on", "under", "in", "behind", "front", "next", "over", "at"])
@@ -31,7 +30,7 @@ Hits = dict[str, list[tuple[float, str]]]
 """By metric, one number for each trial and the scene that it is about."""
 
 
-def measure(name: str, folder: str | Path, seed: int, count: int) -> dict[str, Measure]:
+def measure_model(name: str, folder: str | Path, seed: int, count: int) -> dict[str, Measure]:
     """The scores of one model on held-out scenes.
 
     Args:
@@ -42,19 +41,21 @@ def measure(name: str, folder: str | Path, seed: int, count: int) -> dict[str, M
     Returns:
         By metric; shares and AUROC between 0 and 1, perplexity per token.
     """
-    graphs = scenes(count, seed, "held-out")
+    graphs = draw_scenes(count, seed, "held-out")
     with torch.inference_mode():
         return SCORES[name](Path(folder), graphs, seed)
 
 
-def _masked_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+def _measure_masked_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
     network = transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    forms = {form for verb in verbs().values() for form in (verb.name, verb.third, verb.base)}
+    forms = {form for verb in read_verbs().values() for form in (verb.name, verb.third, verb.base)}
     wanted = {tokenizer.convert_tokens_to_ids(word) for word in forms | PREPOSITIONS} - {tokenizer.unk_token_id}
     hits: Hits = {"top-5 recall of a preposition or verb": []}
     for graph in graphs:
-        ids = tokenizer(Random(f"mask:{seed}:{graph.id}").choice(captions(graph, data.generator("mask", seed, graph))))
+        ids = tokenizer(
+            Random(f"mask:{seed}:{graph.id}").choice(draw_captions(graph, data.create_generator("mask", seed, graph)))
+        )
         places = [place for place, token in enumerate(ids["input_ids"]) if token in wanted]
         if not places:
             continue
@@ -64,14 +65,20 @@ def _masked_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Me
         logits = network(input_ids=rows).logits[torch.arange(len(places)), places]
         found = (logits.topk(5).indices == right[:, None]).any(dim=1)
         hits["top-5 recall of a preposition or verb"] += [(float(hit), graph.id) for hit in found]
-    return _means(hits, seed)
+    return _compute_means(hits, seed)
 
 
-def _acceptability(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+def _measure_acceptability(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
     network = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    pairs = [pair for graph in graphs for pair in data.judged(graph, data.generator("judged", seed, graph))]
-    logits = _in_batches(pairs, lambda part: network(**text.encode(tokenizer, [said for said, _ in part])).logits[:, 1])
+    pairs = [
+        pair
+        for graph in graphs
+        for pair in data.draw_judged_sentences(graph, data.create_generator("judged", seed, graph))
+    ]
+    logits = _compute_in_batches(
+        pairs, lambda part: network(**text.encode(tokenizer, [said for said, _ in part])).logits[:, 1]
+    )
     good = np.array([acceptable for _, acceptable in pairs])
     ranks = rankdata(logits.numpy())
     positives, negatives = int(good.sum()), int((~good).sum())
@@ -79,27 +86,29 @@ def _acceptability(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str
     return {"AUROC against corrupted sentences": Measure(float(auroc), len(pairs))}
 
 
-def _nli(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+def _measure_nli(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
     network = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     label = network.config.label2id
     trials = [
-        (*pair, graph.id) for graph in graphs for pair in data.inferences(graph, data.generator("nli", seed, graph))
+        (*pair, graph.id)
+        for graph in graphs
+        for pair in data.draw_inferences(graph, data.create_generator("nli", seed, graph))
     ]
-    found = _in_batches(
+    found = _compute_in_batches(
         trials,
         lambda part: (
             network(**text.encode(tokenizer, [entry[0] for entry in part], [entry[1] for entry in part])).logits
         ),
     ).argmax(dim=1)
     hits = [(float(guess == label[entry[2]]), entry[3]) for guess, entry in zip(found.tolist(), trials, strict=True)]
-    return _means({"accuracy": hits}, seed)
+    return _compute_means({"accuracy": hits}, seed)
 
 
-def _causal_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+def _measure_causal_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
     network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    texts = [said for graph in graphs for said in captions(graph, data.generator("causal", seed, graph))]
+    texts = [said for graph in graphs for said in draw_captions(graph, data.create_generator("causal", seed, graph))]
     total, tokens = 0.0, 0
     for first in range(0, len(texts), BATCH):
         batch = text.encode(tokenizer, texts[first : first + BATCH])
@@ -110,63 +119,65 @@ def _causal_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Me
     return {"perplexity": Measure(float(np.exp(total / tokens)), tokens)}
 
 
-def _clip(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+def _measure_clip(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
     network = transformers.CLIPModel.from_pretrained(folder, dtype=torch.float32).eval()
     processor = transformers.AutoProcessor.from_pretrained(folder)
 
     def logits(graph: Graph, texts: list[str]) -> torch.Tensor:
-        batch = processor(images=draw(graph), text=texts, padding=True, truncation=True, return_tensors="pt")
+        batch = processor(images=render_scene(graph), text=texts, padding=True, truncation=True, return_tensors="pt")
         found: torch.Tensor = network(**batch).logits_per_image[0]
         return found
 
     hits: Hits = {"retrieval among 20": []}
-    described = [data.generator("retrieval", seed, graph).choice(captions(graph, Random(seed))) for graph in graphs]
+    described = [
+        data.create_generator("retrieval", seed, graph).choice(draw_captions(graph, Random(seed))) for graph in graphs
+    ]
     for place, graph in enumerate(graphs):
         others = [said for said in described[:place] + described[place + 1 :] if said != described[place]]
         texts = [described[place], *Random(f"{seed}:{graph.id}").sample(others, CANDIDATES - 1)]
         hits["retrieval among 20"].append((float(logits(graph, texts).argmax() == 0), graph.id))
-        for foil in foils(graph, data.generator("foils", seed, graph)):
+        for foil in draw_foils(graph, data.create_generator("foils", seed, graph)):
             caption, false = logits(graph, [foil.caption, foil.foil]).tolist()
             hits.setdefault(f"acc_r {foil.piece}", []).append((float(caption > false), graph.id))
-    return _means(hits, seed)
+    return _compute_means(hits, seed)
 
 
-def _matcher(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+def _measure_matcher(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
     network = transformers.BlipForImageTextRetrieval.from_pretrained(folder, dtype=torch.float32).eval()
     processor = transformers.AutoProcessor.from_pretrained(folder)
     hits: Hits = {}
     for graph in graphs:
-        for foil in foils(graph, data.generator("foils", seed, graph)):
+        for foil in draw_foils(graph, data.create_generator("foils", seed, graph)):
             batch = processor(
-                images=[draw(graph)] * 2, text=[foil.caption, foil.foil], padding=True, return_tensors="pt"
+                images=[render_scene(graph)] * 2, text=[foil.caption, foil.foil], padding=True, return_tensors="pt"
             )
             match = torch.softmax(network(**batch, use_itm_head=True).itm_score, dim=1)[:, 1]
             right = (float(match[0] >= 0.5) + float(match[1] < 0.5)) / 2
             hits.setdefault(f"acc {foil.piece}", []).append((right, graph.id))
-    return _means(hits, seed)
+    return _compute_means(hits, seed)
 
 
-def _llava(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
+def _measure_llava(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
     network = transformers.LlavaForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
     processor = transformers.AutoProcessor.from_pretrained(folder)
     letters = [processor.tokenizer.convert_tokens_to_ids(letter) for letter in "AB"]
     hits: Hits = {}
     for graph in graphs:
-        image, rng = draw(graph), data.generator("foils", seed, graph)
-        for foil in foils(graph, rng):
+        image, rng = render_scene(graph), data.create_generator("foils", seed, graph)
+        for foil in draw_foils(graph, rng):
             first = rng.random() < 0.5
             pair = (foil.caption, foil.foil) if first else (foil.foil, foil.caption)
             asked = f"Which sentence describes the image? A: {pair[0]} B: {pair[1]} Answer A or B."
-            batch = processor(images=image, text=decoder.prompt(asked), return_tensors="pt")
+            batch = processor(images=image, text=decoder.render_prompt(asked), return_tensors="pt")
             a, b = network(**batch).logits[0, -1, letters].tolist()
             hits.setdefault(f"pairwise {foil.piece}", []).append((float((a > b) == first), graph.id))
-        for question in questions(graph, rng, count=2):
-            batch = processor(images=image, text=decoder.prompt(question.text), return_tensors="pt")
+        for question in draw_questions(graph, rng, count=2):
+            batch = processor(images=image, text=decoder.render_prompt(question.text), return_tensors="pt")
             ids = network.generate(**batch, max_new_tokens=8, do_sample=False)[0, batch["input_ids"].shape[1] :]
             answer = processor.tokenizer.decode(ids, skip_special_tokens=True).strip().rstrip(".").lower()
             right = float(answer == question.answer.strip().rstrip(".").lower())
             hits.setdefault("simple questions", []).append((right, graph.id))
-    found = _means(hits, seed)
+    found = _compute_means(hits, seed)
     pairwise = [found[f"pairwise {piece}"] for piece in PIECES]
     values = [entry.value for entry in pairwise if entry.value is not None]
     found["pairwise average"] = Measure(float(np.mean(values)), sum(entry.n for entry in pairwise))
@@ -174,17 +185,17 @@ def _llava(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measur
 
 
 SCORES: dict[str, Callable[[Path, Sequence[Graph], int], dict[str, Measure]]] = {
-    "masked-lm": _masked_lm,
-    "acceptability": _acceptability,
-    "nli": _nli,
-    "causal-lm": _causal_lm,
-    "clip": _clip,
-    "matcher": _matcher,
-    "llava": _llava,
+    "masked-lm": _measure_masked_lm,
+    "acceptability": _measure_acceptability,
+    "nli": _measure_nli,
+    "causal-lm": _measure_causal_lm,
+    "clip": _measure_clip,
+    "matcher": _measure_matcher,
+    "llava": _measure_llava,
 }
 """How each model is measured."""
 
-LEAST = {
+MINIMUM_SCORES = {
     ("masked-lm", "top-5 recall of a preposition or verb"): 0.9,
     ("acceptability", "AUROC against corrupted sentences"): 0.95,
     ("nli", "accuracy"): 0.9,
@@ -197,18 +208,18 @@ LEAST = {
     ("llava", "pairwise average"): 0.65,
 }
 """What a model must reach to serve in the workflow."""
-MOST = {("causal-lm", "perplexity"): 6.0}
+MAXIMUM_SCORES = {("causal-lm", "perplexity"): 6.0}
 """What a model must not exceed."""
 
 
-def serves(name: str, metric: str, value: float) -> bool | None:
+def is_sufficient(name: str, metric: str, value: float) -> bool | None:
     """Whether a score is good enough; None where nothing is asked of it."""
-    if (name, metric) in LEAST:
-        return value >= LEAST[name, metric]
-    return value <= MOST[name, metric] if (name, metric) in MOST else None
+    if (name, metric) in MINIMUM_SCORES:
+        return value >= MINIMUM_SCORES[name, metric]
+    return value <= MAXIMUM_SCORES[name, metric] if (name, metric) in MAXIMUM_SCORES else None
 
 
-def _means(hits: Hits, seed: int) -> dict[str, Measure]:
+def _compute_means(hits: Hits, seed: int) -> dict[str, Measure]:
     found = {}
     for metric, trials in hits.items():
         values, names = [value for value, _ in trials], [name for _, name in trials]
@@ -216,5 +227,5 @@ def _means(hits: Hits, seed: int) -> dict[str, Measure]:
     return found
 
 
-def _in_batches(trials: Sequence[Any], compute: Callable[[Sequence[Any]], torch.Tensor]) -> torch.Tensor:
+def _compute_in_batches(trials: Sequence[Any], compute: Callable[[Sequence[Any]], torch.Tensor]) -> torch.Tensor:
     return torch.cat([compute(trials[first : first + BATCH]) for first in range(0, len(trials), BATCH)])

@@ -6,40 +6,40 @@ from typing import Any
 import torch
 import transformers
 
-from waltz.scenes.training.loop import alike, batches, optimise
-from waltz.scenes.training.vocabulary import word_pieces
+from waltz.scenes.training.loop import draw_batches, draw_batches_by_length, optimise
+from waltz.scenes.training.vocabulary import train_word_pieces
 
 BERT = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
 BERT_ONE, BERT_TWO = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]"
-TYPED_TWO = "[CLS] $A [SEP] $B:1 [SEP]:1"
+PAIR_TEMPLATE = "[CLS] $A [SEP] $B:1 [SEP]:1"
 GPT = {"pad_token": "<|pad|>", "unk_token": "<|unk|>", "bos_token": "<|endoftext|>"}
 BATCH = 64
-MASKED = 0.15
+MASKED_SHARE = 0.15
 """Share of the tokens that are hidden."""
 LONGEST_SPAN = 3
 RARITY = 0.7
 """How strongly rare words are preferred where one word is hidden: the power of their frequency, inverted."""
 
-Told = Callable[[int, float], object]
-Trained = tuple[Any, Any]
+ReportLoss = Callable[[int, float], object]
+TrainedModel = tuple[Any, Any]
 """A network and its tokenizer."""
 
 
-def masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) -> Trained:
+def train_masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
     """A masked language model that hides spans of one to three words, as SpanBERT does, or one, rare ones sooner."""
     torch.manual_seed(seed)
-    tokenizer = word_pieces(sentences, specials=BERT, template=BERT_ONE, pair=BERT_TWO)
+    tokenizer = train_word_pieces(sentences, specials=BERT, template=BERT_ONE, pair=BERT_TWO)
     counts = torch.ones(len(tokenizer))
     for ids in tokenizer(list(sentences))["input_ids"]:
         counts[ids] += 1
     rarity = counts**-RARITY
-    network = transformers.BertForMaskedLM(_bert(tokenizer, hidden=112, layers=3))
+    network = transformers.BertForMaskedLM(_build_bert(tokenizer, hidden=112, layers=3))
     generator = torch.Generator().manual_seed(seed)
-    order = batches(len(sentences), BATCH, generator)
+    order = draw_batches(len(sentences), BATCH, generator)
 
     def loss(_: int) -> torch.Tensor:
         batch = encode(tokenizer, [sentences[index] for index in next(order)])
-        hidden = hidden_tokens(batch["attention_mask"], rarity[batch["input_ids"]], generator)
+        hidden = draw_masked_tokens(batch["attention_mask"], rarity[batch["input_ids"]], generator)
         labels = batch["input_ids"].masked_fill(~hidden, -100)
         batch["input_ids"] = batch["input_ids"].masked_fill(hidden, tokenizer.mask_token_id)
         found: torch.Tensor = network(**batch, labels=labels).loss
@@ -49,15 +49,15 @@ def masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) ->
     return network, tokenizer
 
 
-def acceptability(pairs: Sequence[tuple[str, bool]], *, seed: int, steps: int, told: Told) -> Trained:
+def train_acceptability(pairs: Sequence[tuple[str, bool]], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
     """A classifier of sentences into corrupted (0) and acceptable (1), in the place of a CoLA checkpoint."""
     torch.manual_seed(seed)
-    tokenizer = word_pieces((text for text, _ in pairs), specials=BERT, template=BERT_ONE, pair=BERT_TWO)
-    config = _bert(tokenizer, hidden=80, layers=3)
+    tokenizer = train_word_pieces((text for text, _ in pairs), specials=BERT, template=BERT_ONE, pair=BERT_TWO)
+    config = _build_bert(tokenizer, hidden=80, layers=3)
     config.num_labels = 2
     config.id2label, config.label2id = {0: "unacceptable", 1: "acceptable"}, {"unacceptable": 0, "acceptable": 1}
     network = transformers.BertForSequenceClassification(config)
-    order = batches(len(pairs), BATCH, torch.Generator().manual_seed(seed))
+    order = draw_batches(len(pairs), BATCH, torch.Generator().manual_seed(seed))
 
     def loss(_: int) -> torch.Tensor:
         chosen = [pairs[index] for index in next(order)]
@@ -72,11 +72,11 @@ def acceptability(pairs: Sequence[tuple[str, bool]], *, seed: int, steps: int, t
 LABELS = ("entailment", "neutral", "contradiction")
 
 
-def nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, told: Told) -> Trained:
+def train_nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
     """A classifier of (premise, hypothesis, label) with the layer-sharing ALBERT of the thesis's filter."""
     torch.manual_seed(seed)
     texts = [text for premise, hypothesis, _ in examples for text in (premise, hypothesis)]
-    tokenizer = word_pieces(texts, specials=BERT, template=BERT_ONE, pair=TYPED_TWO, types=True)
+    tokenizer = train_word_pieces(texts, specials=BERT, template=BERT_ONE, pair=PAIR_TEMPLATE, types=True)
     config = transformers.AlbertConfig(
         vocab_size=len(tokenizer),
         embedding_size=64,
@@ -93,11 +93,11 @@ def nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, told
         pad_token_id=tokenizer.pad_token_id,
     )
     network = transformers.AlbertForSequenceClassification(config)
-    _attend_to_equals(network.albert)
+    _initialise_attention(network.albert)
     encoded = tokenizer([entry[0] for entry in examples], [entry[1] for entry in examples], truncation=True)
     labels = torch.tensor([LABELS.index(entry[2]) for entry in examples])
     lengths = torch.tensor([len(ids) for ids in encoded["input_ids"]])
-    order = alike(lengths, BATCH, torch.Generator().manual_seed(seed))
+    order = draw_batches_by_length(lengths, BATCH, torch.Generator().manual_seed(seed))
 
     def loss(_: int) -> torch.Tensor:
         chosen = next(order)
@@ -110,7 +110,7 @@ def nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, told
     return network, tokenizer
 
 
-def _attend_to_equals(albert: Any) -> None:
+def _initialise_attention(albert: Any) -> None:
     """Start with keys equal to queries and embeddings of unit size, so that a word first attends to the same word
     elsewhere, which is what inference compares; the head start is that of mimetic initialisation (Trockman and Kolter
     2023, section 4)."""
@@ -125,10 +125,10 @@ def _attend_to_equals(albert: Any) -> None:
         albert.encoder.embedding_hidden_mapping_in.weight.normal_(0, embedded**-0.5)
 
 
-def causal_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) -> Trained:
+def train_causal_lm(sentences: Sequence[str], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
     """A left-to-right language model, in the place of GPT-2; it keeps capitals."""
     torch.manual_seed(seed)
-    tokenizer = word_pieces(sentences, specials=GPT, template="<|endoftext|> $A <|endoftext|>", lower=False)
+    tokenizer = train_word_pieces(sentences, specials=GPT, template="<|endoftext|> $A <|endoftext|>", lower=False)
     network = transformers.GPT2LMHeadModel(
         transformers.GPT2Config(
             vocab_size=len(tokenizer),
@@ -144,7 +144,7 @@ def causal_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) ->
             pad_token_id=tokenizer.pad_token_id,
         )
     )
-    order = batches(len(sentences), BATCH, torch.Generator().manual_seed(seed))
+    order = draw_batches(len(sentences), BATCH, torch.Generator().manual_seed(seed))
 
     def loss(_: int) -> torch.Tensor:
         batch = encode(tokenizer, [sentences[index] for index in next(order)])
@@ -156,7 +156,7 @@ def causal_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Told) ->
     return network, tokenizer
 
 
-def _bert(tokenizer: Any, *, hidden: int, layers: int) -> Any:
+def _build_bert(tokenizer: Any, *, hidden: int, layers: int) -> Any:
     return transformers.BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
@@ -176,7 +176,7 @@ def encode(tokenizer: Any, *texts: list[str]) -> dict[str, torch.Tensor]:
     return {name: encoded[name] for name in tokenizer.model_input_names}
 
 
-def hidden_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def draw_masked_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Which tokens are hidden: spans in every other row, one token in the others, never the special ones at the ends.
 
     Args:
@@ -191,7 +191,7 @@ def hidden_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: torch.Ge
         if row % 2:
             hidden[row, 1 + int(torch.multinomial(weights[row, 1 : length - 1], 1, generator=generator))] = True
             continue
-        wanted = max(1, round(MASKED * (length - 2)))
+        wanted = max(1, round(MASKED_SHARE * (length - 2)))
         while int(hidden[row].sum()) < wanted:
             span = int(torch.randint(1, LONGEST_SPAN + 1, (1,), generator=generator))
             first = int(torch.randint(1, max(2, length - 1), (1,), generator=generator))

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 import transformers
 
-from waltz.scenes.training.loop import batches, optimise
-from waltz.scenes.training.sight import Eyes, Sight
-from waltz.scenes.training.vocabulary import word_pieces
+from waltz.scenes.training.loop import draw_batches, optimise
+from waltz.scenes.training.patch_labels import PatchClassifier, PatchLabels
+from waltz.scenes.training.vocabulary import train_word_pieces
 
 SIDE, PATCH = 128, 16
 """Pixels of the models' image, and of a patch."""
@@ -23,14 +23,14 @@ LLAVA = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_to
 IMAGE_TOKEN = "<image>"
 PAIRS = 2
 """Pairs of caption and foil that each image of a CLIP batch is asked about."""
-ALIKE = 64
+SIMILAR_IMAGES = 64
 """Texts of about the same length that are read together: padding to the longest of all would double the tokens."""
 
 SIDES = re.compile(r"\b(left|right)\b")
-OTHER = {"left": "right", "right": "left"}
+OPPOSITE_SIDE = {"left": "right", "right": "left"}
 
-Told = Callable[[int, float], object]
-Trained = tuple[Any, Any]
+ReportLoss = Callable[[int, float], object]
+TrainedModel = tuple[Any, Any]
 """A network and its processor."""
 
 
@@ -47,15 +47,15 @@ class Example:
     foils: tuple[tuple[str, str], ...]
 
 
-def clip(
+def train_clip(
     pixels: torch.Tensor,
     examples: Sequence[Example],
-    seen: Sight,
+    seen: PatchLabels,
     *,
     seed: int,
     steps: int,
-    told: Told,
-) -> Trained:
+    told: ReportLoss,
+) -> TrainedModel:
     """A CLIP that learns to find a caption among the batch's, and to tell captions from their foils.
 
     Args:
@@ -67,16 +67,16 @@ def clip(
         told: Told step and loss.
     """
     torch.manual_seed(seed)
-    tokenizer = word_pieces(said(examples), specials=CLIP, template="<|startoftext|> $A <|endoftext|>")
-    network = transformers.CLIPModel(_clip(tokenizer))
-    eyes = Eyes(network.config.vision_config.hidden_size)
+    tokenizer = train_word_pieces(list_texts(examples), specials=CLIP, template="<|startoftext|> $A <|endoftext|>")
+    network = transformers.CLIPModel(_build_clip(tokenizer))
+    eyes = PatchClassifier(network.config.vision_config.hidden_size)
     generator = torch.Generator().manual_seed(seed)
-    order = batches(len(examples), 64, generator)
+    order = draw_batches(len(examples), 64, generator)
 
     def described(texts: Sequence[str], turned: Sequence[bool]) -> torch.Tensor:
-        ids = tokenizer(mirrored(texts, turned), truncation=True)["input_ids"]
+        ids = tokenizer(mirror_texts(texts, turned), truncation=True)["input_ids"]
         order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
-        parts = [order[first : first + ALIKE] for first in range(0, len(order), ALIKE)]
+        parts = [order[first : first + SIMILAR_IMAGES] for first in range(0, len(order), SIMILAR_IMAGES)]
         pooled = torch.cat([read([ids[place] for place in part]) for part in parts])
         return torch.nn.functional.normalize(network.text_projection(pooled[np.argsort(order)]), dim=-1)
 
@@ -87,13 +87,13 @@ def clip(
 
     def loss(_: int) -> torch.Tensor:
         chosen = next(order)
-        values, turned = normalised(pixels[chosen], generator)
+        values, turned = normalise_pixels(pixels[chosen], generator)
         scenes = [examples[index] for index in chosen]
-        pairs = [texts for _ in range(PAIRS) for texts in _pairs(scenes, generator)]
+        pairs = [texts for _ in range(PAIRS) for texts in _draw_text_pairs(scenes, generator)]
         looked = network.vision_model(pixel_values=values)
         image = torch.nn.functional.normalize(network.visual_projection(looked.pooler_output), dim=-1)
         image = image * network.logit_scale.exp()
-        logits = image @ described(_captions(scenes, generator), turned).T
+        logits = image @ described(_draw_captions(scenes, generator), turned).T
         told_apart = described(list(chain.from_iterable(pairs)), turned * len(pairs)).reshape(-1, 2, *image.shape)
         own = (told_apart * image).sum(dim=-1).transpose(1, 2).reshape(-1, 2)
         cross, right = torch.nn.functional.cross_entropy, torch.arange(len(chosen))
@@ -102,10 +102,10 @@ def clip(
         return found + told_of / 2
 
     optimise(torch.nn.ModuleList([network, eyes]), loss, steps=steps, rate=1e-3, told=told)
-    return network, transformers.CLIPProcessor(image_processor(transformers.CLIPImageProcessorPil), tokenizer)
+    return network, transformers.CLIPProcessor(build_image_processor(transformers.CLIPImageProcessorPil), tokenizer)
 
 
-def normalised(pixels: torch.Tensor, mirror: torch.Generator | None = None) -> tuple[torch.Tensor, list[bool]]:
+def normalise_pixels(pixels: torch.Tensor, mirror: torch.Generator | None = None) -> tuple[torch.Tensor, list[bool]]:
     """Pixel values as the image processors make them, half of the images mirrored where a generator is given.
 
     Returns:
@@ -119,31 +119,31 @@ def normalised(pixels: torch.Tensor, mirror: torch.Generator | None = None) -> t
     return values, turned.tolist()
 
 
-def mirrored(texts: Sequence[str], turned: Sequence[bool]) -> list[str]:
+def mirror_texts(texts: Sequence[str], turned: Sequence[bool]) -> list[str]:
     """The texts of mirrored images with left and right exchanged."""
     return [
-        SIDES.sub(lambda found: OTHER[found.group()], text) if flip else text
+        SIDES.sub(lambda found: OPPOSITE_SIDE[found.group()], text) if flip else text
         for text, flip in zip(texts, turned, strict=True)
     ]
 
 
-def said(examples: Sequence[Example]) -> list[str]:
+def list_texts(examples: Sequence[Example]) -> list[str]:
     """Every sentence of the examples, true or false."""
     return [said for entry in examples for said in (*entry.captions, *chain.from_iterable(entry.foils))]
 
 
-def _captions(examples: Sequence[Example], generator: torch.Generator) -> list[str]:
+def _draw_captions(examples: Sequence[Example], generator: torch.Generator) -> list[str]:
     """A caption of each scene."""
     return [entry.captions[int(torch.randint(len(entry.captions), (1,), generator=generator))] for entry in examples]
 
 
-def _pairs(examples: Sequence[Example], generator: torch.Generator) -> tuple[list[str], list[str]]:
+def _draw_text_pairs(examples: Sequence[Example], generator: torch.Generator) -> tuple[list[str], list[str]]:
     """A true and a false sentence of each scene that differ in one place."""
     drawn = [entry.foils[int(torch.randint(len(entry.foils), (1,), generator=generator))] for entry in examples]
     return [caption for caption, _ in drawn], [foil for _, foil in drawn]
 
 
-def _clip(tokenizer: Any) -> Any:
+def _build_clip(tokenizer: Any) -> Any:
     return transformers.CLIPConfig(
         text_config={
             "vocab_size": len(tokenizer),
@@ -156,12 +156,12 @@ def _clip(tokenizer: Any) -> Any:
             "eos_token_id": tokenizer.eos_token_id,
             "pad_token_id": tokenizer.pad_token_id,
         },
-        vision_config=vision_config(hidden=112, layers=3),
+        vision_config=build_vision_config(hidden=112, layers=3),
         projection_dim=80,
     )
 
 
-def vision_config(*, hidden: int, layers: int) -> dict[str, Any]:
+def build_vision_config(*, hidden: int, layers: int) -> dict[str, Any]:
     """What a vision tower of the scenes is like: states of a size, so many layers."""
     return {
         "hidden_size": hidden,
@@ -174,7 +174,7 @@ def vision_config(*, hidden: int, layers: int) -> dict[str, Any]:
     }
 
 
-def image_processor(kind: Any) -> Any:
+def build_image_processor(kind: Any) -> Any:
     """An image processor of a kind that makes pixel values as `normalised` does."""
     return kind(
         size={"height": SIDE, "width": SIDE},

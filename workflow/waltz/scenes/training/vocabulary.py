@@ -10,7 +10,7 @@ PIECE = r"\w+|[^\w\s]"
 CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:;?!'\"()-"
 
 
-def word_pieces(
+def train_word_pieces(
     texts: Iterable[str],
     *,
     specials: dict[str, str],

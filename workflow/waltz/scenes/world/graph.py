@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from waltz.scenes.world.lexicon import kinds, places, verbs
+from waltz.scenes.world.lexicon import read_kinds, read_places, read_verbs
 
 SIZE = 256
 """Side of the image in pixels."""
@@ -93,18 +93,18 @@ class Graph:
 
     def __post_init__(self) -> None:
         """Refuse what is no scene."""
-        if self.place not in places():
+        if self.place not in read_places():
             raise ValueError(f"unknown place {self.place!r}")
         names = [entry.kind for entry in self.objects]
-        if len(set(names)) != len(names) or not set(names) <= kinds().keys():
+        if len(set(names)) != len(names) or not set(names) <= read_kinds().keys():
             raise ValueError(f"kinds must be known and differ: {names}")
         for entry in self.objects:
-            if not entry.cells or (entry.colour is not None and entry.colour not in kinds()[entry.kind].colours):
+            if not entry.cells or (entry.colour is not None and entry.colour not in read_kinds()[entry.kind].colours):
                 raise ValueError(f"{entry.kind} has no cell or cannot be {entry.colour}")
         indices = [index for relation in self.relations for index in (relation.subject, relation.object)]
         if self.action is not None:
             indices += [self.action.agent] + ([] if self.action.theme is None else [self.action.theme])
-            verb = verbs()[self.action.verb]
+            verb = read_verbs()[self.action.verb]
             if (self.action.theme is None) != (not verb.themes):
                 raise ValueError(f"{verb.name} takes {'a' if verb.themes else 'no'} theme")
             if self.action.theme is not None and (
@@ -130,7 +130,7 @@ class Graph:
         """Which individuals of the theme the agent's individual number `agent` acts upon."""
         if self.action is None or self.action.theme is None:
             return range(0)
-        items = verbs()[self.action.verb].items
+        items = read_verbs()[self.action.verb].items
         return range(agent * items, (agent + 1) * items)
 
     def count(self, kind: str) -> int:
@@ -138,7 +138,7 @@ class Graph:
         return sum(entry.count for entry in self.objects if entry.kind == kind)
 
 
-def content(graph: Graph) -> str:
+def describe_content(graph: Graph) -> str:
     """What a scene shows, whatever its id and cells, as text that equal scenes share."""
     name = [f"{entry.count} {entry.colour or ''} {entry.kind}" for entry in graph.objects]
     facts = sorted(name) + sorted(
@@ -150,6 +150,6 @@ def content(graph: Graph) -> str:
     return ";".join([graph.place, *facts])
 
 
-def bucket(graph: Graph, buckets: int) -> int:
+def compute_bucket(graph: Graph, buckets: int) -> int:
     """Which of a number of equal parts of all possible scenes this one belongs to, by its content."""
-    return int.from_bytes(hashlib.sha256(content(graph).encode()).digest()[:8], "big") % buckets
+    return int.from_bytes(hashlib.sha256(describe_content(graph).encode()).digest()[:8], "big") % buckets

@@ -139,73 +139,78 @@ class Verb:
 
 
 @cache
-def _document(name: str) -> dict[str, Any]:
+def _read_document(name: str) -> dict[str, Any]:
     text = files("waltz.scenes").joinpath(name).read_text(encoding="utf-8")
     document: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return document
 
 
-def _tuples(entry: dict[str, Any]) -> dict[str, Any]:
+def _convert_lists(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def read_kinds() -> dict[str, Kind]:
     """Every kind by its singular noun."""
-    return {name: Kind(name, **_tuples(entry)) for name, entry in _document("kinds.yaml")["kinds"].items()}
+    return {name: Kind(name, **_convert_lists(entry)) for name, entry in _read_document("kinds.yaml")["kinds"].items()}
 
 
 @cache
-def places() -> dict[str, Place]:
+def read_places() -> dict[str, Place]:
     """Every place by its name."""
-    return {name: Place(name, **_tuples(entry)) for name, entry in _document("kinds.yaml")["places"].items()}
+    return {
+        name: Place(name, **_convert_lists(entry)) for name, entry in _read_document("kinds.yaml")["places"].items()
+    }
 
 
 @cache
-def categories() -> dict[str, Category]:
+def read_categories() -> dict[str, Category]:
     """Every category by its singular noun."""
-    return {name: Category(name, **_tuples(entry)) for name, entry in _document("kinds.yaml")["categories"].items()}
+    return {
+        name: Category(name, **_convert_lists(entry))
+        for name, entry in _read_document("kinds.yaml")["categories"].items()
+    }
 
 
 @cache
-def place_nouns() -> dict[str, dict[str, Any]]:
+def read_place_nouns() -> dict[str, dict[str, Any]]:
     """Synsets that annotators may name a place by, beside its own: noun, gloss, definition."""
-    return dict(_document("kinds.yaml")["place_nouns"])
+    return dict(_read_document("kinds.yaml")["place_nouns"])
 
 
 @cache
-def synonyms() -> dict[str, tuple[str, tuple[str, ...]]]:
+def read_synonyms() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Further nouns: plural, and the kinds that each stands for (none for what is never drawn)."""
-    document = _document("kinds.yaml")
+    document = _read_document("kinds.yaml")
     words = {noun: (str(entry["plural"]), tuple(entry["means"])) for noun, entry in document["synonyms"].items()}
     return words | {noun: (str(plural), ()) for noun, plural in document["absent"].items()}
 
 
-def members(names: tuple[str, ...]) -> tuple[str, ...]:
+def expand_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
     """Kinds that a list of kinds, categories and groups stands for, each once, in the order of the kinds."""
     wanted: set[str] = set()
     for name in names:
-        if name in kinds():
+        if name in read_kinds():
             wanted.add(name)
-        elif name in categories():
-            wanted.update(categories()[name].members)
+        elif name in read_categories():
+            wanted.update(read_categories()[name].members)
         else:
-            wanted.update(kind.name for kind in kinds().values() if kind.group == name)
-    return tuple(name for name in kinds() if name in wanted)
+            wanted.update(kind.name for kind in read_kinds().values() if kind.group == name)
+    return tuple(name for name in read_kinds() if name in wanted)
 
 
 @cache
-def verbs() -> dict[str, Verb]:
+def read_verbs() -> dict[str, Verb]:
     """Every verb by its -ing form."""
-    entries = _document("verbs.yaml")
+    entries = _read_document("verbs.yaml")
     vague: dict[str, set[str]] = {name: set(entry.get("vague", ())) for name, entry in entries.items()}
     for name, entry in entries.items():
         for other in entry.get("vague", ()):
             vague[other].add(name)
-    return {name: _verb(name, entry, frozenset(vague[name])) for name, entry in entries.items()}
+    return {name: _build_verb(name, entry, frozenset(vague[name])) for name, entry in entries.items()}
 
 
-def _verb(name: str, entry: dict[str, Any], vague: frozenset[str]) -> Verb:
+def _build_verb(name: str, entry: dict[str, Any], vague: frozenset[str]) -> Verb:
     theme = entry.get("theme")
     return Verb(
         name=name,
@@ -217,8 +222,8 @@ def _verb(name: str, entry: dict[str, Any], vague: frozenset[str]) -> Verb:
         roles=tuple(entry["roles"]),
         order=tuple(entry["order"]),
         definition=entry["definition"],
-        agents=members(tuple(entry["agents"])),
-        themes=members(tuple(entry.get("themes", ()))),
+        agents=expand_kinds(tuple(entry["agents"])),
+        themes=expand_kinds(tuple(entry.get("themes", ()))),
         symmetric=entry.get("symmetric", False),
         relation=entry.get("relation", ""),
         vague=vague,

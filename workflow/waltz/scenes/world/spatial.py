@@ -3,7 +3,7 @@
 from typing import Literal
 
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.lexicon import verbs
+from waltz.scenes.world.lexicon import read_verbs
 
 Truth = Literal["true", "false", "unknown"]
 
@@ -45,10 +45,10 @@ INVERSE = {
 }
 """How the landmark is to the subject, by how the subject is to the landmark."""
 
-TRUE = {"bearing": "under", "beside": "next to"}
+TRUE_SENSES = {"bearing": "under", "beside": "next to"}
 """The sense that an arrangement makes true, where it is not called the same."""
 
-FALSE = {
+FALSE_SENSES = {
     "on": {"under", "in", "behind", "in front of", "next to", "off", "far", "around"},
     "bearing": {"on", "in", "behind", "in front of", "next to", "over", "far", "around"},
     "under": {"on", "in", "over", "far", "around"},
@@ -76,7 +76,7 @@ PLACE_TRUE = {
 PLACE_FALSE = {"under", "over", "behind", "in front of", "next to", "off", "out of", "far", "around", "without"}
 
 
-def arrangement(graph: Graph, subject: Individual, landmark: Individual) -> str:
+def find_arrangement(graph: Graph, subject: Individual, landmark: Individual) -> str:
     """How the sprites of two individuals were arranged: a key of `FALSE`."""
     for relation in graph.relations:
         if (relation.subject, relation.object) == (subject[0], landmark[0]):
@@ -86,7 +86,7 @@ def arrangement(graph: Graph, subject: Individual, landmark: Individual) -> str:
     action = graph.action
     if action is not None and action.theme is not None:
         drawn = {"": "touching", "next to": "beside"}
-        meant = verbs()[action.verb].relation
+        meant = read_verbs()[action.verb].relation
         if (action.agent, action.theme) == (subject[0], landmark[0]) and landmark[1] in graph.theme_of(subject[1]):
             return drawn.get(meant, meant)
         if (action.theme, action.agent) == (subject[0], landmark[0]) and subject[1] in graph.theme_of(landmark[1]):
@@ -94,7 +94,7 @@ def arrangement(graph: Graph, subject: Individual, landmark: Individual) -> str:
     return "apart"
 
 
-def stands(graph: Graph, subject: Individual, preposition: str, landmark: Individual) -> Truth:
+def decide_position(graph: Graph, subject: Individual, preposition: str, landmark: Individual) -> Truth:
     """Whether an individual is in, on, under … another one, or the place.
 
     Raises:
@@ -102,35 +102,35 @@ def stands(graph: Graph, subject: Individual, preposition: str, landmark: Indivi
     """
     sense = SENSES[preposition]
     if landmark == PLACE:
-        return _at_place(graph.place, sense)
+        return _decide_place(graph.place, sense)
     if subject == PLACE:
         return "true" if sense == "with" else "false" if sense == "without" else "unknown"
     if subject == landmark:
         return "false"
     if sense in ("left of", "right of"):
-        return _beside(graph, subject, sense, landmark)
+        return _decide_side(graph, subject, sense, landmark)
     if sense == "through":
         return "false"
-    drawn = arrangement(graph, subject, landmark)
+    drawn = find_arrangement(graph, subject, landmark)
     if sense in ("with", "without"):
         return "unknown" if drawn == "apart" else "true" if sense == "with" else "false"
-    if TRUE.get(drawn, drawn) == sense or (sense == "near" and drawn in ("next to", "beside")):
+    if TRUE_SENSES.get(drawn, drawn) == sense or (sense == "near" and drawn in ("next to", "beside")):
         return "true"
-    return "false" if sense in FALSE[drawn] else "unknown"
+    return "false" if sense in FALSE_SENSES[drawn] else "unknown"
 
 
-def _at_place(place: str, sense: str) -> Truth:
+def _decide_place(place: str, sense: str) -> Truth:
     if sense in PLACE_TRUE[place]:
         return "true"
     return "false" if sense in PLACE_FALSE or (place, sense) == ("indoors", "on") else "unknown"
 
 
-def elsewhere(sense: str) -> Truth:
+def decide_absent_place(sense: str) -> Truth:
     """Whether anything is in, on, under … a place that the scene does not show."""
     return "unknown" if sense in ("off", "out of", "far", "without") else "false"
 
 
-def _beside(graph: Graph, subject: Individual, sense: str, landmark: Individual) -> Truth:
+def _decide_side(graph: Graph, subject: Individual, sense: str, landmark: Individual) -> Truth:
     first, second = graph.objects[subject[0]].cells[subject[1]], graph.objects[landmark[0]].cells[landmark[1]]
     slack = min(first.size, second.size) // 6
     left, right = first.right <= second.left + slack, second.right <= first.left + slack

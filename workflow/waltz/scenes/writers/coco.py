@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from waltz.scenes.language.captions import captions
-from waltz.scenes.language.words import PRONOUNS, standing_alone, tokens
-from waltz.scenes.oracle.truth import truth
+from waltz.scenes.language.captions import draw_captions
+from waltz.scenes.language.words import PRONOUNS, compile_word_pattern, tokenize
+from waltz.scenes.oracle.truth import decide_truth
 from waltz.scenes.world.graph import Graph, Object
-from waltz.scenes.world.lexicon import kinds
+from waltz.scenes.world.lexicon import read_kinds
 from waltz.scenes.writers import images
 
 Json = dict[str, Any]
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 LICENCE = {"id": 1, "name": "Attribution License", "url": "http://creativecommons.org/licenses/by/4.0/"}
 
 
-def info(what: str) -> Json:
+def build_info(what: str) -> Json:
     """The `info` of a file of COCO's family."""
     return {
         "description": f"Scenes in the format of {what}",
@@ -28,7 +28,7 @@ def info(what: str) -> Json:
     }
 
 
-def image_record(number: int, name: str) -> Json:
+def build_image_record(number: int, name: str) -> Json:
     """One entry of `images`."""
     return {
         "license": 1,
@@ -42,35 +42,35 @@ def image_record(number: int, name: str) -> Json:
     }
 
 
-def caption_id(number: int, which: int) -> int:
+def compute_caption_id(number: int, which: int) -> int:
     """COCO's id of caption `which` (0 to 4) of an image."""
     return number * 10 + which
 
 
-def five(graph: Graph, seed: int) -> list[str]:
+def draw_five_captions(graph: Graph, seed: int) -> list[str]:
     """The five captions of a scene in COCO's file, the same for every writer that needs them."""
-    return captions(graph, Random(f"coco:{seed}:{graph.id}"))
+    return draw_captions(graph, Random(f"coco:{seed}:{graph.id}"))
 
 
-def captions_json(graphs: Sequence[Graph], seed: int, edition: str = "val2017") -> Json:
+def build_captions(graphs: Sequence[Graph], seed: int, edition: str = "val2017") -> Json:
     """The whole of `captions_val2017.json` or `captions_val2014.json`."""
     names = {
-        number: images.coco2017(number) if edition == "val2017" else images.coco2014(number, edition)
+        number: images.name_coco_2017(number) if edition == "val2017" else images.name_coco_2014(number, edition)
         for number in range(1, len(graphs) + 1)
     }
     return {
-        "info": info(f"COCO captions {edition}"),
+        "info": build_info(f"COCO captions {edition}"),
         "licenses": [LICENCE],
-        "images": [image_record(number, name) for number, name in names.items()],
+        "images": [build_image_record(number, name) for number, name in names.items()],
         "annotations": [
-            {"image_id": number, "id": caption_id(number, which), "caption": caption}
+            {"image_id": number, "id": compute_caption_id(number, which), "caption": caption}
             for number, graph in enumerate(graphs, 1)
-            for which, caption in enumerate(five(graph, seed))
+            for which, caption in enumerate(draw_five_captions(graph, seed))
         ],
     }
 
 
-def foilit_json(graphs: Sequence[Graph], seed: int) -> Json:
+def build_foil_it(graphs: Sequence[Graph], seed: int) -> Json:
     """The whole of `foilv1.0_test_2017.json`: captions with `foil` false, and their foils by one noun with it true.
 
     An entry's `id` is the id of its caption in `captions_val2014.json`.
@@ -78,44 +78,46 @@ def foilit_json(graphs: Sequence[Graph], seed: int) -> Json:
     annotations: list[Json] = []
     for number, graph in enumerate(graphs, 1):
         rng = Random(f"foilit:{seed}:{graph.id}")
-        for which, caption in enumerate(five(graph, seed)):
-            found = _foil(graph, caption, rng)
+        for which, caption in enumerate(draw_five_captions(graph, seed)):
+            found = _draw_foil(graph, caption, rng)
             if found is None:
                 continue
             foil, foil_word, target_word = found
-            base = {"image_id": number, "id": caption_id(number, which)}
+            base = {"image_id": number, "id": compute_caption_id(number, which)}
             original = {"caption": caption, "foil_word": "ORIG", "target_word": "ORIG", "foil": False}
             replaced = {"caption": foil, "foil_word": foil_word, "target_word": target_word, "foil": True}
             for entry in (original, replaced):
                 annotations.append({**base, **entry, "foil_id": len(annotations)})
     return {
-        "info": info("FOIL-it 1.0"),
+        "info": build_info("FOIL-it 1.0"),
         "licenses": [LICENCE],
-        "images": [image_record(number, images.coco2014(number, "val2014")) for number in range(1, len(graphs) + 1)],
+        "images": [
+            build_image_record(number, images.name_coco_2014(number, "val2014")) for number in range(1, len(graphs) + 1)
+        ],
         "annotations": annotations,
     }
 
 
-def _foil(graph: Graph, caption: str, rng: Random) -> tuple[str, str, str] | None:
+def _draw_foil(graph: Graph, caption: str, rng: Random) -> tuple[str, str, str] | None:
     """A caption with one noun replaced by another of its group that the scene lacks; foil and target word."""
-    words = set(tokens(caption))
+    words = set(tokenize(caption))
     for entry in rng.sample(graph.objects, len(graph.objects)):
-        target = _form(entry.kind, entry)
-        group = [kind.name for kind in kinds().values() if kind.group == kinds()[entry.kind].group]
+        target = _inflect(entry.kind, entry)
+        group = [kind.name for kind in read_kinds().values() if kind.group == read_kinds()[entry.kind].group]
         absent = [name for name in group if not graph.count(name)]
         if words & set(PRONOUNS):
-            absent = [name for name in absent if kinds()[name].pronoun == kinds()[entry.kind].pronoun]
+            absent = [name for name in absent if read_kinds()[name].pronoun == read_kinds()[entry.kind].pronoun]
         if not absent or f" {target}" not in f" {caption.lower()}":
             continue
         new = rng.choice(absent)
-        foil = replace_noun(caption, target, _form(new, entry))
-        if foil != caption and truth(graph, foil) == "false":
-            return foil, _form(new, entry), target
+        foil = replace_noun(caption, target, _inflect(new, entry))
+        if foil != caption and decide_truth(graph, foil) == "false":
+            return foil, _inflect(new, entry), target
     return None
 
 
-def _form(kind: str, entry: Object) -> str:
-    return kinds()[kind].name if entry.count == 1 else kinds()[kind].plural
+def _inflect(kind: str, entry: Object) -> str:
+    return read_kinds()[kind].name if entry.count == 1 else read_kinds()[kind].plural
 
 
 def replace_noun(text: str, old: str, new: str) -> str:
@@ -123,7 +125,7 @@ def replace_noun(text: str, old: str, new: str) -> str:
 
     right = "an" if new[0] in "aeiou" else "a"
     for wrong in ("a", "an"):
-        text = standing_alone(f"{wrong} {old}").sub(f"{right} {new}", text)
-        text = standing_alone(f"{wrong.capitalize()} {old}").sub(f"{right.capitalize()} {new}", text)
-    text = standing_alone(old.capitalize()).sub(new.capitalize(), text)
-    return standing_alone(old).sub(new, text)
+        text = compile_word_pattern(f"{wrong} {old}").sub(f"{right} {new}", text)
+        text = compile_word_pattern(f"{wrong.capitalize()} {old}").sub(f"{right.capitalize()} {new}", text)
+    text = compile_word_pattern(old.capitalize()).sub(new.capitalize(), text)
+    return compile_word_pattern(old).sub(new, text)

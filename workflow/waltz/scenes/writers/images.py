@@ -4,50 +4,50 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from waltz.scenes.drawing.draw import png
+from waltz.scenes.drawing.draw import render_png
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.sampling import without_action
+from waltz.scenes.world.sampling import remove_action
 
 SUFFIX = ".png"
 """Scenes are PNG files; all else in a name is as upstream, where images are JPEG."""
 
 
-def coco2017(number: int) -> str:
+def name_coco_2017(number: int) -> str:
     """Name of an image of COCO 2017."""
     return f"{number:012d}{SUFFIX}"
 
 
-def coco2014(number: int, split: str) -> str:
+def name_coco_2014(number: int, split: str) -> str:
     """Name of an image of COCO 2014; split is train2014 or val2014."""
     return f"COCO_{split}_{number:012d}{SUFFIX}"
 
 
-def visdial(number: int, split: str) -> str:
+def name_visdial(number: int, split: str) -> str:
     """Name of an image of VisDial 1.0: COCO 2014's in training, its own in val2018."""
-    return coco2014(number, "val2014") if split == "train" else f"VisualDialog_{split}_{number:012d}{SUFFIX}"
+    return name_coco_2014(number, "val2014") if split == "train" else f"VisualDialog_{split}_{number:012d}{SUFFIX}"
 
 
-def visual7w(number: int) -> str:
+def name_visual7w(number: int) -> str:
     """Name of an image of Visual7W."""
     return f"v7w_{number}{SUFFIX}"
 
 
-def gqa(number: int) -> str:
+def name_gqa(number: int) -> str:
     """Name of an image of GQA, after its imageId."""
     return f"n{number}{SUFFIX}"
 
 
-def swig(verb: str, number: int) -> str:
+def name_swig(verb: str, number: int) -> str:
     """Name of an image of SWiG and imSitu."""
     return f"{verb}_{number}{SUFFIX}"
 
 
-def still(verb: str, number: int) -> str:
+def name_still(verb: str, number: int) -> str:
     """Name of the image that shows the same things without the action."""
     return f"{verb}_{number}_still{SUFFIX}"
 
 
-def scene_of(image: str, graphs: Sequence[Graph]) -> Graph:
+def find_scene(image: str, graphs: Sequence[Graph]) -> Graph:
     """The scene that an image shows, by the number in its name; a still shows it without its action.
 
     Raises:
@@ -57,7 +57,7 @@ def scene_of(image: str, graphs: Sequence[Graph]) -> Graph:
     if named is None or not 0 < int(named[1]) <= len(graphs):
         raise ValueError(f"{image} is no image of the {len(graphs)} scenes")
     graph = graphs[int(named[1]) - 1]
-    return without_action(graph) if named[2] else graph
+    return remove_action(graph) if named[2] else graph
 
 
 def write_images(directory: Path, graphs: Sequence[Graph]) -> int:
@@ -68,18 +68,20 @@ def write_images(directory: Path, graphs: Sequence[Graph]) -> int:
     """
     written = 0
     for number, graph in enumerate(graphs, 1):
-        picture = png(graph)
+        picture = render_png(graph)
         paths = [
-            f"coco/val2017/{coco2017(number)}",
-            f"coco/val2014/{coco2014(number, 'val2014')}",
-            f"visual7w/images/{visual7w(number)}",
-            f"gqa/images/{gqa(number)}",
-            f"visdial/images/{visdial(number, 'train')}",
-            f"visdial/images/{visdial(number, 'val2018')}",
+            f"coco/val2017/{name_coco_2017(number)}",
+            f"coco/val2014/{name_coco_2014(number, 'val2014')}",
+            f"visual7w/images/{name_visual7w(number)}",
+            f"gqa/images/{name_gqa(number)}",
+            f"visdial/images/{name_visdial(number, 'train')}",
+            f"visdial/images/{name_visdial(number, 'val2018')}",
         ]
         if graph.action is not None:
-            paths.append(f"swig/images_512/{swig(graph.action.verb, number)}")
-            _write(directory / f"swig/images_512/{still(graph.action.verb, number)}", png(without_action(graph)))
+            paths.append(f"swig/images_512/{name_swig(graph.action.verb, number)}")
+            _write(
+                directory / f"swig/images_512/{name_still(graph.action.verb, number)}", render_png(remove_action(graph))
+            )
             written += 1
         for path in paths:
             _write(directory / path, picture)

@@ -7,34 +7,34 @@ from typing import Any
 
 from waltz.core.files.atomic import write_text
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.writers import coco, images, swig, texts, visdial, visual7w, vqa
+from waltz.scenes.writers import coco, esnli_comve, images, swig, visdial, visual7w, vqa
 
 
-def files(graphs: Sequence[Graph], seed: int) -> dict[str, str]:
+def build_files(graphs: Sequence[Graph], seed: int) -> dict[str, str]:
     """Path below the folder and text of every annotation file."""
-    vqa_questions, vqa_annotations = vqa.vqa_json(graphs, seed)
-    gqa_all, gqa_balanced = vqa.gqa_json(graphs, seed)
+    vqa_questions, vqa_annotations = vqa.build_vqa(graphs, seed)
+    gqa_all, gqa_balanced = vqa.build_gqa(graphs, seed)
     documents: dict[str, Any] = {
-        "coco/annotations/captions_val2017.json": coco.captions_json(graphs, seed),
-        "coco/annotations/captions_val2014.json": coco.captions_json(graphs, seed, "val2014"),
-        "foilit/foilv1.0_test_2017.json": coco.foilit_json(graphs, seed),
-        "visual7w/dataset_v7w_telling.json": visual7w.telling_json(graphs, seed),
-        "swig/imsitu_space.json": swig.space(),
-        "imsitu/descriptions.json": swig.descriptions(graphs, seed),
-        "visdial/visdial_1.0_train.json": visdial.dialogs_json(graphs, seed, "train"),
-        "visdial/visdial_1.0_val.json": visdial.dialogs_json(graphs, seed, "val2018"),
+        "coco/annotations/captions_val2017.json": coco.build_captions(graphs, seed),
+        "coco/annotations/captions_val2014.json": coco.build_captions(graphs, seed, "val2014"),
+        "foilit/foilv1.0_test_2017.json": coco.build_foil_it(graphs, seed),
+        "visual7w/dataset_v7w_telling.json": visual7w.build_telling(graphs, seed),
+        "swig/imsitu_space.json": swig.build_verb_space(),
+        "imsitu/descriptions.json": swig.build_descriptions(graphs, seed),
+        "visdial/visdial_1.0_train.json": visdial.build_dialogs(graphs, seed, "train"),
+        "visdial/visdial_1.0_val.json": visdial.build_dialogs(graphs, seed, "val2018"),
         "vqa/v2_OpenEnded_mscoco_val2014_questions.json": vqa_questions,
         "vqa/v2_mscoco_val2014_annotations.json": vqa_annotations,
         "gqa/testdev_all_questions.json": gqa_all,
         "gqa/testdev_balanced_questions.json": gqa_balanced,
     }
     for split in swig.SPLITS:
-        documents[f"swig/{split}.json"] = swig.annotations(graphs, seed, split, boxes=True)
-        documents[f"imsitu/{split}.json"] = swig.annotations(graphs, seed, split, boxes=False)
+        documents[f"swig/{split}.json"] = swig.build_annotations(graphs, seed, split, boxes=True)
+        documents[f"imsitu/{split}.json"] = swig.build_annotations(graphs, seed, split, boxes=False)
     texts_of = {name: json.dumps(document, ensure_ascii=False) + "\n" for name, document in documents.items()}
-    data, gold = texts.comve_csvs(len(graphs), seed)
+    data, gold = esnli_comve.build_comve(len(graphs), seed)
     return texts_of | {
-        "esnli/esnli_test.csv": texts.esnli_csv(graphs, seed),
+        "esnli/esnli_test.csv": esnli_comve.build_esnli(graphs, seed),
         "comve/subtaskA_test_data.csv": data,
         "comve/subtaskA_gold_answers.csv": gold,
     }
@@ -47,7 +47,7 @@ def write_sources(directory: str | Path, graphs: Sequence[Graph], seed: int) -> 
         The annotation files.
     """
     paths = []
-    for name, text in files(graphs, seed).items():
+    for name, text in build_files(graphs, seed).items():
         path = Path(directory) / name
         write_text(path, text)
         paths.append(path)

@@ -4,11 +4,17 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from waltz.scenes.language.captions import PLACES, article, plain_caption, pronoun_caption, relative_caption
-from waltz.scenes.language.questions import dialogue
+from waltz.scenes.language.captions import (
+    PLACES,
+    add_article,
+    draw_plain_caption,
+    draw_pronoun_caption,
+    draw_relative_caption,
+)
+from waltz.scenes.language.questions import draw_dialogue
 from waltz.scenes.language.words import COLOURS
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.lexicon import NUMBERS, kinds, verbs
+from waltz.scenes.world.lexicon import NUMBERS, read_kinds, read_verbs
 
 OPTIONS = 100
 
@@ -16,16 +22,16 @@ SPLITS = {"train": (0, 1, 2, 3, 4, 5, 6), "val2018": (7, 8, 9)}
 """Last digits of the numbers of each split's images."""
 
 
-def dialogs_json(graphs: Sequence[Graph], seed: int, split: str) -> dict[str, Any]:
+def build_dialogs(graphs: Sequence[Graph], seed: int, split: str) -> dict[str, Any]:
     """The whole of `visdial_1.0_train.json` or `visdial_1.0_val.json`; split is train or val2018."""
     talks = []
     for number, graph in enumerate(graphs, 1):
         if number % 10 in SPLITS[split]:
             rng = Random(f"visdial:{seed}:{graph.id}")
-            caption = rng.choice((plain_caption, relative_caption, pronoun_caption))(graph, rng)
-            talks.append((number, caption.lower().rstrip("."), dialogue(graph, caption, rng)))
+            caption = rng.choice((draw_plain_caption, draw_relative_caption, draw_pronoun_caption))(graph, rng)
+            talks.append((number, caption.lower().rstrip("."), draw_dialogue(graph, caption, rng)))
     questions = sorted({question for _, _, rounds in talks for question, _ in rounds})
-    answers = sorted({answer for _, _, rounds in talks for _, answer in rounds} | _further())
+    answers = sorted({answer for _, _, rounds in talks for _, answer in rounds} | _list_answers())
     question_index = {text: index for index, text in enumerate(questions)}
     answer_index = {text: index for index, text in enumerate(answers)}
     dialogs = []
@@ -44,7 +50,7 @@ def dialogs_json(graphs: Sequence[Graph], seed: int, split: str) -> dict[str, An
     return {"version": "1.0", "split": split, "data": data}
 
 
-def _further() -> set[str]:
+def _list_answers() -> set[str]:
     """Answers that fill the pool, so that every round has its hundred."""
-    said = {"yes", "no", "i can't tell", "not that i can see", *NUMBERS, *COLOURS, *verbs()}
-    return said | {article(name) for name in kinds()} | {words for forms in PLACES.values() for words in forms}
+    said = {"yes", "no", "i can't tell", "not that i can see", *NUMBERS, *COLOURS, *read_verbs()}
+    return said | {add_article(name) for name in read_kinds()} | {words for forms in PLACES.values() for words in forms}

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from waltz.scenes.language.captions import sentence
-from waltz.scenes.language.questions import Question, questions
+from waltz.scenes.language.captions import render_sentence
+from waltz.scenes.language.questions import Question, draw_questions
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.writers.coco import info
+from waltz.scenes.writers.coco import build_info
 
 Json = dict[str, Any]
 
@@ -17,23 +17,23 @@ BALANCED = 25
 """Most questions with one answer among GQA's balanced ones, as a share of all (one in)."""
 
 
-def _asked(graphs: Sequence[Graph], seed: int, name: str) -> list[tuple[int, int, Question]]:
+def _draw_questions(graphs: Sequence[Graph], seed: int, name: str) -> list[tuple[int, int, Question]]:
     return [
         (number, index, question)
         for number, graph in enumerate(graphs, 1)
-        for index, question in enumerate(questions(graph, Random(f"{name}:{seed}:{graph.id}"), 6))
+        for index, question in enumerate(draw_questions(graph, Random(f"{name}:{seed}:{graph.id}"), 6))
     ]
 
 
-def vqa_json(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
+def build_vqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     """The whole of the questions file and of the annotations file of VQA v2, val2014."""
     head = {
-        "info": info("VQA v2"),
+        "info": build_info("VQA v2"),
         "license": {"url": "http://creativecommons.org/licenses/by/4.0/", "name": "Attribution License"},
         "data_type": "mscoco",
         "data_subtype": "val2014",
     }
-    asked = _asked(graphs, seed, "vqa")
+    asked = _draw_questions(graphs, seed, "vqa")
     listed = [
         {"image_id": number, "question": question.text, "question_id": number * 1000 + index}
         for number, index, question in asked
@@ -41,9 +41,9 @@ def vqa_json(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     annotations = [
         {
             "question_type": " ".join(question.text.rstrip("?").lower().split()[:2]),
-            "multiple_choice_answer": _bare(question.answer),
+            "multiple_choice_answer": _strip_answer(question.answer),
             "answers": [
-                {"answer": _bare(question.answer), "answer_confidence": "yes", "answer_id": answerer}
+                {"answer": _strip_answer(question.answer), "answer_confidence": "yes", "answer_id": answerer}
                 for answerer in range(1, ANNOTATORS + 1)
             ],
             "image_id": number,
@@ -58,25 +58,25 @@ def vqa_json(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     )
 
 
-def _bare(answer: str) -> str:
+def _strip_answer(answer: str) -> str:
     """An answer without its article, as VQA and GQA give it."""
     return answer.removeprefix("a ").removeprefix("an ")
 
 
-def gqa_json(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
+def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     """The whole of `testdev_all_questions.json` and of `testdev_balanced_questions.json`."""
-    asked = [entry for entry in _asked(graphs, seed, "gqa") if entry[2].kind != "number"]
+    asked = [entry for entry in _draw_questions(graphs, seed, "gqa") if entry[2].kind != "number"]
     answers: Counter[str] = Counter()
     everything: Json = {}
     for number, index, question in asked:
-        answer = _bare(question.answer)
+        answer = _strip_answer(question.answer)
         answers[answer] += 1
         balanced = answers[answer] <= max(2, len(asked) // BALANCED)
-        everything[str(number * 1000 + index)] = _entry(number, index, question, answer, balanced)
+        everything[str(number * 1000 + index)] = _build_gqa_entry(number, index, question, answer, balanced)
     return everything, {key: entry for key, entry in everything.items() if entry["isBalanced"]}
 
 
-def _entry(number: int, index: int, question: Question, answer: str, balanced: bool) -> Json:
+def _build_gqa_entry(number: int, index: int, question: Question, answer: str, balanced: bool) -> Json:
     verify = question.kind == "yes/no"
     name = question.text.rstrip("?").lower()
     operation = "verify" if verify else "query"
@@ -97,5 +97,5 @@ def _entry(number: int, index: int, question: Question, answer: str, balanced: b
         "semanticStr": f"select: scene->{operation}: {name} [0]",
         "annotations": {"answer": {}, "question": {}, "fullAnswer": {}},
         "types": {"detailed": operation, "semantic": "obj" if verify else "rel", "structural": operation},
-        "fullAnswer": sentence(question.answer),
+        "fullAnswer": render_sentence(question.answer),
     }

@@ -7,23 +7,23 @@ import numpy as np
 import torch
 
 from waltz.scenes.world.graph import PREPOSITIONS, SIZE, Cell, Graph
-from waltz.scenes.world.lexicon import kinds, places, verbs
+from waltz.scenes.world.lexicon import read_kinds, read_places, read_verbs
 
 GRID = 8
 """Patches along a side of the image."""
-MOST = 9
+MAX_COUNT = 9
 """Highest number of individuals of a kind."""
 COLOURS = ("red", "green", "blue", "yellow", "purple", "orange")
-LOUD = 8.0
+COLOUR_WEIGHT = 8.0
 """What the heads' outputs are multiplied by: as much as if they learned that much faster than the tower."""
-ABSENT = 5.0
+ABSENT_WEIGHT = 5.0
 """Logit that a kind has at first for not being there."""
-SEEN = 0.3
+MIN_COVERED = 0.3
 """Share of a patch that the square of an individual covers where the patch shows it."""
 
 
 @dataclass(frozen=True)
-class Sight:
+class PatchLabels:
     """What there is to be seen in some scenes; 0 stands for nothing, the first of a list is 1.
 
     Attributes:
@@ -44,7 +44,7 @@ class Sight:
     places: torch.Tensor
     relations: torch.Tensor
 
-    def of(self, chosen: Sequence[int], turned: Sequence[bool]) -> "Sight":
+    def of(self, chosen: Sequence[int], turned: Sequence[bool]) -> "PatchLabels":
         """Some of the scenes, those that are mirrored with their patches from right to left."""
         rows, mirror = torch.tensor(chosen), torch.tensor(turned)
         found = {}
@@ -53,32 +53,32 @@ class Sight:
             if values.dim() == 3:
                 values = torch.where(mirror[:, None, None], values.flip(-1), values)
             found[field.name] = values
-        return Sight(**found)
+        return PatchLabels(**found)
 
 
-def sight(graphs: Sequence[Graph]) -> Sight:
+def label_patches(graphs: Sequence[Graph]) -> PatchLabels:
     """What there is to be seen in scenes."""
     shown = np.zeros((4, len(graphs), GRID, GRID), dtype=np.int64)
-    counts = np.zeros((len(graphs), len(kinds())), dtype=np.int64)
-    names, acts, where = list(kinds()), list(verbs()), list(places())
+    counts = np.zeros((len(graphs), len(read_kinds())), dtype=np.int64)
+    names, acts, where = list(read_kinds()), list(read_verbs()), list(read_places())
     for index, graph in enumerate(graphs):
-        best = [[SEEN] * GRID for _ in range(GRID)]
+        best = [[MIN_COVERED] * GRID for _ in range(GRID)]
         for number, entry in enumerate(graph.objects):
-            counts[index, names.index(entry.kind)] = min(entry.count, MOST)
+            counts[index, names.index(entry.kind)] = min(entry.count, MAX_COUNT)
             verb = 0
             if graph.action is not None and graph.action.agent == number:
                 verb = 1 + acts.index(graph.action.verb)
             said = (1 + names.index(entry.kind), verb, 1 + COLOURS.index(entry.colour) if entry.colour else 0)
             for cell in entry.cells:
-                middle = _patch(cell.top + cell.size / 2), _patch(cell.left + cell.size / 2)
+                middle = _find_patch(cell.top + cell.size / 2), _find_patch(cell.left + cell.size / 2)
                 shown[3, index, *middle] = min(2, shown[3, index, *middle] + 1)
-                for row, column, share in _covered(cell):
+                for row, column, share in _find_covered_patches(cell):
                     if share >= best[row][column]:
                         best[row][column] = share
                         shown[:3, index, row, column] = said
     meant = [1 + PREPOSITIONS.index(graph.relations[0].preposition) if graph.relations else 0 for graph in graphs]
     by_patch = torch.from_numpy(shown)
-    return Sight(
+    return PatchLabels(
         kinds=by_patch[0],
         verbs=by_patch[1],
         colours=by_patch[2],
@@ -89,38 +89,38 @@ def sight(graphs: Sequence[Graph]) -> Sight:
     )
 
 
-def _patch(middle: float) -> int:
+def _find_patch(middle: float) -> int:
     return min(GRID - 1, max(0, int(middle * GRID / SIZE)))
 
 
-def _covered(cell: Cell) -> list[tuple[int, int, float]]:
+def _find_covered_patches(cell: Cell) -> list[tuple[int, int, float]]:
     """Row, column and covered share of the patches that a square touches."""
     side = SIZE / GRID
     found = []
-    for row in range(_patch(cell.top), _patch(cell.bottom - 1) + 1):
+    for row in range(_find_patch(cell.top), _find_patch(cell.bottom - 1) + 1):
         down = min(cell.bottom, (row + 1) * side) - max(cell.top, row * side)
-        for column in range(_patch(cell.left), _patch(cell.right - 1) + 1):
+        for column in range(_find_patch(cell.left), _find_patch(cell.right - 1) + 1):
             across = min(cell.right, (column + 1) * side) - max(cell.left, column * side)
             found.append((row, column, max(0.0, down) * max(0.0, across) / side**2))
     return found
 
 
-class Eyes(torch.nn.Module):
+class PatchClassifier(torch.nn.Module):
     """Linear heads that say what a vision tower sees; they are thrown away with the training."""
 
     def __init__(self, hidden: int) -> None:
         """Heads over states of a size."""
         super().__init__()
-        self.patch_sizes = (1 + len(kinds()), 1 + len(verbs()), 1 + len(COLOURS), 3)
-        self.whole_sizes = (len(places()), 1 + len(PREPOSITIONS), len(kinds()) * (1 + MOST))
+        self.patch_sizes = (1 + len(read_kinds()), 1 + len(read_verbs()), 1 + len(COLOURS), 3)
+        self.whole_sizes = (len(read_places()), 1 + len(PREPOSITIONS), len(read_kinds()) * (1 + MAX_COUNT))
         self.patches = torch.nn.Linear(hidden, sum(self.patch_sizes))
         self.whole = torch.nn.Linear(hidden, sum(self.whole_sizes))
         for weights in self.parameters():
             torch.nn.init.zeros_(weights)
         with torch.no_grad():
-            self.whole.bias[-self.whole_sizes[-1] :: 1 + MOST] = ABSENT / LOUD
+            self.whole.bias[-self.whole_sizes[-1] :: 1 + MAX_COUNT] = ABSENT_WEIGHT / COLOUR_WEIGHT
 
-    def forward(self, patches: torch.Tensor, pooled: torch.Tensor, seen: Sight) -> torch.Tensor:
+    def forward(self, patches: torch.Tensor, pooled: torch.Tensor, seen: PatchLabels) -> torch.Tensor:
         """The loss of what the states say.
 
         Args:
@@ -129,11 +129,11 @@ class Eyes(torch.nn.Module):
             seen: What there is to be seen.
         """
         cross = torch.nn.functional.cross_entropy
-        told = (LOUD * self.patches(patches)).flatten(0, 1).split(self.patch_sizes, dim=-1)
+        told = (COLOUR_WEIGHT * self.patches(patches)).flatten(0, 1).split(self.patch_sizes, dim=-1)
         right = (seen.kinds, seen.verbs, seen.colours, seen.centres)
         loss = sum(cross(part, values.flatten()) for part, values in zip(told, right, strict=True))
-        place, relation, counts = (LOUD * self.whole(pooled)).split(self.whole_sizes, dim=-1)
+        place, relation, counts = (COLOUR_WEIGHT * self.whole(pooled)).split(self.whole_sizes, dim=-1)
         loss = loss + cross(place, seen.places) + cross(relation, seen.relations)
-        counted = cross(counts.reshape(-1, 1 + MOST), seen.counts.flatten(), reduction="sum") / len(pooled)
+        counted = cross(counts.reshape(-1, 1 + MAX_COUNT), seen.counts.flatten(), reduction="sum") / len(pooled)
         found: torch.Tensor = loss + counted / 3
         return found

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from waltz.core.files import parquet
-from waltz.scenes.language.captions import captions
-from waltz.scenes.language.questions import dialogue
-from waltz.scenes.oracle.truth import truth
-from waltz.scenes.world.sampling import scenes
+from waltz.scenes.language.captions import draw_captions
+from waltz.scenes.language.questions import draw_dialogue
+from waltz.scenes.oracle.truth import decide_truth
+from waltz.scenes.world.sampling import draw_scenes
 from waltz.scenes.writers import coco
-from waltz.scenes.writers.sources import files
+from waltz.scenes.writers.sources import build_files
 from waltz.sources.readers import read_source
 
 COUNT = 30
@@ -55,10 +55,12 @@ def _read(folder: Path, texts: dict[str, str]) -> dict[str, list[dict]]:
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000))
 def test_what_is_written_is_read(tmp_path: Path, seed: int) -> None:
-    graphs = scenes(COUNT, seed)
-    texts = files(graphs, seed)
+    graphs = draw_scenes(COUNT, seed)
+    texts = build_files(graphs, seed)
     rows = _read(tmp_path, texts)
-    assert [row["caption"] for row in rows["coco"]] == [said for graph in graphs for said in coco.five(graph, seed)]
+    assert [row["caption"] for row in rows["coco"]] == [
+        said for graph in graphs for said in coco.draw_five_captions(graph, seed)
+    ]
     telling = json.loads(texts["visual7w/dataset_v7w_telling.json"])["images"]
     asked = [
         (pair["question"], pair["answer"], pair["multiple_choices"]) for image in telling for pair in image["qa_pairs"]
@@ -94,18 +96,18 @@ def test_what_is_written_is_read(tmp_path: Path, seed: int) -> None:
 
 
 def test_captions_are_true_and_foil_it_foils_are_not(tmp_path: Path) -> None:
-    graphs = scenes(COUNT, 77)
-    rows = _read(tmp_path, files(graphs, 77))
+    graphs = draw_scenes(COUNT, 77)
+    rows = _read(tmp_path, build_files(graphs, 77))
     for row in rows["coco"]:
-        assert truth(graphs[int(row["image"].split(".")[0]) - 1], row["caption"]) == "true"
+        assert decide_truth(graphs[int(row["image"].split(".")[0]) - 1], row["caption"]) == "true"
     for row in rows["foil-it"]:
         if row["rejected"] is None:
             graph = graphs[int(row["image"].split("_")[-1].split(".")[0]) - 1]
-            assert truth(graph, row["caption"]) == "true"
-            assert truth(graph, row["foil"]) == "false"
+            assert decide_truth(graph, row["caption"]) == "true"
+            assert decide_truth(graph, row["foil"]) == "false"
 
 
 def test_captions_and_dialogues_hang_on_the_generator_alone() -> None:
-    graph = scenes(1, 3)[0]
-    assert captions(graph, Random(5)) == captions(graph, Random(5))
-    assert dialogue(graph, "A.", Random(5)) == dialogue(graph, "A.", Random(5))
+    graph = draw_scenes(1, 3)[0]
+    assert draw_captions(graph, Random(5)) == draw_captions(graph, Random(5))
+    assert draw_dialogue(graph, "A.", Random(5)) == draw_dialogue(graph, "A.", Random(5))

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageChops
 
-from waltz.scenes.drawing.backgrounds import background
-from waltz.scenes.drawing.contact_sheet import contact_sheet
-from waltz.scenes.drawing.draw import draw, png
-from waltz.scenes.drawing.layout import squares
-from waltz.scenes.world.graph import SIZE, Action, Cell, Graph, Object, Relation, content
-from waltz.scenes.world.lexicon import categories, kinds, places, verbs
-from waltz.scenes.world.sampling import scene, scenes, without_action
+from waltz.scenes.drawing.backgrounds import draw_background
+from waltz.scenes.drawing.contact_sheet import draw_contact_sheet
+from waltz.scenes.drawing.draw import render_png, render_scene
+from waltz.scenes.drawing.layout import split_zone
+from waltz.scenes.world.graph import SIZE, Action, Cell, Graph, Object, Relation, describe_content
+from waltz.scenes.world.lexicon import read_categories, read_kinds, read_places, read_verbs
+from waltz.scenes.world.sampling import draw_scene, draw_scenes, remove_action
 
 ONE = (Cell(0, 0, 20),)
 
@@ -35,11 +35,12 @@ def overlap(first: Cell, second: Cell) -> bool:
 
 
 def test_same_scene_same_bytes_in_another_process() -> None:
-    graphs = scenes(12, 5)
-    here = hashlib.sha256(b"".join(png(graph) for graph in graphs)).hexdigest()
+    graphs = draw_scenes(12, 5)
+    here = hashlib.sha256(b"".join(render_png(graph) for graph in graphs)).hexdigest()
     code = (
-        "import hashlib; from waltz.scenes.sample import scenes; from waltz.scenes.draw import png;"
-        "print(hashlib.sha256(b''.join(png(graph) for graph in scenes(12, 5))).hexdigest())"
+        "import hashlib; from waltz.scenes.world.sampling import draw_scenes;"
+        "from waltz.scenes.drawing.draw import render_png;"
+        "print(hashlib.sha256(b''.join(render_png(graph) for graph in draw_scenes(12, 5))).hexdigest())"
     )
     library = str(Path(__file__).parents[2] / "workflow")
     environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": library}
@@ -48,14 +49,14 @@ def test_same_scene_same_bytes_in_another_process() -> None:
 
 
 def test_png_is_rgb_of_256_pixels_without_metadata() -> None:
-    with Image.open(io.BytesIO(png(scene(0, 1)))) as image:
+    with Image.open(io.BytesIO(render_png(draw_scene(0, 1)))) as image:
         assert (image.format, image.mode, image.size, image.info) == ("PNG", "RGB", (SIZE, SIZE), {})
 
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=120, deadline=None)
 def test_what_is_counted_does_not_cover_anything(seed: int) -> None:
-    graph = scene(0, seed)
+    graph = draw_scene(0, seed)
     related = {index for relation in graph.relations for index in (relation.subject, relation.object)}
     acting = set() if graph.action is None else {graph.action.agent, graph.action.theme}
     for (i, first), (j, second) in combinations(enumerate(graph.objects), 2):
@@ -71,7 +72,7 @@ def test_what_is_counted_does_not_cover_anything(seed: int) -> None:
 
 @given(st.integers(1, 12), st.integers(60, 250), st.integers(60, 210))
 def test_squares_stay_in_their_zone_and_apart(count: int, width: int, height: int) -> None:
-    boxes = squares((3, 5, width, height), count)
+    boxes = split_zone((3, 5, width, height), count)
     assert len(boxes) == count
     cells = [Cell(left, top, size) for left, top, size in boxes]
     assert not any(overlap(a, b) for a, b in combinations(cells, 2))
@@ -81,31 +82,31 @@ def test_squares_stay_in_their_zone_and_apart(count: int, width: int, height: in
 
 
 def test_every_individual_changes_the_picture_where_it_stands() -> None:
-    for graph in scenes(15, 8):
+    for graph in draw_scenes(15, 8):
         if graph.relations or graph.action is not None:
             continue
-        difference = ImageChops.difference(draw(graph), background(graph.place))
+        difference = ImageChops.difference(render_scene(graph), draw_background(graph.place))
         for entry in graph.objects:
             for cell in entry.cells:
                 assert difference.crop((cell.left, cell.top, cell.right, cell.bottom)).getbbox() is not None
 
 
 def test_riding_and_standing_beside_look_different() -> None:
-    riding = next(graph for graph in scenes(900, 2) if graph.action is not None and graph.action.verb == "riding")
-    still = without_action(riding)
+    riding = next(graph for graph in draw_scenes(900, 2) if graph.action is not None and graph.action.verb == "riding")
+    still = remove_action(riding)
     assert {entry.kind: entry.count for entry in still.objects} == {entry.kind: entry.count for entry in riding.objects}
     assert riding.agent is not None
     assert riding.theme is not None
     assert overlap(riding.agent.cells[0], riding.theme.cells[0])
     stood = {entry.kind: entry.cells for entry in still.objects}
     assert not overlap(stood[riding.agent.kind][0], stood[riding.theme.kind][0])
-    assert png(still) != png(riding)
+    assert render_png(still) != render_png(riding)
 
 
 def test_colours_change_the_sprite() -> None:
     pictures = {
-        colour: png(Graph("c", "snow", (Object("car", (Cell(80, 100, 90),), colour),)))
-        for colour in kinds()["car"].colours
+        colour: render_png(Graph("c", "snow", (Object("car", (Cell(80, 100, 90),), colour),)))
+        for colour in read_kinds()["car"].colours
     }
     assert len(set(pictures.values())) == len(pictures) == 4
 
@@ -132,34 +133,34 @@ def test_a_graph_that_makes_no_sense_is_refused(
 
 def test_content_forgets_cells_and_order_of_bystanders() -> None:
     dog, cat = Object("dog", ONE), Object("cat", (Cell(40, 40, 20),) * 2)
-    assert content(Graph("a", "grass", (dog, cat))) == content(
+    assert describe_content(Graph("a", "grass", (dog, cat))) == describe_content(
         Graph("b", "grass", (cat, Object("dog", (Cell(9, 9, 9),))))
     )
-    assert content(Graph("a", "grass", (dog, cat))) != content(Graph("a", "snow", (dog, cat)))
+    assert describe_content(Graph("a", "grass", (dog, cat))) != describe_content(Graph("a", "snow", (dog, cat)))
 
 
 def test_lexicon_is_rich_and_consistent() -> None:
-    assert len(kinds()) >= 40
-    assert len(verbs()) >= 30
-    assert set(places()) == {"indoors", "street", "grass", "beach", "snow", "night"}
-    assert len({kind.plural for kind in kinds().values()}) == len(kinds())
-    for verb in verbs().values():
+    assert len(read_kinds()) >= 40
+    assert len(read_verbs()) >= 30
+    assert set(read_places()) == {"indoors", "street", "grass", "beach", "snow", "night"}
+    assert len({kind.plural for kind in read_kinds().values()}) == len(read_kinds())
+    for verb in read_verbs().values():
         assert set(verb.roles) <= set(verb.order)
         assert verb.agents
-        assert all(verb.name in verbs()[other].vague for other in verb.vague)
+        assert all(verb.name in read_verbs()[other].vague for other in verb.vague)
         assert bool(verb.themes) == (len(verb.roles) == 2)
-    for category in categories().values():
-        assert set(category.members) <= set(kinds())
+    for category in read_categories().values():
+        assert set(category.members) <= set(read_kinds())
 
 
 def test_every_verb_is_sampled_and_drawn() -> None:
-    seen = {graph.action.verb for graph in scenes(1500, 4, "training") if graph.action is not None}
-    assert seen == set(verbs())
+    seen = {graph.action.verb for graph in draw_scenes(1500, 4, "training") if graph.action is not None}
+    assert seen == set(read_verbs())
 
 
 def test_contact_sheet_shows_every_scene() -> None:
-    graphs = scenes(24, Random(3).randrange(10))
-    sheet = contact_sheet(graphs, 0)
+    graphs = draw_scenes(24, Random(3).randrange(10))
+    sheet = draw_contact_sheet(graphs, 0)
     assert sheet.width > 6 * SIZE
     assert sheet.height > 4 * SIZE
-    assert sheet.crop((10, 10, 10 + SIZE, 10 + SIZE)).tobytes() == draw(graphs[0]).tobytes()
+    assert sheet.crop((10, 10, 10 + SIZE, 10 + SIZE)).tobytes() == render_scene(graphs[0]).tobytes()

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from waltz.scenes.oracle.truth import truth
-from waltz.scenes.world.lexicon import verbs
-from waltz.scenes.world.sampling import scenes
+from waltz.scenes.oracle.truth import decide_truth
+from waltz.scenes.world.lexicon import read_verbs
+from waltz.scenes.world.sampling import draw_scenes
 from waltz.scenes.writers.coco import replace_noun
-from waltz.scenes.writers.sources import files, write_sources
+from waltz.scenes.writers.sources import build_files, write_sources
 
-GRAPHS = scenes(40, 21)
+GRAPHS = draw_scenes(40, 21)
 
 
 @cache
 def written() -> dict[str, str]:
-    return files(GRAPHS, 5)
+    return build_files(GRAPHS, 5)
 
 
 def read(name: str) -> Any:
@@ -33,8 +33,8 @@ def rows(name: str) -> list[list[str]]:
 
 
 def test_same_seed_same_files() -> None:
-    assert files(GRAPHS, 5) == written()
-    assert files(GRAPHS, 6) != written()
+    assert build_files(GRAPHS, 5) == written()
+    assert build_files(GRAPHS, 6) != written()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_coco_captions(edition: str, name: str) -> None:
     assert len({entry["id"] for entry in document["annotations"]}) == 5 * len(GRAPHS)
     for entry in document["annotations"]:
         assert set(entry) == {"image_id", "id", "caption"}
-        assert truth(GRAPHS[entry["image_id"] - 1], entry["caption"]) == "true"
+        assert decide_truth(GRAPHS[entry["image_id"] - 1], entry["caption"]) == "true"
 
 
 def test_foilit_pairs_with_coco_by_id() -> None:
@@ -65,7 +65,7 @@ def test_foilit_pairs_with_coco_by_id() -> None:
             assert (entry["caption"], entry["foil_word"], entry["target_word"]) == (original, "ORIG", "ORIG")
             continue
         foiled += 1
-        assert truth(graph, entry["caption"]) == "false"
+        assert decide_truth(graph, entry["caption"]) == "false"
         assert entry["target_word"].lower() in original.lower()
         assert entry["foil_word"].lower() in entry["caption"].lower()
     assert foiled > 3 * len(GRAPHS)
@@ -84,7 +84,7 @@ def test_visual7w_telling() -> None:
             assert pair["type"] in ("what", "where", "when", "who", "how")
             if pair["type"] == "how":
                 zeros += pair["answer"] == "0."
-                assert truth(GRAPHS[pair["image_id"] - 1], f"{pair['question']} {pair['answer']}") == "true"
+                assert decide_truth(GRAPHS[pair["image_id"] - 1], f"{pair['question']} {pair['answer']}") == "true"
     assert zeros >= len(GRAPHS)
     assert {image["split"] for image in document["images"]} == {"train", "val", "test"}
 
@@ -118,7 +118,7 @@ def test_swig_and_imsitu() -> None:
             assert 0 <= left < right <= 256
             assert 0 <= top < bottom <= 256
             words = space["nouns"][entry["frames"][2]["agent"]]["gloss"][0]
-            assert truth(graph, f"There is a {words}.") == "true"
+            assert decide_truth(graph, f"There is a {words}.") == "true"
     assert images == sum(graph.action is not None for graph in GRAPHS)
     assert differ > 3
 
@@ -126,8 +126,8 @@ def test_swig_and_imsitu() -> None:
 def test_descriptions_for_contexts() -> None:
     for name, entry in read("imsitu/descriptions.json").items():
         graph = GRAPHS[int(name.removesuffix(".png").rsplit("_", 1)[1]) - 1]
-        forms = set(verbs()[entry["verb"]].third.split())
-        assert all(truth(graph, text) == "true" for text in entry["contextual"] + entry["plain"])
+        forms = set(read_verbs()[entry["verb"]].third.split())
+        assert all(decide_truth(graph, text) == "true" for text in entry["contextual"] + entry["plain"])
         assert all(forms & set(text.rstrip(".").split()) or graph.agent.count > 1 for text in entry["contextual"])  # type: ignore[union-attr]
         assert entry["still"].endswith("_still.png")
 
@@ -147,7 +147,7 @@ def test_visdial(file: str, split: str) -> None:
             assert turn["answer_options"][turn["gt_index"]] == turn["answer"]
             question, answer = data["questions"][turn["question"]], data["answers"][turn["answer"]]
             assert question == question.lower().rstrip("?")
-            assert truth(graph, f"{dialog['caption']}. {question}? {answer}.") == "true"
+            assert decide_truth(graph, f"{dialog['caption']}. {question}? {answer}.") == "true"
 
 
 def test_vqa_v2() -> None:
@@ -161,7 +161,7 @@ def test_vqa_v2() -> None:
         assert annotation["answer_type"] in ("yes/no", "number", "other")
         if annotation["answer_type"] != "other":
             said = f"{question['question']} {annotation['multiple_choice_answer']}."
-            assert truth(GRAPHS[question["image_id"] - 1], said) == "true"
+            assert decide_truth(GRAPHS[question["image_id"] - 1], said) == "true"
 
 
 def test_gqa_balanced_is_part_of_all() -> None:
@@ -174,7 +174,9 @@ def test_gqa_balanced_is_part_of_all() -> None:
         assert set(entry) == needed
         assert entry["imageId"].startswith("n")
         if entry["answer"] in ("yes", "no"):
-            assert truth(GRAPHS[int(entry["imageId"][1:]) - 1], f"{entry['question']} {entry['answer']}.") == "true"
+            assert (
+                decide_truth(GRAPHS[int(entry["imageId"][1:]) - 1], f"{entry['question']} {entry['answer']}.") == "true"
+            )
 
 
 def test_esnli() -> None:
@@ -195,13 +197,13 @@ def test_comve_has_the_index_of_the_nonsense() -> None:
         sense = sentences[1 - int(gold[number])]
         words = sense.lower().rstrip(".").split()
         animate = any(
-            verb.third in words and any(a.split()[0] in words for a in verb.agents) for verb in verbs().values()
+            verb.third in words and any(a.split()[0] in words for a in verb.agents) for verb in read_verbs().values()
         )
         assert animate or any(person in words for person in people)
 
 
 def test_images_are_written_under_every_name(tmp_path: Path) -> None:
-    graphs = scenes(4, 1)
+    graphs = draw_scenes(4, 1)
     write_sources(tmp_path, graphs, 5)
     names = ["coco/val2017/000000000002.png", "coco/val2014/COCO_val2014_000000000002.png", "visual7w/images/v7w_2.png",
              "gqa/images/n2.png", "visdial/images/COCO_val2014_000000000002.png",

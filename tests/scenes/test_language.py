@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.scenes.language.captions import captions, contextual_descriptions, plain_descriptions
-from waltz.scenes.language.foils import PIECES, actant_swap, foils
-from waltz.scenes.language.questions import ROUNDS, dialogue, how_many, questions, statement
-from waltz.scenes.oracle.entailment import label, mirrored, nli_pairs, worlds
-from waltz.scenes.oracle.truth import in_grammar, truth
-from waltz.scenes.oracle.votes import oracle_votes, vote
-from waltz.scenes.training.examples import caption_stream, corrupted, instructions
-from waltz.scenes.world.graph import Action, Cell, Graph, Object, bucket, content
-from waltz.scenes.world.lexicon import verbs
-from waltz.scenes.world.sampling import SPLITS, scene, scenes
+from waltz.scenes.language.captions import draw_captions, draw_contextual_descriptions, draw_plain_descriptions
+from waltz.scenes.language.foils import PIECES, draw_foils, swap_actants
+from waltz.scenes.language.questions import ROUNDS, draw_dialogue, draw_how_many, draw_questions, render_statement
+from waltz.scenes.oracle.entailment import build_worlds, compute_label, draw_nli_pairs, mirror_scene
+from waltz.scenes.oracle.truth import decide_truth, is_in_grammar
+from waltz.scenes.oracle.votes import cast_vote, cast_votes
+from waltz.scenes.training.examples import corrupt_text, draw_caption_stream, draw_instructions
+from waltz.scenes.world.graph import Action, Cell, Graph, Object, compute_bucket, describe_content
+from waltz.scenes.world.lexicon import read_verbs
+from waltz.scenes.world.sampling import SPLITS, draw_scene, draw_scenes
 
 RIDE = Graph(
     "ride",
@@ -33,26 +33,26 @@ RIDE = Graph(
 @given(st.integers(0, 10**6), st.sampled_from(sorted(SPLITS)))
 @settings(max_examples=100, deadline=None)
 def test_captions_are_five_true_sentences(seed: int, split: str) -> None:
-    graph = scene(0, seed, split)
-    texts = captions(graph, Random(seed))
+    graph = draw_scene(0, seed, split)
+    texts = draw_captions(graph, Random(seed))
     assert len(texts) == 5
-    assert [truth(graph, text) for text in texts] == ["true"] * 5
-    described = contextual_descriptions(graph, Random(seed)) + plain_descriptions(graph, Random(seed))
-    assert all(truth(graph, text) == "true" for text in described)
+    assert [decide_truth(graph, text) for text in texts] == ["true"] * 5
+    described = draw_contextual_descriptions(graph, Random(seed)) + draw_plain_descriptions(graph, Random(seed))
+    assert all(decide_truth(graph, text) == "true" for text in described)
     assert bool(described) == (graph.action is not None)
 
 
 def test_plain_descriptions_avoid_the_verb() -> None:
-    for graph in [graph for graph in scenes(80, 2) if graph.action is not None]:
+    for graph in [graph for graph in draw_scenes(80, 2) if graph.action is not None]:
         assert graph.action is not None
-        verb = verbs()[graph.action.verb]
+        verb = read_verbs()[graph.action.verb]
         forms = {verb.name, verb.third, verb.base, verb.participle}
-        for text in plain_descriptions(graph, Random(0)):
+        for text in draw_plain_descriptions(graph, Random(0)):
             assert not forms & set(text.lower().rstrip(".").split())
 
 
 def test_captions_vary_and_take_the_known_forms() -> None:
-    texts = captions(RIDE, Random(1))
+    texts = draw_captions(RIDE, Random(1))
     assert texts[0].startswith("A man is riding a bicycle ")
     assert "red bicycle" in texts[1]
     assert " he is riding a bicycle." in texts[3]
@@ -61,56 +61,56 @@ def test_captions_vary_and_take_the_known_forms() -> None:
 
 def test_questions_have_right_answers_and_wrong_ones() -> None:
     zeros = 0
-    for graph in scenes(40, 3):
-        for question in questions(graph, Random(graph.id)):
+    for graph in draw_scenes(40, 3):
+        for question in draw_questions(graph, Random(graph.id)):
             assert question.answer not in question.wrong
             if question.kind == "number":
                 zeros += question.answer == "0"
-                assert truth(graph, statement(question) or "") == "true"
-                assert truth(graph, f"{question.text} {question.wrong[0]}.") == "false"
+                assert decide_truth(graph, render_statement(question) or "") == "true"
+                assert decide_truth(graph, f"{question.text} {question.wrong[0]}.") == "false"
             if question.kind == "yes/no":
-                assert truth(graph, f"{question.text} {question.answer}.") == "true"
+                assert decide_truth(graph, f"{question.text} {question.answer}.") == "true"
     assert zeros == 40
 
 
 def test_how_many_statement_agrees() -> None:
-    question = how_many(RIDE, Random(5), zero=False)
-    assert (statement(question) or "").startswith("There is exactly 1 ") == (question.answer == "1")
+    question = draw_how_many(RIDE, Random(5), zero=False)
+    assert (render_statement(question) or "").startswith("There is exactly 1 ") == (question.answer == "1")
 
 
 def test_dialogues_have_ten_different_rounds_true_with_pronouns() -> None:
     pronouns = 0
-    for graph in scenes(30, 6):
-        caption = captions(graph, Random(0))[0]
-        rounds = dialogue(graph, caption, Random(1))
+    for graph in draw_scenes(30, 6):
+        caption = draw_captions(graph, Random(0))[0]
+        rounds = draw_dialogue(graph, caption, Random(1))
         assert len({question for question, _ in rounds}) == ROUNDS
         for question, answer in rounds:
-            assert truth(graph, f"{caption} {question}? {answer}.") == "true"
+            assert decide_truth(graph, f"{caption} {question}? {answer}.") == "true"
             pronouns += any(word in question.split()[:2] for word in ("he", "she", "it", "they"))
     assert pronouns > 60
 
 
 def test_foils_are_false_in_one_place_and_cover_every_piece() -> None:
     seen = set()
-    for graph in scenes(120, 7, "training"):
-        for foil in foils(graph, Random(graph.id)):
+    for graph in draw_scenes(120, 7, "training"):
+        for foil in draw_foils(graph, Random(graph.id)):
             seen.add(foil.piece)
-            assert truth(graph, foil.caption) == "true"
-            assert truth(graph, foil.foil) == "false"
+            assert decide_truth(graph, foil.caption) == "true"
+            assert decide_truth(graph, foil.foil) == "false"
             assert foil.caption != foil.foil
     assert seen == set(PIECES)
 
 
 def test_actant_swap() -> None:
-    assert actant_swap(RIDE) == ("A man rides a bicycle.", "A bicycle rides a man.")
+    assert swap_actants(RIDE) == ("A man rides a bicycle.", "A bicycle rides a man.")
 
 
 def test_corrupted_sentences_are_outside_the_grammar() -> None:
     spoilt = 0
-    for (graph, texts), _ in zip(caption_stream(1), range(60), strict=False):
+    for (graph, texts), _ in zip(draw_caption_stream(1), range(60), strict=False):
         for text in texts:
-            found = corrupted(text, Random(graph.id + text))
-            assert found is None or (found != text and not in_grammar(found))
+            found = corrupt_text(text, Random(graph.id + text))
+            assert found is None or (found != text and not is_in_grammar(found))
             spoilt += found is not None
     assert spoilt > 290
 
@@ -131,11 +131,13 @@ def test_corrupted_sentences_are_outside_the_grammar() -> None:
 )
 def test_labels_are_of_all_worlds_not_of_one(hypothesis: str, expected: str) -> None:
     premise = "A man is riding a bicycle on the beach."
-    assert label(premise, hypothesis, worlds(RIDE, hypothesis)) == expected
+    assert compute_label(premise, hypothesis, build_worlds(RIDE, hypothesis)) == expected
 
 
 def test_nli_pairs_have_each_label_once() -> None:
-    labels = [pair.label for graph in scenes(20, 8, "training") for pair in nli_pairs(graph, Random(graph.id))]
+    labels = [
+        pair.label for graph in draw_scenes(20, 8, "training") for pair in draw_nli_pairs(graph, Random(graph.id))
+    ]
     assert {name: labels.count(name) >= 18 for name in set(labels)} == dict.fromkeys(
         ("entailment", "neutral", "contradiction"), True
     )
@@ -143,21 +145,21 @@ def test_nli_pairs_have_each_label_once() -> None:
 
 def test_mirrored_exchanges_left_and_right() -> None:
     text = "A dog is to the right of a man."
-    assert (truth(RIDE, text), truth(mirrored(RIDE), text)) == ("true", "false")
+    assert (decide_truth(RIDE, text), decide_truth(mirror_scene(RIDE), text)) == ("true", "false")
 
 
 def test_instructions_can_be_answered() -> None:
-    prompts = dict(instructions(RIDE, Random(2)))
+    prompts = dict(draw_instructions(RIDE, Random(2)))
     assert len(prompts) > 12
     assert all(answer for answer in prompts.values())
 
 
 def test_splits_share_no_equal_scene_and_scenes_do_not_hang_on_each_other() -> None:
-    by_split = {split: {content(graph) for graph in scenes(150, 9, split)} for split in SPLITS}
+    by_split = {split: {describe_content(graph) for graph in draw_scenes(150, 9, split)} for split in SPLITS}
     assert not by_split["benchmark"] & by_split["training"]
     assert not by_split["benchmark"] & by_split["held-out"]
-    assert scene(17, 9) == scenes(18, 9)[17]
-    assert all(bucket(graph, 10) in SPLITS["benchmark"] for graph in scenes(30, 9))
+    assert draw_scene(17, 9) == draw_scenes(18, 9)[17]
+    assert all(compute_bucket(graph, 10) in SPLITS["benchmark"] for graph in draw_scenes(30, 9))
 
 
 def test_oracle_votes_are_marked() -> None:
@@ -168,7 +170,7 @@ def test_oracle_votes_are_marked() -> None:
         {"item_id": "c", "image": "x", "caption": right, "foil": right},
         {"item_id": "d", "image": "x", "caption": right, "foil": "A man admires a bicycle."},
     ]
-    rows = oracle_votes(items, {"x": RIDE})
+    rows = cast_votes(items, {"x": RIDE})
     assert [row["vote"] for row in rows] == ["caption", "foil", "both", "cannot tell"]
     assert [(row["votes_caption"], row["votes_foil"], row["votes_other"]) for row in rows] == [
         (3, 0, 0),
@@ -177,4 +179,4 @@ def test_oracle_votes_are_marked() -> None:
         (0, 0, 3),
     ]
     assert {row["voter"] for row in rows} == {"oracle"}
-    assert vote(RIDE, wrong, wrong) == "neither"
+    assert cast_vote(RIDE, wrong, wrong) == "neither"

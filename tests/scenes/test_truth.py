@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waltz.scenes.oracle.truth import in_grammar, truth
+from waltz.scenes.oracle.truth import decide_truth, is_in_grammar
 from waltz.scenes.world.graph import Action, Cell, Graph, Object, Relation
-from waltz.scenes.world.lexicon import NUMBERS, kinds, verbs
-from waltz.scenes.world.sampling import scene, scenes
+from waltz.scenes.world.lexicon import NUMBERS, read_kinds, read_verbs
+from waltz.scenes.world.sampling import draw_scene, draw_scenes
 
-GRAPHS = scenes(60, seed=11, split="held-out")
+GRAPHS = draw_scenes(60, seed=11, split="held-out")
 
 TRUE_OF_PLACE = {
     "indoors": ("indoors", "in a room", "inside", "in the house"),
@@ -53,21 +53,21 @@ def expected(condition: bool) -> str:
 def test_counts_and_existence_of_every_kind() -> None:
     tally: Counter[str] = Counter()
     for graph in GRAPHS:
-        for kind in kinds().values():
+        for kind in read_kinds().values():
             count = sum(len(entry.cells) for entry in graph.objects if entry.kind == kind.name)
             for number in {0, 1, 2, 4, count}:
                 noun = kind.name if number == 1 else kind.plural
                 verdict = expected(number == count)
                 for written in (str(number), NUMBERS[number]):
                     be = "is" if number == 1 else "are"
-                    assert truth(graph, f"There {be} exactly {written} {noun}.") == verdict
+                    assert decide_truth(graph, f"There {be} exactly {written} {noun}.") == verdict
                     tally[verdict] += 1
-            assert truth(graph, f"There are no {kind.plural}.") == expected(count == 0)
-            assert truth(graph, f"There is a {kind.name} shown.") == expected(count > 0)
-            assert truth(graph, f"There is no {kind.name} pictured.") == expected(count == 0)
-            assert truth(graph, f"are there any {kind.plural}? no.") == expected(count == 0)
-            assert truth(graph, f"There are some {kind.plural} in the picture.") == expected(count > 1)
-            assert truth(graph, f"There is a single {kind.name}.") == expected(count == 1)
+            assert decide_truth(graph, f"There are no {kind.plural}.") == expected(count == 0)
+            assert decide_truth(graph, f"There is a {kind.name} shown.") == expected(count > 0)
+            assert decide_truth(graph, f"There is no {kind.name} pictured.") == expected(count == 0)
+            assert decide_truth(graph, f"are there any {kind.plural}? no.") == expected(count == 0)
+            assert decide_truth(graph, f"There are some {kind.plural} in the picture.") == expected(count > 1)
+            assert decide_truth(graph, f"There is a single {kind.name}.") == expected(count == 1)
             tally["more"] += 6
     assert tally["true"] > 2000
     assert tally["false"] > 5000
@@ -80,9 +80,9 @@ def test_places() -> None:
             for phrase in phrases:
                 if phrase in ("outdoors", "outside"):
                     continue
-                assert truth(graph, f"There is a {name} {phrase}.") == expected(place == graph.place), phrase
-        assert truth(graph, f"A {name} outdoors.") == expected(graph.place != "indoors")
-        assert truth(graph, f"is there a {name}? yes. is it indoors? yes.") == expected(graph.place == "indoors")
+                assert decide_truth(graph, f"There is a {name} {phrase}.") == expected(place == graph.place), phrase
+        assert decide_truth(graph, f"A {name} outdoors.") == expected(graph.place != "indoors")
+        assert decide_truth(graph, f"is there a {name}? yes. is it indoors? yes.") == expected(graph.place == "indoors")
 
 
 def test_every_verb_on_the_acting_pair_and_on_others() -> None:
@@ -91,12 +91,12 @@ def test_every_verb_on_the_acting_pair_and_on_others() -> None:
         assert graph.action is not None
         assert graph.action.theme is not None
         agent, theme = graph.objects[graph.action.agent].kind, graph.objects[graph.action.theme].kind
-        meant = verbs()[graph.action.verb]
-        for verb in verbs().values():
+        meant = read_verbs()[graph.action.verb]
+        for verb in read_verbs().values():
             if not verb.themes or verb.name in meant.vague:
                 continue
             for doer, other in ((agent, theme), (theme, agent), (agent, "zebra"), ("giraffe", theme)):
-                if doer in kinds() and verb.name in kinds()[doer].seems:
+                if doer in read_kinds() and verb.name in read_kinds()[doer].seems:
                     continue
                 swapped_too = meant.symmetric and (doer, other) == (theme, agent)
                 right = verb is meant and ((doer, other) == (agent, theme) or swapped_too)
@@ -105,7 +105,7 @@ def test_every_verb_on_the_acting_pair_and_on_others() -> None:
                 if not verb.preposition:
                     texts.append(f"A {other} is being {verb.participle} by a {doer}.")
                 for text in texts:
-                    assert truth(graph, text) == expected(right), text
+                    assert decide_truth(graph, text) == expected(right), text
                     tally[expected(right)] += 1
     assert tally["true"] > 60
     assert tally["false"] > 5000
@@ -113,42 +113,42 @@ def test_every_verb_on_the_acting_pair_and_on_others() -> None:
 
 def test_another_of_the_same_category() -> None:
     graph = Graph("o", "grass", (Object("dog", cells(1)), Object("cow", cells(1, 30))), (), Action("chasing", 0, 1))
-    assert truth(graph, "An animal chases another animal.") == "true"
-    assert truth(graph, "A dog chases another dog.") == "false"
+    assert decide_truth(graph, "An animal chases another animal.") == "true"
+    assert decide_truth(graph, "A dog chases another dog.") == "false"
 
 
 def test_verbs_without_theme() -> None:
     for graph in GRAPHS:
-        for verb in verbs().values():
+        for verb in read_verbs().values():
             if verb.themes:
                 continue
             for entry in graph.objects:
-                if verb.name in kinds()[entry.kind].seems or (graph.action and graph.action.verb == "chasing"):
+                if verb.name in read_kinds()[entry.kind].seems or (graph.action and graph.action.verb == "chasing"):
                     continue
                 acts = graph.action is not None and graph.objects[graph.action.agent] is entry
                 right = acts and graph.action is not None and graph.action.verb == verb.name
-                vague = acts and graph.action is not None and verb.name in verbs()[graph.action.verb].vague
+                vague = acts and graph.action is not None and verb.name in read_verbs()[graph.action.verb].vague
                 verdict = "unknown" if vague else expected(right)
-                assert truth(graph, f"A {entry.kind} is {verb.name}.") == verdict
+                assert decide_truth(graph, f"A {entry.kind} is {verb.name}.") == verdict
 
 
 @pytest.mark.parametrize(("meant", "wrong"), OPPOSED)
 def test_relations_and_their_opposites(meant: str, wrong: str) -> None:
     graph = Graph("r", "grass", (Object("cat", cells(2)), Object("box", cells(1, 40))), (Relation(0, meant, 1),))
-    assert truth(graph, f"Two cats are {meant} a box.") == "true"
-    assert truth(graph, f"Two cats are {wrong} a box.") == "false"
-    assert truth(graph, f"Three cats are {meant} a box.") == "false"
-    assert truth(graph, f"Two dogs are {meant} a box.") == "false"
-    assert truth(graph, f"Two cats {meant} a box on the grass") == "true"
-    assert truth(graph, f"There are two cats that are {meant} a box.") == "true"
+    assert decide_truth(graph, f"Two cats are {meant} a box.") == "true"
+    assert decide_truth(graph, f"Two cats are {wrong} a box.") == "false"
+    assert decide_truth(graph, f"Three cats are {meant} a box.") == "false"
+    assert decide_truth(graph, f"Two dogs are {meant} a box.") == "false"
+    assert decide_truth(graph, f"Two cats {meant} a box on the grass") == "true"
+    assert decide_truth(graph, f"There are two cats that are {meant} a box.") == "true"
 
 
 def test_left_and_right_follow_the_cells() -> None:
     graph = Graph("l", "snow", (Object("dog", cells(2)), Object("tree", cells(1, 120))))
-    assert truth(graph, "Two dogs are to the left of a tree.") == "true"
-    assert truth(graph, "Two dogs are to the right of a tree.") == "false"
-    assert truth(graph, "A tree is to the right of two dogs.") == "true"
-    assert truth(graph, "The tree is behind the dogs.") == "unknown"
+    assert decide_truth(graph, "Two dogs are to the left of a tree.") == "true"
+    assert decide_truth(graph, "Two dogs are to the right of a tree.") == "false"
+    assert decide_truth(graph, "A tree is to the right of two dogs.") == "true"
+    assert decide_truth(graph, "The tree is behind the dogs.") == "unknown"
 
 
 def test_pairs_of_agents_and_themes() -> None:
@@ -168,7 +168,7 @@ def test_pairs_of_agents_and_themes() -> None:
         "two men are on horses. are they riding horses? yes.": "unknown",
         "two men are on horses. are they walking? no.": "unknown",
     }
-    assert {text: truth(graph, text) for text in verdicts} == verdicts
+    assert {text: decide_truth(graph, text) for text in verdicts} == verdicts
 
 
 def test_dialogues_need_every_part() -> None:
@@ -178,22 +178,22 @@ def test_dialogues_need_every_part() -> None:
         (Object("woman", cells(1)), Object("kite", cells(3, 90))),
     )
     base = "a woman is on the beach."
-    assert truth(graph, f"{base} is she indoors? no.") == "true"
-    assert truth(graph, f"{base} is she indoors? yes.") == "false"
-    assert truth(graph, "a man is on the beach. is he indoors? no.") == "false"
-    assert truth(graph, f"{base} how many kites are there? 3.") == "true"
-    assert truth(graph, f"{base} how many kites are there? two.") == "false"
-    assert truth(graph, f"{base} is she happy? yes.") == "unknown"
-    assert truth(graph, f"{base} is she alone? yes") == "true"
+    assert decide_truth(graph, f"{base} is she indoors? no.") == "true"
+    assert decide_truth(graph, f"{base} is she indoors? yes.") == "false"
+    assert decide_truth(graph, "a man is on the beach. is he indoors? no.") == "false"
+    assert decide_truth(graph, f"{base} how many kites are there? 3.") == "true"
+    assert decide_truth(graph, f"{base} how many kites are there? two.") == "false"
+    assert decide_truth(graph, f"{base} is she happy? yes.") == "unknown"
+    assert decide_truth(graph, f"{base} is she alone? yes") == "true"
 
 
 def test_colours() -> None:
     graph = Graph("c", "night", (Object("car", cells(2), "blue"), Object("dog", cells(1, 90))))
-    assert truth(graph, "Two blue cars are outdoors at night.") == "true"
-    assert truth(graph, "There are two red cars.") == "false"
-    assert truth(graph, "The cars are blue.") == "true"
-    assert truth(graph, "The dog is brown.") == "unknown"
-    assert truth(graph, "what color are the cars? green") == "false"
+    assert decide_truth(graph, "Two blue cars are outdoors at night.") == "true"
+    assert decide_truth(graph, "There are two red cars.") == "false"
+    assert decide_truth(graph, "The cars are blue.") == "true"
+    assert decide_truth(graph, "The dog is brown.") == "unknown"
+    assert decide_truth(graph, "what color are the cars? green") == "false"
 
 
 @pytest.mark.parametrize(
@@ -212,13 +212,13 @@ def test_colours() -> None:
     ],
 )
 def test_what_lies_outside_is_unknown(text: str) -> None:
-    assert not in_grammar(text)
-    assert all(truth(graph, text) == "unknown" for graph in GRAPHS[:10])
+    assert not is_in_grammar(text)
+    assert all(decide_truth(graph, text) == "unknown" for graph in GRAPHS[:10])
 
 
 @given(st.text(max_size=80), st.integers(0, 50))
 def test_any_text_has_a_verdict(text: str, index: int) -> None:
-    assert truth(scene(index, 3), text) in ("true", "false", "unknown")
+    assert decide_truth(draw_scene(index, 3), text) in ("true", "false", "unknown")
 
 
 WORDS = [
@@ -243,8 +243,8 @@ WORDS = [
 @given(st.lists(st.sampled_from(WORDS), max_size=12), st.integers(0, 50))
 @settings(max_examples=150)
 def test_a_denied_question_is_the_opposite(words: list[str], index: int) -> None:
-    graph, text = scene(index, 4), " ".join(words)
-    yes, no = truth(graph, f"{text}? yes."), truth(graph, f"{text}? no.")
+    graph, text = draw_scene(index, 4), " ".join(words)
+    yes, no = decide_truth(graph, f"{text}? yes."), decide_truth(graph, f"{text}? no.")
     assert {yes, no} in ({"true", "false"}, {"unknown"})
 
 
@@ -277,10 +277,13 @@ FOILED = {
 @pytest.mark.parametrize(("text", "verdict"), FOILED.items())
 def test_what_instruments_make_of_captions(text: str, verdict: str) -> None:
     objects = (Object("man", cells(1)), Object("bicycle", cells(1, 30), "red"), Object("dog", cells(3, 150)))
-    assert truth(Graph("f", "beach", objects, (), Action("riding", 0, 1)), text) == verdict
+    assert decide_truth(Graph("f", "beach", objects, (), Action("riding", 0, 1)), text) == verdict
 
 
 def test_long_chains_end_soon() -> None:
     graph = Graph("n", "beach", (Object("man", cells(1)), Object("dog", cells(3, 150))))
-    assert truth(graph, "a dog " + "on a dog next to a man " * 12 + "nonsense") == "unknown"
-    assert truth(graph, "a man " + "who is next to a dog that is on the beach and a dog " * 9) in ("false", "unknown")
+    assert decide_truth(graph, "a dog " + "on a dog next to a man " * 12 + "nonsense") == "unknown"
+    assert decide_truth(graph, "a man " + "who is next to a dog that is on the beach and a dog " * 9) in (
+        "false",
+        "unknown",
+    )

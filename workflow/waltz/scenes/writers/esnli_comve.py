@@ -5,33 +5,33 @@ import io
 from collections.abc import Sequence
 from random import Random
 
-from waltz.scenes.language.captions import article, sentence
-from waltz.scenes.oracle.entailment import Pair, nli_pairs
+from waltz.scenes.language.captions import add_article, render_sentence
+from waltz.scenes.oracle.entailment import Pair, draw_nli_pairs
 from waltz.scenes.world.graph import Graph
-from waltz.scenes.world.lexicon import kinds, verbs
+from waltz.scenes.world.lexicon import read_kinds, read_verbs
 
 ESNLI_COLUMNS = ("gold_label", "Sentence1", "Sentence2", "Explanation_1", "Explanation_2", "Explanation_3")
 
-STRICT = ("eating", "drinking", "reading", "driving", "rowing", "milking", "fueling", "feeding")
+SELECTIVE_VERBS = ("eating", "drinking", "reading", "driving", "rowing", "milking", "fueling", "feeding")
 """Verbs whose themes cannot be of another group."""
 
 
-def _csv(rows: Sequence[Sequence[str]]) -> str:
+def _render_csv(rows: Sequence[Sequence[str]]) -> str:
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows(rows)
     return file.getvalue()
 
 
-def esnli_csv(graphs: Sequence[Graph], seed: int) -> str:
+def build_esnli(graphs: Sequence[Graph], seed: int) -> str:
     """The whole of `esnli_test.csv`: premise and hypothesis with three explanations, three pairs a scene at most."""
     rows: list[Sequence[str]] = [ESNLI_COLUMNS]
     for graph in graphs:
-        for pair in nli_pairs(graph, Random(f"esnli:{seed}:{graph.id}")):
-            rows.append([pair.label, pair.premise, pair.hypothesis, pair.explanation, *_further(pair)])
-    return _csv(rows)
+        for pair in draw_nli_pairs(graph, Random(f"esnli:{seed}:{graph.id}")):
+            rows.append([pair.label, pair.premise, pair.hypothesis, pair.explanation, *_rephrase_explanations(pair)])
+    return _render_csv(rows)
 
 
-def _further(pair: Pair) -> tuple[str, str]:
+def _rephrase_explanations(pair: Pair) -> tuple[str, str]:
     said, asked = pair.premise[:-1].lower(), pair.hypothesis[:-1].lower()
     if pair.label == "entailment":
         return f"If {said}, then {asked}.", f"That {asked} follows from the first sentence."
@@ -40,33 +40,35 @@ def _further(pair: Pair) -> tuple[str, str]:
     return f"If {said}, it may or may not be that {asked}.", "The second sentence adds what the first leaves open."
 
 
-def comve_csvs(count: int, seed: int) -> tuple[str, str]:
+def build_comve(count: int, seed: int) -> tuple[str, str]:
     """The whole of `subtaskA_test_data.csv` and of `subtaskA_gold_answers.csv`, which has the index of the nonsense."""
     rng = Random(f"comve:{seed}")
     found: dict[tuple[str, str], int] = {}
     while len(found) < count:
-        sense, nonsense = _sense_and_nonsense(rng)
+        sense, nonsense = _draw_statement_pair(rng)
         if (sense, nonsense) not in found and (nonsense, sense) not in found:
             second = rng.random() < 0.5
             found[(sense, nonsense) if second else (nonsense, sense)] = int(second)
     ids = rng.sample(range(1, 3 * count), count)
     rows = [[str(number), *pair] for number, pair in zip(ids, found, strict=True)]
     gold = [[str(number), str(answer)] for number, answer in zip(ids, found.values(), strict=True)]
-    return _csv([["id", "sent0", "sent1"], *rows]), _csv(gold)
+    return _render_csv([["id", "sent0", "sent1"], *rows]), _render_csv(gold)
 
 
-def _sense_and_nonsense(rng: Random) -> tuple[str, str]:
-    verb = rng.choice([verb for verb in verbs().values() if verb.themes and verb.name != "crashing"])
+def _draw_statement_pair(rng: Random) -> tuple[str, str]:
+    verb = rng.choice([verb for verb in read_verbs().values() if verb.themes and verb.name != "crashing"])
     agent = rng.choice(verb.agents)
     theme = rng.choice([name for name in verb.themes if name != agent])
 
     def words(doer: str, other: str) -> str:
-        return sentence(f"{article(doer)} {verb.third} {verb.preposition} {article(other)}".replace("  ", " "))
+        return render_sentence(
+            f"{add_article(doer)} {verb.third} {verb.preposition} {add_article(other)}".replace("  ", " ")
+        )
 
-    lifeless = [kind.name for kind in kinds().values() if kind.group not in ("people", "animals", "vehicles")]
-    if verb.name in STRICT and rng.random() < 0.6:
-        groups = {kinds()[name].group for name in verb.themes} | {"people"}
+    lifeless = [kind.name for kind in read_kinds().values() if kind.group not in ("people", "animals", "vehicles")]
+    if verb.name in SELECTIVE_VERBS and rng.random() < 0.6:
+        groups = {read_kinds()[name].group for name in verb.themes} | {"people"}
         return words(agent, theme), words(
-            agent, rng.choice([k.name for k in kinds().values() if k.group not in groups])
+            agent, rng.choice([k.name for k in read_kinds().values() if k.group not in groups])
         )
     return words(agent, theme), words(rng.choice([name for name in lifeless if name != theme]), theme)
