@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from printed_numbers import printed_of
+from paper_numbers import read_paper_table
 from tiny_encoders import ANSWERS, REGIONS, WIDTH, build
 from waltz.attribution.encoder_answers import attributed_questions
 from waltz.attribution.item_selection import questions_to_attribute
@@ -203,7 +203,7 @@ def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, 
     others = shares("lxmert-gqa", "gqa", labelled, scores, how)
     assert [one["rho_reason"] for one in others] == [one["rho_reason"] for one in found]
     parquet.write(tmp_path / "shares.parquet", parquet.build_table([*found, *others], SHARES), SHARES)
-    declaration, printed = TABLES["thesis-4.1"], printed_of("thesis-4.1")
+    declaration, printed = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     study = StudyFacts({"lxmert-vqa": ENCODER, "lxmert-gqa": ENCODER}, True, 0.95, {})
     numbers = read_numbers({"shares": [tmp_path / "shares.parquet"]}, "published")
     cells = {

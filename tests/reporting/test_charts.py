@@ -111,7 +111,7 @@ def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
     assert "no deviation" in alone.legends[0].get_title().get_text()
 
 
-def test_every_chart_has_printed_numbers_to_show():
+def test_every_chart_has_paper_numbers_to_show():
     for chart in CHARTS:
         assert set(chart.tables) <= set(TABLES), chart.id
         known = {name for table in chart.tables for name in TABLES[table].metrics}

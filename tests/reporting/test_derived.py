@@ -2,7 +2,7 @@
 
 import pytest
 
-from printed_numbers import printed_of
+from paper_numbers import read_paper_table
 from waltz.consistency.summary.rescaling import SETTINGS
 from waltz.core.intervals import Measure
 from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
@@ -11,13 +11,13 @@ from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.derived import TEXT_TASKS, derive_numbers
 from waltz.reporting.tables.numbers import Number, number_of_text
 
-INSTRUMENTS = list(dict.fromkeys(key[2] for key in printed_of("thesis-A.2") if key[2] != "overall"))
+INSTRUMENTS = list(dict.fromkeys(key[2] for key in read_paper_table("thesis-A.2") if key[2] != "overall"))
 
 
 def made(table, numbers, profile="published", compared=True, models=(), built=()):
     declaration = TABLES[table]
-    printed = printed_of(table) if declaration.paper_tables else {}
-    return derive_numbers(declaration, numbers, printed, profile, StudyFacts(dict(models), compared, 0.95, dict(built)))
+    paper = read_paper_table(table) if declaration.paper_tables else {}
+    return derive_numbers(declaration, numbers, paper, profile, StudyFacts(dict(models), compared, 0.95, dict(built)))
 
 
 def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
@@ -108,8 +108,8 @@ def test_a_rescaled_average_is_compared_only_over_the_printed_data_sets():
 
 
 def test_printed_rescaled_averages_are_those_that_the_published_notes_give():
-    printed = printed_of("thesis-C.1")
-    values = {key[1]: float(cell.value) for key, cell in printed.items()}
+    paper = read_paper_table("thesis-C.1")
+    values = {key[1]: float(cell.value) for key, cell in paper.items()}
     assert (values["falcon-7b"], values["gpt2"], values["llama2-7b"]) == (36.3, 48.1, 43.9)
     assert len(values) == 11
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from printed_numbers import cells_of, printed_of
+from paper_numbers import build_paper_cells, read_paper_table
 from waltz.core.intervals import Measure
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
@@ -18,7 +18,7 @@ from waltz.reporting.tables.grid import lay_out_grid
 from waltz.reporting.tables.latex import escape_latex, format_latex
 from waltz.reporting.tables.layouts import format_cell, format_html_page, format_html_table, format_markdown
 from waltz.reporting.tables.numbers import Number
-from waltz.reporting.tables.reproduction import format_summary_csv, format_summary_markdown, summarize_verdicts
+from waltz.reporting.tables.verdict_counts import format_summary_csv, format_summary_markdown, summarize_verdicts
 
 SNAPSHOT = Path(__file__).with_name("thesis-3.5.md")
 
@@ -64,7 +64,7 @@ def test_every_cell_without_a_value_points_to_its_reason():
 @pytest.mark.parametrize("table", TABLES)
 def test_every_cell_has_one_place(table):
     declaration = TABLES[table]
-    cells = cells_of(table)
+    cells = build_paper_cells(table)
     laid = lay_out_grid(declaration, cells)
     shown = [marked.cell for _, row in laid.rows for marked in row if marked is not None]
     dropped = [one for one in cells if one.model == "random" and one not in shown]
@@ -76,19 +76,19 @@ def test_every_cell_has_one_place(table):
 
 
 def test_rows_of_a_metric_stand_together_in_the_declared_order():
-    laid = lay_out_grid(TABLES["thesis-3.4"], cells_of("thesis-3.4"))
+    laid = lay_out_grid(TABLES["thesis-3.4"], build_paper_cells("thesis-3.4"))
     metrics = [names[0] for names, _ in laid.rows]
     assert list(dict.fromkeys(metrics)) == ["all metrics", "acc_r", "acc", "min(p_c, p_f)", "AUROC × 100"]
     assert metrics == sorted(metrics, key=list(dict.fromkeys(metrics)).index)
 
 
 def test_correlations_have_no_best():
-    laid = lay_out_grid(TABLES["thesis-C.3"], cells_of("thesis-C.3"))
+    laid = lay_out_grid(TABLES["thesis-C.3"], build_paper_cells("thesis-C.3"))
     assert not any(marked and marked.best for _, row in laid.rows for marked in row)
 
 
 def test_a_lean_stands_beside_its_share():
-    laid = lay_out_grid(TABLES["thesis-B.1"], cells_of("thesis-B.1"))
+    laid = lay_out_grid(TABLES["thesis-B.1"], build_paper_cells("thesis-B.1"))
     assert laid.columns[-1] == ("MM skew",)
     rows = dict(laid.rows)
     assert rows["T-SHAP_f", "clip"][-1].cell.published_text == "balanced"
@@ -96,9 +96,9 @@ def test_a_lean_stands_beside_its_share():
 
 
 def test_columns_have_as_many_levels_as_declared():
-    laid = lay_out_grid(TABLES["thesis-4.1"], cells_of("thesis-4.1"))
+    laid = lay_out_grid(TABLES["thesis-4.1"], build_paper_cells("thesis-4.1"))
     assert laid.columns[:2] == (("qa", "vqa", "accuracy"), ("qa", "vqa", "T-SHAP"))
-    told = format_html_table(TABLES["thesis-4.1"], cells_of("thesis-4.1"))
+    told = format_html_table(TABLES["thesis-4.1"], build_paper_cells("thesis-4.1"))
     assert '<th scope="colgroup" colspan="4">qa</th><th scope="colgroup" colspan="15">isa</th>' in told
 
 
@@ -107,7 +107,7 @@ def test_names_are_text_in_every_form():
     study = StudyFacts({name: ENCODER}, True, 0.95, {})
     place = ("evaluation", "acc_r", name, "existence", "alignment")
     numbers = {place: Number(Measure(1.0, 1))}
-    cells = build_cells(TABLES["thesis-3.4"], "published", numbers, printed_of("thesis-3.4"), study)
+    cells = build_cells(TABLES["thesis-3.4"], "published", numbers, read_paper_table("thesis-3.4"), study)
     told = format_html_page(TABLES["thesis-3.4"], cells)
     assert "<script" not in told
     assert "&lt;script&gt;&amp;_|" in told
@@ -130,7 +130,7 @@ def test_html_is_well_formed(table):
         def handle_endtag(self, tag):
             assert open_tags.pop() == tag
 
-    Check().feed(format_html_page(TABLES[table], cells_of(table)))
+    Check().feed(format_html_page(TABLES[table], build_paper_cells(table)))
     assert open_tags == []
 
 
@@ -144,13 +144,14 @@ def test_metrics_with_an_index_are_set_so():
 
 
 def test_a_table_looks_as_it_did():
-    assert format_markdown(TABLES["thesis-3.5"], cells_of("thesis-3.5")) == SNAPSHOT.read_text(encoding="utf-8")
+    cells = build_paper_cells("thesis-3.5")
+    assert format_markdown(TABLES["thesis-3.5"], cells) == SNAPSHOT.read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_latex_sets_every_table(tmp_path):
     for table in TABLES:
-        (tmp_path / f"{table}.tex").write_text(format_latex(TABLES[table], cells_of(table)), encoding="utf-8")
+        (tmp_path / f"{table}.tex").write_text(format_latex(TABLES[table], build_paper_cells(table)), encoding="utf-8")
     body = "\\clearpage\n".join(f"\\input{{{table}}}" for table in TABLES)
     (tmp_path / "all.tex").write_text(
         "\\documentclass[landscape]{article}\\usepackage[utf8]{inputenc}\\usepackage[margin=1cm]{geometry}"
@@ -162,7 +163,7 @@ def test_latex_sets_every_table(tmp_path):
 
 
 def test_reproduction_counts_printed_cells_by_table_and_model():
-    cells = [*cells_of("thesis-3.5"), *cells_of("thesis-C.2", lambda key, value: value + 7)]
+    cells = [*build_paper_cells("thesis-3.5"), *build_paper_cells("thesis-C.2", lambda key, value: value + 7)]
     rows = {(row["by"], row["name"]): row for row in summarize_verdicts(cells)}
     assert rows["all", "all"]["printed"] == 156 + 222
     assert rows["table", "thesis-C.2"]["differs"] == 220

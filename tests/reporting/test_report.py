@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from printed_numbers import cells_of
+from paper_numbers import build_paper_cells
 from report_of_two_models import HOSTILE, attribution, cells, items, picture, records, report, runs, score
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
@@ -103,7 +103,7 @@ def test_a_study_without_tables_or_models_has_a_page(tmp_path):
 
     write_report(tmp_path / "report.html", ReportInputs("empty", {}))
     text = (tmp_path / "report.html").read_text()
-    assert "none of this study's numbers is compared" in text.replace("&#39;", "'")
+    assert "this study's numbers are not compared" in text.replace("&#39;", "'")
     assert "This study has no tables of models" in text
 
 
@@ -122,7 +122,7 @@ def test_cells_are_counted_by_verdict_table_and_model():
     assert (total.cells, total.compared) == (5, 2)
     assert list(total.kinds.values()) == [1, 0, 1, 2, 1]
     assert total.share("no value") == 0.2
-    assert {counts.name: counts.kinds["ours alone"] for counts in count_cells_by(of, lambda cell: cell.model)} == {
+    assert {counts.name: counts.kinds["no verdict"] for counts in count_cells_by(of, lambda cell: cell.model)} == {
         "clip": 0,
         "mine": 2,
     }
@@ -153,7 +153,7 @@ def test_a_text_in_place_of_a_number_is_a_value_and_print_is_kept_as_it_stands()
     told = replace(absent, text="nan", published_text="nan", verdict="")
     data = make_table_json(get_declaration("thesis-3.4", [told]), [told])
     row = dict(zip(list_field_names(), data["cells"][0], strict=True))
-    assert [data["names"][row[name]] for name in ("text", "published_text", "verdict")] == ["nan", "nan", "ours alone"]
+    assert [data["names"][row[name]] for name in ("text", "published_text", "verdict")] == ["nan", "nan", "no verdict"]
     assert count_reasons([told]) == []
 
 
@@ -167,7 +167,7 @@ def test_fields_that_tell_cells_apart_name_rows_even_where_the_declaration_forge
 
 def test_the_page_has_the_marks_and_places_of_the_other_forms():
     for table in ("thesis-B.1", "thesis-4.1", "thesis-5.5", "thesis-3.4"):
-        of = cells_of(table)
+        of = build_paper_cells(table)
         data, laid = make_table_json(TABLES[table], of), lay_out_grid(TABLES[table], of)
         assert data["layouts"]["published"]["columns"] == laid.columns
         rows = {
@@ -182,7 +182,9 @@ def test_the_page_has_the_marks_and_places_of_the_other_forms():
                     assert shown["mark"] == marked.best + 2 * marked.at_chance
                     assert (shown["sd"] or 0) == pytest.approx(marked.cell.sd or 0, rel=1e-6)
         assert sum(packed[-3] < 0 for packed in data["cells"]) == len(of) - len([key for key in rows if key[0] >= 0])
-    assert {packed[-1] for packed in make_table_json(TABLES["thesis-3.4"], cells_of("thesis-3.4"))["cells"]} >= {
+    assert {
+        packed[-1] for packed in make_table_json(TABLES["thesis-3.4"], build_paper_cells("thesis-3.4"))["cells"]
+    } >= {
         0,
         1,
         2,

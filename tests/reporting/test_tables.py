@@ -1,4 +1,4 @@
-"""Declared tables joined to all that is printed."""
+"""Declared tables compared with all paper values."""
 
 import csv
 from collections import Counter
@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from typer.testing import CliRunner
 
-from printed_numbers import PUBLISHED, as_printed, printed_of, study_of
+from paper_numbers import PUBLISHED, build_study, copy_paper_values, read_paper_table
 from waltz.cli.app import app
 from waltz.core.intervals import Measure
 from waltz.reporting.tables.cells import COLUMNS, Cell, format_csv, parse_csv
@@ -59,32 +59,36 @@ def test_a_declaration_names_what_there_is(declaration):
     assert set(declaration.source_kinds) <= set(READERS)
     assert set(declaration.derived) <= set(DERIVED_NUMBERS)
     if declaration.paper_tables:
-        printed = printed_of(declaration.id)
-        assert {key[0] for key in printed} - {"all"} == set(declaration.sources)
-        assert set(declaration.model_aliases) <= {key[1] for key in printed} | set(declaration.model_aliases)
+        paper = read_paper_table(declaration.id)
+        assert {key[0] for key in paper} - {"all"} == set(declaration.sources)
+        assert set(declaration.model_aliases) <= {key[1] for key in paper} | set(declaration.model_aliases)
 
 
 @pytest.mark.parametrize("declaration", ALL, ids=lambda table: table.id)
 def test_each_printed_cell_stands_in_one_cell_even_where_nothing_was_run(declaration):
-    printed = printed_of(declaration.id)
+    paper = read_paper_table(declaration.id)
     cells = build_cells(
-        declaration, "published", derive_numbers(declaration, {}, printed, "published", NOTHING), printed, NOTHING
+        declaration,
+        "published",
+        derive_numbers(declaration, {}, paper, "published", NOTHING),
+        paper,
+        NOTHING,
     )
-    assert Counter(map(key_of, cells)) == Counter(list(printed))
+    assert Counter(map(key_of, cells)) == Counter(list(paper))
     for cell in cells:
         assert cell.value is None
         assert cell.reason
-        assert cell.published_text == printed[key_of(cell)].value
+        assert cell.published_text == paper[key_of(cell)].value
 
 
 @pytest.mark.parametrize("declaration", ALL, ids=lambda table: table.id)
 def test_paper_values_are_equal_to_themselves(declaration):
-    printed = printed_of(declaration.id)
-    study = study_of(declaration, printed)
-    numbers = as_printed(declaration, printed)
-    cells = {key_of(cell): cell for cell in build_cells(declaration, "published", numbers, printed, study)}
+    paper = read_paper_table(declaration.id)
+    study = build_study(declaration, paper)
+    numbers = copy_paper_values(declaration, paper)
+    cells = {key_of(cell): cell for cell in build_cells(declaration, "published", numbers, paper, study)}
     judged = 0
-    for key, cell in printed.items():
+    for key, cell in paper.items():
         if cell.value and key[1] != RANDOM and key[2] != AVERAGE and key[0] not in declaration.known_reasons:
             assert cells[key].verdict == EQUAL, key
             judged += 1
@@ -94,9 +98,9 @@ def test_paper_values_are_equal_to_themselves(declaration):
 def test_averages_of_the_printed_cells_are_the_printed_averages_but_for_known_ones():
     wrong = set()
     for declaration in ALL:
-        printed = printed_of(declaration.id)
-        study = study_of(declaration, printed)
-        for cell in build_cells(declaration, "published", as_printed(declaration, printed), printed, study):
+        paper = read_paper_table(declaration.id)
+        study = build_study(declaration, paper)
+        for cell in build_cells(declaration, "published", copy_paper_values(declaration, paper), paper, study):
             if cell.dataset == AVERAGE and cell.difference is not None:
                 places = len(cell.published_text.partition(".")[2])
                 if abs(cell.difference) > 10**-places:  # the cells and the average are rounded by half of it each
@@ -110,22 +114,22 @@ def test_averages_of_the_printed_cells_are_the_printed_averages_but_for_known_on
 
 def test_a_number_that_is_far_from_print_differs():
     declaration = TABLES["thesis-C.2"]
-    printed = printed_of("thesis-C.2")
-    numbers = as_printed(declaration, printed, lambda key, value: value + 7)
-    cells = build_cells(declaration, "published", numbers, printed, study_of(declaration, printed))
+    paper = read_paper_table("thesis-C.2")
+    numbers = copy_paper_values(declaration, paper, lambda key, value: value + 7)
+    cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
     assert {cell.verdict for cell in cells if cell.model != RANDOM} == {DIFFERS}
     assert all(cell.difference == pytest.approx(7) for cell in cells if cell.model != RANDOM)
 
 
 def _pairwise(profile="published", compared=True):
-    declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")
+    declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")
     numbers = {
         ("evaluation", "acc_r", model, dataset, setting): Number(Measure(60.0 + i, 100, 50.0 + i, 70.0 + i))
         for model, setting in (("gpt2-large", "perplexity"), ("mine", "alignment"), ("reader", "choice"))
-        for i, dataset in enumerate(dict.fromkeys(key[2] for key in printed if key[2] != AVERAGE))
+        for i, dataset in enumerate(dict.fromkeys(key[2] for key in paper if key[2] != AVERAGE))
     }
     models = {"gpt2-large": LANGUAGE, "mine": ENCODER, "reader": LANGUAGE}
-    return build_cells(declaration, profile, numbers, printed, StudyFacts(models, compared, 0.95, {}))
+    return build_cells(declaration, profile, numbers, paper, StudyFacts(models, compared, 0.95, {}))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +143,7 @@ def _pairwise(profile="published", compared=True):
 )
 def test_a_cell_of_what_is_left_out_says_why(table, left_out, model, reason):
     study = StudyFacts({}, True, 0.95, {}, (), left_out)
-    cells = build_cells(TABLES[table], "published", {}, printed_of(table), study)
+    cells = build_cells(TABLES[table], "published", {}, read_paper_table(table), study)
     of = [cell for cell in cells if cell.model == model and cell.dataset != AVERAGE]
     assert of
     assert {cell.reason for cell in of if cell.value is None and "doubtful" not in cell.reason} == {reason}
@@ -172,10 +176,10 @@ def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():
 
 
 def test_a_model_of_ours_that_is_called_like_another_of_print_is_told_apart():
-    declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")  # gpt2 of print is gpt2-large
+    declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")  # the paper's gpt2 is gpt2-large
     place = ("evaluation", "acc_r", "gpt2", "existence", "perplexity")
     study = StudyFacts({"gpt2": LANGUAGE}, True, 0.95, {})
-    cells = build_cells(declaration, "published", {place: Number(Measure(60.0, 9))}, printed, study)
+    cells = build_cells(declaration, "published", {place: Number(Measure(60.0, 9))}, paper, study)
     found = {key_of(cell)[:3]: cell for cell in cells}
     assert found["acc_r", "gpt2", "existence"].value is None
     assert found["acc_r", "gpt2 (ours)", "existence"].value == 60.0
@@ -183,14 +187,14 @@ def test_a_model_of_ours_that_is_called_like_another_of_print_is_told_apart():
 
 
 def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
-    declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")
-    names = [*dict.fromkeys(key[2] for key in printed if key[2] != AVERAGE), "mine-too"]
+    declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")
+    names = [*dict.fromkeys(key[2] for key in paper if key[2] != AVERAGE), "mine-too"]
     numbers = {
         ("evaluation", "acc_r", "m", name, "alignment"): Number(Measure(99.0 if name == "mine-too" else 50.0, 9))
         for name in names
     }
     study = StudyFacts({"m": ENCODER}, True, 0.95, {}, ("existence", "mine-too", "unscored"))
-    found = {key_of(cell)[:3]: cell for cell in build_cells(declaration, "published", numbers, printed, study)}
+    found = {key_of(cell)[:3]: cell for cell in build_cells(declaration, "published", numbers, paper, study)}
     assert found["acc_r", "m", "mine-too"].value == 99.0
     assert found["acc_r", "m", "mine-too"].reason == "no paper value"
     assert found["acc_r", "m", AVERAGE].value == 50.0
@@ -198,9 +202,9 @@ def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
 
 
 def test_an_average_over_some_data_sets_is_none():
-    declaration, printed = TABLES["thesis-3.4"], printed_of("thesis-3.4")
+    declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")
     numbers = {("evaluation", "acc_r", "mine", "existence", "alignment"): Number(Measure(60.0, 100))}
-    cells = build_cells(declaration, "published", numbers, printed, StudyFacts({"mine": ENCODER}, True, 0.95, {}))
+    cells = build_cells(declaration, "published", numbers, paper, StudyFacts({"mine": ENCODER}, True, 0.95, {}))
     found = {key_of(cell)[:3]: cell for cell in cells}["acc_r", "mine", "average"]
     assert (found.value, found.reason) == (None, "not averaged: 10 of 11 data sets were not run")
 
@@ -211,18 +215,18 @@ def test_an_average_over_some_data_sets_is_none():
 def test_without_comparison_our_models_stand_alone_in_all_columns_of_print(profile, compared, reason):
     cells = _pairwise(profile, compared)
     assert list(dict.fromkeys(cell.model for cell in cells)) == ["gpt2", "mine"]
-    assert {cell.dataset for cell in cells} == {key[2] for key in printed_of("thesis-3.4")}
+    assert {cell.dataset for cell in cells} == {key[2] for key in read_paper_table("thesis-3.4")}
     assert all(cell.published is None and not cell.verdict and not cell.published_text for cell in cells)
     assert {cell.reason for cell in cells if cell.value is not None} == {reason}
     assert {cell.chance for cell in cells} == {50.0}
 
 
 def test_undefined_correlations_are_equal_where_print_has_nan_and_differ_where_it_has_a_number():
-    declaration, printed = TABLES["thesis-C.3"], printed_of("thesis-C.3")
-    study = study_of(declaration, printed)
+    declaration, paper = TABLES["thesis-C.3"], read_paper_table("thesis-C.3")
+    study = build_study(declaration, paper)
     undefined = Number(Measure(None, 5, reason="the test is constant: all 5 verdicts are 1"), text="nan")
-    numbers = dict.fromkeys(as_printed(declaration, printed), undefined)
-    cells = build_cells(declaration, "published", numbers, printed, study)
+    numbers = dict.fromkeys(copy_paper_values(declaration, paper), undefined)
+    cells = build_cells(declaration, "published", numbers, paper, study)
     assert {cell.verdict for cell in cells if cell.published_text == "nan"} == {EQUAL}
     assert {cell.verdict for cell in cells if cell.published_text not in ("nan", "")} == {DIFFERS}
     assert all(cell.n == 5 and cell.text == "nan" for cell in cells if cell.published_text)
@@ -230,13 +234,13 @@ def test_undefined_correlations_are_equal_where_print_has_nan_and_differ_where_i
 
 
 def test_decoders_take_the_setting_that_print_means():
-    declaration, printed = TABLES["thesis-C.25"], printed_of("thesis-C.25")
+    declaration, paper = TABLES["thesis-C.25"], read_paper_table("thesis-C.25")
     numbers = {
         ("evaluation", "acc_r", "bakllava", "existence", "pairwise"): Number(Measure(97.0, 100)),
         ("evaluation", "acc_r", "bakllava", "existence", "pairwise-after-cot"): Number(Measure(1.0, 100)),
         ("consistency", "t_shap_explanation", "bakllava", "existence", "cot"): Number(Measure(33.0, 100)),
     }
-    cells = build_cells(declaration, "published", numbers, printed, study_of(declaration, printed))
+    cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
     found = {key_of(cell): cell for cell in cells}
     assert found["acc_r", "bakllava", "existence", "post-hoc"].verdict == EQUAL
     assert found["acc_r_cot", "bakllava", "existence", "cot"].value == 1.0
@@ -246,13 +250,13 @@ def test_decoders_take_the_setting_that_print_means():
 
 
 def test_texts_of_other_images_have_data_sets_of_their_own():
-    declaration, printed = TABLES["thesis-4.1"], printed_of("thesis-4.1")
+    declaration, paper = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     numbers = {
         ("evaluation", "acc_r", "lxmert", "vqa-pairs", "alignment"): Number(Measure(95.2, 20)),
         ("evaluation", "accuracy", "lxmert-vqa", "vqa", "answering"): Number(Measure(72.5, 20)),
     }
-    study = study_of(declaration, printed, **{"lxmert-vqa": ENCODER})
-    cells = build_cells(declaration, "published", numbers, printed, study)
+    study = build_study(declaration, paper, **{"lxmert-vqa": ENCODER})
+    cells = build_cells(declaration, "published", numbers, paper, study)
     assert not [cell for cell in cells if cell.model == "lxmert-vqa"]
     found = {key_of(cell): cell for cell in cells}
     assert found["acc_r", "lxmert", "vqa", "isa"].verdict == EQUAL
@@ -260,19 +264,23 @@ def test_texts_of_other_images_have_data_sets_of_their_own():
 
 
 def test_a_dash_of_print_with_a_number_of_ours_has_no_verdict():
-    declaration, printed = TABLES["thesis-4.1"], printed_of("thesis-4.1")
+    declaration, paper = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     numbers = {("evaluation", "p_c", "clip", "mscoco", "alignment"): Number(Measure(50.0, 20))}
-    cells = build_cells(declaration, "published", numbers, printed, study_of(declaration, printed))
+    cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
     found = {key_of(cell): cell for cell in cells}["p_c", "clip", "mscoco", "isa"]
     assert (found.value, found.verdict, found.reason) == (50.0, "", "not reported: the table prints a dash")
 
 
 def test_a_category_is_compared_as_text():
-    declaration, printed = TABLES["thesis-4.2"], printed_of("thesis-4.2")
+    declaration, paper = TABLES["thesis-4.2"], read_paper_table("thesis-4.2")
     place = ("derived", "mm_skew", "clip", AVERAGE, "t_shap_c")
     for text, verdict in (("balanced", EQUAL), ("textual", DIFFERS)):
         cells = build_cells(
-            declaration, "published", {place: number_of_text(text, 11)}, printed, study_of(declaration, printed)
+            declaration,
+            "published",
+            {place: number_of_text(text, 11)},
+            paper,
+            build_study(declaration, paper),
         )
         found = {key_of(cell): cell for cell in cells}["mm_skew", "clip", AVERAGE, "t_shap_c"]
         assert (found.text, found.verdict) == (text, verdict)

@@ -1,11 +1,11 @@
-"""All cells of all tables, and how many of the printed ones are reproduced."""
+"""Collect the cells of all tables, and count how many paper values are reproduced."""
 
 from pathlib import Path
 
 from waltz.core.files.atomic import write_text
 from waltz.core.job_log import log_job
 from waltz.reporting.tables.cells import format_csv, parse_csv
-from waltz.reporting.tables.reproduction import format_summary_csv, format_summary_markdown, summarize_verdicts
+from waltz.reporting.tables.verdict_counts import format_summary_csv, format_summary_markdown, summarize_verdicts
 
 with log_job(snakemake.log[0]):
     cells = [cell for file in snakemake.input.tables for cell in parse_csv(Path(file).read_text(encoding="utf-8"))]

@@ -19,7 +19,7 @@ ENCODER, LANGUAGE, VISION = "encoder", "language", "vision"
 
 @dataclass(frozen=True)
 class NumberSource:
-    """Where our number of a metric is read from.
+    """Source of our number of a metric.
 
     Attributes:
         source: Kind of file, a key of `numbers.READERS`, or `DERIVED`.

@@ -1,4 +1,4 @@
-"""How the benchmark is built: thesis 3.1, A.2 to A.8, CV-Probes 1 and 2, and where VALSE's images come from."""
+"""Tables of how the benchmark is built: thesis 3.1, A.2 to A.8, CV-Probes 1 and 2, the sources of VALSE's images."""
 
 from waltz.reporting.tables.declaration import PAPER_SETTING, Declaration, locate_number
 
@@ -10,9 +10,9 @@ PIECES = {
     "actions": ("action-replacement", "actant-swap"),
     "coreference": ("coreference-standard", "coreference-clean"),
 }
-"""Instruments by piece, in the order of the printed names."""
-SAMPLED = dict(zip(("A.3", "A.4", "A.5", "A.6", "A.7", "A.8"), PIECES, strict=True))
-"""Piece of each table of samples."""
+"""Instruments by piece, in the order of the paper."""
+PIECES_WITH_EXAMPLES = dict(zip(("A.3", "A.4", "A.5", "A.6", "A.7", "A.8"), PIECES, strict=True))
+"""Piece by table of examples."""
 
 VALIDATION = Declaration(
     id="thesis-A.2",
@@ -38,7 +38,7 @@ VALIDATION = Declaration(
     adds_own_datasets=True,
     notes=(
         "JS is the Jensen–Shannon distance (base 2, square root) between the lexical items of captions and of foils.",
-        "In profile `published` the overall unanimous share is taken over the valid items, as in print;"
+        "In profile `published` the overall unanimous share is taken over the valid items, as in the thesis;"
         " in `equations` over all items, as in each row.",
     ),
 )
@@ -60,7 +60,7 @@ OVERVIEW = Declaration(
     },
     notes=(
         "MLM: a masked language model proposes foils. GRUEN, NLI: foils are filtered by grammaticality, by"
-        " contradiction. Ours: what the study's instruments say; a study of released items builds none.",
+        " contradiction. Ours: the settings of the study's instruments; a study of released items builds none.",
     ),
 )
 IMAGES = Declaration(
@@ -85,9 +85,9 @@ SAMPLES = tuple(
         field_titles={"dataset": "instrument", "setting": "item"},
         extra_sources=("samples",),
         example_datasets=PIECES[piece],
-        notes=("Ours are the first valid items in the order of their ids; print shows hand-picked ones with images.",),
+        notes=("Ours are the first valid items in the order of their ids; the thesis shows hand-picked ones.",),
     )
-    for number, piece in SAMPLED.items()
+    for number, piece in PIECES_WITH_EXAMPLES.items()
 )
 VERBS = Declaration(
     id="cv-probes-1",
@@ -99,7 +99,7 @@ VERBS = Declaration(
     profile_independent=True,
     field_titles={"setting": "number"},
     extra_sources=("probes",),
-    notes=("Ours stands beside a printed verb where the study's items hold it; print names lemmas.",),
+    notes=("Ours stands next to the paper's verb where the study's items hold it; the paper names lemmas.",),
 )
 PAIRS = Declaration(
     id="cv-probes-2",

@@ -1,11 +1,11 @@
-"""Numbers that are printed in running text only."""
+"""Table of the paper values that occur in running text only."""
 
 from waltz.reporting.tables.declaration import PAPER_SETTING, Declaration, NumberSource, locate_number
 from waltz.reporting.tables.declared.models import ANSWERING
 
 RUNNING_TEXT = Declaration(
     id="running-text",
-    title="Numbers printed in running text only",
+    title="Numbers in running text only",
     sources={
         "accuracy": (
             NumberSource("attribution", "accuracy", (PAPER_SETTING,)),
@@ -26,8 +26,8 @@ RUNNING_TEXT = Declaration(
     adds_other_models=False,
     ragged=True,
     notes=(
-        "accuracy: with one modality taken away. ρ: rank correlation of a caption taken for a match with its T-SHAP;"
-        " print says that it is about 0.02 for all models and rarely above 0.12.",
+        "accuracy: with one modality removed. ρ: rank correlation of a caption accepted as a match with its T-SHAP;"
+        " the thesis says that it is about 0.02 for all models and rarely above 0.12.",
     ),
 )
 TABLES = (RUNNING_TEXT,)

@@ -1,4 +1,4 @@
-"""How well models tell captions from foils: thesis 3.4, 3.5, A.1, the decoders paper's 1, CV-Probes 3 and 4."""
+"""Tables of accuracy: thesis 3.4, 3.5, A.1, the decoders paper's 1, CV-Probes 3 and 4."""
 
 from waltz.reporting.tables.declaration import (
     ENCODER,
@@ -12,15 +12,16 @@ from waltz.reporting.tables.declaration import (
 from waltz.reporting.tables.declared.models import CLIP, ENCODERS, NOT_REPRODUCIBLE
 from waltz.reporting.tables.declared.models import LANGUAGE as LANGUAGE_MODELS
 
-RANKED = ("acc_r", "auroc")
-TEXTS = ("alignment", "perplexity")
+TEXT_SETTINGS = ("alignment", "perplexity")
 """Settings of scores of single texts."""
 AVERAGED = "The average weighs each data set the same; its ± is the deviation over data sets."
 
 PAIRWISE = Declaration(
     id="thesis-3.4",
     title="Pairwise ranking accuracy on VALSE",
-    sources={metric: locate_number("evaluation", metric, *TEXTS) for metric in ("acc_r", "acc", "min_pc_pf", "auroc")},
+    sources={
+        metric: locate_number("evaluation", metric, *TEXT_SETTINGS) for metric in ("acc_r", "acc", "min_pc_pf", "auroc")
+    },
     rows=("metric", "model"),
     columns="dataset",
     model_kinds=(ENCODER, LANGUAGE),
@@ -33,7 +34,7 @@ ALL_METRICS = Declaration(
     id="thesis-A.1",
     title="All metrics on VALSE",
     sources={
-        metric: locate_number("evaluation", metric, *TEXTS)
+        metric: locate_number("evaluation", metric, *TEXT_SETTINGS)
         for metric in ("acc_r", "acc", "p_c", "p_f", "min_pc_pf", "auroc")
     },
     rows=("metric", "model"),
@@ -51,7 +52,7 @@ DECODER_SCORES = {
 }
 DECODERS = Declaration(
     id="thesis-3.5",
-    title="Decoders that see, on all of VALSE",
+    title="VL decoders on all of VALSE",
     sources=DECODER_SCORES,
     rows=("metric", "model"),
     columns="dataset",
@@ -61,7 +62,7 @@ DECODERS = Declaration(
 )
 DECODERS_PAPER = Declaration(
     id="decoders-paper-1",
-    title="Decoders that see, on all of VALSE, with mPLUG-Owl3",
+    title="VL decoders on all of VALSE, with mPLUG-Owl3",
     sources=DECODER_SCORES,
     rows=("metric", "model"),
     columns="dataset",
@@ -70,7 +71,8 @@ DECODERS_PAPER = Declaration(
 )
 
 
-def _probes(number: int, form: str) -> Declaration:
+def _declare_probes(number: int, form: str) -> Declaration:
+    """Declare a table of matching accuracy on CV-Probes."""
     return Declaration(
         id=f"cv-probes-{number}",
         title=f"Matching accuracy on CV-Probes, {form} captions",
@@ -83,4 +85,11 @@ def _probes(number: int, form: str) -> Declaration:
     )
 
 
-TABLES = (PAIRWISE, DECODERS, ALL_METRICS, DECODERS_PAPER, _probes(3, "original"), _probes(4, "simplified"))
+TABLES = (
+    PAIRWISE,
+    DECODERS,
+    ALL_METRICS,
+    DECODERS_PAPER,
+    _declare_probes(3, "original"),
+    _declare_probes(4, "simplified"),
+)

@@ -1,4 +1,4 @@
-"""From which modality answers come: thesis 4.1 to 4.3, B.1, CV-Probes 5 to 7, 10 and 11."""
+"""Tables of the contributions of text and image: thesis 4.1 to 4.3, B.1, CV-Probes 5 to 7, 10 and 11."""
 
 from waltz.reporting.tables.declaration import ENCODER, PAPER_SETTING, VISION, Declaration, NumberSource, locate_number
 from waltz.reporting.tables.declared.models import ANSWERING, CLIP, ENCODERS, NOT_REPRODUCIBLE
@@ -12,7 +12,8 @@ SHARE = (
 SKEW = (NumberSource("derived", "mm_skew", (PAPER_SETTING,)),)
 
 
-def _text(role: str, *settings: str) -> tuple[NumberSource, ...]:
+def _locate_t_shap(role: str, *settings: str) -> tuple[NumberSource, ...]:
+    """Return the source of T-SHAP of texts of a role."""
     return locate_number("shares", f"t_shap:{role}", *settings)
 
 
@@ -21,12 +22,12 @@ QUESTIONS = Declaration(
     title="Encoders on questions and on texts of other images",
     sources={
         "accuracy": locate_number("evaluation", "accuracy", "answering", "open"),
-        "t_shap": _text("answer", "answering", "open"),
+        "t_shap": _locate_t_shap("answer", "answering", "open"),
         "p_c": locate_number("evaluation", "p_c", ALIGNMENT),
         "p_f": locate_number("evaluation", "p_f", ALIGNMENT),
         "acc_r": locate_number("evaluation", "acc_r", ALIGNMENT),
-        "t_shap_c": _text("caption", ALIGNMENT),
-        "t_shap_f": (*_text("mismatched", ALIGNMENT), *_text("foil", ALIGNMENT)),
+        "t_shap_c": _locate_t_shap("caption", ALIGNMENT),
+        "t_shap_f": (*_locate_t_shap("mismatched", ALIGNMENT), *_locate_t_shap("foil", ALIGNMENT)),
     },
     rows=("model",),
     columns="metric",
@@ -44,7 +45,7 @@ ENCODER_SHARES = Declaration(
     sources={
         "acc_r": locate_number("evaluation", "acc_r", ALIGNMENT),
         "acc": locate_number("evaluation", "acc", ALIGNMENT),
-        "t_shap_c": _text("caption", ALIGNMENT),
+        "t_shap_c": _locate_t_shap("caption", ALIGNMENT),
         "mm_skew": SKEW,
     },
     rows=("metric", "model"),
@@ -64,8 +65,8 @@ ENCODER_SHARES_ALL = Declaration(
         "acc": locate_number("evaluation", "acc", ALIGNMENT),
         "p_c": locate_number("evaluation", "p_c", ALIGNMENT),
         "p_f": locate_number("evaluation", "p_f", ALIGNMENT),
-        "t_shap_c": _text("caption", ALIGNMENT),
-        "t_shap_f": _text("foil", ALIGNMENT),
+        "t_shap_c": _locate_t_shap("caption", ALIGNMENT),
+        "t_shap_f": _locate_t_shap("foil", ALIGNMENT),
         "mm_skew": SKEW,
     },
     rows=("metric", "model"),
@@ -79,27 +80,28 @@ ENCODER_SHARES_ALL = Declaration(
 )
 DECODER_SHARES = Declaration(
     id="thesis-4.3",
-    title="Accuracy and T-SHAP of decoders that see, on VALSE",
+    title="Accuracy and T-SHAP of VL decoders on VALSE",
     sources={
         "acc_r": locate_number("evaluation", "acc_r", "pairwise"),
         "p_c": locate_number("evaluation", "p_c", "single"),
         "p_f": locate_number("evaluation", "p_f", "single"),
         "t_shap_r": locate_number("shares", "t_shap:", "pairwise"),
-        "t_shap_c": _text("caption", "single"),
-        "t_shap_f": _text("foil", "single"),
+        "t_shap_c": _locate_t_shap("caption", "single"),
+        "t_shap_f": _locate_t_shap("foil", "single"),
     },
     rows=("metric", "model"),
     columns="dataset",
     model_kinds=(VISION,),
     notes=(
         SHARE,
-        "Accuracies are over all items that were scored, T-SHAP over those that were attributed; print takes 100.",
+        "Accuracies are over all items that were scored, T-SHAP over those that were attributed; the thesis takes 100.",
         AVERAGED,
     ),
 )
 
 
-def _verbs(number: int, model: str, name: str, others: bool = False) -> Declaration:
+def _declare_verbs(number: int, model: str, name: str, adds_other_models: bool = False) -> Declaration:
+    """Declare a table of T-SHAP and the verb's contribution on CV-Probes."""
     return Declaration(
         id=f"cv-probes-{number}",
         title=f"T-SHAP and the verb's contribution on CV-Probes: {name}",
@@ -111,9 +113,9 @@ def _verbs(number: int, model: str, name: str, others: bool = False) -> Declarat
         columns="dataset",
         model_kinds=(ENCODER,),
         model_aliases={model: ENCODERS[model]} if model in ENCODERS else {},
-        adds_other_models=others,
+        adds_other_models=adds_other_models,
         known_reasons=NOT_REPRODUCIBLE,
-        notes=("Rows say what the model takes the item for. The verb's contribution is in the unit of the score.",),
+        notes=("Rows name the class that the model predicts. The verb's contribution is in the unit of the score.",),
     )
 
 
@@ -122,9 +124,9 @@ TABLES = (
     ENCODER_SHARES,
     DECODER_SHARES,
     ENCODER_SHARES_ALL,
-    _verbs(5, "blip", "BLIP", others=True),
-    _verbs(6, "blip2", "BLIP 2"),
-    _verbs(7, "flava", "FLAVA"),
-    _verbs(10, "lxmert", "LXMERT"),
-    _verbs(11, "albef", "ALBEF"),
+    _declare_verbs(5, "blip", "BLIP", adds_other_models=True),
+    _declare_verbs(6, "blip2", "BLIP 2"),
+    _declare_verbs(7, "flava", "FLAVA"),
+    _declare_verbs(10, "lxmert", "LXMERT"),
+    _declare_verbs(11, "albef", "ALBEF"),
 )

@@ -13,36 +13,36 @@ from waltz.reporting.tables.numbers import Number, number_of_text
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 
 
-def printed_of(table):
-    """The printed cells of a declared table."""
+def read_paper_table(table):
+    """Return the paper values of a declared table."""
     declaration = TABLES[table]
     return read_paper_cells(declaration, [PUBLISHED / f"{number}.csv" for number in declaration.paper_tables])
 
 
-def study_of(declaration, printed, compared=True, **more):
-    """A study that runs all printed models, and those named."""
+def build_study(declaration, paper, compared=True, **more):
+    """Return the facts of a study that runs all models of the paper, and those in `more`."""
     kind = declaration.model_kinds[0] if declaration.model_kinds else ENCODER
-    names = dict.fromkeys(ours_of(declaration, key[1]) for key in printed if key[1] not in ("", RANDOM))
+    names = dict.fromkeys(get_our_model(declaration, key[1]) for key in paper if key[1] not in ("", RANDOM))
     return StudyFacts({**dict.fromkeys(names, kind), **more}, compared, 0.95, {})
 
 
-def ours_of(declaration, model):
-    """The model of ours that a printed name means first."""
+def get_our_model(declaration, model):
+    """Return the model of ours that stands first for a model of the paper."""
     return declaration.model_aliases.get(model, (model,))[0]
 
 
-def as_printed(declaration, printed, changed=lambda key, value: value):
-    """Our numbers, each the printed one; those of averages are left to the tables."""
+def copy_paper_values(declaration, paper, change=lambda key, value: value):
+    """Return numbers of ours equal to the paper values; averages are left to the tables."""
     numbers = {}
-    for key, cell in printed.items():
+    for key, cell in paper.items():
         metric, model, dataset, setting = key
         if metric == EVERY_METRIC or model == RANDOM or not cell.value:
             continue
-        place = next(list_places(declaration, (metric, dataset, setting), ours_of(declaration, model)))
+        place = next(list_places(declaration, (metric, dataset, setting), get_our_model(declaration, model)))
         if dataset == AVERAGE and place[0] != DERIVED:
             continue
         try:
-            numbers[place] = Number(Measure(changed(key, float(cell.value)), 100))
+            numbers[place] = Number(Measure(change(key, float(cell.value)), 100))
         except ValueError:
             numbers[place] = number_of_text(cell.value)
         if cell.value == "nan":
@@ -52,10 +52,10 @@ def as_printed(declaration, printed, changed=lambda key, value: value):
     return numbers
 
 
-def cells_of(table, changed=lambda key, value: value):
-    """A table's cells in a study whose numbers are the printed ones."""
+def build_paper_cells(table, change=lambda key, value: value):
+    """Return a table's cells in a study whose numbers are the paper values."""
     declaration = TABLES[table]
-    printed = printed_of(table) if declaration.paper_tables else {}
-    study = study_of(declaration, printed)
-    numbers = derive_numbers(declaration, as_printed(declaration, printed, changed), printed, "published", study)
-    return build_cells(declaration, "published", numbers, printed, study)
+    paper = read_paper_table(table) if declaration.paper_tables else {}
+    study = build_study(declaration, paper)
+    numbers = derive_numbers(declaration, copy_paper_values(declaration, paper, change), paper, "published", study)
+    return build_cells(declaration, "published", numbers, paper, study)
