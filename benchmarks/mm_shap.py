@@ -28,8 +28,8 @@ import transformers
 from PIL import Image
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from waltz.attribution.mm_shap import attribute, explained
-from waltz.attribution.settings import Settings
+from waltz.attribution.mm_shap import attribute_texts, choose_outcome
+from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimate import run_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.factorised import compute_exact_factorised, compute_factorised_permutations
@@ -125,7 +125,7 @@ def picture() -> Image.Image:
 
 def one_by_one(network: Any, encoder: Any, image: torch.Tensor, game: Players) -> Values:
     """Values by the whole network, a row a pass."""
-    outcome = explained(encoder)
+    outcome = choose_outcome(encoder)
 
     @torch.inference_mode()
     def values(asked: list[np.ndarray]) -> list[np.ndarray]:
@@ -154,9 +154,9 @@ def timed(run: Callable[[], Any]) -> tuple[Any, float, float]:
     return found, time.perf_counter() - wall, time.process_time() - cpu
 
 
-def settings(permutations: int, players: int, seed: int = 0) -> Settings:
+def settings(permutations: int, players: int, seed: int = 0) -> AttributionSettings:
     """The `published` profile with some permutations."""
-    return Settings("published", "permutation", permutations * (2 * players + 1), seed)
+    return AttributionSettings("published", "permutation", permutations * (2 * players + 1), seed)
 
 
 def plainly(network: Any, encoder: Any, text: str, permutations: int) -> np.ndarray:
@@ -185,13 +185,13 @@ def speed(arguments: argparse.Namespace) -> None:
             players = len(build_published_players(encoder, encoder.tokenize(texts[0]), image))
             asked = settings(arguments.permutations, players)
             counted = Counted(encoder)
-            found, wall, cpu = timed(partial(attribute, counted, picture(), texts, asked))
+            found, wall, cpu = timed(partial(attribute_texts, counted, picture(), texts, asked))
             plain_wall, plain_cpu = sum(one[1] for one in plain), sum(one[2] for one in plain)
             difference = max(np.abs(one.phi[:, 0] - phi).max() for one, phi in zip(found, expected, strict=False))
             largest = max(np.abs(one.phi).max() for one in found)
             print(
                 f"{arguments.shape} {name}, {len(texts)} text(s) of {[len(one.tokens) for one in found]} tokens,"
-                f" grid {found[0].grid}, {sum(one.asked for one in found)} coalitions of"
+                f" grid {found[0].grid}, {sum(one.requested for one in found)} coalitions of"
                 f" {arguments.permutations} permutations: {counted.looks} images, {counted.readings} texts,"
                 f" {counted.pairs} pairs"
             )
@@ -202,7 +202,7 @@ def speed(arguments: argparse.Namespace) -> None:
                 f" largest difference {difference:.1e}; load {before:.1f}"
             )
             if precise is not None:
-                exact = attribute(precise, picture(), texts, asked)
+                exact = attribute_texts(precise, picture(), texts, asked)
                 apart = max(np.abs(one.phi - other.phi).max() for one, other in zip(found, exact, strict=True))
                 print(f"  {arguments.dtype}: largest difference from float32 {apart:.1e}")
     print(f"peak memory {measure_peak_memory_mb()} MB, {torch.get_num_threads()} threads")
@@ -223,9 +223,9 @@ def error(arguments: argparse.Namespace) -> None:
         errors, passes = [], 0
         for seed in range(10):
             counted = Counted(trained)
-            (found,) = attribute(counted, picture(), [text], settings(10, len(game), seed))
+            (found,) = attribute_texts(counted, picture(), [text], settings(10, len(game), seed))
             errors.append(_relative(found.phi[:, 0], truth))
-            passes = found.asked
+            passes = found.requested
         print(f"  10 permutations: median error {np.median(errors):.4f}, {passes} coalitions, {2 * passes} passes")
         for budget in (40, 60, 80, 100, 120, 140, 160, 200, 240, 320, 400, 480):
             many = [compute_factorised_permutations(trained, image, [game], budget, seed)[0] for seed in range(10)]
@@ -252,9 +252,9 @@ def memory(arguments: argparse.Namespace) -> None:
     players = len(build_published_players(encoder, encoder.tokenize(text), encoder.prepare_image(picture())))
     for times in (1, 2, 4, 8):
         asked = settings(times * arguments.permutations, players)
-        (found,), wall, cpu = timed(partial(attribute, encoder, picture(), [text], asked))
+        (found,), wall, cpu = timed(partial(attribute_texts, encoder, picture(), [text], asked))
         print(
-            f"{found.asked} coalitions, {found.evaluated} distinct: {wall:.1f} s wall, {cpu:.1f} s CPU,"
+            f"{found.requested} coalitions, {found.evaluated} distinct: {wall:.1f} s wall, {cpu:.1f} s CPU,"
             f" peak {measure_peak_memory_mb()} MB"
         )
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 import tiny_decoders
 from waltz.attribution import decoder_rows
-from waltz.attribution.decoder_rows import AnswerAttribution, compute_answer_rows
+from waltz.attribution.decoder_rows import AnswerAttribution, compute_decoder_rows
 from waltz.attribution.item_selection import answers_to_attribute
 from waltz.attribution.prompt_attribution import (
     PromptGame,
@@ -21,7 +21,7 @@ from waltz.attribution.prompt_attribution import (
     build_columns,
     choose_budget,
 )
-from waltz.attribution.settings import Settings
+from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.summary import shares
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
@@ -87,12 +87,14 @@ def answering_of(decoder, prompt_file, profile, folder, evaluations=None, seed=3
     template = (
         build_equations_template(chat, prompt_file) if profile == "equations" else build_published_template("bakllava")
     )
-    return AnswerAttribution(decoder, template, Settings(profile, seed=seed, evaluations=evaluations), stored=folder)
+    return AnswerAttribution(
+        decoder, template, AttributionSettings(profile, seed=seed, evaluations=evaluations), stored=folder
+    )
 
 
 def rows_of(how, items=ITEMS, load=photo):
     done: list[int] = []
-    rows = compute_answer_rows(how, items, "own", ORDERS, load, done.append)
+    rows = compute_decoder_rows(how, items, "own", ORDERS, load, done.append)
     assert sum(done) == len(items)
     return rows
 

@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from waltz.attribution.companions.encoder_companions import companions
-from waltz.attribution.rows import attributed
-from waltz.attribution.settings import Settings
+from waltz.attribution.encoder_rows import compute_text_rows
+from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.summary import shares
 from waltz.core.devices import Device
 from waltz.core.files import parquet
@@ -43,8 +43,8 @@ def seen(tmp_path):
 
 def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
     encoder, images, stored = seen
-    settings = Settings("equations", "auto", 40, 0)
-    made = attributed(encoder, ITEMS, images, settings, stored, lambda _: None)
+    settings = AttributionSettings("equations", "auto", 40, 0)
+    made = compute_text_rows(encoder, ITEMS, images, settings, stored, lambda _: None)
     rows = parquet.build_table(made, ATTRIBUTION).to_pylist()
     scores = parquet.build_table(score_pairs(encoder, ITEMS, images, ["equations"]), EVALUATION).to_pylist()
     for found in (scores, rows):

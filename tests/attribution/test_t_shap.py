@@ -11,7 +11,7 @@ from games import play, random_terms, unanimity, unanimity_phi
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.shapley.exact import begin_exact
 from waltz.attribution.shapley.permutations import begin_permutations
-from waltz.attribution.t_shap import jackknife, measure, skew, t_shap
+from waltz.attribution.t_shap import classify_skew, compute_t_shap, compute_t_shap_error, measure_t_shap
 
 
 def estimate(phi, parts=None, exact=False):
@@ -24,14 +24,14 @@ def estimate(phi, parts=None, exact=False):
 def test_a_share_worked_by_hand():
     # text |1| + |-2| = 3, image |4| + |-1| = 5
     phi = np.array([[1.0], [-2.0], [4.0], [-1.0]])
-    assert t_shap(phi, 2) == 3 / 8
-    assert t_shap(np.hstack([phi, 2 * phi]), 2) == 9 / 24  # outputs are summed
-    assert t_shap(phi, 4) == 1
-    assert t_shap(phi, 0) == 0
+    assert compute_t_shap(phi, 2) == 3 / 8
+    assert compute_t_shap(np.hstack([phi, 2 * phi]), 2) == 9 / 24  # outputs are summed
+    assert compute_t_shap(phi, 4) == 1
+    assert compute_t_shap(phi, 0) == 0
 
 
 def test_no_share_of_nothing():
-    found = measure(estimate(np.zeros((3, 1)), exact=True), 1)
+    found = measure_t_shap(estimate(np.zeros((3, 1)), exact=True), 1)
     assert math.isnan(found.value)
     assert math.isnan(found.standard_error)
     assert "every Shapley value is 0" in found.reason
@@ -43,21 +43,21 @@ def test_a_jackknife_worked_by_hand():
     parts = np.array([[[2.0], [2.0]], [[3.0], [0.0]], [[1.0], [4.0]]])
     shares = np.array([1 / 2, 1 / 3, 5 / 7])
     by_hand = math.sqrt(2 / 3 * ((shares - shares.mean()) ** 2).sum())
-    assert jackknife(parts, 1) == pytest.approx(by_hand)
+    assert compute_t_shap_error(parts, 1) == pytest.approx(by_hand)
     with pytest.raises(ValueError, match="no standard error"):
-        jackknife(parts[:1], 1)
+        compute_t_shap_error(parts[:1], 1)
 
 
 def test_reasons_stand_where_there_is_no_standard_error():
     phi = [[1.0], [1.0]]
-    assert measure(estimate(phi, exact=True), 1).standard_error == 0
-    assert measure(estimate(phi, parts=[phi, phi]), 1).standard_error == 0
+    assert measure_t_shap(estimate(phi, exact=True), 1).standard_error == 0
+    assert measure_t_shap(estimate(phi, parts=[phi, phi]), 1).standard_error == 0
     for poor, reason in ((estimate(phi), "no independent parts"), (estimate(phi, parts=[phi]), "needs two")):
-        found = measure(poor, 1)
+        found = measure_t_shap(poor, 1)
         assert found.value == 0.5
         assert math.isnan(found.standard_error)
         assert reason in found.standard_error_reason
-    gone = measure(estimate(phi, parts=[[[2.0], [2.0]], [[0.0], [0.0]]]), 1)
+    gone = measure_t_shap(estimate(phi, parts=[[[2.0], [2.0]], [[0.0], [0.0]]]), 1)
     assert math.isnan(gone.standard_error)
     assert "without one permutation" in gone.standard_error_reason
 
@@ -72,13 +72,18 @@ def test_the_skew_fits_print():
                     cells.setdefault((table, row["model"], metric), {})[row["metric"] == "mm_skew"] = row["value"]
     assert len(cells) == 18
     for cell, printed in cells.items():
-        assert skew(float(printed[False]) / 100) == printed[True], cell
+        assert classify_skew(float(printed[False]) / 100) == printed[True], cell
 
 
 def test_five_points_are_no_skew():
-    assert [skew(share) for share in (0.45, 0.55, 0.4499, 0.5501)] == ["balanced", "balanced", "visual", "textual"]
+    assert [classify_skew(share) for share in (0.45, 0.55, 0.4499, 0.5501)] == [
+        "balanced",
+        "balanced",
+        "visual",
+        "textual",
+    ]
     with pytest.raises(ValueError, match="no skew"):
-        skew(math.nan)
+        classify_skew(math.nan)
 
 
 def test_the_standard_error_covers():
@@ -86,10 +91,10 @@ def test_the_standard_error_covers():
     players, text = 12, 5
     terms = random_terms(players, 8, longest=6, count=60)
     game = unanimity(terms)
-    truth = t_shap(unanimity_phi(players, terms), text)
-    assert t_shap(play(begin_exact(players), game)[0].phi, text) == pytest.approx(truth)
+    truth = compute_t_shap(unanimity_phi(players, terms), text)
+    assert compute_t_shap(play(begin_exact(players), game)[0].phi, text) == pytest.approx(truth)
     drawn = [play(begin_permutations(players, 250, seed), game)[0] for seed in range(200)]
-    found = [measure(one, text) for one in drawn]
+    found = [measure_t_shap(one, text) for one in drawn]
     off = np.array([one.value - truth for one in found])
     errors = np.array([one.standard_error for one in found])
     assert 0.9 <= np.mean(np.abs(off) <= 2.26 * errors) <= 0.99

@@ -1,8 +1,8 @@
 from PIL import Image
 
 import tiny_clip
-from waltz.attribution.rows import attributed
-from waltz.attribution.settings import Settings
+from waltz.attribution.encoder_rows import compute_text_rows
+from waltz.attribution.settings import AttributionSettings
 from waltz.core.devices import Device
 from waltz.models.encoders import load_encoder
 from waltz.models.registry import ModelSpec
@@ -21,7 +21,9 @@ def test_a_figure_shows_the_rows_values(tmp_path):
     )
     Image.new("RGB", (50, 40), (200, 30, 90)).save(tmp_path / "a.png")
     with open_images(tmp_path) as source:
-        rows = attributed(encoder, ITEMS, source, Settings("equations", "auto", 40, 0), tmp_path / "s", lambda n: None)
+        rows = compute_text_rows(
+            encoder, ITEMS, source, AttributionSettings("equations", "auto", 40, 0), tmp_path / "s", lambda n: None
+        )
     of = [row for row in rows if row["item_id"] == "two"]
     with Image.open(tmp_path / "a.png") as opened:
         figure = draw_encoder_example(encoder, of, opened.convert("RGB"), "tiny, two")

@@ -3,9 +3,9 @@
 import time
 from pathlib import Path
 
+from waltz.attribution.encoder_rows import compute_text_rows, count_outcomes
 from waltz.attribution.item_selection import to_attribute
-from waltz.attribution.rows import attributed, tally
-from waltz.attribution.settings import Settings
+from waltz.attribution.settings import AttributionSettings
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
 from waltz.core.files.download_lock import compute_sha256
@@ -46,8 +46,8 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             rows = []
             with open_images(images) as source:
                 for profile, items in of.items():
-                    settings = Settings(profile, seed=params.seed, **params.settings[profile])
-                    rows += attributed(encoder, items, source, settings, stored, bar.update)
+                    settings = AttributionSettings(profile, seed=params.seed, **params.settings[profile])
+                    rows += compute_text_rows(encoder, items, source, settings, stored, bar.update)
             parquet.write(file, parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
             write_record(
                 record,
@@ -61,5 +61,5 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
                 **describe_device(device),
                 seed=params.seed,
                 shard=f"{shard + 1} of {params.shards}",
-                **tally(rows),
+                **count_outcomes(rows),
             )

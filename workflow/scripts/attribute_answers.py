@@ -4,10 +4,10 @@ import time
 from functools import partial
 from pathlib import Path
 
-from waltz.attribution.decoder_rows import AnswerAttribution, compute_answer_rows
+from waltz.attribution.decoder_rows import AnswerAttribution, compute_decoder_rows
+from waltz.attribution.encoder_rows import count_outcomes
 from waltz.attribution.item_selection import answers_to_attribute
-from waltz.attribution.rows import tally
-from waltz.attribution.settings import Settings
+from waltz.attribution.settings import AttributionSettings
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
 from waltz.core.files.download_lock import compute_sha256
@@ -36,7 +36,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         AnswerAttribution(
             decoder,
             build_template(decoder, profile),
-            Settings(profile, seed=params.seed, **params.settings[profile]),
+            AttributionSettings(profile, seed=params.seed, **params.settings[profile]),
             params.value,
             Path(made.rows[0]).parent / ".store",
         )
@@ -50,7 +50,7 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
             rows = []
             with open_images(images) as source:
                 for how, (items, orders) in zip(answering, asked, strict=True):
-                    rows += compute_answer_rows(how, items, name, orders, partial(load_image, source), bar.update)
+                    rows += compute_decoder_rows(how, items, name, orders, partial(load_image, source), bar.update)
             parquet.write(file, parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
             write_record(
                 record,
@@ -64,5 +64,5 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
                 **describe_device(device),
                 seed=params.seed,
                 shard=f"{shard + 1} of {params.shards}",
-                **tally(rows),
+                **count_outcomes(rows),
             )

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from waltz.attribution.encoder_answers import attributed_questions
+from waltz.attribution.encoder_rows import compute_answer_rows, count_outcomes
 from waltz.attribution.item_selection import questions_to_attribute
-from waltz.attribution.rows import tally
-from waltz.attribution.settings import Settings
+from waltz.attribution.settings import AttributionSettings
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files import parquet
 from waltz.core.files.download_lock import compute_sha256
@@ -39,8 +38,8 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         show_progress(sum(map(len, chosen.values())), "question", encoder.spec.name) as bar,
     ):
         for profile, items in chosen.items():
-            settings = Settings(profile, seed=params.seed, **params.settings[profile])
-            rows += attributed_questions(encoder, items, source, settings, stored, bar.update)
+            settings = AttributionSettings(profile, seed=params.seed, **params.settings[profile])
+            rows += compute_answer_rows(encoder, items, source, settings, stored, bar.update)
     parquet.write(snakemake.output.rows, parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
     write_record(
         snakemake.output.run,
@@ -53,5 +52,5 @@ with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), 
         **describe_device(device),
         seed=params.seed,
         shard=f"{shard + 1} of {params.shards}",
-        **tally(rows),
+        **count_outcomes(rows),
     )

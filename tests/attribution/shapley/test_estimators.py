@@ -5,10 +5,10 @@ import pytest
 from PIL import Image
 
 from games import additive, play, random_terms, unanimity
-from waltz.attribution.settings import Settings
+from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.shapiq_estimators import MIN_EVALUATIONS
-from waltz.attribution.t_shap import measure
+from waltz.attribution.t_shap import measure_t_shap
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders.coalitions import Coalitions
@@ -27,9 +27,11 @@ def found_by(name, text, profile, share, evaluations=None):
     image = encoder.prepare_image(Image.new("RGB", (90, 60), (10, 200, 90)))
     game = PROFILES[profile](encoder, encoder.tokenize(text), image)
     table = Coalitions(encoder, image, [game], lambda logits: logits)
-    made = begin_estimation(name, len(game), game.words, Settings(profile, name, evaluations=evaluations, seed=3))
+    made = begin_estimation(
+        name, len(game), game.words, AttributionSettings(profile, name, evaluations=evaluations, seed=3)
+    )
     found, _ = play(made, lambda masks: table.values([masks])[0])
-    return found, measure(found, game.words)
+    return found, measure_t_shap(found, game.words)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
@@ -54,16 +56,18 @@ def test_rulers_get_their_share_from_shapiq(name):
 
 def test_a_name_that_is_none_lists_those_that_are():
     with pytest.raises(UserError, match=r"got 'magic'\); take one of auto, permutation, exact, KernelSHAP"):
-        begin_estimation("magic", 4, 2, Settings("equations"))
+        begin_estimation("magic", 4, 2, AttributionSettings("equations"))
 
 
 def test_evaluations_default_to_what_the_released_scripts_ask():
-    found, asked = play(begin_estimation("permutation", 26, 10, Settings("published")), additive(np.arange(26.0)))
+    found, asked = play(
+        begin_estimation("permutation", 26, 10, AttributionSettings("published")), additive(np.arange(26.0))
+    )
     assert (found.requested, len(asked)) == (530, 10)
 
 
 def test_a_standard_error_can_stop_permutations_only():
-    wanted = Settings("equations", evaluations=900, standard_error=0.01)
+    wanted = AttributionSettings("equations", evaluations=900, standard_error=0.01)
     found, _ = play(begin_estimation("permutation", 4, 2, wanted), additive(np.arange(4.0)))
     assert found.stopped_by == "standard error"
     assert play(begin_estimation("exact", 4, 2, wanted), additive(np.arange(4.0)))[0].exact
@@ -74,7 +78,7 @@ def test_a_standard_error_can_stop_permutations_only():
 @pytest.mark.parametrize("name", ["permutation", "exact", *MIN_EVALUATIONS])
 def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
     games = [unanimity(random_terms(players, players)) for players in (6, 9)]
-    wanted = Settings("equations", evaluations=200, seed=5)
+    wanted = AttributionSettings("equations", evaluations=200, seed=5)
     alone = [
         play(begin_estimation(name, players, 3, wanted), game)[0] for players, game in zip((6, 9), games, strict=True)
     ]
@@ -98,7 +102,10 @@ def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
 def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
     asked = {
         (seed, evaluations): np.concatenate(
-            play(begin_estimation(name, 9, 3, Settings("equations", name, evaluations, seed)), additive(np.ones(9)))[1]
+            play(
+                begin_estimation(name, 9, 3, AttributionSettings("equations", name, evaluations, seed)),
+                additive(np.ones(9)),
+            )[1]
         )
         for seed in (1, 2)
         for evaluations in (200, 260)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from toy_encoders import Toy, game, picture
-from waltz.attribution.mm_shap import explained
-from waltz.attribution.settings import Settings
+from waltz.attribution.mm_shap import choose_outcome
+from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.bilinear import (
     Side,
     average_all_orders,
@@ -24,7 +24,7 @@ from waltz.attribution.shapley.factorised import (
     compute_exact_factorised,
     compute_factorised_permutations,
 )
-from waltz.attribution.t_shap import t_shap
+from waltz.attribution.t_shap import compute_t_shap
 from waltz.models.encoders.coalitions import Coalitions
 
 IDS = (2, 9, 14, 7, 3)
@@ -34,7 +34,7 @@ def brute_force(encoder, image, players) -> np.ndarray:
     """Shapley values as their definition says, over every coalition."""
     number = len(players)
     masks = (np.arange(2**number)[:, None] >> np.arange(number)) & 1 == 1
-    values = Coalitions(encoder, image, [players], explained(encoder)).values([masks])[0][:, 0]
+    values = Coalitions(encoder, image, [players], choose_outcome(encoder)).values([masks])[0][:, 0]
     sizes = masks.sum(axis=1)
     phi = np.zeros(number)
     for player in range(number):
@@ -65,7 +65,7 @@ def test_the_values_at_both_ends_are_those_of_the_encoder():
     players = game(encoder, image, *IDS)
     (found,) = compute_exact_factorised(encoder, image, [players])
     ends = np.array([[False] * len(players), [True] * len(players)])
-    expected = Coalitions(encoder, image, [players], explained(encoder)).values([ends])[0]
+    expected = Coalitions(encoder, image, [players], choose_outcome(encoder)).values([ends])[0]
     np.testing.assert_allclose([found.estimate.base_value, found.estimate.value], expected, rtol=0, atol=1e-14)
 
 
@@ -150,8 +150,8 @@ def test_the_samples_of_one_budget_beat_plain_permutations_at_equal_passes():
     rows = 4 * (2 * len(players) + 1)
     ours, plain = [], []
     for seed in range(12):
-        table = Coalitions(encoder, image, [players], explained(encoder))
-        settings = Settings("published", "permutation", rows, seed)
+        table = Coalitions(encoder, image, [players], choose_outcome(encoder))
+        settings = AttributionSettings("published", "permutation", rows, seed)
         (estimate,) = run_in_step(
             [begin_estimation("permutation", len(players), players.words, settings)], table.values
         )
@@ -166,9 +166,9 @@ def test_the_samples_of_one_budget_beat_plain_permutations_at_equal_passes():
 def test_the_standard_error_of_t_shap_covers_the_truth(ids):
     encoder, image = Toy(width=8, seed=3), picture()
     players = game(encoder, image, *ids)
-    truth = t_shap(compute_exact_factorised(encoder, image, [players])[0].estimate.phi, players.words)
+    truth = compute_t_shap(compute_exact_factorised(encoder, image, [players])[0].estimate.phi, players.words)
     found = sampled(encoder, image, players, 400 if len(ids) < 10 else 900, range(60))
-    errors = np.array([(t_shap(one.estimate.phi, players.words) - truth) / one.t_shap_se for one in found])
+    errors = np.array([(compute_t_shap(one.estimate.phi, players.words) - truth) / one.t_shap_se for one in found])
     assert np.isfinite(errors).all()
     assert (np.abs(errors) < 2).mean() > 0.8  # about ten pairs: Student's t
     assert 0.6 < errors.std() < 1.5

@@ -8,7 +8,7 @@ import shap
 
 from games import additive, play, random_terms, unanimity, unanimity_phi
 from waltz.attribution.shapley.permutations import begin_permutations, count_published_evaluations
-from waltz.attribution.t_shap import jackknife, measure
+from waltz.attribution.t_shap import compute_t_shap_error, measure_t_shap
 from waltz.core.errors import UserError
 
 
@@ -148,8 +148,8 @@ def test_sampling_stops_at_the_wanted_standard_error():
     loose, _ = play(begin_permutations(12, 25 * 400, 1, 4, 0.02), game)
     assert loose.stopped_by == "standard error"
     assert 5 <= len(loose.parts) < 400
-    assert measure(loose, 4).standard_error <= 0.02
-    assert all(jackknife(loose.parts[:count], 4) > 0.02 for count in range(5, len(loose.parts)))
+    assert measure_t_shap(loose, 4).standard_error <= 0.02
+    assert all(compute_t_shap_error(loose.parts[:count], 4) > 0.02 for count in range(5, len(loose.parts)))
     tight, _ = play(begin_permutations(12, 25 * 12, 1, 4, 1e-6), game)
     assert (tight.stopped_by, len(tight.parts)) == ("evaluations", 12)
     sure, _ = play(begin_permutations(12, 25 * 12, 1, 4, 1e-6), additive(np.arange(12.0)))

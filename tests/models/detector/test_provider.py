@@ -9,8 +9,8 @@ from PIL import Image
 
 from tiny_detector import CONFIG, save_tiny, tiny_weights
 from tiny_encoders import WIDTH, build
-from waltz.attribution.mm_shap import attribute
-from waltz.attribution.settings import Settings
+from waltz.attribution.mm_shap import attribute_texts
+from waltz.attribution.settings import AttributionSettings
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.models.encoders import load_encoder
@@ -100,7 +100,7 @@ def test_a_coalition_hides_pixels_before_the_detector_looks(encoder, weights_fil
 
 def test_t_shap_runs_through_and_its_values_are_those_of_masked_passes(encoder, image):
     made = encoder()
-    (found,) = attribute(made, image, ["a dog"], Settings("published", "auto", None, 0))
+    (found,) = attribute_texts(made, image, ["a dog"], AttributionSettings("published", "auto", None, 0))
     assert found.phi.shape == (8, 1)
     assert 0 < found.t_shap < 1
     assert np.abs(found.phi[4:]).max() > 1e-6

@@ -12,7 +12,7 @@ from waltz.attribution.prompt_attribution import (
     attribute_prompts,
     build_columns,
 )
-from waltz.attribution.settings import Settings
+from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.permutations import PUBLISHED_PERMUTATIONS
 from waltz.attribution.stored_coalitions import StoredCoalitions
 from waltz.core.digest import digest
@@ -50,7 +50,7 @@ class AnswerAttribution:
 
     decoder: Decoder
     template: PromptTemplate
-    settings: Settings
+    settings: AttributionSettings
     value: str = LOG_PROBABILITY
     stored: Path = Path(".store")
 
@@ -74,7 +74,7 @@ class AnswerAttribution:
         return self.prompt_settings.explained_value(sees=True)
 
 
-def compute_answer_rows(
+def compute_decoder_rows(
     attribution: AnswerAttribution,
     items: Iterable[Mapping[str, Any]],
     dataset: str,

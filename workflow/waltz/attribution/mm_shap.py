@@ -1,6 +1,6 @@
-"""MM-SHAP: what each token and each patch contributes to the score of a text beside an image (thesis 4.3)."""
+"""MM-SHAP of encoders: contributions of tokens and patches to the score of a text with an image (thesis 4.3)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -9,17 +9,16 @@ import torch
 from PIL import Image
 
 from waltz.attribution.companions.ablation import ablate
-from waltz.attribution.settings import Settings
+from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimate import Estimate, run_in_step
 from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
 from waltz.attribution.shapley.factorised import (
-    FactorisedEstimate,
     choose_estimator,
     compute_exact_factorised,
     compute_factorised_permutations,
 )
 from waltz.attribution.shapley.permutations import count_published_evaluations
-from waltz.attribution.t_shap import TShap, measure
+from waltz.attribution.t_shap import TShap, measure_t_shap
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.fidelity import get_fidelity
@@ -31,7 +30,7 @@ from waltz.models.regions import ImageOrRegions, get_players_function
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """The Shapley values of one text beside one image.
+    """Shapley values of one text with one image.
 
     Attributes:
         score: The explained value of the whole text and image.
@@ -45,7 +44,7 @@ class Attribution:
         t_shap_se: Its standard error; NaN with a reason.
         reason: Why one of them is NaN.
         estimator: The estimator that was used.
-        asked: Coalitions (or encoder passes) that the estimator asked for.
+        requested: Coalitions (or encoder passes) that the estimator requested.
         evaluated: Distinct inputs among them; those stored before are not computed again.
         residual: Largest |sum of phi - (value - base_value)|.
         without_text: Value of the image players alone.
@@ -64,7 +63,7 @@ class Attribution:
     t_shap_se: float
     reason: str | None
     estimator: str
-    asked: int
+    requested: int
     evaluated: int
     residual: float
     without_text: np.ndarray
@@ -72,65 +71,60 @@ class Attribution:
     seed: int
 
 
-def attribute(
+def attribute_texts(
     encoder: Encoder,
     image: ImageOrRegions,
     texts: Sequence[str],
-    settings: Settings,
+    settings: AttributionSettings,
     known: Sequence[dict[bytes, np.ndarray]] | None = None,
     outcome: Outcome | None = None,
 ) -> list[Attribution]:
-    """Shapley values of each text beside one image.
+    """Return the Shapley values of each text with one image.
 
-    What is explained, unless said, is the probability of a match where the encoder has one, and the logit otherwise, as
-    for encoders of late fusion.
+    By default the probability of a match is explained where the encoder has one, and the logit otherwise, as for
+    encoders of late fusion.
 
     Args:
         encoder: A loaded encoder.
         image: An RGB image, or the regions of one.
         texts: Texts of the image, such as caption and foil; their masked images are shared.
         settings: How Shapley values are estimated.
-        known: For each text, values of coalitions by what is left visible; new ones are added.
-        outcome: What is explained of what the encoder's `fuse` gives.
+        known: For each text, values of coalitions by what is visible; new ones are added.
+        outcome: From the encoder's logits to the value that is explained.
     Raises:
         UserError: A text is longer than the encoder reads, or the evaluations do not suffice for one permutation.
     """
     prepared = encoder.prepare_image(cast(Image.Image, image))  # an encoder of regions takes regions
     players = get_players_function(encoder, settings.profile)
     games = [players(encoder, encoder.tokenize(text), prepared) for text in texts]
-    table = Coalitions(encoder, prepared, games, outcome or explained(encoder))
-    if known is not None:
-        for before, stored in zip(table.known, known, strict=True):
-            before.update(stored)
-    names = [estimator_of(settings, encoder, game) for game in games]
-    found: dict[int, Attribution] = {}
-    for name in dict.fromkeys(names):
-        places = [place for place, other in enumerate(names) if other == name]
-        if name in FACTORISED_ESTIMATORS:
-            of = [games[place] for place in places]
-            made = _factorised(name, cast(LateEncoder, encoder), prepared, of, settings)
-            for place, one in zip(places, made, strict=True):
-                share = measure(one.estimate, games[place].words)
-                if share.reason is None:
-                    reason = None if np.isfinite(one.t_shap_se) else "one pair of orders a side; two give an error"
-                    share = replace(share, standard_error=one.t_shap_se, standard_error_reason=reason)
-                found[place] = _attribution(games[place], one.estimate, name, one.passes, share, settings.seed)
+    coalitions = Coalitions(encoder, prepared, games, outcome or choose_outcome(encoder))
+    for values, stored in zip(coalitions.known, known or [], strict=known is not None):
+        values.update(stored)
+    estimators = [select_estimator(settings, encoder, game) for game in games]
+    attributions: dict[int, Attribution] = {}
+    for estimator in dict.fromkeys(estimators):
+        indices = [index for index, name in enumerate(estimators) if name == estimator]
+        if estimator in FACTORISED_ESTIMATORS:
+            estimates = _estimate_factorised(
+                estimator, cast(LateEncoder, encoder), prepared, [games[index] for index in indices], settings
+            )
         else:
-            for place, estimate, evaluated in _by_masks(name, table, places, settings):
-                share = measure(estimate, games[place].words)
-                found[place] = _attribution(games[place], estimate, name, evaluated, share, settings.seed)
-    ablated = ablate(table)
-    if known is not None:
-        for after, stored in zip(table.known, known, strict=True):
-            stored.update(after)
+            estimates = _estimate_by_coalitions(estimator, coalitions, indices, settings)
+        for index, (estimate, evaluated, t_shap) in zip(indices, estimates, strict=True):
+            attributions[index] = _build_attribution(
+                games[index], estimate, estimator, evaluated, t_shap, settings.seed
+            )
+    ablated = ablate(coalitions)
+    for values, stored in zip(coalitions.known, known or [], strict=known is not None):
+        stored.update(values)
     return [
-        replace(found[place], without_text=ablated[place][1:2], without_image=ablated[place][2:3])
-        for place in range(len(games))
+        replace(attributions[index], without_text=ablated[index][1:2], without_image=ablated[index][2:3])
+        for index in range(len(games))
     ]
 
 
-def estimator_of(settings: Settings, encoder: Encoder, game: Players) -> str:
-    """The estimator of a game: permutations in `published`, what the budget allows where it says `auto`.
+def select_estimator(settings: AttributionSettings, encoder: Encoder, game: Players) -> str:
+    """Return the estimator of a game: permutations in `published`; with `auto`, what the budget allows.
 
     Raises:
         UserError: The estimator does not fit the profile or the encoder.
@@ -155,41 +149,54 @@ def estimator_of(settings: Settings, encoder: Encoder, game: Players) -> str:
     return choose_estimator(encoder, game, settings.evaluations or count_published_evaluations(len(game)))
 
 
-def _factorised(
-    name: str, encoder: LateEncoder, prepared: torch.Tensor, games: Sequence[Players], settings: Settings
-) -> list[FactorisedEstimate]:
+def _estimate_factorised(
+    name: str, encoder: LateEncoder, prepared: torch.Tensor, games: Sequence[Players], settings: AttributionSettings
+) -> list[tuple[Estimate, int, TShap]]:
+    """Return estimate, new encoder passes and T-SHAP of each game."""
     if name == "exact-factorised":
-        return compute_exact_factorised(encoder, prepared, games)
-    budget = settings.evaluations or count_published_evaluations(max(map(len, games)))
-    found = compute_factorised_permutations(encoder, prepared, games, budget, settings.seed)
-    least = max(one.estimate.requested for one in found)
-    if least > budget:
-        raise UserError(
-            f"attribution.evaluations: too small for a pair of orders of tokens and of patches (got {budget}, expected"
-            f" at least {least}); set at least {least}"
-        )
-    return found
+        estimates = compute_exact_factorised(encoder, prepared, games)
+    else:
+        budget = settings.evaluations or count_published_evaluations(max(map(len, games)))
+        estimates = compute_factorised_permutations(encoder, prepared, games, budget, settings.seed)
+        least = max(factorised.estimate.requested for factorised in estimates)
+        if least > budget:
+            raise UserError(
+                f"attribution.evaluations: too small for a pair of orders of tokens and of patches (got {budget},"
+                f" expected at least {least}); set at least {least}"
+            )
+    results = []
+    for game, factorised in zip(games, estimates, strict=True):
+        t_shap = measure_t_shap(factorised.estimate, game.words)
+        if t_shap.reason is None:
+            reason = None if np.isfinite(factorised.t_shap_se) else "one pair of orders a side; two give an error"
+            t_shap = replace(t_shap, standard_error=factorised.t_shap_se, standard_error_reason=reason)
+        results.append((factorised.estimate, factorised.passes, t_shap))
+    return results
 
 
-def _by_masks(
-    name: str, table: Coalitions, places: Sequence[int], settings: Settings
-) -> Iterator[tuple[int, Estimate, int]]:
-    """Place, estimate and distinct inputs of each of some games, whose estimations advance together."""
-    games = table.players
+def _estimate_by_coalitions(
+    name: str, coalitions: Coalitions, indices: Sequence[int], settings: AttributionSettings
+) -> list[tuple[Estimate, int, TShap]]:
+    """Return estimate, distinct inputs and T-SHAP of some games, whose estimations advance together."""
+    games = coalitions.players
 
-    def values(asked: list[np.ndarray]) -> list[np.ndarray]:
-        of_place = dict(zip(places, asked, strict=True))
-        nobody = [np.zeros((0, len(game)), dtype=bool) for game in games]
-        answers = table.values([of_place.get(place, nobody[place]) for place in range(len(games))])
-        return [answers[place] for place in places]
+    def compute_values(requested: list[np.ndarray]) -> list[np.ndarray]:
+        masks = dict(zip(indices, requested, strict=True))
+        none = [np.zeros((0, len(game)), dtype=bool) for game in games]
+        values = coalitions.values([masks.get(index, none[index]) for index in range(len(games))])
+        return [values[index] for index in indices]
 
-    begun = [begin_estimation(name, len(games[place]), games[place].words, settings) for place in places]
-    for place, estimate in zip(places, run_in_step(begun, values), strict=True):
-        yield place, estimate, len(table.requested[place])
+    estimations = [begin_estimation(name, len(games[index]), games[index].words, settings) for index in indices]
+    return [
+        (estimate, len(coalitions.requested[index]), measure_t_shap(estimate, games[index].words))
+        for index, estimate in zip(indices, run_in_step(estimations, compute_values), strict=True)
+    ]
 
 
-def _attribution(game: Players, estimate: Estimate, name: str, evaluated: int, share: TShap, seed: int) -> Attribution:
-    nothing = np.zeros(0)
+def _build_attribution(
+    game: Players, estimate: Estimate, name: str, evaluated: int, t_shap: TShap, seed: int
+) -> Attribution:
+    not_ablated = np.zeros(0)
     return Attribution(
         score=float(estimate.value[0]),
         tokens=tuple(game.text_input.tokens[position] for position in game.positions),
@@ -198,28 +205,28 @@ def _attribution(game: Players, estimate: Estimate, name: str, evaluated: int, s
         phi=estimate.phi,
         base_value=estimate.base_value,
         value=estimate.value,
-        t_shap=share.value,
-        t_shap_se=share.standard_error,
-        reason=share.reason or share.standard_error_reason,
+        t_shap=t_shap.value,
+        t_shap_se=t_shap.standard_error,
+        reason=t_shap.reason or t_shap.standard_error_reason,
         estimator=name,
-        asked=estimate.requested,
+        requested=estimate.requested,
         evaluated=evaluated,
         residual=estimate.residual,
-        without_text=nothing,
-        without_image=nothing,
+        without_text=not_ablated,
+        without_image=not_ablated,
         seed=seed,
     )
 
 
-def what_is_explained(encoder: Encoder) -> str:
-    """`probability` of a match where an encoder that fuses early has one, else `logit`."""
+def name_explained_value(encoder: Encoder) -> str:
+    """Return `probability` of a match where an encoder of early fusion has one, else `logit`."""
     return "probability" if encoder.probability and not encoder.late else "logit"
 
 
-def explained(encoder: Encoder) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What is explained, as a function of the logit."""
-    return torch.sigmoid if what_is_explained(encoder) == "probability" else _itself
+def choose_outcome(encoder: Encoder) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return the explained value as a function of the logit."""
+    return torch.sigmoid if name_explained_value(encoder) == "probability" else _keep_logits
 
 
-def _itself(logits: torch.Tensor) -> torch.Tensor:
+def _keep_logits(logits: torch.Tensor) -> torch.Tensor:
     return logits

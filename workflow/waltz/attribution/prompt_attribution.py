@@ -11,13 +11,13 @@ from typing import Any, TypedDict
 import numpy as np
 
 from waltz.attribution.contribution_ratios import MIN_CONTRIBUTION
-from waltz.attribution.settings import Settings
+from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimate import Estimate, Estimation, run_in_step, to_null
 from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
 from waltz.attribution.shapley.exact import MAX_PLAYERS
 from waltz.attribution.shapley.partition import PUBLISHED_ROWS, compute_owen_values
 from waltz.attribution.shapley.permutations import begin_permutations
-from waltz.attribution.t_shap import TShap, measure_outputs
+from waltz.attribution.t_shap import TShap, measure_t_shap_of_outputs
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.fidelity import Fidelity, Profile, get_fidelity
@@ -239,7 +239,7 @@ def attribute_prompts(
             players=own,
             estimate=estimate,
             estimator=name,
-            t_shap=measure_outputs(estimate, own.text, settings.profile, settings.min_contribution),
+            t_shap=measure_t_shap_of_outputs(estimate, own.text, settings.profile, settings.min_contribution),
             evaluated=count,
             without_text=without_text,
             without_image=without_image,
@@ -303,7 +303,7 @@ def begin_prompt_estimation(players: Players, settings: PromptSettings) -> tuple
     if name == "auto":
         is_small = count <= MAX_PLAYERS and 2**count <= evaluations
         name = "exact" if is_small and settings.standard_error is None else "permutation"
-    own_settings = Settings(settings.profile, name, evaluations, settings.seed, settings.standard_error)
+    own_settings = AttributionSettings(settings.profile, name, evaluations, settings.seed, settings.standard_error)
     return name, begin_estimation(name, count, players.words, own_settings)
 
 
@@ -387,7 +387,7 @@ def _attribute_pieces(decoder: Decoder, game: PromptGame, settings: PromptSettin
         players=None,
         estimate=pieces.estimate,
         estimator="partition",
-        t_shap=measure_outputs(pieces.estimate, text, settings.profile, settings.min_contribution),
+        t_shap=measure_t_shap_of_outputs(pieces.estimate, text, settings.profile, settings.min_contribution),
         evaluated=pieces.evaluated,
     )
 

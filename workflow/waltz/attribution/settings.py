@@ -1,19 +1,19 @@
-"""What decides an attribution beside model, image and text."""
+"""Settings of an attribution."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Settings:
+class AttributionSettings:
     """How Shapley values are estimated.
 
     Attributes:
         profile: `published` or `equations`.
-        estimator: `auto`, or one of `attribution.estimators`.
+        estimator: `auto`, or one of `shapley.estimators`.
         evaluations: Most coalitions of one game, or encoder passes where the estimator counts those; None in
-            `published` means what the released scripts ask, ten permutations with their reverses.
+            `published` means ten permutations with their reverses, as in the released scripts.
         seed: Seed of the permutations; the same for each text.
-        standard_error: Wanted standard error of T-SHAP, a share, at which sampling stops; None uses all evaluations.
+        standard_error: Standard error of T-SHAP, a share, at which sampling stops; None uses all evaluations.
     """
 
     profile: str

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from waltz.attribution.t_shap import skew
+from waltz.attribution.t_shap import classify_skew
 from waltz.core.intervals import Measure, Resampling, compute_mean
 
 GROUP = ("role", "profile", "setting")
@@ -71,6 +71,6 @@ def _summary(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> 
         "standard_error": None if squares is None else 100 * squares**0.5,
         "standard_error_n": len(sampled),
         "noise": squares / varies if squares is not None and varies else None,
-        "mm_skew": None if measure.value is None else skew(measure.value / 100),
+        "mm_skew": None if measure.value is None else classify_skew(measure.value / 100),
         "missing": [{"reason": reason, "count": count} for reason, count in sorted(missing.items())],
     }

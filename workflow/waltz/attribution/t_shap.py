@@ -15,7 +15,7 @@ from waltz.attribution.contribution_ratios import (
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.fidelity import Profile, get_fidelity
 
-BALANCED = 5.0
+MAX_BALANCED_POINTS = 5.0
 """Points by which T-SHAP may differ from 50 without a skew; it fits every cell of thesis Tables 4.2 and B.1."""
 
 
@@ -36,8 +36,8 @@ class TShap:
     standard_error_reason: str | None = None
 
 
-def t_shap(phi: np.ndarray, text_players: int) -> float:
-    """Sum of |phi| over text tokens and outputs, divided by the sum over all players and outputs.
+def compute_t_shap(phi: np.ndarray, text_players: int) -> float:
+    """Return the sum of |phi| over text tokens and outputs, divided by the sum over all players and outputs.
 
     Noise adds to |phi| whatever its sign, most where phi is small, so that few permutations pull T-SHAP towards the
     side that has more players, or players that count for less; docs/reference/estimators.md says by how much.
@@ -50,10 +50,10 @@ def t_shap(phi: np.ndarray, text_players: int) -> float:
     Source:
         T-SHAP, MM-SHAP paper (ACL 2023) and thesis 4.3; without the ratios per output of the thesis's longer outputs.
     """
-    return float(_shares(phi, text_players))
+    return float(_compute_shares(phi, text_players))
 
 
-def t_shap_of_outputs(
+def compute_t_shap_of_outputs(
     phi: np.ndarray, text: slice | np.ndarray, profile: Profile, least: float = MIN_CONTRIBUTION
 ) -> float:
     """T-SHAP of an output of several tokens; of a single one, both profiles give what `t_shap` gives.
@@ -64,33 +64,33 @@ def t_shap_of_outputs(
         profile: `equations` takes each token's ratios, averages them over the tokens, then takes magnitudes, so that a
             player for one token and against another counts less; `published` adds up magnitudes as they are, so that
             tokens with large values count more.
-        least: For `equations`, which tokens are left out: see `ratios.contributed`.
+        least: For `equations`, which tokens are skipped: see `ratios.contributed`.
     Returns:
         Between 0 and 1; NaN where nothing contributes, or contributions cancel.
     Source:
         Thesis 5.2 (`equations`); the scripts of CC-SHAP-VLM (`published`).
     """
-    return float(_shares_of_outputs(phi, text, profile, find_contributing_outputs(phi, least)))
+    return float(_compute_shares_of_outputs(phi, text, profile, find_contributing_outputs(phi, least)))
 
 
-def measure_outputs(
+def measure_t_shap_of_outputs(
     estimate: Estimate, text: slice | np.ndarray, profile: Profile, least: float = MIN_CONTRIBUTION
 ) -> TShap:
     """`t_shap_of_outputs` with its standard error, for which the same tokens are left out as for T-SHAP itself."""
     kept = find_contributing_outputs(estimate.phi, least)
-    return _measured(estimate, lambda phi: _shares_of_outputs(phi, text, profile, kept))
+    return _measure(estimate, lambda phi: _compute_shares_of_outputs(phi, text, profile, kept))
 
 
-def measure(estimate: Estimate, text_players: int) -> TShap:
-    """T-SHAP of an estimate with its standard error: 0 where nothing is sampled, else the jackknife over its parts."""
-    return _measured(estimate, lambda phi: _shares(phi, text_players))
+def measure_t_shap(estimate: Estimate, text_players: int) -> TShap:
+    """Return T-SHAP of an estimate with its standard error: 0 without sampling, else the jackknife over its parts."""
+    return _measure(estimate, lambda phi: _compute_shares(phi, text_players))
 
 
-def _measured(estimate: Estimate, shares: Callable[[np.ndarray], np.ndarray]) -> TShap:
-    """A share, from Shapley values of shape (..., players, outputs), with its standard error."""
+def _measure(estimate: Estimate, shares: Callable[[np.ndarray], np.ndarray]) -> TShap:
+    """Return a share of Shapley values, of shape (..., players, outputs), with its standard error."""
     value = float(shares(estimate.phi))
     if math.isnan(value):
-        reason = _undefined(estimate.phi)
+        reason = _explain_undefined(estimate.phi)
         return TShap(value, math.nan, reason, reason)
     if estimate.exact:
         return TShap(value, 0.0)
@@ -98,11 +98,11 @@ def _measured(estimate: Estimate, shares: Callable[[np.ndarray], np.ndarray]) ->
         return TShap(value, math.nan, None, "the estimator gives no independent parts")
     if len(estimate.parts) < 2:
         return TShap(value, math.nan, None, "one permutation with its reverse; a standard error needs two")
-    error = jackknife_error(shares(leave_one_out(estimate.parts)))
+    error = compute_jackknife_error(shares(average_leaving_one_out(estimate.parts)))
     return TShap(value, error, None, "T-SHAP is undefined without one permutation" if math.isnan(error) else None)
 
 
-def _undefined(phi: np.ndarray) -> str:
+def _explain_undefined(phi: np.ndarray) -> str:
     if not np.isfinite(phi).all():
         return "the model's score is not a number"
     if phi.any():
@@ -110,8 +110,8 @@ def _undefined(phi: np.ndarray) -> str:
     return "every Shapley value is 0, so no share is defined"
 
 
-def jackknife(parts: np.ndarray, text_players: int) -> float:
-    """Standard error of T-SHAP from independent estimates of the Shapley values, leaving out one at a time.
+def compute_t_shap_error(parts: np.ndarray, text_players: int) -> float:
+    """Return the standard error of T-SHAP from independent estimates of the Shapley values, leaving out one at a time.
 
     It covers what the draw of permutations adds, not the bias that `t_shap` tells of.
 
@@ -123,11 +123,11 @@ def jackknife(parts: np.ndarray, text_players: int) -> float:
     Raises:
         ValueError: There are fewer than two parts.
     """
-    return jackknife_error(_shares(leave_one_out(parts), text_players))
+    return compute_jackknife_error(_compute_shares(average_leaving_one_out(parts), text_players))
 
 
-def leave_one_out(parts: np.ndarray) -> np.ndarray:
-    """The mean of all parts but one, for each: the shape stays.
+def average_leaving_one_out(parts: np.ndarray) -> np.ndarray:
+    """Return for each part the mean of all others: the shape stays.
 
     Args:
         parts: Independent estimates, at least two, along the first axis.
@@ -141,14 +141,14 @@ def leave_one_out(parts: np.ndarray) -> np.ndarray:
     return means
 
 
-def jackknife_error(left_out: np.ndarray) -> float:
-    """Standard error of a statistic from its values without each of n parts: of shape (n,), NaN where one is NaN."""
+def compute_jackknife_error(left_out: np.ndarray) -> float:
+    """Return the standard error of a statistic from its values without each of n parts; NaN where one is NaN."""
     count = len(left_out)
     return float(np.sqrt((count - 1) * np.mean((left_out - left_out.mean()) ** 2)))
 
 
-def skew(share: float) -> Literal["textual", "visual", "balanced"]:
-    """The modality that a model leans to, by a mean T-SHAP between 0 and 1: more than 5 points from 50.
+def classify_skew(share: float) -> Literal["textual", "visual", "balanced"]:
+    """Return the modality that a model leans to, by a mean T-SHAP between 0 and 1: more than 5 points from 50.
 
     Raises:
         ValueError: The share is NaN.
@@ -157,27 +157,29 @@ def skew(share: float) -> Literal["textual", "visual", "balanced"]:
     """
     if math.isnan(share):
         raise ValueError("no skew without a T-SHAP")
-    if round(abs(100 * share - 50), 9) <= BALANCED:
+    if round(abs(100 * share - 50), 9) <= MAX_BALANCED_POINTS:
         return "balanced"
     return "textual" if share > 0.5 else "visual"
 
 
-def _shares(phi: np.ndarray, text_players: int) -> np.ndarray:
-    """T-SHAP of each of several attributions, shape (..., players, outputs)."""
-    return _share(np.abs(phi).sum(axis=-1), slice(0, text_players))
+def _compute_shares(phi: np.ndarray, text_players: int) -> np.ndarray:
+    """Return T-SHAP of each of several attributions, shape (..., players, outputs)."""
+    return _compute_text_share(np.abs(phi).sum(axis=-1), slice(0, text_players))
 
 
-def _shares_of_outputs(phi: np.ndarray, text: slice | np.ndarray, profile: Profile, kept: np.ndarray) -> np.ndarray:
-    """T-SHAP of each of several attributions to several tokens, some of which are left out in `equations`."""
+def _compute_shares_of_outputs(
+    phi: np.ndarray, text: slice | np.ndarray, profile: Profile, kept: np.ndarray
+) -> np.ndarray:
+    """Return T-SHAP of each of several attributions of several tokens, some of which are skipped in `equations`."""
     if get_fidelity(profile).output_weights == "magnitudes":
-        return _share(np.abs(phi).sum(axis=-1), text)
+        return _compute_text_share(np.abs(phi).sum(axis=-1), text)
     if not kept.any():
         return np.full(phi.shape[:-2], np.nan)
-    return _share(np.abs(compute_contribution_ratios(phi[..., kept]).mean(axis=-1)), text)
+    return _compute_text_share(np.abs(compute_contribution_ratios(phi[..., kept]).mean(axis=-1)), text)
 
 
-def _share(weight: np.ndarray, text: slice | np.ndarray) -> np.ndarray:
-    """Text's share in the weights of players, shape (..., players)."""
+def _compute_text_share(weight: np.ndarray, text: slice | np.ndarray) -> np.ndarray:
+    """Return the share of text in the weights of players, shape (..., players)."""
     total = weight.sum(axis=-1)
     share: np.ndarray = np.divide(
         weight[..., text].sum(axis=-1), total, out=np.full_like(total, np.nan), where=total > 0

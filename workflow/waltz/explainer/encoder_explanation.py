@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from waltz.attribution.mm_shap import Attribution
-from waltz.attribution.settings import Settings
+from waltz.attribution.settings import AttributionSettings
 from waltz.models.registry import ModelSpec
 from waltz.reporting.figures.heatmap import Heatmap, HeatmapPanel, draw_heatmaps, map_to_colours
 
@@ -50,7 +50,7 @@ class Explanation:
     """
 
     model: ModelSpec
-    settings: Settings
+    settings: AttributionSettings
     image: np.ndarray
     caption: Explained
     foil: Explained | None
@@ -127,7 +127,7 @@ def _record(part: Explained) -> dict[str, Any]:
             {"text": shown, "modality": "text" if place < words else "image", "phi": _finite(values[place])}
             for place, shown in enumerate([*said, *places])
         ],
-        "evaluations": found.asked,
+        "evaluations": found.requested,
         "evaluated": found.evaluated,
         "base_value": _finite(found.base_value[0]),
         "value": _finite(found.value[0]),

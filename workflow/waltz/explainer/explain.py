@@ -6,8 +6,8 @@ import torch
 from PIL import Image
 
 from waltz.attribution.companions.attention_relevance import clip_relevance
-from waltz.attribution.mm_shap import Attribution, attribute
-from waltz.attribution.settings import Settings
+from waltz.attribution.mm_shap import Attribution, attribute_texts
+from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimators import ESTIMATORS
 from waltz.core.devices import Device, lease_device
 from waltz.core.errors import UserError
@@ -56,13 +56,13 @@ def explain(
         raise UserError(f"estimator {estimator!r}: there is none of that name{hint}; take {', '.join(ESTIMATORS)}")
     if profile == "published" and estimator not in ("auto", "permutation"):
         raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
-    settings = Settings(profile, estimator, evaluations, seed)
+    settings = AttributionSettings(profile, estimator, evaluations, seed)
     picture = image.convert("RGB") if isinstance(image, Image.Image) else image_file(Path(image))
     spec = resolve_encoder(model)
     with lease_device(1, torch.get_num_threads()) as device:
         encoder = _loaded(spec, device)
         texts = [text] if foil is None else [text, foil]
-        found = attribute(encoder, picture, texts, settings)
+        found = attribute_texts(encoder, picture, texts, settings)
         parts = [_explained(encoder, picture, one, made, profile) for one, made in zip(texts, found, strict=True)]
         return Explanation(
             spec, settings, render_encoder_view(encoder, picture), parts[0], parts[1] if foil is not None else None

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from waltz.attribution.t_shap import jackknife
+from waltz.attribution.t_shap import compute_t_shap_error
 
 Vectors = Callable[[np.ndarray], np.ndarray]
 """From masks of one side's maskable players, bool (k, players), to float64 vectors (k, width)."""
@@ -126,7 +126,7 @@ def compute_parts(text: Side, image: Side) -> list[np.ndarray]:
     return parts
 
 
-def compute_t_shap_error(sides: Sequence[np.ndarray], words: int) -> float:
+def compute_sides_error(sides: Sequence[np.ndarray], words: int) -> float:
     """Return the standard error of T-SHAP by the jackknife: each side's pairs of orders are left out in turn.
 
     Args:
@@ -138,7 +138,7 @@ def compute_t_shap_error(sides: Sequence[np.ndarray], words: int) -> float:
     """
     if any(len(single) < 2 for single in sides):
         return math.nan
-    return math.hypot(*(jackknife(single[:, :, None], words) for single in sides))
+    return math.hypot(*(compute_t_shap_error(single[:, :, None], words) for single in sides))
 
 
 def _compute_values(gains: np.ndarray, means: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from waltz.attribution.shapley.bilinear import (
     average_orders_within,
     compute_parts,
     compute_shapley_values,
-    compute_t_shap_error,
+    compute_sides_error,
 )
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.shapley.exact import MAX_PLAYERS
@@ -138,7 +138,7 @@ def _combine_sides(encoder: LateEncoder, game: Players, text: Side, image: Side)
             parts=sampled[0][:, :, None] if len(sampled) == 1 else None,
             exact=not sampled,
         ),
-        compute_t_shap_error(sampled, game.words),
+        compute_sides_error(sampled, game.words),
     )
 
 

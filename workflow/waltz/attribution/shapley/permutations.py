@@ -65,7 +65,7 @@ def _begin(players: int, permutations: int, seed: int, text_players: int, standa
         values.append(np.asarray((yield _build_walk(order)), dtype=np.float64))
         parts.append(_compute_part(order, values[-1]))
         if standard_error is not None and len(parts) >= MIN_PERMUTATIONS:
-            reached = t_shap.jackknife(np.stack(parts), text_players) <= standard_error
+            reached = t_shap.compute_t_shap_error(np.stack(parts), text_players) <= standard_error
             if reached:
                 break
     return Estimate(

@@ -11,9 +11,9 @@ import numpy as np
 
 from waltz.attribution.contribution_ratios import MIN_CONTRIBUTION
 from waltz.attribution.shapley.estimate import to_null
+from waltz.consistency.cc_shap.companions import compute_cosine
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_mean_ratios
 from waltz.consistency.cc_shap.shared_players import SharedPlayers, find_unchanged_players
-from waltz.consistency.companions import cosine
 from waltz.fidelity import Profile
 
 
@@ -84,7 +84,7 @@ def compute_edit_shift(
             compute_mean_ratios(replace(side, shared=side.shared[players]), profile, min_contribution)
             for side, players in zip(sides, unchanged, strict=True)
         ]
-        distances[name] = to_null(float(1 - cosine(*means)))
+        distances[name] = to_null(float(1 - compute_cosine(*means)))
         magnitudes = np.abs(compute_mean_ratios(sides[1], profile, min_contribution))
         shares[name] = to_null(1 - magnitudes[unchanged[1]].sum() / magnitudes.sum()) if magnitudes.any() else None
         if distances[name] is None:

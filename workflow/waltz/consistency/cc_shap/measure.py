@@ -11,8 +11,8 @@ from waltz.attribution.contribution_ratios import (
     find_contributing_outputs,
 )
 from waltz.attribution.shapley.estimate import Estimate
-from waltz.attribution.t_shap import jackknife_error, leave_one_out
-from waltz.consistency.companions import Companions, companions, cosine
+from waltz.attribution.t_shap import average_leaving_one_out, compute_jackknife_error
+from waltz.consistency.cc_shap.companions import Companions, compute_companions, compute_cosine
 from waltz.fidelity import Fidelity, Profile, get_fidelity
 
 WARNING_LEVEL = 0.01
@@ -105,9 +105,9 @@ def compute_cc_shap(
     error = _compute_standard_error(answer, explanation, strong, fidelity)
     return replace(
         undefined,
-        value=float(cosine(means["answer"], means["explanation"])),
+        value=float(compute_cosine(means["answer"], means["explanation"])),
         standard_error=error if isinstance(error, float) else None,
-        companions=companions(means["answer"], means["explanation"]),
+        companions=compute_companions(means["answer"], means["explanation"]),
         with_weak=_compute_with_weak(answer, explanation, profile),
         standard_error_reason=None if isinstance(error, float) else error,
     )
@@ -177,7 +177,7 @@ def _explain_undefined(name: str, side: SharedEstimate, means: np.ndarray) -> st
 
 def _compute_with_weak(answer: SharedEstimate, explanation: SharedEstimate, profile: Profile) -> float | None:
     means = [compute_mean_ratios(side, profile, 0) for side in (answer, explanation)]
-    value = float(cosine(*means))
+    value = float(compute_cosine(*means))
     return None if math.isnan(value) else value
 
 
@@ -199,11 +199,14 @@ def _compute_standard_error(
             return f"the estimator of the {name} gives no independent parts"
         if len(side.estimate.parts) < 2:
             return f"one permutation with its reverse for the {name}; a standard error needs two"
-        fewer[name] = _average_ratios(side, leave_one_out(side.estimate.parts), strong[name], fidelity)
+        fewer[name] = _average_ratios(side, average_leaving_one_out(side.estimate.parts), strong[name], fidelity)
     if len(fewer) == 2 and len(fewer["answer"]) == len(fewer["explanation"]):
-        errors = [jackknife_error(cosine(fewer["answer"], fewer["explanation"]))]
+        errors = [compute_jackknife_error(compute_cosine(fewer["answer"], fewer["explanation"]))]
     else:
         others = {"answer": "explanation", "explanation": "answer"}
-        errors = [jackknife_error(cosine(part_means, means[others[name]])) for name, part_means in fewer.items()]
+        errors = [
+            compute_jackknife_error(compute_cosine(part_means, means[others[name]]))
+            for name, part_means in fewer.items()
+        ]
     error = math.hypot(*errors)
     return "CC-SHAP is undefined without one permutation" if math.isnan(error) else error

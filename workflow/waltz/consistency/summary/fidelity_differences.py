@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from waltz.attribution.contribution_ratios import MIN_CONTRIBUTION
-from waltz.attribution.t_shap import measure_outputs
+from waltz.attribution.t_shap import measure_t_shap_of_outputs
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
 from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.fidelity import Profile
@@ -90,7 +90,7 @@ def compare(published: Game, equations: Game, least: float = MIN_CONTRIBUTION) -
     def share(game: Game, side: str, profile: Profile) -> _Number:
         contributions: SharedEstimate = getattr(game, side)
         text = game.text_of_answer if side == "answer" else game.text_of_explanation
-        found = measure_outputs(contributions.estimate, text, profile, least)
+        found = measure_t_shap_of_outputs(contributions.estimate, text, profile, least)
         reason = found.reason or found.standard_error_reason
         return _Number(_or_none(found.value), _or_none(found.standard_error), reason)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from waltz.attribution.t_shap import skew
+from waltz.attribution.t_shap import classify_skew
 from waltz.consistency.summary.rescaling import CC_SHAPS, SETTINGS, rescaled
 from waltz.core.intervals import Measure
 from waltz.instruments import INSTRUMENTS
@@ -141,7 +141,7 @@ def _describe_skew(_: Declaration, numbers: Numbers, paper_values: PaperValues, 
             parts = [numbers.get(("shares", f"t_shap:{role}", model, name, "alignment")) for name in names]
             values = [part.measure.value for part in parts if part is not None and part.measure.value is not None]
             if len(values) == len(names):
-                text = skew(float(np.mean(values)) / 100)
+                text = classify_skew(float(np.mean(values)) / 100)
                 derived[DERIVED, "mm_skew", model, AVERAGE, metric] = number_of_text(text, len(values))
             elif any(part is not None for part in parts):
                 reason = f"not averaged: {len(names) - len(values)} of {len(names)} data sets have no T-SHAP"

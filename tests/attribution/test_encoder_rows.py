@@ -12,9 +12,9 @@ from PIL import Image
 
 from paper_numbers import read_paper_table
 from tiny_encoders import ANSWERS, REGIONS, WIDTH, build
-from waltz.attribution.encoder_answers import attributed_questions
+from waltz.attribution.encoder_rows import compute_answer_rows
 from waltz.attribution.item_selection import questions_to_attribute
-from waltz.attribution.settings import Settings
+from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.summary import shares
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -85,8 +85,8 @@ def images(tmp_path):
 
 def rows_of(encoder, images, tmp_path, profile="equations", items=ITEMS, **settings):
     done = []
-    rows = attributed_questions(
-        encoder, items, images, Settings(profile, seed=3, **settings), tmp_path / ".store", done.append
+    rows = compute_answer_rows(
+        encoder, items, images, AttributionSettings(profile, seed=3, **settings), tmp_path / ".store", done.append
     )
     assert sum(done) == len(items)
     parquet.check(parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
@@ -157,7 +157,7 @@ def test_finished_questions_are_found_again(encoder, images, tmp_path, monkeypat
     def never(*_):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr("waltz.attribution.rows.attribute", never)
+    monkeypatch.setattr("waltz.attribution.encoder_rows.attribute_texts", never)
     assert rows_of(encoder, images, tmp_path, evaluations=100) == first
     with pytest.raises(AssertionError, match="computed again"):
         rows_of(encoder, images, tmp_path, evaluations=101)

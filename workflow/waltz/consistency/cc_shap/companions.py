@@ -1,11 +1,11 @@
-"""How alike two vectors of ratios are: the cosine that CC-SHAP is, and the distances that are reported beside it."""
+"""Similarities of two vectors of ratios: the cosine, which is CC-SHAP, and the distances that are reported with it."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-ALIKE = 1e-12
-"""Ratios that lie no further apart than this, relative to their size, are the same but for rounding."""
+MAX_ROUNDING = 1e-12
+"""Ratios that differ by at most this, relative to their size, are the same but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -27,49 +27,50 @@ class Companions:
     js: float
 
 
-def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """1 - cosine distance of vectors of shape (..., players): in [-1, 1], NaN where one of them is 0 or NaN."""
+def compute_cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return 1 - cosine distance of vectors of shape (..., players): in [-1, 1], NaN where one of them is 0 or NaN."""
     scales = [np.abs(vector).max(axis=-1, keepdims=True, initial=0) for vector in (first, second)]
     units = [
         np.divide(vector, scale, out=np.full_like(vector, np.nan), where=scale > 0)
         for vector, scale in zip((first, second), scales, strict=True)
     ]
     norms = [np.sqrt((unit**2).sum(axis=-1)) for unit in units]
-    alike: np.ndarray = np.clip((units[0] * units[1]).sum(axis=-1) / (norms[0] * norms[1]), -1, 1)
-    return alike
+    similarity: np.ndarray = np.clip((units[0] * units[1]).sum(axis=-1) / (norms[0] * norms[1]), -1, 1)
+    return similarity
 
 
-def companions(answer: np.ndarray, explanation: np.ndarray) -> Companions:
+def compute_companions(answer: np.ndarray, explanation: np.ndarray) -> Companions:
     """Compare two vectors of ratios of one length, float64 of shape (players,), at least one.
 
     Source:
-        CC-SHAP's released scripts; thesis 5.2 prints the cosine alone.
+        CC-SHAP's released scripts; thesis 5.2 reports the cosine alone.
     """
     squares = (answer - explanation) ** 2
-    logs = [_log_softmax(vector) for vector in (answer, explanation)]
+    logs = [_compute_log_softmax(vector) for vector in (answer, explanation)]
     middle = np.logaddexp(*logs) - np.log(2)
+    js_divergence = (_compute_divergence(logs[0], middle) + _compute_divergence(logs[1], middle)) / 2
     return Companions(
-        correlation=_correlation(answer, explanation),
+        correlation=_compute_correlation(answer, explanation),
         mse=float(1 - squares.mean()),
         variance=float(1 - squares.var()),
-        kl=1 - _divergence(logs[1], logs[0]),
-        js=float(1 - np.sqrt(max(0.0, (_divergence(logs[0], middle) + _divergence(logs[1], middle)) / 2))),
+        kl=1 - _compute_divergence(logs[1], logs[0]),
+        js=float(1 - np.sqrt(max(0.0, js_divergence))),
     )
 
 
-def _correlation(first: np.ndarray, second: np.ndarray) -> float | None:
+def _compute_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
     centred = [vector - vector.mean() for vector in (first, second)]
-    if any(np.ptp(vector) <= ALIKE * np.abs(vector).max() for vector in (first, second)):
+    if any(np.ptp(vector) <= MAX_ROUNDING * np.abs(vector).max() for vector in (first, second)):
         return None
-    return float(cosine(*centred))
+    return float(compute_cosine(*centred))
 
 
-def _log_softmax(vector: np.ndarray) -> np.ndarray:
+def _compute_log_softmax(vector: np.ndarray) -> np.ndarray:
     shifted = vector - vector.max()
     logs: np.ndarray = shifted - np.log(np.exp(shifted).sum())
     return logs
 
 
-def _divergence(logs: np.ndarray, reference: np.ndarray) -> float:
-    """Kullback-Leibler divergence, in nats, from log-probabilities."""
+def _compute_divergence(logs: np.ndarray, reference: np.ndarray) -> float:
+    """Return the Kullback-Leibler divergence, in nats, from log-probabilities."""
     return float((np.exp(logs) * (logs - reference)).sum())
