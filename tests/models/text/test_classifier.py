@@ -27,7 +27,7 @@ def test_a_folder_is_loaded_with_its_labels_and_the_study_may_name_them(tmp_path
 
 
 def test_labels_are_as_many_as_classes():
-    fault = r"models\.tiny-classifier: labels: 3 are given \(a, b, c\), some/folder has 2 classes"
+    fault = r"models\.tiny-classifier: labels: wrong number of labels \(got 3: a, b, c, expected 2 for some/folder\)"
     with pytest.raises(UserError, match=fault):
         classifier_model("x", "y", given="a, b, c")
 
