@@ -90,9 +90,9 @@ def test_a_second_run_has_nothing_to_do(scenes_run):
 @pytest.mark.parametrize(
     ("file", "old", "new", "rerun"),
     [
-        ("foils/actions.py", '"no form of another', '"not a form of another', {"action-replacement"}),
-        ("foils/coco_captions.py", "len(letters) > 1", "len(letters) > 2", {"plurality", "relations"}),
-        ("foils/nouns.yaml", "\n", "\n\n", {"action-replacement"}),
+        ("foils/action_replacement.py", '"no form of another', '"not a form of another', {"action-replacement"}),
+        ("foils/english/noun_phrases.py", 'NOUNS = {"back"', 'NOUNS = {"rear"', {"plurality"}),
+        ("foils/swig/nouns.yaml", "\n", "\n\n", {"action-replacement"}),
     ],
 )
 def test_an_edit_reruns_the_instruments_whose_code_it_is(scenes_run, file, old, new, rerun):
