@@ -1,4 +1,4 @@
-"""What is behind the things: one drawn background for each place, the same for every scene there."""
+"""Backgrounds: one drawing for each place, the same for every scene there."""
 
 from collections.abc import Callable
 from functools import cache
@@ -14,7 +14,7 @@ Draw = ImageDraw.ImageDraw
 
 @cache
 def draw_background(place: str) -> Image.Image:
-    """The empty place, 256 × 256 px RGB."""
+    """Draw the empty place, 256 × 256 px RGB."""
     image = Image.new("RGB", (SIZE, SIZE))
     _PAINTERS[place](ImageDraw.Draw(image), Random(0))
     return image

@@ -22,7 +22,7 @@ BLACK, GREEN, RED = (20, 20, 20), (0, 110, 40), (170, 20, 20)
 
 
 def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
-    """An RGB image of the first 24 scenes: below each a caption (black), true (green) and false statements (red)."""
+    """Draw an RGB image of the first 24 scenes: below each a caption, true (green) and false texts (red)."""
     shown = graphs[:SCENES]
     rows = -(-len(shown) // COLUMNS)
     sheet = Image.new("RGB", (COLUMNS * (SIZE + MARGIN) + MARGIN, rows * (SIZE + TEXT) + MARGIN), (255, 255, 255))

@@ -15,7 +15,7 @@ COVERING_PREPOSITIONS = ("in", "behind")
 
 
 def render_scene(graph: Graph) -> Image.Image:
-    """The scene as a 256 × 256 px RGB image."""
+    """Render the scene as a 256 × 256 px RGB image."""
     image = draw_background(graph.place).copy()
     related = {index for relation in graph.relations for index in (relation.subject, relation.object)}
     if graph.action is not None:
@@ -33,7 +33,7 @@ def render_scene(graph: Graph) -> Image.Image:
 
 
 def render_png(graph: Graph) -> bytes:
-    """The scene as PNG, the same bytes for the same graph and versions of Pillow and Twemoji."""
+    """Render the scene as PNG, the same bytes for the same graph and versions of Pillow and Twemoji."""
     file = BytesIO()
     render_scene(graph).save(file, format="PNG", compress_level=6, optimize=False)
     return file.getvalue()
@@ -78,7 +78,7 @@ class _Square:
         self.top = cell.top - self.size * (box[1] + box[2] * (1 - shrink)) / 100
 
     def point(self, x: float, y: float) -> tuple[float, float]:
-        """A point in percent of the square, in pixels of the image."""
+        """Return a point in percent of the square, in pixels of the image."""
         return self.left + self.size * ((100 - x) if self.mirrored else x) / 100, self.top + self.size * y / 100
 
 

@@ -1,4 +1,4 @@
-"""Where things go: zones of the image, and squares in them for actions, relations and plain groups."""
+"""Positions of things: zones of the image, and squares in them for actions, relations and plain groups."""
 
 from random import Random
 
@@ -16,7 +16,7 @@ LARGEST = 84
 
 
 def draw_zones(clusters: int, rng: Random) -> list[Zone]:
-    """One zone for each of one to three clusters, the largest first; columns change sides at random."""
+    """Draw one zone for each of one to three clusters, the largest first; columns change sides at random."""
     height = SIZE - TOP - 4
     half, low = SIZE // 2 - 6, height // 2 - 3
     if clusters == 1:
@@ -73,7 +73,7 @@ def place_action(
 
 
 def get_boxes(verb: Verb, agent: Kind, theme: Kind | None) -> tuple[tuple[float, ...], list[tuple[float, ...]]]:
-    """The arrangement's boxes of agent and themes in percent, for these kinds."""
+    """Return the arrangement's boxes of agent and themes in percent, for these kinds."""
     entry = verb.drawing
     special = {}
     if agent.group == "animals":
@@ -90,7 +90,7 @@ def get_boxes(verb: Verb, agent: Kind, theme: Kind | None) -> tuple[tuple[float,
 
 
 def _is_mirrored(verb: Verb, role: str, kind: Kind) -> bool:
-    """Whether the sprite of a role is mirrored in the unmirrored arrangement: people look right, all else left."""
+    """Return True if the sprite of a role is mirrored in the unmirrored arrangement: people look right, others left."""
     faces = verb.drawing.get(f"{role}_faces", "right" if role == "agent" else "left")
     return bool(faces != ("right" if kind.group == "people" else "left"))
 
@@ -113,7 +113,7 @@ def place_relation(
     mirrored = rng.random() < 0.5
 
     def cells(kind: Kind, count: int, x: float, y: float, width: float, height: float) -> tuple[Cell, ...]:
-        """A row of sprites, centred, that stands on the lower edge of a box in percent."""
+        """Return a row of sprites, centred, that stands on the lower edge of a box in percent."""
         scale = size / 100
         side = max(6, int(min(width / count, height) * (kind.size if kind.group == "people" else 1.0) * scale))
         start = x * scale + (width * scale - side * count) / 2
@@ -154,5 +154,5 @@ def place_relation(
 
 
 def get_kind(name: str) -> Kind:
-    """The kind of a name."""
+    """Return the kind of a name."""
     return read_kinds()[name]

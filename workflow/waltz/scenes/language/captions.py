@@ -19,17 +19,17 @@ BE = {False: "is", True: "are"}
 
 
 def add_article(words: str) -> str:
-    """The words with `a` or `an` before them."""
+    """Return the words with `a` or `an` before them."""
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
 def inflect_noun(kind: str, count: int) -> str:
-    """The noun of a kind in the number that goes with a count."""
+    """Return the noun of a kind in the number that goes with a count."""
     return read_kinds()[kind].name if count == 1 else read_kinds()[kind].plural
 
 
 def render_indefinite(entry: Object, colour: bool = False) -> str:
-    """`a dog`, `three red cars`."""
+    """Render `a dog`, `three red cars`."""
     words = inflect_noun(entry.kind, entry.count)
     if colour and entry.colour:
         words = f"{entry.colour} {words}"
@@ -37,7 +37,7 @@ def render_indefinite(entry: Object, colour: bool = False) -> str:
 
 
 def render_definite(entry: Object) -> str:
-    """`the dog`, `the dogs`."""
+    """Render `the dog`, `the dogs`."""
     return f"the {inflect_noun(entry.kind, entry.count)}"
 
 
@@ -47,12 +47,12 @@ def get_pronoun(entry: Object) -> str:
 
 
 def render_sentence(words: str) -> str:
-    """A capital first and a full stop last."""
+    """Return the words with a capital first and a full stop last."""
     return words[0].upper() + words[1:] + "."
 
 
 def join_words(items: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b`, `a, b and c`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
@@ -65,14 +65,14 @@ def find_bystanders(graph: Graph) -> list[Object]:
 
 
 def find_focus(graph: Graph) -> Object:
-    """What a caption is about first: the agent, the subject of the relation, or the first object."""
+    """Return what a caption is about first: the agent, the subject of the relation, or the first object."""
     if graph.action is not None:
         return graph.objects[graph.action.agent]
     return graph.objects[graph.relations[0].subject] if graph.relations else graph.objects[0]
 
 
 def render_participle(graph: Graph, colour: bool = False) -> str:
-    """What follows `is` or `are`: `riding a horse`, `under a table`; empty where the focus only is there."""
+    """Render what follows `is` or `are`: `riding a horse`, `under a table`; empty where the focus only is there."""
     if graph.action is not None:
         verb = read_verbs()[graph.action.verb]
         theme = f"{verb.preposition} {render_indefinite(graph.theme, colour)}".strip() if graph.theme else ""
@@ -84,7 +84,7 @@ def render_participle(graph: Graph, colour: bool = False) -> str:
 
 
 def render_verb_phrase(graph: Graph, colour: bool = False) -> str:
-    """The finite verb phrase: `rides a horse`, `is under a table`."""
+    """Render the finite verb phrase: `rides a horse`, `is under a table`."""
     subject = find_focus(graph)
     plural = subject.count > 1
     if graph.action is None:
@@ -95,12 +95,12 @@ def render_verb_phrase(graph: Graph, colour: bool = False) -> str:
 
 
 def draw_place(graph: Graph, rng: Random) -> str:
-    """A phrase for where the scene is."""
+    """Draw a phrase for where the scene is."""
     return rng.choice(PLACES[graph.place])
 
 
 def draw_plain_caption(graph: Graph, rng: Random) -> str:
-    """A main clause: `A man is riding a horse on the beach.`"""
+    """Draw a main clause: `A man is riding a horse on the beach.`"""
     subject = find_focus(graph)
     verb = BE[subject.count > 1]
     act = render_participle(graph)
@@ -110,7 +110,7 @@ def draw_plain_caption(graph: Graph, rng: Random) -> str:
 
 
 def draw_coloured_caption(graph: Graph, rng: Random) -> str:
-    """A caption with adjectives where there are colours, and the bystanders."""
+    """Draw a caption with adjectives where there are colours, and the bystanders."""
     subject = find_focus(graph)
     act = render_participle(graph, True)
     middle = (
@@ -127,7 +127,7 @@ def draw_coloured_caption(graph: Graph, rng: Random) -> str:
 
 
 def draw_relative_caption(graph: Graph, rng: Random) -> str:
-    """A caption with a relative clause or a participle after its noun."""
+    """Draw a caption with a relative clause or a participle after its noun."""
     subject = find_focus(graph)
     be = BE[subject.count > 1]
     who = "who" if read_kinds()[subject.kind].group == "people" else "that"
@@ -140,7 +140,7 @@ def draw_relative_caption(graph: Graph, rng: Random) -> str:
 
 
 def draw_pronoun_caption(graph: Graph, rng: Random) -> str:
-    """A caption whose second clause takes the subject up again."""
+    """Draw a caption whose second clause takes the subject up again."""
     subject = find_focus(graph)
     be = BE[subject.count > 1]
     second = f"{get_pronoun(subject)} {be} {render_participle(graph) or draw_place(graph, rng)}"
@@ -149,7 +149,7 @@ def draw_pronoun_caption(graph: Graph, rng: Random) -> str:
 
 
 def draw_passive_caption(graph: Graph, rng: Random) -> str:
-    """A passive where the verb has one, else a caption that begins with another object or names all."""
+    """Draw a passive where the verb has one, else a caption that begins with another object or names all."""
     theme, agent = graph.theme, graph.agent
     if theme is not None and agent is not None and graph.action is not None:
         verb = read_verbs()[graph.action.verb]
@@ -163,7 +163,7 @@ def draw_passive_caption(graph: Graph, rng: Random) -> str:
 
 
 def draw_captions(graph: Graph, rng: Random) -> list[str]:
-    """Five captions in different wording: plain, with adjectives, relative clause, pronoun, passive."""
+    """Draw five captions in different wording: plain, with adjectives, relative clause, pronoun, passive."""
     forms = (
         draw_plain_caption,
         draw_coloured_caption,
@@ -175,7 +175,7 @@ def draw_captions(graph: Graph, rng: Random) -> list[str]:
 
 
 def draw_contextual_descriptions(graph: Graph, rng: Random) -> list[str]:
-    """Short descriptions that name the action; none where the scene has none."""
+    """Draw short descriptions that name the action; none where the scene has none."""
     if graph.action is None:
         return []
     subject = render_indefinite(find_focus(graph))
@@ -186,7 +186,7 @@ def draw_contextual_descriptions(graph: Graph, rng: Random) -> list[str]:
 
 
 def draw_plain_descriptions(graph: Graph, rng: Random) -> list[str]:
-    """Short descriptions of the same things that avoid the verb; none where the scene has no action."""
+    """Draw short descriptions of the same things that avoid the verb; none where the scene has no action."""
     agent, theme = graph.agent, graph.theme
     if graph.action is None or agent is None:
         return []

@@ -15,7 +15,7 @@ PREPOSITION = re.compile(rf"(?<=\s)(?:{'|'.join(EXCHANGED)})\b")
 
 
 def exchange_preposition(text: str, rng: Random) -> str | None:
-    """A text with one of its prepositions exchanged.
+    """Return a text with one of its prepositions exchanged.
 
     Returns:
         `A dog sleeps under the grass.` of `A dog sleeps on the grass.`; None where there is no preposition.
@@ -33,7 +33,7 @@ PLURAL = ("some", "a number of")
 
 
 def exchange_quantifier(text: str, entry: Object, rng: Random) -> str | None:
-    """A text whose first indefinite mention of an object has a quantifier in the place of its determiner.
+    """Return a text whose first indefinite mention of an object has a quantifier in the place of its determiner.
 
     Returns:
         `A single dog chases a cow.` of `A dog chases a cow.`; None where the text does not mention it so.
@@ -50,7 +50,7 @@ def exchange_quantifier(text: str, entry: Object, rng: Random) -> str | None:
 
 
 def draw_number_pair(graph: Graph, rng: Random) -> tuple[str, str] | None:
-    """A quantified caption, and the same caption of a scene in which one kind has changed its number.
+    """Draw a quantified caption, and the same caption of a scene in which one kind has changed its number.
 
     Returns:
         (`A single dog is chasing a cow.`, `Some dogs are chasing a cow.`), or None where the caption drawn does not

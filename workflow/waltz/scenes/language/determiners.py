@@ -39,7 +39,7 @@ BOUNDS: dict[tuple[str, ...], tuple[int | None, int | None]] = {
 
 
 def build_numeral(prefix: tuple[str, ...], number: int) -> Determiner:
-    """`exactly three`, `at least two`, `one`."""
+    """Build `exactly three`, `at least two`, `one`."""
     fewest, most = BOUNDS[prefix]
     quantifier = Quantifier(0 if fewest is None else number + fewest, INF if most is None else number + most)
     return Determiner(quantifier, number == 1, number != 1)
@@ -47,7 +47,7 @@ def build_numeral(prefix: tuple[str, ...], number: int) -> Determiner:
 
 @cache
 def list_determiners() -> dict[tuple[str, ...], Determiner]:
-    """Every determiner but the numerals and what is built on them."""
+    """Return every determiner but the numerals and what is built on them."""
     some = Determiner(Quantifier(1), True, False)
     several = {
         "some": Quantifier(2), "a number of": Quantifier(2), "multiple": Quantifier(2), "various": Quantifier(2),
@@ -71,7 +71,7 @@ def list_determiners() -> dict[tuple[str, ...], Determiner]:
 
 
 def combine_quantifier(determiner: Determiner, noun: Noun) -> Quantifier | None:
-    """How many a noun with this determiner speaks of; None where they do not agree."""
+    """Return how many a noun with this determiner speaks of; None where they do not agree."""
     if determiner is BARE:
         return ONE if noun.mass and not noun.plural else BARE.quantifier if noun.plural else None
     if noun.plural and determiner.plural:

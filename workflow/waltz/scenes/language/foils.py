@@ -34,7 +34,7 @@ class Foil:
 
 
 def draw_foils(graph: Graph, rng: Random) -> Iterator[Foil]:
-    """One foil of each piece that the scene allows; truth calls every caption true and every foil false."""
+    """Yield one foil of each piece that the scene allows; truth calls every caption true and every foil false."""
     for piece, make in _DRAW_FOIL.items():
         pair = make(graph, rng)
         if pair is None:
@@ -60,7 +60,7 @@ def _draw_existence_foil(graph: Graph, rng: Random) -> tuple[str, str]:
 
 
 def _swap_kind(graph: Graph, entry: Object, rng: Random) -> Object:
-    """The object as another kind, of the same group where there is one that the scene lacks."""
+    """Return the object as another kind, of the same group where there is one that the scene lacks."""
     group = read_kinds()[entry.kind].group
     same = [kind.name for kind in read_kinds().values() if kind.group == group and not graph.count(kind.name)]
     absent = same or [kind.name for kind in read_kinds().values() if not graph.count(kind.name)]
@@ -71,12 +71,12 @@ def _swap_kind(graph: Graph, entry: Object, rng: Random) -> Object:
 
 
 def replace_object(graph: Graph, old: Object, new: Object) -> Graph:
-    """The scene with one object put in the place of another."""
+    """Return the scene with one object put in the place of another."""
     return replace(graph, objects=tuple(new if entry == old else entry for entry in graph.objects))
 
 
 def render_main_clause(graph: Graph) -> str:
-    """`A man is riding a horse`, `Three dogs are under a table`, without place; or `There are three dogs`."""
+    """Render `A man is riding a horse`, `Three dogs are under a table`, without place; or `There are three dogs`."""
     subject, act = find_focus(graph), render_participle(graph)
     be = BE[subject.count > 1]
     return f"{render_indefinite(subject)} {be} {act}" if act else f"there {be} {render_indefinite(subject)}"
@@ -186,7 +186,7 @@ _DRAW_FOIL: dict[str, Callable[[Graph, Random], tuple[str, str] | None]] = {
 
 
 def swap_actants(graph: Graph) -> tuple[str, str] | None:
-    """`A man rides a horse.` and `A horse rides a man.`; None where there is no theme."""
+    """Return `A man rides a horse.` and `A horse rides a man.`; None where there is no theme."""
     if graph.agent is None or graph.theme is None or graph.action is None:
         return None
     verb = read_verbs()[graph.action.verb]

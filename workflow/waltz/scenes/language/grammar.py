@@ -67,15 +67,15 @@ class Parser:
         self.steps = 0
 
     def at(self, pos: int) -> str:
-        """The word at a position; empty past the end."""
+        """Return the word at a position; empty past the end."""
         return self.words[pos] if pos < len(self.words) else ""
 
     def starts(self, pos: int, key: tuple[str, ...]) -> bool:
-        """Whether these words stand at a position."""
+        """Return True if these words stand at a position."""
         return self.words[pos : pos + len(key)] == key
 
     def determiner(self, pos: int) -> Iterator[tuple[Determiner, int]]:
-        """Determiners and numerals, longest first, and none at all."""
+        """Yield determiners and numerals, longest first, and none at all."""
         for prefix in BOUNDS:
             if self.starts(pos, prefix):
                 number = list_numerals().get(self.at(pos + len(prefix)))
@@ -88,14 +88,14 @@ class Parser:
         yield BARE, pos
 
     def noun(self, pos: int) -> Iterator[tuple[Noun, int]]:
-        """Nouns of up to three words."""
+        """Yield nouns of up to three words."""
         for length in (3, 2, 1):
             if pos + length <= len(self.words):
                 for noun in list_nouns().get(self.words[pos : pos + length], ()):
                     yield noun, pos + length
 
     def noun_phrase(self, pos: int, restricted: bool = True) -> Iterator[tuple[NounPhrase | Pronoun, int]]:
-        """A pronoun, or determiner, colour, noun and restrictions."""
+        """Yield a pronoun, or determiner, colour, noun and restrictions."""
         self.steps += 1
         if self.steps > STEPS:
             return
@@ -123,7 +123,7 @@ class Parser:
         yield phrase, pos
 
     def restriction(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
-        """What may follow a noun: a preposition and its phrase, a setting, a participle, a relative clause."""
+        """Yield what may follow a noun: a preposition and its phrase, a setting, a participle, a relative clause."""
         if self.at(pos) in ("who", "that", "which"):
             yield from self.finite(pos + 1, plural)
             return
@@ -133,7 +133,7 @@ class Parser:
         yield from self.participle(pos)
 
     def phrase(self, pos: int) -> Iterator[tuple[Phrase, int]]:
-        """A noun phrase, or several joined by `and`."""
+        """Yield a noun phrase, or several joined by `and`."""
         for first, after in self.noun_phrase(pos):
             for rest, end in self._joined(after):
                 yield (Group((first, *rest)), end)
@@ -150,7 +150,7 @@ class Parser:
                     yield (phrase, *rest), last
 
     def adjunct(self, pos: int) -> Iterator[tuple[Predicate, int]]:
-        """A setting (indoors, at night), or a preposition with its phrase."""
+        """Yield a setting (indoors, at night), or a preposition with its phrase."""
         for words in index_phrases("settings").get(self.at(pos), ()):
             if self.starts(pos, words):
                 yield Setting(SETTINGS[" ".join(words)]), pos + len(words)
@@ -160,7 +160,7 @@ class Parser:
                     yield Located(" ".join(words), phrase), end
 
     def adjuncts(self, pos: int) -> Iterator[tuple[tuple[Predicate, ...], int]]:
-        """Any number of adjuncts."""
+        """Yield any number of adjuncts."""
         start = pos + 1 if self.at(pos) == "," else pos
         for first, after in self.adjunct(start):
             for rest, end in self.adjuncts(after):
@@ -168,7 +168,7 @@ class Parser:
         yield (), pos
 
     def participle(self, pos: int) -> Iterator[tuple[Predicate, int]]:
-        """`riding a horse`, `ridden by a man`, `being ridden by a man`."""
+        """Yield `riding a horse`, `ridden by a man`, `being ridden by a man`."""
         passive = pos + 1 if self.at(pos) == "being" else pos
         for verb, form in list_verb_forms().get(self.at(pos), ()):
             if form == "ing":
@@ -188,7 +188,7 @@ class Parser:
         yield Does(verb, None, passive=True), pos
 
     def arguments(self, verb: str, pos: int) -> Iterator[tuple[Predicate, int]]:
-        """What follows an active verb form: its object, or nothing."""
+        """Yield what follows an active verb form: its object, or nothing."""
         entry = read_verbs()[verb]
         preposition = tuple(entry.preposition.split())
         if entry.themes and self.starts(pos, preposition):
@@ -197,7 +197,7 @@ class Parser:
         yield Does(verb), pos
 
     def finite(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
-        """A verb phrase whose verb agrees with its subject."""
+        """Yield a verb phrase whose verb agrees with its subject."""
         for predicate, after in self._finite(pos, plural):
             for further, end in self.adjuncts(after):
                 whole = Both((predicate, *further)) if further else predicate
@@ -219,7 +219,7 @@ class Parser:
                 yield from self.arguments(verb, pos + 1)
 
     def complement(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
-        """What follows `is` or `are`."""
+        """Yield what follows `is` or `are`."""
         if self.at(pos) == "not":
             for predicate, end in self.complement(pos + 1, plural):
                 yield Not(predicate), end
@@ -239,13 +239,13 @@ class Parser:
                     yield Being(noun.kinds), end
 
     def existence(self, pos: int) -> Iterator[tuple[Clause, int]]:
-        """`there is`, `there are`."""
+        """Yield `there is`, `there are`."""
         if self.at(pos) == "there" and self.at(pos + 1) in BE:
             start = pos + 2 + (self.at(pos + 2) == "not")
             yield from self.exists(start, BE[self.at(pos + 1)], start > pos + 2)
 
     def exists(self, pos: int, plural: bool, negated: bool) -> Iterator[tuple[Clause, int]]:
-        """What follows `there is` or `there are`."""
+        """Yield what follows `there is` or `there are`."""
         for phrase, after in self.phrase(pos):
             first = phrase.phrases[0] if isinstance(phrase, Group) else phrase
             if isinstance(first, Pronoun) or first.plural != plural:
@@ -254,7 +254,7 @@ class Parser:
                 yield Clause(phrase, Both(further) if further else None, negated), end
 
     def clause(self, pos: int) -> Iterator[tuple[Clause, int]]:
-        """A main clause, an existential one, or a bare noun phrase; a place may stand before it."""
+        """Yield a main clause, an existential one, or a bare noun phrase; a place may stand before it."""
         if self.words[pos : pos + 1] in (("the",), ("this",)) and self.at(pos + 1) in (
             "picture",
             "image",
@@ -285,7 +285,7 @@ class Parser:
         return (True, False) if self.starts(pos, ("a", "group", "of")) else (subject.plural,)
 
     def sentence(self, pos: int) -> Iterator[tuple[tuple[Clause, ...], int]]:
-        """Clauses joined by `and` or `while`."""
+        """Yield clauses joined by `and` or `while`."""
         for first, after in self.clause(pos):
             start = after + 1 if self.at(after) == "," else after
             if self.at(start) in ("and", "while"):
@@ -295,12 +295,12 @@ class Parser:
 
 
 def select_complete(found: Iterator[tuple[Meaning, int]], length: int) -> Iterator[Meaning]:
-    """The readings that take up all words."""
+    """Yield the readings that take up all words."""
     return (meaning for meaning, end in found if end == length)
 
 
 @lru_cache(maxsize=65536)
 def read_sentence(words: tuple[str, ...]) -> tuple[tuple[Clause, ...], ...]:
-    """Every reading of a sentence, as clauses that all hold; none where it lies outside the grammar."""
+    """Return every reading of a sentence, as clauses that all hold; none where it lies outside the grammar."""
     found = islice(select_complete(Parser(words).sentence(0), len(words)), READINGS)
     return tuple(dict.fromkeys(found))

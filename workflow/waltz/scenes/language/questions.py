@@ -42,12 +42,12 @@ class Question:
 
 
 def render_question(words: str) -> str:
-    """A capital first and a question mark last."""
+    """Return the words with a capital first and a question mark last."""
     return words[0].upper() + words[1:] + "?"
 
 
 def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
-    """How many there are of a kind or category: none where `zero`, else some."""
+    """Return how many there are of a kind or category: none where `zero`, else some."""
     counts = {kind.plural: graph.count(kind.name) for kind in read_kinds().values()}
     for category in read_categories().values():
         if not category.mass:
@@ -61,7 +61,7 @@ def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
 
 
 def draw_yes_no(graph: Graph, rng: Random) -> Question | None:
-    """A question that truth answers with yes or no; None where the one drawn is left open."""
+    """Draw a question that truth answers with yes or no; None where the one drawn is left open."""
     text = rng.choice((_draw_existence_question, _draw_place_question, _draw_doing_question, _draw_relation_question))(
         graph, rng
     )
@@ -129,7 +129,7 @@ def _draw_relation_question(graph: Graph, rng: Random) -> str:
 
 
 def draw_wh_question(graph: Graph, rng: Random) -> Question | None:
-    """A what, who, where or when question; None where the one drawn does not fit the scene."""
+    """Draw a what, who, where or when question; None where the one drawn does not fit the scene."""
     forms: tuple[Callable[[Graph, Random], Question | None], ...] = (
         _draw_what,
         _draw_who,
@@ -257,7 +257,7 @@ def _draw_scene_question(graph: Graph, rng: Random) -> str:
 
 
 def render_statement(question: Question) -> str | None:
-    """A how-many question and its answer as a statement, `There are exactly 3 dogs.`; None for others."""
+    """Render a how-many question and its answer as a statement, `There are exactly 3 dogs.`; None for others."""
     if question.kind != "number":
         return None
     plural = question.text.removeprefix("How many ").split(" are ")[0]

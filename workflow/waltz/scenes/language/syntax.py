@@ -1,4 +1,4 @@
-"""What sentences about scenes are parsed into."""
+"""Syntax trees of sentences about scenes."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ INF = 99
 
 @dataclass(frozen=True)
 class Quantifier:
-    """How many individuals a noun phrase speaks of.
+    """Number of individuals that a noun phrase denotes.
 
     Attributes:
         least: Fewest that make it true.
@@ -24,7 +24,7 @@ class Quantifier:
     every: bool = False
 
     def check(self, low: int, high: int) -> bool | None:
-        """Whether a number between low and high fits; None where that is open."""
+        """Decide whether a number between low and high fits; None where that is open."""
         below = self.least if self.never_below is None else self.never_below
         above = self.most if self.never_above is None else self.never_above
         if high < below or low > above:

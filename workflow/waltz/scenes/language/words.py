@@ -67,13 +67,13 @@ def tokenize(text: str) -> tuple[str, ...]:
 
 
 def split_words(words: str) -> tuple[str, ...]:
-    """A phrase as a tuple of words."""
+    """Return a phrase as a tuple of words."""
     return tuple(words.split())
 
 
 @cache
 def list_nouns() -> dict[tuple[str, ...], tuple[Noun, ...]]:
-    """Every noun form, as a tuple of words."""
+    """Return every noun form, as a tuple of words."""
     table: dict[tuple[str, ...], list[Noun]] = {}
 
     def add(word: str, noun: Noun) -> None:
@@ -125,7 +125,7 @@ def list_numerals() -> dict[str, int]:
 
 @cache
 def list_verb_forms() -> dict[str, tuple[tuple[str, str], ...]]:
-    """Each verb form with the verbs and forms it may be: third, base, ing, participle."""
+    """Return each verb form with the verbs and forms it may be: third, base, ing, participle."""
     table: dict[str, list[tuple[str, str]]] = {}
     for verb in read_verbs().values():
         for form, word in (("third", verb.third), ("base", verb.base), ("ing", verb.name), ("pp", verb.participle)):

@@ -38,8 +38,8 @@ class Pair:
 
 
 def compute_label(premise: str, hypothesis: str, around: list[Graph]) -> str | None:
-    """Entailment, neutral or contradiction: whether the hypothesis holds in all, some or none of the worlds given in
-    which the premise does; None where the oracle leaves one open."""
+    """Return entailment, neutral or contradiction: the hypothesis is true in all, some or none of the worlds in which
+    the premise is; None if the oracle leaves one open."""
     verdicts: set[str] = set()
     for world in around:
         if decide_truth(world, premise) == "true":
@@ -55,8 +55,10 @@ def compute_label(premise: str, hypothesis: str, around: list[Graph]) -> str | N
 
 
 def build_worlds(graph: Graph, hypothesis: str) -> list[Graph]:
-    """The scene, and it with what a caption may leave unsaid changed: place, colours, bystanders, sides, what happens,
-    and newcomers where the hypothesis names kinds that the scene lacks."""
+    """Build the scene and variants of what a caption may not mention: place, colours, bystanders, sides and action.
+
+    Kinds that the hypothesis names and the scene lacks are added.
+    """
     found = [graph, mirror_scene(graph)]
     found += [replace(graph, place=name) for name in read_places() if name != graph.place]
     for entry in graph.objects:
@@ -80,7 +82,7 @@ _SPARE = Cell(0, 0, 8)
 
 
 def mirror_scene(graph: Graph) -> Graph:
-    """The scene with left and right exchanged."""
+    """Return the scene with left and right exchanged."""
     objects = tuple(
         replace(entry, cells=tuple(replace(cell, left=SIZE - cell.right) for cell in entry.cells))
         for entry in graph.objects
@@ -89,7 +91,7 @@ def mirror_scene(graph: Graph) -> Graph:
 
 
 def _change_facts(graph: Graph) -> list[Graph]:
-    """The same things with another relation, another action, or none."""
+    """Return the same things with another relation, another action, or none."""
     if graph.relations:
         meant = graph.relations[0]
         return [
@@ -114,7 +116,7 @@ def _change_facts(graph: Graph) -> list[Graph]:
 
 
 def find_named_objects(text: str) -> list[Object]:
-    """The kinds that a sentence names, as many of each as it says."""
+    """Return the kinds that a sentence names, as many of each as it says."""
     found: dict[str, Object] = {}
     for clause in next(iter(read_sentence(tokenize(text.rstrip(".")))), ()):
         for phrase in list_noun_phrases(clause.subject) + list_noun_phrases(clause.predicate):
@@ -138,7 +140,7 @@ def _remove_object(graph: Graph, gone: Object) -> Graph:
 
 
 def draw_nli_pairs(graph: Graph, rng: Random, wanted: int = 3) -> Iterator[Pair]:
-    """Pairs of a caption of the scene with one hypothesis of each label, as far as the draws allow."""
+    """Yield pairs of a caption of the scene with one hypothesis of each label, as far as the draws allow."""
     missing = list(LABELS) * -(-wanted // 3)
     for _ in range(12 * wanted):
         premise = rng.choice(draw_captions(graph, rng))

@@ -43,7 +43,7 @@ _VALUES: dict[Truth, Known] = {"true": True, "false": False, "unknown": None}
 
 
 def decide_truth(graph: Graph, sentence: str) -> Truth:
-    """Whether a sentence, or a dialogue of statements and answered questions, is true of a scene.
+    """Decide whether a sentence, or a dialogue of statements and answered questions, is true of a scene.
 
     Args:
         graph: The scene.
@@ -64,13 +64,13 @@ def decide_truth(graph: Graph, sentence: str) -> Truth:
 
 
 def is_in_grammar(sentence: str) -> bool:
-    """Whether the oracle can parse a sentence at all."""
+    """Return True if the oracle can parse a sentence at all."""
     return bool(_parse_sentence(sentence)) and all(options for options, _ in _parse_sentence(sentence))
 
 
 @lru_cache(maxsize=4096)
 def _parse_sentence(sentence: str) -> tuple[tuple[tuple[Reading, ...], str | None], ...]:
-    """The readings of each statement, and of each question with its answer beside this answer."""
+    """Return the readings of each statement, and of each question with its answer, and that answer."""
     found = []
     for words, answer in split_statements(tokenize(sentence)):
         options = read_sentence(words) if answer is None else read_answered_question(words, answer)
@@ -254,7 +254,7 @@ class _World:
     def _related(
         self, thing: Individual, phrase: Phrase, holds: Callable[[Individual, Individual], Known], plural: bool
     ) -> Known:
-        """Whether a thing stands in a relation to what a phrase speaks of.
+        """Decide whether a thing stands in a relation to what a phrase speaks of.
 
         Two plurals are read cumulatively: two men ride two horses if each rides one. Where a plural subject meets a
         singular object, the readings must agree.

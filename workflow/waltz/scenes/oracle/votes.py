@@ -1,4 +1,4 @@
-"""What the oracle votes, in the place of the people who validate a real benchmark.
+"""Votes of the oracle, instead of those of people who validate a real benchmark.
 
 These are no people's answers: every row says so in its column `voter`.
 """
@@ -16,7 +16,7 @@ Vote = Literal["caption", "foil", "both", "neither", "cannot tell"]
 
 
 def cast_vote(graph: Graph, caption: str, foil: str) -> Vote:
-    """Which of two texts describes a scene, by the oracle."""
+    """Return which of two texts describes a scene, by the oracle."""
     verdicts = (decide_truth(graph, caption), decide_truth(graph, foil))
     if "unknown" in verdicts:
         return "cannot tell"
@@ -26,7 +26,7 @@ def cast_vote(graph: Graph, caption: str, foil: str) -> Vote:
 
 
 def cast_votes(items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]) -> list[dict[str, Any]]:
-    """Three votes an item, all the oracle's.
+    """Return three votes an item, all the oracle's.
 
     Args:
         items: Rows with item_id, image, caption and foil.

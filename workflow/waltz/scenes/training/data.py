@@ -1,4 +1,4 @@
-"""What the models learn from and are measured on: scenes of a seed and split with their sentences."""
+"""Data for training and measuring the models: scenes of a seed and split with their sentences."""
 
 from collections.abc import Iterable
 from random import Random
@@ -29,7 +29,7 @@ PRESENCE = ("Are there any {1}?", "Is there {0}?", "Do you see any {1}?")
 
 
 def draw_graphs(count: int, seed: int, split: str) -> list[Graph]:
-    """The first scenes of a seed and split (`training` or `held-out`)."""
+    """Draw the first scenes of a seed and split (`training` or `held-out`)."""
     return draw_scenes(count, seed, split)
 
 
@@ -74,7 +74,7 @@ def draw_judged_sentences(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
 
 
 def _draw_number_pair(graph: Graph, rng: Random) -> tuple[str, ...]:
-    """A caption with a quantifier, and the same with another number, where the draw allows."""
+    """Draw a caption with a quantifier, and the same with another number, where the draw allows."""
     return draw_number_pair(graph, rng) or ()
 
 
@@ -103,7 +103,7 @@ def draw_inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
 
 
 def _exchange_quantifiers(graph: Graph, premise: str, hypothesis: str, rng: Random) -> tuple[str, str]:
-    """A pair with other quantifiers in one or both of its sentences, where they allow it."""
+    """Return a pair with other quantifiers in one or both of its sentences, where they allow it."""
     premise = exchange_quantifier(premise, rng.choice(graph.objects), rng) or premise
     return premise, exchange_quantifier(hypothesis, rng.choice(graph.objects), rng) or hypothesis
 
@@ -120,7 +120,7 @@ def draw_turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
 
 
 def draw_presence_turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
-    """Questions whether there are things of a kind, with their answers, as many of kinds that the scene lacks."""
+    """Draw questions whether there are things of a kind, with their answers, as many of kinds that the scene lacks."""
     present = [entry.kind for entry in graph.objects]
     absent = rng.sample([name for name in read_kinds() if name not in present], len(present))
     asked = [(name, "yes") for name in present] + [(name, "no") for name in absent]
@@ -131,5 +131,5 @@ def draw_presence_turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
 
 
 def create_generator(purpose: str, seed: int, graph: Graph) -> Random:
-    """The scene's own generator for one purpose."""
+    """Return the scene's own generator for one purpose."""
     return Random(f"{purpose}:{seed}:{graph.id}")

@@ -40,7 +40,7 @@ PACKS = 3
 
 
 def render_prompt(question: str) -> str:
-    """The text that asks a question about an image."""
+    """Render the text that asks a question about an image."""
     return f"USER: {IMAGE_TOKEN}\n{question} ASSISTANT:"
 
 
@@ -54,7 +54,7 @@ def train_llava(
     steps: int,
     told: ReportLoss,
 ) -> TrainedModel:
-    """A decoder over the states of a trained CLIP's vision tower, which goes on learning.
+    """Train a decoder over the states of a trained CLIP's vision tower, which goes on learning.
 
     Turns about an image share it: each attends to what the decoder keeps of the image and to itself, as if it stood
     alone.
@@ -155,7 +155,7 @@ def pack_rows(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int
 
 
 def compute_loss(network: Any, kept: Any, packed: PackedRows, ids: torch.Tensor) -> torch.Tensor:
-    """How little each token of an answer is expected.
+    """Compute the loss of each token of an answer.
 
     Args:
         network: The LLaVA.
@@ -188,7 +188,7 @@ def _find_noun_ids(tokenizer: Any) -> torch.Tensor:
 
 
 def _encode_turns(tokenizer: Any, scene: Sequence[Turn]) -> dict[str, list[tuple[list[int], list[int]]]]:
-    """The ids of a scene's turns by what sort they are of."""
+    """Return the ids of a scene's turns by what sort they are of."""
     found: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in LATER_WEIGHTS}
     before = tokenizer([f"{asked} ASSISTANT:" for asked, _ in scene], add_special_tokens=False)["input_ids"]
     after = tokenizer([answered for _, answered in scene], add_special_tokens=False)["input_ids"]
@@ -231,7 +231,7 @@ def _initialise_attention(network: Any, nouns: torch.Tensor) -> None:
 
 
 def build_processor(tokenizer: Any) -> Any:
-    """The LLaVA processor of a tokenizer of the scenes."""
+    """Build the LLaVA processor of a tokenizer of the scenes."""
     images = transformers.CLIPImageProcessorPil(
         size={"height": SIDE, "width": SIDE},
         do_center_crop=False,

@@ -1,4 +1,4 @@
-"""What the scenes' models learn from: captions, foils, NLI pairs, spoilt sentences and instructions."""
+"""Training examples of the scenes' models: captions, foils, NLI pairs, corrupted sentences and instructions."""
 
 import re
 from collections.abc import Iterator
@@ -34,8 +34,10 @@ def draw_caption_stream(seed: int, start: int = 0, split: str = "training") -> I
 
 
 def corrupt_text(text: str, rng: Random) -> str | None:
-    """A sentence spoilt in word order, agreement, by a missing word, or by a preposition or quantifier that does not go
-    with its noun; None where it stays inside the grammar."""
+    """Return a sentence corrupted in word order or agreement, by a missing word, or by a word that does not fit.
+
+    None if the sentence allows no corruption.
+    """
     words = text.rstrip(".").split()
     for _ in range(6):
         result = _replace_noun(text, rng) if rng.random() < MISFITTING else " ".join(_corrupt_words(list(words), rng))
@@ -46,7 +48,7 @@ def corrupt_text(text: str, rng: Random) -> str | None:
 
 
 def _replace_noun(text: str, rng: Random) -> str:
-    """A text with another preposition, or with a quantifier before a definite noun ("in some rooms")."""
+    """Return a text with another preposition, or with a quantifier before a definite noun ("in some rooms")."""
     if rng.random() < 0.5:
         return exchange_preposition(text, rng) or text
     places = list(DEFINITE.finditer(text))

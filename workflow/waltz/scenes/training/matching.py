@@ -46,7 +46,7 @@ def train_matcher(
     steps: int,
     told: ReportLoss,
 ) -> TrainedModel:
-    """A BLIP with an image-text matching head: captions match; foils and other scenes' captions do not.
+    """Train a BLIP with an image-text matching head: captions match; foils and other scenes' captions do not.
 
     The patches learn to be like the nouns of what they show beside.
 
@@ -111,7 +111,7 @@ def train_matcher(
 
 
 def build_config(tokenizer: Any, tower: Any) -> Any:
-    """The configuration of a matcher with these words and the first layers of this tower."""
+    """Build the configuration of a matcher with these words and the first layers of this tower."""
     return transformers.BlipConfig(
         text_config={
             "vocab_size": len(tokenizer),
@@ -194,7 +194,7 @@ def _find_noun_ids(tokenizer: Any) -> torch.Tensor:
 
 
 def _encode_pairs(tokenizer: Any, example: Example) -> tuple[list[Pair], list[Pair]]:
-    """The ids of a scene's pairs: of existence, and of the other pieces."""
+    """Return the ids of a scene's pairs: of existence, and of the other pieces."""
     found: tuple[list[Pair], list[Pair]] = ([], [])
     for caption, foil in example.foils:
         true, false = tokenizer([caption, foil])["input_ids"]

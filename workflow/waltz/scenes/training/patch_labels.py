@@ -1,4 +1,4 @@
-"""What an image model is told about a scene beside its sentences: what each patch shows, how many there are."""
+"""Labels that image models learn besides sentences: the content of each patch, the number of things."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -24,7 +24,7 @@ MIN_COVERED = 0.3
 
 @dataclass(frozen=True)
 class PatchLabels:
-    """What there is to be seen in some scenes; 0 stands for nothing, the first of a list is 1.
+    """Content of the patches of scenes; 0 stands for nothing, the first entry of a list is 1.
 
     Attributes:
         kinds: Kind that each patch shows, int64 of shape (scenes, GRID, GRID).
@@ -45,7 +45,7 @@ class PatchLabels:
     relations: torch.Tensor
 
     def of(self, chosen: Sequence[int], turned: Sequence[bool]) -> "PatchLabels":
-        """Some of the scenes, those that are mirrored with their patches from right to left."""
+        """Return some of the scenes, those that are mirrored with their patches from right to left."""
         rows, mirror = torch.tensor(chosen), torch.tensor(turned)
         found = {}
         for field in fields(self):
@@ -57,7 +57,7 @@ class PatchLabels:
 
 
 def label_patches(graphs: Sequence[Graph]) -> PatchLabels:
-    """What there is to be seen in scenes."""
+    """Label the patches of scenes."""
     shown = np.zeros((4, len(graphs), GRID, GRID), dtype=np.int64)
     counts = np.zeros((len(graphs), len(read_kinds())), dtype=np.int64)
     names, acts, where = list(read_kinds()), list(read_verbs()), list(read_places())
@@ -121,7 +121,7 @@ class PatchClassifier(torch.nn.Module):
             self.whole.bias[-self.whole_sizes[-1] :: 1 + MAX_COUNT] = ABSENT_WEIGHT / COLOUR_WEIGHT
 
     def forward(self, patches: torch.Tensor, pooled: torch.Tensor, seen: PatchLabels) -> torch.Tensor:
-        """The loss of what the states say.
+        """Return the loss of what the states say.
 
         Args:
             patches: States of the patches, row by row, of shape (scenes, GRID², hidden).

@@ -1,4 +1,4 @@
-"""How each model of the scenes is made: how many scenes it sees, for how many steps, from which seed and start."""
+"""Recipe of each model of the scenes: how many scenes it sees, for how many steps, from which seed and start."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ RECIPES = {
 
 
 def train_model(name: str, start: Path | None, told: ReportLoss) -> tuple[Any, Any]:
-    """A network with its tokenizer or processor.
+    """Train a network with its tokenizer or processor.
 
     Args:
         name: One of `RECIPES`.

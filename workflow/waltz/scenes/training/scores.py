@@ -1,4 +1,4 @@
-"""What the scene models can do, on scenes that none of them has seen."""
+"""Scores of the scene models on held-out scenes."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ Hits = dict[str, list[tuple[float, str]]]
 
 
 def measure_model(name: str, folder: str | Path, seed: int, count: int) -> dict[str, Measure]:
-    """The scores of one model on held-out scenes.
+    """Measure the scores of one model on held-out scenes.
 
     Args:
         name: One of `SCORES`.
@@ -213,7 +213,7 @@ MAXIMUM_SCORES = {("causal-lm", "perplexity"): 6.0}
 
 
 def is_sufficient(name: str, metric: str, value: float) -> bool | None:
-    """Whether a score is good enough; None where nothing is asked of it."""
+    """Decide whether a score is good enough; None where nothing is asked of it."""
     if (name, metric) in MINIMUM_SCORES:
         return value >= MINIMUM_SCORES[name, metric]
     return value <= MAXIMUM_SCORES[name, metric] if (name, metric) in MAXIMUM_SCORES else None

@@ -26,7 +26,7 @@ TrainedModel = tuple[Any, Any]
 
 
 def train_masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
-    """A masked language model that hides spans of one to three words, as SpanBERT does, or one, rare ones sooner."""
+    """Train a masked language model on hidden spans of one to three words, or one word, rare ones more often."""
     torch.manual_seed(seed)
     tokenizer = train_word_pieces(sentences, specials=BERT, template=BERT_ONE, pair=BERT_TWO)
     counts = torch.ones(len(tokenizer))
@@ -50,7 +50,7 @@ def train_masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Re
 
 
 def train_acceptability(pairs: Sequence[tuple[str, bool]], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
-    """A classifier of sentences into corrupted (0) and acceptable (1), in the place of a CoLA checkpoint."""
+    """Train a classifier of sentences into corrupted (0) and acceptable (1), in the place of a CoLA checkpoint."""
     torch.manual_seed(seed)
     tokenizer = train_word_pieces((text for text, _ in pairs), specials=BERT, template=BERT_ONE, pair=BERT_TWO)
     config = _build_bert(tokenizer, hidden=80, layers=3)
@@ -73,7 +73,7 @@ LABELS = ("entailment", "neutral", "contradiction")
 
 
 def train_nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
-    """A classifier of (premise, hypothesis, label) with the layer-sharing ALBERT of the thesis's filter."""
+    """Train a classifier of (premise, hypothesis, label) with the layer-sharing ALBERT of the thesis's filter."""
     torch.manual_seed(seed)
     texts = [text for premise, hypothesis, _ in examples for text in (premise, hypothesis)]
     tokenizer = train_word_pieces(texts, specials=BERT, template=BERT_ONE, pair=PAIR_TEMPLATE, types=True)
@@ -126,7 +126,7 @@ def _initialise_attention(albert: Any) -> None:
 
 
 def train_causal_lm(sentences: Sequence[str], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
-    """A left-to-right language model, in the place of GPT-2; it keeps capitals."""
+    """Train a left-to-right language model, in the place of GPT-2; it keeps capitals."""
     torch.manual_seed(seed)
     tokenizer = train_word_pieces(sentences, specials=GPT, template="<|endoftext|> $A <|endoftext|>", lower=False)
     network = transformers.GPT2LMHeadModel(
@@ -177,7 +177,7 @@ def encode(tokenizer: Any, *texts: list[str]) -> dict[str, torch.Tensor]:
 
 
 def draw_masked_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Which tokens are hidden: spans in every other row, one token in the others, never the special ones at the ends.
+    """Draw the hidden tokens: spans in every other row, one token in the others, never special tokens.
 
     Args:
         mask: 1 where a row has a token, int64 of shape (rows, tokens).

@@ -56,7 +56,7 @@ def train_clip(
     steps: int,
     told: ReportLoss,
 ) -> TrainedModel:
-    """A CLIP that learns to find a caption among the batch's, and to tell captions from their foils.
+    """Train a CLIP that learns to find a caption among the batch's, and to tell captions from their foils.
 
     Args:
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
@@ -120,7 +120,7 @@ def normalise_pixels(pixels: torch.Tensor, mirror: torch.Generator | None = None
 
 
 def mirror_texts(texts: Sequence[str], turned: Sequence[bool]) -> list[str]:
-    """The texts of mirrored images with left and right exchanged."""
+    """Return the texts of mirrored images with left and right exchanged."""
     return [
         SIDES.sub(lambda found: OPPOSITE_SIDE[found.group()], text) if flip else text
         for text, flip in zip(texts, turned, strict=True)
@@ -128,17 +128,17 @@ def mirror_texts(texts: Sequence[str], turned: Sequence[bool]) -> list[str]:
 
 
 def list_texts(examples: Sequence[Example]) -> list[str]:
-    """Every sentence of the examples, true or false."""
+    """Return every sentence of the examples, true or false."""
     return [said for entry in examples for said in (*entry.captions, *chain.from_iterable(entry.foils))]
 
 
 def _draw_captions(examples: Sequence[Example], generator: torch.Generator) -> list[str]:
-    """A caption of each scene."""
+    """Draw a caption of each scene."""
     return [entry.captions[int(torch.randint(len(entry.captions), (1,), generator=generator))] for entry in examples]
 
 
 def _draw_text_pairs(examples: Sequence[Example], generator: torch.Generator) -> tuple[list[str], list[str]]:
-    """A true and a false sentence of each scene that differ in one place."""
+    """Draw a true and a false sentence of each scene that differ in one place."""
     drawn = [entry.foils[int(torch.randint(len(entry.foils), (1,), generator=generator))] for entry in examples]
     return [caption for caption, _ in drawn], [foil for _, foil in drawn]
 
@@ -162,7 +162,7 @@ def _build_clip(tokenizer: Any) -> Any:
 
 
 def build_vision_config(*, hidden: int, layers: int) -> dict[str, Any]:
-    """What a vision tower of the scenes is like: states of a size, so many layers."""
+    """Build what a vision tower of the scenes is like: states of a size, so many layers."""
     return {
         "hidden_size": hidden,
         "intermediate_size": 3 * hidden,
@@ -175,7 +175,7 @@ def build_vision_config(*, hidden: int, layers: int) -> dict[str, Any]:
 
 
 def build_image_processor(kind: Any) -> Any:
-    """An image processor of a kind that makes pixel values as `normalised` does."""
+    """Build an image processor of a kind that makes pixel values as `normalised` does."""
     return kind(
         size={"height": SIDE, "width": SIDE},
         do_center_crop=False,

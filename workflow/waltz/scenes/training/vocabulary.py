@@ -20,7 +20,7 @@ def train_word_pieces(
     longest: int = 64,
     types: bool = False,
 ) -> PreTrainedTokenizerFast:
-    """A word-piece tokenizer: each word of the texts is one token, any other word falls into its characters.
+    """Train a word-piece tokenizer: each word of the texts is one token, any other word falls into its characters.
 
     Args:
         texts: What the words are taken from.

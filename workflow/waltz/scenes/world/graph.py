@@ -11,7 +11,7 @@ SIZE = 256
 
 @dataclass(frozen=True)
 class Cell:
-    """Where one individual is drawn: a square in pixels of the image, and whether the sprite is mirrored."""
+    """Position of one individual: a square in pixels of the image, and whether the sprite is mirrored."""
 
     left: int
     top: int
@@ -45,13 +45,13 @@ class Object:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of individuals."""
         return len(self.cells)
 
 
 @dataclass(frozen=True)
 class Relation:
-    """Where all individuals of one object are to those of another; `preposition` is one of `PREPOSITIONS`."""
+    """Spatial relation of all individuals of one object to those of another; `preposition` is one of `PREPOSITIONS`."""
 
     subject: int
     preposition: str
@@ -60,7 +60,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Action:
-    """Who does what to whom; every agent has its own share of the themes (see `Graph.theme_of`)."""
+    """Action of an agent on a theme; every agent has its own share of the themes (see `Graph.theme_of`)."""
 
     verb: str
     agent: int
@@ -118,28 +118,28 @@ class Graph:
 
     @property
     def agent(self) -> Object | None:
-        """Who acts, or None."""
+        """Object that acts, or None."""
         return None if self.action is None else self.objects[self.action.agent]
 
     @property
     def theme(self) -> Object | None:
-        """What is acted upon, or None."""
+        """Object that is acted upon, or None."""
         return None if self.action is None or self.action.theme is None else self.objects[self.action.theme]
 
     def theme_of(self, agent: int) -> range:
-        """Which individuals of the theme the agent's individual number `agent` acts upon."""
+        """Return which individuals of the theme the agent's individual number `agent` acts upon."""
         if self.action is None or self.action.theme is None:
             return range(0)
         items = read_verbs()[self.action.verb].items
         return range(agent * items, (agent + 1) * items)
 
     def count(self, kind: str) -> int:
-        """How many individuals of a kind there are; 0 where there are none."""
+        """Return how many individuals of a kind there are; 0 where there are none."""
         return sum(entry.count for entry in self.objects if entry.kind == kind)
 
 
 def describe_content(graph: Graph) -> str:
-    """What a scene shows, whatever its id and cells, as text that equal scenes share."""
+    """Return what a scene shows, whatever its id and cells, as text that equal scenes share."""
     name = [f"{entry.count} {entry.colour or ''} {entry.kind}" for entry in graph.objects]
     facts = sorted(name) + sorted(
         f"{name[relation.subject]}|{relation.preposition}|{name[relation.object]}" for relation in graph.relations
@@ -151,5 +151,5 @@ def describe_content(graph: Graph) -> str:
 
 
 def compute_bucket(graph: Graph, buckets: int) -> int:
-    """Which of a number of equal parts of all possible scenes this one belongs to, by its content."""
+    """Compute which of a number of equal parts of all possible scenes this one belongs to, by its content."""
     return int.from_bytes(hashlib.sha256(describe_content(graph).encode()).digest()[:8], "big") % buckets

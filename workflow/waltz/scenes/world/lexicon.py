@@ -1,4 +1,4 @@
-"""What scenes are made of and called: kinds, places, categories and verbs, read from the package's two YAML files."""
+"""Lexicon of scenes: kinds, places, categories and verbs, read from the package's two YAML files."""
 
 from dataclasses import dataclass, field
 from functools import cache
@@ -58,13 +58,13 @@ class Kind:
     seems: tuple[str, ...] = ()
 
     def occurs_at(self, place: str) -> bool:
-        """Whether scenes at a place may hold it."""
+        """Return True if scenes at a place may hold it."""
         return (not self.places or place in self.places) and not (self.outdoors and place == "indoors")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a scene is: its noun with preposition, and the synsets that annotators name it by."""
+    """Place of a scene: its noun with preposition, and the synsets that annotators name it by."""
 
     name: str
     noun: str
@@ -133,7 +133,7 @@ class Verb:
 
     @property
     def abstract(self) -> str:
-        """The imSitu sentence with roles in capitals, e.g. `the AGENT rides the VEHICLE at a PLACE`."""
+        """imSitu sentence with roles in capitals, e.g. `the AGENT rides the VEHICLE at a PLACE`."""
         theme = f" {self.preposition}".rstrip() + f" the {self.roles[1].upper()}" if self.themes else ""
         return f"the AGENT {self.third}{theme} at a PLACE"
 
@@ -151,13 +151,13 @@ def _convert_lists(entry: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def read_kinds() -> dict[str, Kind]:
-    """Every kind by its singular noun."""
+    """Return every kind by its singular noun."""
     return {name: Kind(name, **_convert_lists(entry)) for name, entry in _read_document("kinds.yaml")["kinds"].items()}
 
 
 @cache
 def read_places() -> dict[str, Place]:
-    """Every place by its name."""
+    """Return every place by its name."""
     return {
         name: Place(name, **_convert_lists(entry)) for name, entry in _read_document("kinds.yaml")["places"].items()
     }
@@ -165,7 +165,7 @@ def read_places() -> dict[str, Place]:
 
 @cache
 def read_categories() -> dict[str, Category]:
-    """Every category by its singular noun."""
+    """Return every category by its singular noun."""
     return {
         name: Category(name, **_convert_lists(entry))
         for name, entry in _read_document("kinds.yaml")["categories"].items()
@@ -174,20 +174,20 @@ def read_categories() -> dict[str, Category]:
 
 @cache
 def read_place_nouns() -> dict[str, dict[str, Any]]:
-    """Synsets that annotators may name a place by, beside its own: noun, gloss, definition."""
+    """Return synsets that annotators may name a place by, besides its own: noun, gloss, definition."""
     return dict(_read_document("kinds.yaml")["place_nouns"])
 
 
 @cache
 def read_synonyms() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Further nouns: plural, and the kinds that each stands for (none for what is never drawn)."""
+    """Return further nouns: plural, and the kinds that each stands for (none for what is never drawn)."""
     document = _read_document("kinds.yaml")
     words = {noun: (str(entry["plural"]), tuple(entry["means"])) for noun, entry in document["synonyms"].items()}
     return words | {noun: (str(plural), ()) for noun, plural in document["absent"].items()}
 
 
 def expand_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Kinds that a list of kinds, categories and groups stands for, each once, in the order of the kinds."""
+    """Return kinds that a list of kinds, categories and groups stands for, each once, in the order of the kinds."""
     wanted: set[str] = set()
     for name in names:
         if name in read_kinds():
@@ -201,7 +201,7 @@ def expand_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def read_verbs() -> dict[str, Verb]:
-    """Every verb by its -ing form."""
+    """Return every verb by its -ing form."""
     entries = _read_document("verbs.yaml")
     vague: dict[str, set[str]] = {name: set(entry.get("vague", ())) for name, entry in entries.items()}
     for name, entry in entries.items():

@@ -1,4 +1,4 @@
-"""Scenes drawn at random, each from its own generator, so that none hangs on another."""
+"""Scenes drawn at random, each from its own generator, so that none depends on another."""
 
 import hashlib
 from random import Random
@@ -30,12 +30,12 @@ def draw_scene(index: int, seed: int, split: str = "benchmark") -> Graph:
 
 
 def draw_scenes(count: int, seed: int, split: str = "benchmark") -> list[Graph]:
-    """The first `count` scenes of a seed and split."""
+    """Draw the first `count` scenes of a seed and split."""
     return [draw_scene(index, seed, split) for index in range(count)]
 
 
 def remove_action(graph: Graph) -> Graph:
-    """The same things in the same place, standing side by side: nobody does anything to anything."""
+    """Return the same things in the same place, standing side by side: nobody does anything to anything."""
     rng = Random(int.from_bytes(hashlib.sha256(f"still:{graph.id}".encode()).digest()[:16], "big"))
     zones = layout.draw_zones(min(len(graph.objects), 3), rng)
     if len(graph.objects) > 3:
@@ -122,7 +122,7 @@ def _draw_relation(rng: Random, place: str, zone: layout.Zone) -> tuple[list[Obj
 
 
 def can_relate(preposition: str, subject: Kind, landmark: Kind) -> bool:
-    """Whether scenes put a thing of one kind into this relation to one of another."""
+    """Return True if scenes put a thing of one kind into this relation to one of another."""
     small = subject.group in ("food", "dishes", "toys", "things") or subject.name in SMALL
     if preposition == "on":
         return landmark.supports > 0 and small and subject.name not in ("balloon", "kite")

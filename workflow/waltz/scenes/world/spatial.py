@@ -1,4 +1,4 @@
-"""Where two individuals of a scene are to each other, as far as the picture decides it."""
+"""Relative positions of two individuals of a scene, as far as the picture decides them."""
 
 from typing import Literal
 
@@ -77,7 +77,7 @@ PLACE_FALSE = {"under", "over", "behind", "in front of", "next to", "off", "out 
 
 
 def find_arrangement(graph: Graph, subject: Individual, landmark: Individual) -> str:
-    """How the sprites of two individuals were arranged: a key of `FALSE`."""
+    """Return how the sprites of two individuals were arranged: a key of `FALSE`."""
     for relation in graph.relations:
         if (relation.subject, relation.object) == (subject[0], landmark[0]):
             return relation.preposition
@@ -95,7 +95,7 @@ def find_arrangement(graph: Graph, subject: Individual, landmark: Individual) ->
 
 
 def decide_position(graph: Graph, subject: Individual, preposition: str, landmark: Individual) -> Truth:
-    """Whether an individual is in, on, under … another one, or the place.
+    """Decide whether an individual is in, on, under … another one, or the place.
 
     Raises:
         KeyError: The preposition is none of `SENSES`.
@@ -126,7 +126,7 @@ def _decide_place(place: str, sense: str) -> Truth:
 
 
 def decide_absent_place(sense: str) -> Truth:
-    """Whether anything is in, on, under … a place that the scene does not show."""
+    """Decide whether anything is in, on, under … a place that the scene does not show."""
     return "unknown" if sense in ("off", "out of", "far", "without") else "false"
 
 

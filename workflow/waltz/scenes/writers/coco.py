@@ -17,7 +17,7 @@ LICENCE = {"id": 1, "name": "Attribution License", "url": "http://creativecommon
 
 
 def build_info(what: str) -> Json:
-    """The `info` of a file of COCO's family."""
+    """Build the `info` of a file of COCO's family."""
     return {
         "description": f"Scenes in the format of {what}",
         "url": "",
@@ -29,7 +29,7 @@ def build_info(what: str) -> Json:
 
 
 def build_image_record(number: int, name: str) -> Json:
-    """One entry of `images`."""
+    """Build one entry of `images`."""
     return {
         "license": 1,
         "file_name": name,
@@ -48,12 +48,12 @@ def compute_caption_id(number: int, which: int) -> int:
 
 
 def draw_five_captions(graph: Graph, seed: int) -> list[str]:
-    """The five captions of a scene in COCO's file, the same for every writer that needs them."""
+    """Draw the five captions of a scene in COCO's file, the same for every writer that needs them."""
     return draw_captions(graph, Random(f"coco:{seed}:{graph.id}"))
 
 
 def build_captions(graphs: Sequence[Graph], seed: int, edition: str = "val2017") -> Json:
-    """The whole of `captions_val2017.json` or `captions_val2014.json`."""
+    """Build `captions_val2017.json` or `captions_val2014.json`."""
     names = {
         number: images.name_coco_2017(number) if edition == "val2017" else images.name_coco_2014(number, edition)
         for number in range(1, len(graphs) + 1)
@@ -71,7 +71,7 @@ def build_captions(graphs: Sequence[Graph], seed: int, edition: str = "val2017")
 
 
 def build_foil_it(graphs: Sequence[Graph], seed: int) -> Json:
-    """The whole of `foilv1.0_test_2017.json`: captions with `foil` false, and their foils by one noun with it true.
+    """Build `foilv1.0_test_2017.json`: captions, and foils with one noun replaced.
 
     An entry's `id` is the id of its caption in `captions_val2014.json`.
     """
@@ -99,7 +99,7 @@ def build_foil_it(graphs: Sequence[Graph], seed: int) -> Json:
 
 
 def _draw_foil(graph: Graph, caption: str, rng: Random) -> tuple[str, str, str] | None:
-    """A caption with one noun replaced by another of its group that the scene lacks; foil and target word."""
+    """Draw a caption with one noun replaced by another of its group that the scene lacks; foil and target word."""
     words = set(tokenize(caption))
     for entry in rng.sample(graph.objects, len(graph.objects)):
         target = _inflect(entry.kind, entry)
@@ -121,7 +121,7 @@ def _inflect(kind: str, entry: Object) -> str:
 
 
 def replace_noun(text: str, old: str, new: str) -> str:
-    """A text with every occurrence of a noun replaced, and `a` or `an` before it put right."""
+    """Return a text with every occurrence of a noun replaced, and `a` or `an` before it put right."""
 
     right = "an" if new[0] in "aeiou" else "a"
     for wrong in ("a", "an"):

@@ -23,7 +23,7 @@ def _render_csv(rows: Sequence[Sequence[str]]) -> str:
 
 
 def build_esnli(graphs: Sequence[Graph], seed: int) -> str:
-    """The whole of `esnli_test.csv`: premise and hypothesis with three explanations, three pairs a scene at most."""
+    """Build `esnli_test.csv`: premise and hypothesis with three explanations, at most 3 pairs a scene."""
     rows: list[Sequence[str]] = [ESNLI_COLUMNS]
     for graph in graphs:
         for pair in draw_nli_pairs(graph, Random(f"esnli:{seed}:{graph.id}")):
@@ -41,7 +41,7 @@ def _rephrase_explanations(pair: Pair) -> tuple[str, str]:
 
 
 def build_comve(count: int, seed: int) -> tuple[str, str]:
-    """The whole of `subtaskA_test_data.csv` and of `subtaskA_gold_answers.csv`, which has the index of the nonsense."""
+    """Build `subtaskA_test_data.csv` and of `subtaskA_gold_answers.csv`, with the index of the nonsense."""
     rng = Random(f"comve:{seed}")
     found: dict[tuple[str, str], int] = {}
     while len(found) < count:

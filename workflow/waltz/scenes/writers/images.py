@@ -13,42 +13,42 @@ SUFFIX = ".png"
 
 
 def name_coco_2017(number: int) -> str:
-    """Name of an image of COCO 2017."""
+    """Return the name of an image of COCO 2017."""
     return f"{number:012d}{SUFFIX}"
 
 
 def name_coco_2014(number: int, split: str) -> str:
-    """Name of an image of COCO 2014; split is train2014 or val2014."""
+    """Return the name of an image of COCO 2014; split is train2014 or val2014."""
     return f"COCO_{split}_{number:012d}{SUFFIX}"
 
 
 def name_visdial(number: int, split: str) -> str:
-    """Name of an image of VisDial 1.0: COCO 2014's in training, its own in val2018."""
+    """Return the name of an image of VisDial 1.0: COCO 2014's in training, its own in val2018."""
     return name_coco_2014(number, "val2014") if split == "train" else f"VisualDialog_{split}_{number:012d}{SUFFIX}"
 
 
 def name_visual7w(number: int) -> str:
-    """Name of an image of Visual7W."""
+    """Return the name of an image of Visual7W."""
     return f"v7w_{number}{SUFFIX}"
 
 
 def name_gqa(number: int) -> str:
-    """Name of an image of GQA, after its imageId."""
+    """Return the name of an image of GQA, after its imageId."""
     return f"n{number}{SUFFIX}"
 
 
 def name_swig(verb: str, number: int) -> str:
-    """Name of an image of SWiG and imSitu."""
+    """Return the name of an image of SWiG and imSitu."""
     return f"{verb}_{number}{SUFFIX}"
 
 
 def name_still(verb: str, number: int) -> str:
-    """Name of the image that shows the same things without the action."""
+    """Return the name of the image that shows the same things without the action."""
     return f"{verb}_{number}_still{SUFFIX}"
 
 
 def find_scene(image: str, graphs: Sequence[Graph]) -> Graph:
-    """The scene that an image shows, by the number in its name; a still shows it without its action.
+    """Return the scene that an image shows, by the number in its name; a still shows it without its action.
 
     Raises:
         ValueError: The name has no number of a scene.

@@ -20,7 +20,7 @@ DISAGREEMENT = 0.3
 
 
 def build_annotations(graphs: Sequence[Graph], seed: int, split: str, boxes: bool) -> Json:
-    """The whole of `train.json`, `dev.json` or `test.json`; imSitu's has no boxes and no sizes."""
+    """Build `train.json`, `dev.json` or `test.json`; imSitu's has no boxes and no sizes."""
     entries: Json = {}
     for number, graph in enumerate(graphs, 1):
         if graph.action is None or number % 10 not in SPLITS[split]:
@@ -79,7 +79,7 @@ def _compute_boxes(graph: Graph) -> dict[str, list[int]]:
 
 
 def build_verb_space() -> Json:
-    """The whole of `imsitu_space.json`: every noun and verb of the scenes."""
+    """Build `imsitu_space.json`: every noun and verb of the scenes."""
     nouns: Json = {}
     for kind in read_kinds().values():
         nouns[kind.synset] = {"gloss": list(kind.gloss), "def": kind.definition}

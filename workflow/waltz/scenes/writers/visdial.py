@@ -23,7 +23,7 @@ SPLITS = {"train": (0, 1, 2, 3, 4, 5, 6), "val2018": (7, 8, 9)}
 
 
 def build_dialogs(graphs: Sequence[Graph], seed: int, split: str) -> dict[str, Any]:
-    """The whole of `visdial_1.0_train.json` or `visdial_1.0_val.json`; split is train or val2018."""
+    """Build `visdial_1.0_train.json` or `visdial_1.0_val.json`; split is train or val2018."""
     talks = []
     for number, graph in enumerate(graphs, 1):
         if number % 10 in SPLITS[split]:

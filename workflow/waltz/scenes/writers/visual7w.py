@@ -14,7 +14,7 @@ SPLITS = ("train", "train", "val", "test", "test", "test", "test", "test", "test
 
 
 def build_telling(graphs: Sequence[Graph], seed: int) -> dict[str, Any]:
-    """The whole of `dataset_v7w_telling.json`: how-many questions with answers from 0 up, what, who, where and when."""
+    """Build `dataset_v7w_telling.json`: how-many questions with answers from 0 up, other wh-questions."""
     entries = []
     for number, graph in enumerate(graphs, 1):
         rng = Random(f"visual7w:{seed}:{graph.id}")
@@ -37,7 +37,7 @@ def build_telling(graphs: Sequence[Graph], seed: int) -> dict[str, Any]:
 
 
 def format_answer(answer: str) -> str:
-    """An answer as Visual7W writes it: `0`, `Riding.`, `A horse.`"""
+    """Return an answer as Visual7W writes it: `0`, `Riding.`, `A horse.`"""
     return f"{answer}." if answer.isdigit() else render_sentence(answer)
 
 
