@@ -17,7 +17,6 @@ os.environ.update(
 
 
 include: "rules/common.smk"
-include: "rules/legacy.smk"
 include: "rules/scenes.smk"
 include: "rules/sources.smk"
 include: "rules/foils.smk"
@@ -25,9 +24,7 @@ include: "rules/filters.smk"
 include: "rules/benchmark.smk"
 include: "rules/evaluation.smk"
 include: "rules/attribution.smk"
-include: "rules/attribution_questions.smk"
 include: "rules/consistency.smk"
-include: "rules/cc_shap.smk"
 include: "rules/reporting.smk"
 include: "rules/export.smk"
 

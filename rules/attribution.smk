@@ -1,248 +1,195 @@
-"""Stage attribution: MM-SHAP, a job for one model, one group of data sets and one shard."""
-
-SHARDS = study("attribution.shards") or 1
-ATTRIBUTED = {
-    group: scorable_among(names)
-    for group, names in grouped(config, "attribution").items()
-    if scorable_among(names)
-}
-ATTRIBUTING = [name for name in study("attribution.models") or [] if name in ENCODERS]
-ATTRIBUTING_ANSWERS = [
-    name
-    for name in study("attribution.models") or []
-    if name in SEEING and name in SCORING_MODELS
-]
-ATTRIBUTING_QUESTIONS = [
-    name for name in study("attribution.models") or [] if name in ANSWERERS
-]
-ATTRIBUTED_QUESTIONS = [
-    name
-    for names in grouped(config, "attribution").values()
-    for name in names
-    if name in ASKED
-]
-ATTRIBUTED_ANSWERS = {
-    group: pairs_among(names)
-    for group, names in grouped(config, "attribution").items()
-    if pairs_among(names)
-}
-COMPANIONS = study("attribution.companions")
-SETTINGS = {
-    "published": {},
-    "equations": {
-        "estimator": study("attribution.estimator"),
-        "evaluations": study("attribution.evaluations"),
-        "standard_error": study("attribution.standard_error") or None,
-    },
-}
-ATTRIBUTIONS = PLAN.attributed
-
-for GROUP, NAMES in ATTRIBUTED.items():
-
-    rule:
-        name:
-            f"attribute_{GROUP}"
-        input:
-            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
-            images=images_where(ATTRIBUTING, NAMES),
-            weights=lambda wildcards: files_of(wildcards.encoder),
-        output:
-            rows=expand(
-                "<results>/attribution/{{encoder}}/shards/{dataset}.{{shard}}.parquet",
-                dataset=NAMES,
-            ),
-            runs=expand(
-                "<results>/attribution/{{encoder}}/shards/{dataset}.{{shard}}.run.json",
-                dataset=NAMES,
-            ),
-        log:
-            f"<logs>/attribute/{{encoder}}/{GROUP}.{{shard}}.log",
-        conda:
-            "../envs/models.yaml"
-        threads: THREADS
-        resources:
-            gpu=1,
-            mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
-            runtime=EXPLAINING_MINUTES,
-        params:
-            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.encoder]),
-            profiles=study("profiles"),
-            settings={profile: SETTINGS[profile] for profile in study("profiles")},
-            scored=study("evaluation.items"),
-            scored_sample=study("evaluation.sample"),
-            sample=study("attribution.sample"),
-            shards=SHARDS,
-            seed=study("seed"),
-            code=lambda wildcards: code(
-                "attribute.py", get_encoder_module(MODELS[wildcards.encoder].kind)
-            ),
-        script:
-            "../workflow/scripts/attribute.py"
-
-    rule:
-        name:
-            f"companions_{GROUP}"
-        input:
-            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
-            images=images_where(ATTRIBUTING, NAMES),
-            weights=lambda wildcards: files_of(wildcards.encoder),
-        output:
-            rows=f"<results>/attribution/{{encoder}}/companions/{GROUP}.parquet",
-        log:
-            f"<logs>/companions/{{encoder}}/{GROUP}.log",
-        conda:
-            "../envs/models.yaml"
-        threads: THREADS
-        resources:
-            gpu=1,
-            mem_mb=lambda wildcards: memory_mb(wildcards.encoder),
-            runtime=EXPLAINING_MINUTES,
-        params:
-            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.encoder]),
-            datasets=NAMES,
-            scored=study("evaluation.items"),
-            sample=study("attribution.companions.sample"),
-            repeats=study("attribution.companions.repeats"),
-            resamples=study("reporting.resamples"),
-            confidence=study("reporting.confidence"),
-            seed=study("seed"),
-            code=lambda wildcards: code(
-                "companions.py", get_encoder_module(MODELS[wildcards.encoder].kind)
-            ),
-        script:
-            "../workflow/scripts/companions.py"
+"""Stage attribution: MM-SHAP, a job for one model, one group of data sets and one shard, and shares of text."""
 
 
-for GROUP, NAMES in ATTRIBUTED_ANSWERS.items():
-
-    rule:
-        name:
-            f"attribute_answers_{GROUP}"
-        input:
-            pairs=expand("<results>/benchmark/{dataset}.parquet", dataset=NAMES),
-            images=images_where(ATTRIBUTING_ANSWERS, NAMES),
-            weights=lambda wildcards: weight_files(MODELS[wildcards.decoder]),
-            prompts=lambda wildcards: prompts_of(wildcards.decoder),
-        output:
-            rows=expand(
-                "<results>/attribution/{{decoder}}/shards/{dataset}.{{shard}}.parquet",
-                dataset=NAMES,
-            ),
-            runs=expand(
-                "<results>/attribution/{{decoder}}/shards/{dataset}.{{shard}}.run.json",
-                dataset=NAMES,
-            ),
-        log:
-            f"<logs>/attribute/{{decoder}}/{GROUP}.{{shard}}.log",
-        conda:
-            "../envs/models.yaml"
-        threads: THREADS
-        resources:
-            gpu=1,
-            mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
-            runtime=EXPLAINING_MINUTES,
-        params:
-            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.decoder]),
-            datasets=NAMES,
-            profiles=study("profiles"),
-            settings={profile: SETTINGS[profile] for profile in study("profiles")},
-            value=study("attribution.value") or "log-probability",
-            scored=study("evaluation.items"),
-            scored_sample=study("evaluation.asked") or study("evaluation.sample"),
-            sample=study("attribution.asked") or study("attribution.sample"),
-            shards=SHARDS,
-            seed=study("seed"),
-            code=code("attribute_answers.py"),
-        script:
-            "../workflow/scripts/attribute_answers.py"
+rule attribute:
+    """MM-SHAP of one encoder's scores."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.scorable(w.group)),
+        images=lambda w: PLAN.image_files(PLAN.scorable(w.group)),
+        weights=lambda w: MODELS.local_files(w.encoder),
+    output:
+        rows="<results>/attribution/{encoder}/shards/{group}.{shard}.parquet",
+        run="<results>/attribution/{encoder}/shards/{group}.{shard}.run.json",
+    log:
+        "<logs>/attribute/{encoder}/{group}.{shard}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.encoder),
+        runtime=EXPLAINING_MINUTES,
+    params:
+        model=lambda w: MODELS.settings(w.encoder),
+        datasets=lambda w: PLAN.settings(PLAN.scorable(w.group)),
+        settings=PLAN.estimation,
+        scored=STUDY.evaluation.items,
+        scored_sample=STUDY.evaluation.sample,
+        sample=STUDY.attribution.sample,
+        shards=STUDY.attribution.shards,
+        seed=STUDY.seed,
+        code=lambda w: code("attribute.py", MODELS.module(w.encoder)),
+    script:
+        "../workflow/scripts/attribute.py"
 
 
-for (GROUP, MODELS_OF), NAMES in {
-    **{(group, "encoder"): names for group, names in ATTRIBUTED.items()},
-    **{(group, "decoder"): names for group, names in ATTRIBUTED_ANSWERS.items()},
-}.items():
-
-    rule:
-        name:
-            f"attribution_{GROUP}"
-            if MODELS_OF == "encoder"
-            else f"attribution_answers_{GROUP}"
-        input:
-            rows=expand(
-                f"<results>/attribution/{{{{{MODELS_OF}}}}}/shards/{{dataset}}.{{shard}}.parquet",
-                dataset=NAMES,
-                shard=range(SHARDS),
-            ),
-            runs=expand(
-                f"<results>/attribution/{{{{{MODELS_OF}}}}}/shards/{{dataset}}.{{shard}}.run.json",
-                dataset=NAMES,
-                shard=range(SHARDS),
-            ),
-        output:
-            rows=expand(
-                f"<results>/attribution/{{{{{MODELS_OF}}}}}/{{dataset}}.parquet",
-                dataset=NAMES,
-            ),
-            runs=expand(
-                f"<results>/attribution/{{{{{MODELS_OF}}}}}/{{dataset}}.run.json",
-                dataset=NAMES,
-            ),
-        log:
-            f"<logs>/attribution/{{{MODELS_OF}}}/{GROUP}.log",
-        conda:
-            "../envs/data.yaml"
-        params:
-            shards=SHARDS,
-            code=code("attribution.py"),
-        script:
-            "../workflow/scripts/attribution.py"
+rule attribute_answers:
+    """MM-SHAP of one VL decoder's answers."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.pairs(w.group)),
+        images=lambda w: PLAN.image_files(PLAN.pairs(w.group)),
+        weights=lambda w: MODELS.weight_files(w.vl_decoder),
+        prompts=lambda w: MODELS.prompt_files(w.vl_decoder),
+    output:
+        rows="<results>/attribution/{vl_decoder}/shards/{group}.{shard}.parquet",
+        run="<results>/attribution/{vl_decoder}/shards/{group}.{shard}.run.json",
+    log:
+        "<logs>/attribute_answers/{vl_decoder}/{group}.{shard}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.vl_decoder),
+        runtime=EXPLAINING_MINUTES,
+    params:
+        model=lambda w: MODELS.settings(w.vl_decoder),
+        datasets=lambda w: PLAN.settings(PLAN.pairs(w.group)),
+        settings=PLAN.estimation,
+        value=STUDY.attribution.value,
+        scored=STUDY.evaluation.items,
+        scored_sample=STUDY.evaluation.asked or STUDY.evaluation.sample,
+        sample=STUDY.attribution.asked or STUDY.attribution.sample,
+        shards=STUDY.attribution.shards,
+        seed=STUDY.seed,
+        code=code("attribute_answers.py"),
+    script:
+        "../workflow/scripts/attribute_answers.py"
 
 
-ATTRIBUTED_PARTS = parted(ATTRIBUTIONS)
+rule attribute_questions:
+    """MM-SHAP of the answers to open questions of one encoder with an answering head."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.open_questions(w.group)),
+        images=lambda w: PLAN.image_files(PLAN.open_questions(w.group)),
+        weights=lambda w: MODELS.local_files(w.answerer),
+    output:
+        rows="<results>/attribution/{answerer}/shards/{group}.{shard}.parquet",
+        run="<results>/attribution/{answerer}/shards/{group}.{shard}.run.json",
+    log:
+        "<logs>/attribute_questions/{answerer}/{group}.{shard}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.answerer),
+        runtime=EXPLAINING_MINUTES,
+    params:
+        model=lambda w: MODELS.settings(w.answerer),
+        datasets=lambda w: PLAN.settings(PLAN.open_questions(w.group)),
+        settings=PLAN.estimation,
+        sample=STUDY.attribution.sample,
+        shards=STUDY.attribution.shards,
+        seed=STUDY.seed,
+        code=lambda w: code("attribute_questions.py", MODELS.module(w.answerer)),
+    script:
+        "../workflow/scripts/attribute_questions.py"
+
+
+rule merge_attribution_shards:
+    """The shards of one model on one group of data sets as one file."""
+    input:
+        rows=expand(
+            "<results>/attribution/{{model}}/shards/{{group}}.{shard}.parquet",
+            shard=range(STUDY.attribution.shards),
+        ),
+        runs=expand(
+            "<results>/attribution/{{model}}/shards/{{group}}.{shard}.run.json",
+            shard=range(STUDY.attribution.shards),
+        ),
+    output:
+        rows="<results>/attribution/{model}/{group}.parquet",
+        run="<results>/attribution/{model}/{group}.run.json",
+    log:
+        "<logs>/merge_attribution_shards/{model}/{group}.log",
+    conda:
+        "../envs/data.yaml"
+    params:
+        layout="ATTRIBUTION",
+        order=["profile", "item_id", "setting", "role"],
+        code=code("merge_shards.py"),
+    script:
+        "../workflow/scripts/merge_shards.py"
+
+
+rule companions:
+    """Companion measures of MM-SHAP: one encoder on one group of data sets."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.scorable(w.group)),
+        images=lambda w: PLAN.image_files(PLAN.scorable(w.group)),
+        weights=lambda w: MODELS.local_files(w.encoder),
+    output:
+        rows="<results>/attribution/{encoder}/companions/{group}.parquet",
+    log:
+        "<logs>/companions/{encoder}/{group}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.encoder),
+        runtime=EXPLAINING_MINUTES,
+    params:
+        **PLAN.companion_settings,
+        **PLAN.resampling,
+        model=lambda w: MODELS.settings(w.encoder),
+        datasets=lambda w: PLAN.settings(PLAN.scorable(w.group)),
+        scored=STUDY.evaluation.items,
+        code=lambda w: code("companions.py", MODELS.module(w.encoder)),
+    script:
+        "../workflow/scripts/companions.py"
 
 
 rule shares_part:
     """Mean T-SHAP, ablations, companions and verbs of the models of one kind on one group of data sets."""
     input:
-        rows=lambda wildcards: [
-            f"<results>/attribution/{model}/{dataset}.parquet"
-            for model, dataset in ATTRIBUTED_PARTS[wildcards.part]
-        ],
+        rows=lambda w: PLAN.attribution_files(PLAN.attributed_parts[w.part]),
         scores=lambda w: PLAN.scores_files(PLAN.attributed_parts[w.part]),
-        probes=lambda wildcards: expand(
-            "<results>/benchmark/{dataset}.parquet",
-            dataset=probes_in(ATTRIBUTED_PARTS[wildcards.part]),
+        probes=lambda w: PLAN.rows_files(
+            PLAN.probes_among(PLAN.attributed_parts[w.part])
         ),
-        companions=lambda wildcards: companions_of(wildcards.part),
+        companions=lambda w: PLAN.companion_files(PLAN.attributed_parts[w.part]),
     output:
         shares="<results>/attribution/shares/{part}.parquet",
         metrics="<results>/attribution/metrics/{part}.parquet",
     log:
         "<logs>/shares/{part}.log",
     wildcard_constraints:
-        part="|".join(map(re.escape, ATTRIBUTED_PARTS)) or "none",
+        part=PLAN.pattern(PLAN.attributed_parts),
     conda:
         "../envs/report.yaml"
     params:
-        runs=lambda wildcards: ATTRIBUTED_PARTS[wildcards.part],
-        answering=[*ATTRIBUTING_ANSWERS, *ATTRIBUTING_QUESTIONS],
-        probes=lambda wildcards: probes_in(ATTRIBUTED_PARTS[wildcards.part]),
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
+        **PLAN.resampling,
+        runs=lambda w: PLAN.attributed_parts[w.part],
+        answering=[
+            *PLAN.attributed_models("vision"),
+            *PLAN.attributed_models("answering"),
+        ],
+        probes=lambda w: PLAN.probes_among(PLAN.attributed_parts[w.part]),
         code=code("shares.py"),
     script:
         "../workflow/scripts/shares.py"
 
 
 rule shares:
-    """What all attributions say together."""
+    """Shares of text, ablations and companion measures of all models."""
     input:
         shares=expand(
-            "<results>/attribution/shares/{part}.parquet", part=ATTRIBUTED_PARTS
+            "<results>/attribution/shares/{part}.parquet", part=PLAN.attributed_parts
         ),
         metrics=expand(
-            "<results>/attribution/metrics/{part}.parquet", part=ATTRIBUTED_PARTS
+            "<results>/attribution/metrics/{part}.parquet", part=PLAN.attributed_parts
         ),
     output:
         shares="<results>/attribution/shares.parquet",

@@ -1,170 +1,192 @@
-"""Stage consistency: decoders' explanations held against their answers, a job for one model, one group and one shard.
+"""Stage consistency: decoders' explanations compared with their answers, by self-consistency tests and by CC-SHAP.
 
-Language models are asked the text tasks of a group, decoders that see its data sets with images.
+A job takes one model, one group and one shard: language models get the text tasks of a group, VL decoders its data sets
+with images.
 """
 
-EXPLANATION_SHARDS = study("consistency.shards") or 1
-HELPER = [study("consistency.helper")] if study("consistency.helper") else []
-JUDGE = [study("filters.nli")] if study("consistency.meaning") == "nli" else []
-TESTED_SETS = {
-    (group, sees): [
-        name for name in names if (name in TASKS) != sees and name not in PROBE_SETS
-    ]
-    for group, names in EXPLAINED.items()
-    for sees in dict.fromkeys(model in SEEING for model in EXPLAINING)
-}
-TESTED = PLAN.tested
+from waltz.plan.plan import CONSISTENCY_LAYOUTS, RECORDED_WITH
 
-for (GROUP, SEES), NAMES in TESTED_SETS.items():
-    if not NAMES:
-        continue
-    PART = f"{GROUP}.images" if SEES else GROUP
 
-    rule:
-        name:
-            f"consistency_images_{GROUP}" if SEES else f"consistency_{GROUP}"
-        input:
-            rows=[posed_file(name) for name in NAMES],
-            images=images_where(SEES, NAMES),
-            prompts=lambda wildcards: sorted(
-                {
-                    file
-                    for name in [wildcards.decoder, *HELPER]
-                    for file in prompts_of(name)
-                }
-            ),
-            weights=lambda wildcards: sum(
-                map(files_of, dict.fromkeys([wildcards.decoder, *HELPER, *JUDGE])), []
-            ),
-            words=expand(
-                "resources/wordnet/{list}",
-                list=["adjectives.txt", "adverbs.txt", "modifiers.tsv"],
-            ),
-        output:
-            rows=expand(
-                "<results>/consistency/{{decoder}}/tests/shards/{dataset}.{{shard}}.parquet",
-                dataset=NAMES,
-            ),
-            runs=expand(
-                "<results>/consistency/{{decoder}}/tests/shards/{dataset}.{{shard}}.run.json",
-                dataset=NAMES,
-            ),
-        log:
-            f"<logs>/consistency/{{decoder}}/{PART}.{{shard}}.log",
-        conda:
-            "../envs/consistency.yaml"
-        threads: THREADS
-        resources:
-            gpu=1,
-            mem_mb=lambda wildcards: memory_mb(wildcards.decoder),
-            runtime=EXPLAINING_MINUTES,
-        params:
-            model=lambda wildcards: select_decisive_fields(MODELS[wildcards.decoder]),
-            helper=lambda wildcards: next(
-                (
-                    select_decisive_fields(MODELS[name])
-                    for name in HELPER
-                    if name != wildcards.decoder
-                ),
-                None,
-            ),
-            judge=next((select_decisive_fields(MODELS[name]) for name in JUDGE), None),
-            posed=posing(NAMES),
-            profiles=study("profiles"),
-            sample=study("consistency.sample"),
-            shards=EXPLANATION_SHARDS,
-            tests=study("consistency").get("tests"),
-            meaning=study("consistency.meaning") or None,
-            tokens=study("consistency.tokens"),
-            edits=study("consistency.edits"),
-            seed=study("seed"),
-            seeds=study("consistency.seeds") or [study("seed")],
-            code=code("consistency.py"),
-        script:
-            "../workflow/scripts/consistency.py"
+rule self_consistency_tests:
+    """Self-consistency tests of one decoder."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.prompted(w.decoder, w.group)),
+        images=lambda w: PLAN.images_for(w.decoder, PLAN.prompted(w.decoder, w.group)),
+        prompts=lambda w: MODELS.prompt_files(w.decoder, *PLAN.helpers),
+        weights=lambda w: MODELS.local_files(w.decoder, *PLAN.helpers, *PLAN.judges),
+        words=expand(
+            "resources/wordnet/{list}",
+            list=["adjectives.txt", "adverbs.txt", "modifiers.tsv"],
+        ),
+    output:
+        rows="<results>/consistency/{decoder}/tests/shards/{group}.{shard}.parquet",
+        run="<results>/consistency/{decoder}/tests/shards/{group}.{shard}.run.json",
+    log:
+        "<logs>/self_consistency_tests/{decoder}/{group}.{shard}.log",
+    conda:
+        "../envs/consistency.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.decoder),
+        runtime=EXPLAINING_MINUTES,
+    params:
+        model=lambda w: MODELS.settings(w.decoder),
+        helper=lambda w: PLAN.helper_settings(w.decoder),
+        judge=next(map(MODELS.settings, PLAN.judges), None),
+        datasets=lambda w: PLAN.settings(PLAN.prompted(w.decoder, w.group)),
+        profiles=STUDY.profiles,
+        sample=STUDY.consistency.sample,
+        shards=STUDY.consistency.shards,
+        tests=STUDY.consistency.tests,
+        meaning=STUDY.consistency.meaning,
+        tokens=STUDY.consistency.tokens.given(),
+        edits=STUDY.consistency.edits.given(),
+        seed=STUDY.seed,
+        seeds=PLAN.consistency_seeds,
+        code=code("consistency.py"),
+    script:
+        "../workflow/scripts/consistency.py"
 
-    rule:
-        name:
-            f"consistency_whole_images_{GROUP}"
-            if SEES
-            else f"consistency_whole_{GROUP}"
-        input:
-            rows=expand(
-                "<results>/consistency/{{decoder}}/tests/shards/{dataset}.{shard}.parquet",
-                dataset=NAMES,
-                shard=range(EXPLANATION_SHARDS),
-            ),
-            runs=expand(
-                "<results>/consistency/{{decoder}}/tests/shards/{dataset}.{shard}.run.json",
-                dataset=NAMES,
-                shard=range(EXPLANATION_SHARDS),
-            ),
-        output:
-            rows=expand(
-                "<results>/consistency/{{decoder}}/tests/{dataset}.parquet",
-                dataset=NAMES,
-            ),
-            runs=expand(
-                "<results>/consistency/{{decoder}}/tests/{dataset}.run.json",
-                dataset=NAMES,
-            ),
-        log:
-            f"<logs>/consistency/{{decoder}}/{PART}.log",
-        conda:
-            "../envs/data.yaml"
-        params:
-            layout="CONSISTENCY",
-            shards=EXPLANATION_SHARDS,
-            code=code("whole.py"),
-        script:
-            "../workflow/scripts/whole.py"
+
+rule cc_shap_shard:
+    """CC-SHAP of one decoder, with the attributions of its answers and explanations."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.prompted(w.decoder, w.group)),
+        images=lambda w: PLAN.images_for(w.decoder, PLAN.prompted(w.decoder, w.group)),
+        weights=lambda w: MODELS.weight_files(w.decoder),
+        prompts=lambda w: MODELS.prompt_files(w.decoder),
+    output:
+        rows="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.parquet",
+        contributions="<results>/consistency/{decoder}/contributions/shards/{group}.{shard}.parquet",
+        run="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.run.json",
+    log:
+        "<logs>/cc_shap/{decoder}/{group}.{shard}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.decoder),
+        runtime=EXPLAINING_MINUTES,
+    params:
+        model=lambda w: MODELS.settings(w.decoder),
+        datasets=lambda w: PLAN.settings(PLAN.prompted(w.decoder, w.group)),
+        profiles=STUDY.profiles,
+        sample=STUDY.consistency.sample,
+        cc_shap=PLAN.cc_shap_settings,
+        tokens=STUDY.consistency.tokens.given(),
+        shards=STUDY.consistency.shards,
+        seed=STUDY.seed,
+        seeds=PLAN.consistency_seeds,
+        code=code("cc_shap.py"),
+    script:
+        "../workflow/scripts/cc_shap.py"
+
+
+rule cc_shap_edits:
+    """How counterfactual edits shift the attributions of one decoder's answers and explanations."""
+    input:
+        rows=lambda w: PLAN.rows_files(PLAN.prompted(w.decoder, w.group)),
+        tests="<results>/consistency/{decoder}/tests/{group}.parquet",
+        unedited="<results>/consistency/{decoder}/cc-shap/shards/{group}.{shard}.parquet",
+        images=lambda w: PLAN.images_for(w.decoder, PLAN.prompted(w.decoder, w.group)),
+        weights=lambda w: MODELS.weight_files(w.decoder),
+        prompts=lambda w: MODELS.prompt_files(w.decoder),
+    output:
+        rows="<results>/consistency/{decoder}/edited/shards/{group}.{shard}.parquet",
+        contributions="<results>/consistency/{decoder}/edited-contributions/shards/{group}.{shard}.parquet",
+        run="<results>/consistency/{decoder}/edited/shards/{group}.{shard}.run.json",
+    log:
+        "<logs>/cc_shap_edits/{decoder}/{group}.{shard}.log",
+    conda:
+        "../envs/models.yaml"
+    threads: STUDY.threads
+    resources:
+        gpu=1,
+        mem_mb=lambda w: MODELS.memory_mb(w.decoder),
+        runtime=EXPLAINING_MINUTES,
+    params:
+        model=lambda w: MODELS.settings(w.decoder),
+        datasets=lambda w: PLAN.settings(PLAN.prompted(w.decoder, w.group)),
+        profiles=STUDY.profiles,
+        sample=STUDY.consistency.sample,
+        cc_shap=PLAN.cc_shap_settings,
+        tokens=STUDY.consistency.tokens.given(),
+        shards=STUDY.consistency.shards,
+        seed=STUDY.seed,
+        seeds=PLAN.consistency_seeds,
+        code=code("cc_shap_edits.py"),
+    script:
+        "../workflow/scripts/cc_shap_edits.py"
+
+
+rule merge_consistency_shards:
+    """The shards of one part of a decoder's results on one group of data sets as one file."""
+    input:
+        rows=expand(
+            "<results>/consistency/{{decoder}}/{{result}}/shards/{{group}}.{shard}.parquet",
+            shard=range(STUDY.consistency.shards),
+        ),
+        runs=lambda w: expand(
+            "<results>/consistency/{decoder}/{result}/shards/{group}.{shard}.run.json",
+            decoder=w.decoder,
+            result=RECORDED_WITH.get(w.result, w.result),
+            group=w.group,
+            shard=range(STUDY.consistency.shards),
+        ),
+    output:
+        rows="<results>/consistency/{decoder}/{result}/{group}.parquet",
+        run="<results>/consistency/{decoder}/{result}/{group}.run.json",
+    log:
+        "<logs>/merge_consistency_shards/{decoder}/{result}/{group}.log",
+    wildcard_constraints:
+        result=PLAN.pattern(CONSISTENCY_LAYOUTS),
+    conda:
+        "../envs/data.yaml"
+    params:
+        layout=lambda w: CONSISTENCY_LAYOUTS[w.result],
+        code=code("merge_shards.py"),
+    script:
+        "../workflow/scripts/merge_shards.py"
 
 
 rule consistency:
     """The self-consistency tests of all decoders that the study names."""
     input:
-        [
-            f"<results>/consistency/{model}/tests/{dataset}.parquet"
-            for model, dataset in TESTED
-        ],
+        PLAN.consistency_files("tests", PLAN.tested),
 
 
-TESTED_PARTS = parted(TESTED)
+rule cc_shap:
+    """CC-SHAP, contributions and edits of all decoders that the study names."""
+    input:
+        [PLAN.consistency_file(part, run) for part, run in PLAN.explained_parts],
 
 
 rule consistency_part:
     """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
     input:
-        tests=lambda wildcards: [
-            f"<results>/consistency/{model}/tests/{dataset}.parquet"
-            for model, dataset in TESTED_PARTS[wildcards.part]
-        ],
-        cc_shap=lambda wildcards: [
-            f"<results>/consistency/{model}/cc-shap/{dataset}.parquet"
-            for model, dataset in TESTED_PARTS[wildcards.part]
-            if study("consistency.cc_shap")
-        ],
-        edited=lambda wildcards: [
-            f"<results>/consistency/{model}/edited/{dataset}.parquet"
-            for model, dataset in edited_among(TESTED_PARTS[wildcards.part])
-        ],
+        tests=lambda w: PLAN.consistency_files("tests", PLAN.tested_parts[w.part]),
+        cc_shap=lambda w: PLAN.consistency_files(
+            "cc-shap", PLAN.explained_among(PLAN.tested_parts[w.part])
+        ),
+        edited=lambda w: PLAN.consistency_files(
+            "edited", PLAN.edited(PLAN.tested_parts[w.part])
+        ),
     output:
         metrics="<results>/consistency/metrics/{part}.parquet",
         correlations="<results>/consistency/correlations/{part}.parquet",
     log:
         "<logs>/consistency_metrics/{part}.log",
     wildcard_constraints:
-        part="|".join(map(re.escape, TESTED_PARTS)) or "none",
+        part=PLAN.pattern(PLAN.tested_parts),
     conda:
         "../envs/report.yaml"
     params:
-        runs=lambda wildcards: TESTED_PARTS[wildcards.part],
-        edited=lambda wildcards: edited_among(TESTED_PARTS[wildcards.part]),
-        averaged=lambda wildcards: wildcards.part.endswith(".tasks"),
-        together=lambda wildcards: f"all:{wildcards.part.partition('.')[2]}",
-        resamples=study("reporting.resamples"),
-        confidence=study("reporting.confidence"),
-        seed=study("seed"),
+        **PLAN.resampling,
+        runs=lambda w: PLAN.tested_parts[w.part],
+        averaged=lambda w: w.part.endswith(".tasks"),
+        together=lambda w: f"all:{w.part.partition('.')[2]}",
         code=code("consistency_metrics.py"),
     script:
         "../workflow/scripts/consistency_metrics.py"
@@ -174,10 +196,10 @@ rule consistency_metrics:
     """Every number of the self-consistency tests and of CC-SHAP, and the correlations between them."""
     input:
         metrics=expand(
-            "<results>/consistency/metrics/{part}.parquet", part=TESTED_PARTS
+            "<results>/consistency/metrics/{part}.parquet", part=PLAN.tested_parts
         ),
         correlations=expand(
-            "<results>/consistency/correlations/{part}.parquet", part=TESTED_PARTS
+            "<results>/consistency/correlations/{part}.parquet", part=PLAN.tested_parts
         ),
     output:
         metrics="<results>/consistency/metrics.parquet",

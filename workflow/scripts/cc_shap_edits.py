@@ -1,63 +1,31 @@
-"""Contributions before and after counterfactual edits, of one shard of a group of data sets with one decoder."""
+"""Attributions before and after counterfactual edits, of one shard of a group of data sets with one decoder."""
 
-import time
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from waltz.consistency.cc_shap.items import build_setup
-from waltz.consistency.cc_shap.rows import compute_edit_rows
-from waltz.consistency.item_selection import to_ask
+from waltz.consistency.cc_shap.rows import explain_datasets
 from waltz.core.devices import describe_device, lease_device
-from waltz.core.files import parquet
-from waltz.core.files.download_lock import compute_sha256
-from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import write_record
+from waltz.core.files.group_files import list_dataset_files, read_runs, write_results
+from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION, CONSISTENCY, EDITED
-from waltz.evaluation.decoder_tasks import build_template
 from waltz.models.decoders import load_decoder
 from waltz.models.registry import ModelSpec
-from waltz.sources.images import load_image, open_images
 
-params, given, made = snakemake.params, snakemake.input, snakemake.output
+params, given, output = snakemake.params, snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)
 
 with log_job(snakemake.log[0]), lease_device(snakemake.resources.get("gpu", 0), snakemake.threads) as device:
-    decoder = load_decoder(ModelSpec(**params.model), device)
-    images = given.get("images") or [None] * len(params.posing)
-    files = zip(given.rows, given.tests, images, made.rows, made.contributions, made.runs, strict=True)
-    for (name, entry), (file, tested, seen, rows_file, contributions_file, record) in zip(
-        params.posing.items(), files, strict=True
-    ):
-        start = time.perf_counter()
-        read = pq.read_table(file).to_pylist()
-        tests = parquet.read(tested, CONSISTENCY).to_pylist()
-        rows, contributions = [], []
-        with open_images(seen) if seen else nullcontext() as source, show_progress(0, "item", name) as bar:
-            for profile in params.profiles:
-                asked = to_ask(read, name, entry, profile, params.sample, params.seed).questions
-                template = build_template(decoder, profile)
-                for seed in params.seeds:
-                    stored = Path(rows_file).parents[2] / ".store"
-                    setup = build_setup(decoder, template, seed, params.cc_shap, params.tokens, stored)
-                    mine = asked[shard :: params.shards]
-                    found, beside = compute_edit_rows(setup, mine, tests, partial(load_image, source), bar.update)
-                    rows += found
-                    contributions += beside if seed == params.seeds[0] else []
-        parquet.write(rows_file, parquet.build_table(rows, EDITED), EDITED)
-        parquet.write(contributions_file, parquet.build_table(contributions, ATTRIBUTION), ATTRIBUTION)
-        write_record(
-            record,
-            rows_in=len(tests),
-            rows_out=len(rows),
-            seconds=round(time.perf_counter() - start, 3),
-            model=params.model,
-            settings={"cc_shap": params.cc_shap, "tokens": params.tokens},
-            data=compute_sha256(file),
-            **describe_device(device),
-            seeds=params.seeds,
-            shard=f"{shard + 1} of {params.shards}",
-            rows_with_error=sum(row.get("error") is not None for row in rows),
-        )
+    runs = [(params.model["name"], dataset) for dataset in params.datasets]
+    tests = {dataset: table for (_, dataset), table in read_runs([given.tests], CONSISTENCY, runs).items()}
+    results = explain_datasets(
+        load_decoder(ModelSpec(**params.model), device),
+        list_dataset_files(params.datasets, given.rows, given.get("images")),
+        params.profiles,
+        Path(output.rows).parents[2] / ".store",
+        shard=slice(shard, None, params.shards),
+        tests=tests,
+        **{name: params[name] for name in ("sample", "seed", "seeds", "cc_shap", "tokens")},
+    )
+    facts = {"model": params.model, "settings": {"cc_shap": params.cc_shap, "tokens": params.tokens}}
+    facts |= {"seeds": params.seeds, "shard": f"{shard + 1} of {params.shards}", **describe_device(device)}
+    outputs = {"rows": (output.rows, EDITED), "contributions": (output.contributions, ATTRIBUTION)}
+    write_results(outputs, output.run, results, **facts)

@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 
 from waltz.core.devices import lease_device
-from waltz.core.files import parquet
+from waltz.core.files.group_files import read_runs
 from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.models.decoders import load_decoder
@@ -26,12 +26,9 @@ with (
     ExitStack() as stack,
 ):
     decoder = load_decoder(ModelSpec(**params.model), device) if given.get("images") else None
-    found = {
-        dataset: ExplanationTables(
-            **{name: parquet.read(given[name][place], layout) for name, layout in PARTS.items() if given.get(name)}
-        )
-        for place, dataset in enumerate(params.datasets)
-    }
+    runs = [(params.model["name"], dataset) for dataset in params.datasets]
+    tables = {name: read_runs(given[name], layout, runs) for name, layout in PARTS.items() if given.get(name)}
+    found = {run[1]: ExplanationTables(**{name: tables[name][run] for name in tables}) for run in runs}
     sources = {
         dataset: stack.enter_context(open_images(file))
         for dataset, file in zip(params.datasets, given.get("images") or [], strict=False)

@@ -1,7 +1,7 @@
 """Draw a few attributed items of one encoder, for every data set of a group."""
 
 from waltz.core.devices import lease_device
-from waltz.core.files import parquet
+from waltz.core.files.group_files import read_runs
 from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION
 from waltz.models.encoders import load_encoder
@@ -15,13 +15,14 @@ params = snakemake.params
 
 def figures(encoder):
     """Name, title and figure of each sample."""
-    for dataset, file, images in zip(params.datasets, snakemake.input.rows, snakemake.input.images, strict=True):
-        rows = parquet.read(file, ATTRIBUTION).to_pylist()
+    tables = read_runs(snakemake.input.rows, ATTRIBUTION, [(encoder.spec.name, name) for name in params.datasets])
+    for ((_, dataset), table), images in zip(tables.items(), snakemake.input.images, strict=True):
+        rows = table.to_pylist()
         with open_images(images) as source:
             for profile in params.profiles:
-                of = [row for row in rows if row["profile"] == profile]
-                for number, item_id in enumerate(select_example_items(of, params.most, params.seed), 1):
-                    texts = [row for row in of if row["item_id"] == item_id]
+                of_profile = [row for row in rows if row["profile"] == profile]
+                for number, item_id in enumerate(select_example_items(of_profile, params.most, params.seed), 1):
+                    texts = [row for row in of_profile if row["item_id"] == item_id]
                     title = f"{encoder.spec.name}, {dataset}, {profile}: {item_id}"
                     figure = draw_encoder_example(encoder, texts, load_image(source, texts[0]["image"]), title)
                     yield f"{dataset}-{profile}-{number}", title, figure

@@ -2,7 +2,7 @@
 
 from waltz.attribution.summary import ablations, shares, verbs
 from waltz.core.files import parquet
-from waltz.core.files.group_files import read_run_rows
+from waltz.core.files.group_files import read_runs
 from waltz.core.intervals import Resampling
 from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION, CONDITIONS, EVALUATION, METRICS, SHARES
@@ -17,9 +17,9 @@ with log_job(snakemake.log[0]):
     }
     metrics = [row for file in snakemake.input.companions for row in parquet.read(file, METRICS).to_pylist()]
     found = []
-    scored = read_run_rows(snakemake.input.scores, EVALUATION, params.runs)
-    for (model, dataset), file in zip(params.runs, snakemake.input.rows, strict=True):
-        rows, scores = parquet.read(file, ATTRIBUTION).to_pylist(), scored[model, dataset]
+    scored = read_runs(snakemake.input.scores, EVALUATION, params.runs)
+    for (model, dataset), table in read_runs(snakemake.input.rows, ATTRIBUTION, params.runs).items():
+        rows, scores = table.to_pylist(), scored[model, dataset].to_pylist()
         found += shares(model, dataset, rows, scores, how)
         if dataset in probes:
             metrics += verbs(model, rows, scores, probes[dataset], how)

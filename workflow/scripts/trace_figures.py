@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from waltz.core.files import parquet
+from waltz.core.files.group_files import read_runs
 from waltz.core.job_log import log_job
 from waltz.core.schema import CONSISTENCY
 from waltz.reporting.figures.example_folders import save_examples
@@ -14,9 +14,8 @@ from waltz.sources.images import load_image, open_images
 params, given = snakemake.params, snakemake.input
 
 with log_job(snakemake.log[0]), ExitStack() as stack:
-    tables = {
-        dataset: parquet.read(file, CONSISTENCY) for dataset, file in zip(params.datasets, given.tests, strict=True)
-    }
+    runs = [(params.model, dataset) for dataset in params.datasets]
+    tables = {dataset: table for (_, dataset), table in read_runs(given.tests, CONSISTENCY, runs).items()}
     sources = {
         dataset: stack.enter_context(open_images(file))
         for dataset, file in zip(params.datasets, given.get("images") or [], strict=False)

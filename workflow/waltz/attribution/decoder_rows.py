@@ -1,10 +1,13 @@
 """MM-SHAP of decoders' answers: rows of the attribution layout, item after item (thesis 4.3)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from waltz.attribution.encoder_rows import count_outcomes
+from waltz.attribution.item_selection import answers_to_attribute
 from waltz.attribution.prompt_attribution import (
     LOG_PROBABILITY,
     PromptGame,
@@ -18,8 +21,10 @@ from waltz.attribution.stored_coalitions import StoredCoalitions
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
+from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.job_log import show_progress
 from waltz.core.sampling import rank
-from waltz.evaluation.decoder_tasks import choose_sampling
+from waltz.evaluation.decoder_tasks import build_template, choose_sampling
 from waltz.evaluation.prompting.generation_cache import LoadImage
 from waltz.evaluation.prompting.image_questions import build_pairwise_questions, build_single_questions
 from waltz.evaluation.prompting.label_tokens import choose_label
@@ -29,7 +34,9 @@ from waltz.fidelity import get_fidelity
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.decoders.generation import generate_texts
 from waltz.models.registry import select_decisive_fields
+from waltz.models.visible_image import crops_to_middle_square
 from waltz.models.weights import compute_fingerprint
+from waltz.sources.images import load_image, open_images
 
 Row = dict[str, Any]
 KIND = "answer-attributed"
@@ -193,3 +200,58 @@ def _build_game(
         return PromptGame(prompt.text, "", tokens)
     except UserError as error:
         return str(error)
+
+
+def attribute_answers(
+    decoder: Decoder,
+    datasets: Iterable[DatasetFiles],
+    estimation: Mapping[str, Mapping[str, Any]],
+    cache: Path,
+    *,
+    value: str,
+    scored: str,
+    scored_sample: int | None,
+    sample: int | None,
+    seed: int,
+    shard: slice,
+) -> Iterator[DatasetResult]:
+    """Attribute the answers of one decoder on one shard of the items of data sets.
+
+    Args:
+        decoder: A decoder that reads images.
+        datasets: Files of the data sets.
+        estimation: How Shapley values are estimated, by profile.
+        cache: Folder of finished items.
+        value: Explained value of a token in profile `equations`.
+        scored: `valid` or `all` items are scored.
+        scored_sample: Number of items a data set that are scored; None for all.
+        sample: Number of these that are attributed; None for all.
+        seed: Seed of samples and estimators.
+        shard: Items of the shard.
+    Yields:
+        Rows of the attribution layout as `rows`.
+    """
+    cropped = crops_to_middle_square(lambda image: decoder.prepare_image(image).pixels)
+    settings = {
+        profile: AnswerAttribution(
+            decoder,
+            build_template(decoder, profile),
+            AttributionSettings(profile, seed=seed, **estimation[profile]),
+            value,
+            cache,
+        )
+        for profile in estimation
+    }
+    for dataset in datasets:
+        selected = {
+            profile: answers_to_attribute(dataset.rows, dataset.name, profile, scored, scored_sample, sample, seed)
+            for profile in estimation
+        }
+        total = sum(len(items[shard]) for items, _ in selected.values())
+        label = f"{decoder.spec.name} {dataset.name}"
+        rows: list[Row] = []
+        with open_images(dataset.images) as images, show_progress(total, "item", label) as bar:
+            for profile, (items, orders) in selected.items():
+                load = partial(load_image, images)
+                rows += compute_decoder_rows(settings[profile], items[shard], dataset.name, orders, load, bar.update)
+        yield DatasetResult(dataset, {"rows": rows}, total, {"middle_square": cropped, **count_outcomes(rows)})

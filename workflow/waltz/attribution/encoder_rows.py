@@ -1,11 +1,14 @@
 """MM-SHAP of encoders: rows of the attribution layout, item after item, each stored as soon as it is computed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from waltz.attribution import mm_shap
+from waltz.attribution.item_selection import questions_to_attribute, to_attribute
 from waltz.attribution.mm_shap import Attribution, attribute_texts, name_explained_value
 from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimate import to_null
@@ -13,6 +16,8 @@ from waltz.attribution.stored_coalitions import StoredCoalitions
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
+from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.job_log import show_progress
 from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.items import list_texts
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT
@@ -21,8 +26,9 @@ from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.vqa import AnsweringEncoder, answer_question, build_answer_probability
 from waltz.models.regions import ImageOrRegions, label_setting, load_image_or_regions
+from waltz.models.visible_image import crops_to_middle_square
 from waltz.models.weights import compute_fingerprint
-from waltz.sources.images import ImageSource, load_image
+from waltz.sources.images import ImageSource, load_image, open_images
 
 Row = dict[str, Any]
 EXPLAINED_ANSWER = "probability"
@@ -234,3 +240,83 @@ def _attribute_answer(
         encoder, image, [question], settings, stored, content, build_answer_probability(answer)
     )
     return {"outputs": [answer.text], **columns}
+
+
+def attribute_datasets(
+    encoder: Encoder,
+    datasets: Iterable[DatasetFiles],
+    estimation: Mapping[str, Mapping[str, Any]],
+    cache: Path,
+    *,
+    scored: str,
+    scored_sample: int | None,
+    sample: int | None,
+    seed: int,
+    shard: slice,
+) -> Iterator[DatasetResult]:
+    """Attribute the scores of one encoder on one shard of the items of data sets.
+
+    Args:
+        encoder: The encoder.
+        datasets: Files of the data sets.
+        estimation: How Shapley values are estimated, by profile.
+        cache: Folder of finished items.
+        scored: `valid` or `all` items are scored.
+        scored_sample: Number of items a data set that are scored; None for all.
+        sample: Number of these that are attributed; None for all.
+        seed: Seed of samples and estimators.
+        shard: Items of the shard.
+    Yields:
+        Rows of the attribution layout as `rows`.
+    """
+    cropped = crops_to_middle_square(encoder.prepare_image)
+    for dataset in datasets:
+        items = {
+            profile: to_attribute(dataset.rows, profile, scored, scored_sample, sample, seed)[shard]
+            for profile in estimation
+        }
+        total, label = sum(map(len, items.values())), f"{encoder.spec.name} {dataset.name}"
+        rows: list[Row] = []
+        with open_images(dataset.images) as images, show_progress(total, "item", label) as bar:
+            for profile, selected in items.items():
+                settings = AttributionSettings(profile, seed=seed, **estimation[profile])
+                rows += compute_text_rows(encoder, selected, images, settings, cache, bar.update)
+        yield DatasetResult(dataset, {"rows": rows}, total, {"middle_square": cropped, **count_outcomes(rows)})
+
+
+def attribute_questions(
+    encoder: AnsweringEncoder,
+    datasets: Iterable[DatasetFiles],
+    estimation: Mapping[str, Mapping[str, Any]],
+    cache: Path,
+    *,
+    sample: int | None,
+    seed: int,
+    shard: slice,
+) -> Iterator[DatasetResult]:
+    """Attribute the answers of one encoder on one shard of the questions of data sets.
+
+    Args:
+        encoder: An encoder with an answering head.
+        datasets: Files of the data sets, with size and choice of the questions.
+        estimation: How Shapley values are estimated, by profile.
+        cache: Folder of finished questions.
+        sample: Number of questions that are attributed; None for all.
+        seed: Seed of samples and estimators.
+        shard: Questions of the shard.
+    Yields:
+        Rows of the attribution layout as `rows`.
+    """
+    for dataset in datasets:
+        source = pq.read_table(dataset.rows).to_pylist()
+        items = {
+            profile: questions_to_attribute(source, dataset.name, dataset.settings, profile, sample, seed)[shard]
+            for profile in estimation
+        }
+        total, label = sum(map(len, items.values())), f"{encoder.spec.name} {dataset.name}"
+        rows: list[Row] = []
+        with open_images(dataset.images) as images, show_progress(total, "question", label) as bar:
+            for profile, selected in items.items():
+                settings = AttributionSettings(profile, seed=seed, **estimation[profile])
+                rows += compute_answer_rows(encoder, selected, images, settings, cache, bar.update)
+        yield DatasetResult(dataset, {"rows": rows}, total, count_outcomes(rows))

@@ -17,6 +17,17 @@ from waltz.plan.study import CV_PROBES, ITEM_FORMATS, InstrumentEntry, Section, 
 SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
 """Minutes that a scheduler is asked for jobs with a model: for scores and answers; for attributions and tests."""
 
+CONSISTENCY_LAYOUTS = {
+    "tests": "CONSISTENCY",
+    "cc-shap": "CC_SHAP",
+    "contributions": "ATTRIBUTION",
+    "edited": "EDITED",
+    "edited-contributions": "ATTRIBUTION",
+}
+"""Results of stage consistency, with their layouts."""
+RECORDED_WITH = {"contributions": "cc-shap", "edited-contributions": "edited"}
+"""Results of stage consistency that the job of another one writes, and whose run records are that one's."""
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -439,6 +450,10 @@ class Plan:
         """Runs of stage consistency whose answers and explanations are attributed (CC-SHAP)."""
         return self.tested if self.study.consistency.cc_shap else []
 
+    def explained_among(self, runs: Iterable[Run]) -> list[Run]:
+        """Return the runs whose answers and explanations are attributed."""
+        return list(runs) if self.study.consistency.cc_shap else []
+
     def edited(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs that are explained before and after edits as well."""
         return [run for run in runs if run.model in self.edited_models]
@@ -451,13 +466,12 @@ class Plan:
         return f"{self.results}/evaluation/{run.model}/{self.group_of[run.dataset]}{ending}.parquet"
 
     def attribution_file(self, run: Run) -> str:
-        """Return the attributions of a run."""
-        return f"{self.results}/attribution/{run.model}/{run.dataset}.parquet"
+        """Return the file with the attributions of a run and of others on its group."""
+        return f"{self.results}/attribution/{run.model}/{self.group_of[run.dataset]}.parquet"
 
     def consistency_file(self, part: str, run: Run) -> str:
-        """Return what stage consistency leaves of a run: `tests`, `cc-shap`, `contributions`, `edited` or
-        `edited-contributions`."""
-        return f"{self.results}/consistency/{run.model}/{part}/{run.dataset}.parquet"
+        """Return the file with one of `CONSISTENCY_LAYOUTS` of a run and of others on its group."""
+        return f"{self.results}/consistency/{run.model}/{part}/{self.group_of[run.dataset]}.parquet"
 
     def scores_files(self, runs: Iterable[Run]) -> list[str]:
         """Return the scores of some runs."""
@@ -561,6 +575,12 @@ class Plan:
             "standard_error": attribution.standard_error,
         }
         return {profile: equations if profile == "equations" else {} for profile in self.study.profiles}
+
+    @property
+    def companion_settings(self) -> dict[str, Any]:
+        """How companion measures are computed."""
+        companions = self.study.attribution.companions
+        return companions.given() if companions else {}
 
     @cached_property
     def resampling(self) -> dict[str, Any]:

@@ -1,18 +1,25 @@
 """EMAP and perceptual score of one encoder on one data set, from its scores of every image with every text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 from PIL import Image
 
 from waltz.attribution.companions.emap import emap_ranking
 from waltz.attribution.companions.perceptual_score import perceptual_score, ranking_credit
 from waltz.attribution.companions.score_matrix import score_matrix
 from waltz.core.errors import UserError
+from waltz.core.files import parquet
+from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Measure, Resampling
-from waltz.evaluation.items import list_texts
+from waltz.core.job_log import show_progress
+from waltz.core.schema import BENCHMARK
+from waltz.evaluation.items import list_texts, select_items
 from waltz.models.encoders.encoder import Encoder
+from waltz.sources.images import load_image, open_images
 
 MODALITIES = ("text", "image")
 METRICS = ("emap", "emap_model", "emap_interaction", *(f"perceptual_{modality}" for modality in MODALITIES))
@@ -70,3 +77,37 @@ def _opens(load: Callable[[str], Image.Image], name: str) -> bool:
     except UserError:
         return False
     return True
+
+
+def compute_companions(
+    encoder: Encoder,
+    datasets: Iterable[DatasetFiles],
+    *,
+    scored: str,
+    sample: int,
+    repeats: int,
+    seed: int,
+    resampling: Resampling,
+) -> list[dict[str, Any]]:
+    """Return the companion measures of one encoder on data sets of captions and foils, as rows of the metrics layout.
+
+    Args:
+        encoder: The encoder.
+        datasets: Files of the data sets; CV-Probes has none of these measures.
+        scored: `valid` or `all` items.
+        sample: Number of items a data set.
+        repeats: Deals of one modality.
+        seed: Seed of the sample.
+        resampling: How intervals are computed.
+    """
+    rows: list[dict[str, Any]] = []
+    pairs = [dataset for dataset in datasets if "condition" not in pq.read_schema(dataset.rows).names]
+    with show_progress(len(pairs), "data set", encoder.spec.name) as bar:
+        for dataset in pairs:
+            items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
+            with open_images(dataset.images) as images:
+                measures = companions(encoder, items, partial(load_image, images), repeats, resampling)
+            run = {"model": encoder.spec.name, "dataset": dataset.name, "profile": "equations", "setting": "pairs"}
+            rows += [{**run, **measure} for measure in measures]
+            bar.update(1)
+    return rows

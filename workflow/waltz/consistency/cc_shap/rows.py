@@ -3,9 +3,15 @@
 Thesis 5.3, 5.4 and C.13 to C.22 show items with a word inserted: counterfactual edits of the self-consistency tests.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from waltz.consistency.cc_shap.dialogue import POST_HOC
 from waltz.consistency.cc_shap.edit_shifts import ExplainedItem, compute_edit_shift
@@ -13,15 +19,21 @@ from waltz.consistency.cc_shap.items import (
     CCShapSetup,
     ItemAttributions,
     StoredPair,
+    build_setup,
     load_or_attribute_item,
     read_side,
 )
 from waltz.consistency.edit_tests.counterfactual import NAME
-from waltz.consistency.item_selection import setting
+from waltz.consistency.item_selection import setting, to_ask
 from waltz.core.errors import UserError
+from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.job_log import show_progress
+from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.prompting.generation_cache import LoadImage
 from waltz.evaluation.prompting.questions import Question
+from waltz.models.decoders.decoder import Decoder
+from waltz.sources.images import load_image, open_images
 
 Row = dict[str, Any]
 
@@ -182,3 +194,66 @@ def _read_item(item: ItemAttributions) -> ExplainedItem:
         raise UserError(pair["row"]["error"])
     names = [tuple(name) if isinstance(name, list) else name for name in pair["answer"]["names"]]
     return ExplainedItem(read_side(pair["answer"]), read_side(pair["explanation"]), names)
+
+
+def explain_datasets(
+    decoder: Decoder,
+    datasets: Iterable[DatasetFiles],
+    profiles: Sequence[str],
+    cache: Path,
+    *,
+    sample: int | None,
+    seed: int,
+    seeds: Sequence[int],
+    cc_shap: Mapping[str, Any],
+    tokens: Mapping[str, int],
+    shard: slice,
+    tests: Mapping[str, pa.Table] | None = None,
+) -> Iterator[DatasetResult]:
+    """Compute CC-SHAP of one decoder on one shard of the items of data sets, or how edits shift its attributions.
+
+    Args:
+        decoder: The decoder.
+        datasets: Files of the data sets, with their form.
+        profiles: Fidelity profiles.
+        cache: Folder of finished items.
+        sample: Number of items a data set; None for all.
+        seed: Seed of the sample.
+        seeds: Seeds of permutations and draws, each a whole run; attributions are kept of the first.
+        cc_shap: Kinds of explanation, permutations and explained value.
+        tokens: Most new tokens by kind of generation.
+        shard: Items of the shard.
+        tests: Self-consistency tests by data set, whose counterfactual edits are explained; None
+            explains items as they are.
+    Yields:
+        Rows of the layout `CC_SHAP`, or `EDITED`, as `rows`, and of the attribution layout as `contributions`.
+    """
+    for dataset in datasets:
+        source = pq.read_table(dataset.rows).to_pylist()
+        tested = tests[dataset.name].to_pylist() if tests is not None else []
+        selected = {
+            profile: to_ask(source, dataset.name, dataset.settings, profile, sample, seed) for profile in profiles
+        }
+        total = sum(len(items.questions[shard]) for items in selected.values()) * len(seeds)
+        rows: list[Row] = []
+        contributions: list[Row] = []
+        images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
+        with images as opened, show_progress(total, "item", f"{decoder.spec.name} {dataset.name}") as bar:
+            load = partial(load_image, opened)
+            for profile, items in selected.items():
+                template, questions = build_template(decoder, profile), items.questions[shard]
+                for number in seeds:
+                    setup = build_setup(decoder, template, number, cc_shap, tokens, cache)
+                    if tests is None:
+                        computed, attributions = compute_cc_shap_rows(setup, questions, load, bar.update)
+                    else:
+                        computed, attributions = compute_edit_rows(setup, questions, tested, load, bar.update)
+                    rows += computed
+                    contributions += attributions if number == seeds[0] else []
+        if tests is None:
+            skipped = {profile: dict(items.skipped) for profile, items in selected.items()}
+            facts: dict[str, Any] = {"left_out": skipped, **count_outcomes(rows)}
+        else:
+            facts = {"rows_with_error": sum(row.get("error") is not None for row in rows)}
+        read = len(source) if tests is None else len(tested)
+        yield DatasetResult(dataset, {"rows": rows, "contributions": contributions}, read, facts)

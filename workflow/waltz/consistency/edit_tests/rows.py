@@ -1,17 +1,29 @@
 """Rows of the layout `CONSISTENCY`: all tests of a data set's questions, one after another or in shards."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from waltz.consistency.edit_tests import input_from_explanation
 from waltz.consistency.edit_tests.generation_requests import in_step
-from waltz.consistency.edit_tests.runner import Interviewed
+from waltz.consistency.edit_tests.runner import Interviewed, interviewed
 from waltz.consistency.edit_tests.settings import Profile, Settings
 from waltz.consistency.edit_tests.tests import TESTS, of_item, row
-from waltz.consistency.item_selection import setting
+from waltz.consistency.item_selection import left_over_pair, setting, to_ask
+from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.job_log import show_progress
+from waltz.evaluation.prompting.generation_cache import DecoderSession
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
+from waltz.models.decoders.decoder import Decoder
+from waltz.models.decoders.language_model import LanguageModel
+from waltz.models.text.classifier import Classifier
+from waltz.sources.images import load_image, open_images
 
 LENGTHS = {
     "explanation": "most_text",
@@ -99,3 +111,59 @@ def tally(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "reasons": dict(reasons.most_common(10)),
         "errors": dict(errors.most_common(10)),
     }
+
+
+def run_tests(
+    decoder: Decoder,
+    helper: LanguageModel,
+    judge: Classifier | None,
+    datasets: Iterable[DatasetFiles],
+    profiles: Sequence[Profile],
+    cache: Path,
+    *,
+    tests: Sequence[str] | None,
+    sample: int | None,
+    seed: int,
+    seeds: Sequence[int],
+    tokens: Mapping[str, int],
+    edits: Mapping[str, int],
+    compare_meaning: bool,
+    shard: slice,
+) -> Iterator[DatasetResult]:
+    """Run the self-consistency tests of one decoder on one shard of the items of data sets.
+
+    Args:
+        decoder: The decoder.
+        helper: The decoder that adds mistakes, paraphrases and compares meanings.
+        judge: A classifier of entailment that compares meanings instead; None where none does.
+        datasets: Files of the data sets, with their form.
+        profiles: Fidelity profiles.
+        cache: Folder of finished generations.
+        tests: Names of the tests; None runs all that fit.
+        sample: Number of items a data set; None for all.
+        seed: Seed of the sample.
+        seeds: Seeds of edits and draws, each a whole run.
+        tokens: Most new tokens by kind of generation.
+        edits: Positions and words of counterfactual edits.
+        compare_meaning: True where meanings of open answers are compared.
+        shard: Items of the shard.
+    Yields:
+        Rows of the consistency layout as `rows`.
+    """
+    for dataset in datasets:
+        source = pq.read_table(dataset.rows).to_pylist()
+        rows: list[dict[str, Any]] = []
+        asked, skipped = 0, {}
+        images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
+        with images as opened, show_progress(0, "reply", f"{decoder.spec.name}, {dataset.name}") as bar:
+            session = DecoderSession(decoder, partial(load_image, opened), cache, bar.update)
+            for profile in profiles:
+                selected = to_ask(source, dataset.name, dataset.settings, profile, sample, seed)
+                questions = selected.questions[shard]
+                shared = profile == "published" and selected.questions[0].form == "comve"
+                pair = left_over_pair(source, dataset.settings, sample) if shared else None
+                runner = interviewed(session, helper, profile, judge, cache)
+                runs = settings_of(profile, seeds, tokens, edits, compare_meaning, pair)
+                rows += consistency_rows(questions, tests, runs, runner)
+                asked, skipped[profile] = asked + len(questions), dict(selected.skipped)
+        yield DatasetResult(dataset, {"rows": rows}, asked * len(seeds), {"left_out": skipped, **tally(rows)})

@@ -119,8 +119,6 @@ def _read_rows(file: str | None, dataset: str, ids: Sequence[str]) -> list[dict[
 def _read_dataset(file: str, dataset: str, columns: list[str] | None = None) -> pa.Table:
     """Return the rows of one data set."""
     try:
-        grouped = "dataset" in pq.read_schema(file).names
-        filters = [("dataset", "==", dataset)] if grouped else None
-        return pq.read_table(file, columns=columns, filters=filters, partitioning=None)
+        return pq.read_table(file, columns=columns, filters=[("dataset", "==", dataset)], partitioning=None)
     except FileNotFoundError:
         raise UserError(f"{file}: no such file; run the workflow to make it") from None
