@@ -121,8 +121,8 @@ def consistency_run(tmp_path_factory) -> Checkout:
         },
     }
     run = _language_checkout(tmp_path_factory.mktemp("consistency"), study)
-    assert run.planned("--", "consistency") >= {"consistency_texts", "consistency_whole_texts"}
-    run.snakemake("--set-threads", "consistency_texts=1", "--", "consistency", TRACES)
+    assert run.planned("--", "consistency") >= {"self_consistency_tests", "merge_consistency_shards"}
+    run.snakemake("--set-threads", "self_consistency_tests=1", "--", "consistency", TRACES)
     return run
 
 

@@ -10,20 +10,20 @@ from workflow_studies import EXPLANATIONS
 
 pytestmark = pytest.mark.workflow
 
-ANSWERED = "results/tiny/attribution/llava/own.parquet"
+ANSWERED = "results/tiny/attribution/llava/pairs.parquet"
 
 
 def test_the_shards_make_one_file_of_all_items_and_seeds(cc_shap_run):
     folder = cc_shap_run.folder / "results/tiny/consistency/tiny"
-    rows = parquet.read(folder / "cc-shap/nonsense.parquet", CC_SHAP).to_pylist()
+    rows = parquet.read(folder / "cc-shap/texts.parquet", CC_SHAP.with_dataset()).to_pylist()
     assert [(row["error"], row["kind"]) for row in rows] == [(None, "cot")] * 6
     assert len({row["item_id"] for row in rows}) == 3
     assert {row["seed"] for row in rows} == {1, 2}
     assert len({row["value"] for row in rows}) == 6
-    contributions = parquet.read(folder / "contributions/nonsense.parquet", ATTRIBUTION).to_pylist()
+    contributions = parquet.read(folder / "contributions/texts.parquet", ATTRIBUTION.with_dataset()).to_pylist()
     assert {(row["setting"], row["seed"]) for row in contributions} == {("cot:answer", 1), ("cot:explanation", 1)}
     assert len(contributions) == 6
-    records = json.loads((folder / "cc-shap/nonsense.run.json").read_text())
+    records = json.loads((folder / "cc-shap/texts.run.json").read_text())
     assert [(record["shard"], record["rows_out"]) for record in records] == [("1 of 2", 4), ("2 of 2", 2)]
 
 
@@ -36,7 +36,7 @@ def test_two_answers_are_drawn_above_their_explanations(cc_shap_run):
 
 def test_what_is_planned_next(cc_shap_run):
     assert cc_shap_run.planned("--", "cc_shap") == set()
-    answers = {"attribute_answers_pairs", "attribution_answers_pairs", "fetch", "items"}
+    answers = {"attribute_answers", "merge_attribution_shards", "fetch", "items"}
     assert cc_shap_run.planned("--", ANSWERED) == answers
     assert cc_shap_run.planned("--", "results/tiny/attribution/shares.parquet") == {
         *answers,
@@ -47,11 +47,9 @@ def test_what_is_planned_next(cc_shap_run):
     cc_shap_run.change("consistency.cc_shap.edits", True)
     assert cc_shap_run.planned("--", "cc_shap") == {
         "cc_shap",
-        "consistency_texts",
-        "consistency_whole_texts",
-        "cc_shap_edits_texts_texts",
-        "cc_shap_whole_edited_texts_texts",
-        "cc_shap_whole_edited_contributions_texts_texts",
+        "self_consistency_tests",
+        "cc_shap_edits",
+        "merge_consistency_shards",
     }
     cc_shap_run.change("consistency.cc_shap.permutations", 3)
-    assert {"cc_shap_texts_texts", "cc_shap_whole_cc_shap_texts_texts"} <= cc_shap_run.planned("--", "cc_shap")
+    assert {"cc_shap_shard", "merge_consistency_shards"} <= cc_shap_run.planned("--", "cc_shap")

@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 import annotation_platforms as platforms
 import tiny_encoders
 from waltz.cli.people import app as people
+from waltz.core.files.group_files import read_run_rows
+from waltz.core.schema import ATTRIBUTION
 from workflow_checkout import Checkout
 from workflow_studies import INSTRUMENTS
 
@@ -225,7 +227,7 @@ def test_rulers_find_their_share_and_clip_has_no_threshold(results):
 
 
 def test_attributions_are_efficient_and_both_shards_are_there(results):
-    rows = pq.read_table(results / "attribution/scenes-clip/existence.parquet").to_pylist()
+    rows = read_run_rows([results / "attribution/scenes-clip/pairs.parquet"], ATTRIBUTION)["scenes-clip", "existence"]
     assert {row["estimator"] for row in rows if row["profile"] == "published"} == {"permutation"}
     assert len({row["item_id"] for row in rows if row["profile"] == "equations"}) == 3
     for row in rows:
@@ -273,7 +275,7 @@ def test_a_killed_shard_resumes_and_ends_in_the_same_bytes(copied):
 
 
 def test_a_larger_budget_begins_with_the_values_of_the_smaller(copied):
-    table = "results/tiny/attribution/scenes-clip/existence.parquet"
+    table = "results/tiny/attribution/scenes-clip/pairs.parquet"
 
     def rows():
         copied.snakemake(table)
@@ -324,7 +326,7 @@ def test_an_answering_head_answers_from_stored_regions_which_are_attributed(copi
     answered = [row for row in metrics if row["metric"] == "accuracy" and row["dataset"] == "vqa-questions"]
     assert [row["profile"] for row in answered] == ["equations", "published"]
     assert all(row["n"] == 20 and 0 <= row["value"] <= 100 for row in answered)
-    attributed = pq.read_table(folder / "results/tiny/attribution/tiny-lxmert/vqa-questions.parquet").to_pylist()
+    attributed = pq.read_table(folder / "results/tiny/attribution/tiny-lxmert/questions.parquet").to_pylist()
     assert len(attributed) == 2 * 3
     said = {row["item_id"]: row["prediction"] for row in rows}
     assert all(row["outputs"] == [said[row["item_id"]]] for row in attributed)

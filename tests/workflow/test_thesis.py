@@ -37,7 +37,7 @@ def test_the_thesis_is_planned_whole_and_says_what_it_leaves_out(fresh):
         "unpack_weights",
         "vote_next_to_released",
         "audit",
-        "cc_shap_texts_texts",
+        "cc_shap_shard",
         "report",
     } <= set(jobs)
     assert jobs["table"] == len(TABLES)
@@ -64,10 +64,12 @@ def test_one_table_asks_for_no_more_than_it_shows(fresh):
 
 def test_a_table_that_print_does_not_have_asks_for_its_kinds_of_models(fresh):
     """Print shows deviations over seeds in figures alone, so that no printed cell says which numbers are shown."""
-    jobs = _jobs(fresh.snakemake(*PLAN, "--", "table_seeds_images", study=""))
+    printed = fresh.snakemake(*PLAN, "--", "table_seeds_images", study="")
+    jobs = _jobs(printed)
     assert jobs["consistency_part"] > 0
-    assert {"consistency_images_valse", "cc_shap_valse"} <= set(jobs)
-    assert "consistency_texts" not in jobs
+    assert {"self_consistency_tests", "cc_shap_shard"} <= set(jobs)
+    assert "decoder=llava-next-mistral" in printed
+    assert "decoder=gpt2" not in printed
 
 
 @pytest.fixture
