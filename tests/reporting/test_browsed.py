@@ -18,7 +18,8 @@ ITEMS = [{"item_id": item, "image": "1.png", "caption": "A cat."} for item in ID
 
 
 def written(path, rows, layout):
-    parquet.write(path, parquet.build_table(rows, layout), layout)
+    rows = [{"dataset": "existence", **row} for row in rows]
+    parquet.write(path, parquet.build_table(rows, layout.with_dataset()), layout.with_dataset())
     return str(path)
 
 
@@ -28,6 +29,7 @@ def files(tmp_path):
     scores = [score(item, role, 1.0) for item in IDS[:30] for role in ("caption", "foil")]
     explained = [{**attribution(item, np.ones((11, 1))), "image": "1.png"} for item in IDS[10:14]]
     tests = [{"item_id": item, "profile": "published", "verdict": "consistent"} for item in IDS[10:12]]
+    tests = [{"dataset": "existence", **row} for row in tests]
     pq.write_table(pa.Table.from_pylist(tests), tmp_path / "tests.parquet")
     run = ("clip", "existence")
     return RunFiles(

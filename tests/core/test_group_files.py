@@ -1,0 +1,63 @@
+import json
+
+import pyarrow as pa
+import pytest
+
+from waltz.core.errors import UserError
+from waltz.core.files.group_files import (
+    DatasetResult,
+    list_dataset_files,
+    merge_shards,
+    read_run_rows,
+    read_runs,
+    write_results,
+)
+from waltz.core.schema import Layout
+
+LAYOUT = Layout("numbers", pa.schema([("item_id", pa.string()), ("n", pa.int64())]), ("item_id",))
+MODEL = {"name": "clip"}
+
+
+def written(folder, name, ids):
+    """One shard of two data sets; the second has no rows."""
+    (folder / "rows.parquet").write_bytes(b"rows")
+    files = list_dataset_files({"a": {"form": "pairs"}, "b": {}}, [str(folder / "rows.parquet")] * 2)
+    rows = [{"item_id": item, "n": int(item)} for item in ids]
+    results = (DatasetResult(file, {"rows": rows if file.name == "a" else []}, 5, {"ties": 1}) for file in files)
+    path, record = str(folder / f"{name}.parquet"), str(folder / f"{name}.run.json")
+    write_results({"rows": (path, LAYOUT)}, record, results, model=MODEL, seed=3)
+    return path, record
+
+
+def test_rows_come_back_by_run_and_each_data_set_has_a_record(tmp_path):
+    path, record = written(tmp_path, "one", ["2", "1"])
+    runs = read_runs([path], LAYOUT, [("clip", "b"), ("clip", "a")])
+    assert list(runs) == [("clip", "b"), ("clip", "a")]
+    assert runs["clip", "b"].num_rows == 0
+    assert runs["clip", "a"].schema.names == ["item_id", "n"]
+    assert list(read_run_rows([path], LAYOUT)) == [("clip", "a")]
+    records = json.loads((tmp_path / "one.run.json").read_text())
+    assert [(entry["dataset"], entry["rows_in"], entry["rows_out"], entry["ties"]) for entry in records] == [
+        ("a", 5, 2, 1),
+        ("b", 5, 0, 1),
+    ]
+    assert {entry["model"]["name"] for entry in records} == {"clip"}
+
+
+def test_shards_are_merged_in_order_and_keep_their_model(tmp_path):
+    shards = [written(tmp_path, "one", ["3", "1"]), written(tmp_path, "two", ["2"])]
+    paths, records = zip(*shards, strict=True)
+    merge_shards(paths, records, str(tmp_path / "m.parquet"), str(tmp_path / "m.run.json"), LAYOUT, ["item_id"])
+    rows = read_run_rows([tmp_path / "m.parquet"], LAYOUT)["clip", "a"]
+    assert [row["n"] for row in rows] == [1, 2, 3]
+    assert len(json.loads((tmp_path / "m.run.json").read_text())) == 4
+
+
+def test_a_file_without_a_data_set_is_named(tmp_path):
+    with pytest.raises(UserError, match="no such file"):
+        read_runs([tmp_path / "gone.parquet"], LAYOUT)
+
+
+def test_images_are_empty_where_a_model_looks_at_none():
+    (file,) = list_dataset_files({"a": {"size": 3}}, ["a.parquet"], [])
+    assert (file.images, file.settings) == ("", {"size": 3})
