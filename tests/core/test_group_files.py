@@ -30,7 +30,7 @@ def written(folder, name, ids):
 
 
 def test_rows_come_back_by_run_and_each_data_set_has_a_record(tmp_path):
-    path, record = written(tmp_path, "one", ["2", "1"])
+    path, _ = written(tmp_path, "one", ["2", "1"])
     runs = read_runs([path], LAYOUT, [("clip", "b"), ("clip", "a")])
     assert list(runs) == [("clip", "b"), ("clip", "a")]
     assert runs["clip", "b"].num_rows == 0
