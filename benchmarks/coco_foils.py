@@ -3,7 +3,7 @@
     python benchmarks/coco_foils.py captions_val2017.json
 
 Captions are parsed once and streamed; parsing alone, in the same process on every fifth caption before, gives the ratio
-of the whole to the parser. Seconds are those of the processor, so that other work on the machine does not count. The
+of the total to the parser. Seconds are those of the processor, so that other work on the machine does not count. The
 limits are 3 minutes and 1.5 GB for the 25,014 captions of val2017.
 """
 
@@ -33,17 +33,17 @@ def main() -> None:
     begin = time.process_time()
     numbers, places = 0, []
     for doc in parse_captions(captions):
-        numbers += sum(isinstance(found, Candidate) for found in build_plurality_foils(doc))
+        numbers += sum(isinstance(outcome, Candidate) for outcome in build_plurality_foils(doc))
         places.append((doc.text, tuple(find_slots(doc))))
     both = time.process_time() - begin
-    sequences = count_attested(slot for _, found in places for slot in found)
-    pairs = sum(1 for text, found in places for slot in found for _ in build_attested_foils(text, slot, sequences))
-    whole = time.process_time() - begin
+    sequences = count_attested(slot for _, slots in places for slot in slots)
+    pairs = sum(1 for text, slots in places for slot in slots for _ in build_attested_foils(text, slot, sequences))
+    total = time.process_time() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{len(captions)} captions: parsing alone would take {alone:.0f} s")
     print(f"  plurality, {numbers} candidates, and slots, {len(sequences)} sequences: {both:.0f} s with parsing")
-    print(f"  every slot with every sequence, {pairs} candidates: {whole - both:.0f} s more")
-    print(f"  {whole:.0f} s in all, {whole / alone:.2f} times the parsing, peak {peak:.0f} MB")
+    print(f"  every slot with every sequence, {pairs} candidates: {total - both:.0f} s more")
+    print(f"  {total:.0f} s in all, {total / alone:.2f} times the parsing, peak {peak:.0f} MB")
 
 
 if __name__ == "__main__":

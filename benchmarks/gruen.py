@@ -33,7 +33,7 @@ MODELS = Path(__file__).parents[1] / "resources" / "scenes" / "models"
 
 @torch.inference_mode()
 def one_by_one(text: str, masked: MaskedModel, acceptability: Classifier) -> float:
-    """The score of a text by one forward pass a sentence and model, with the network's own loss."""
+    """Return the score of a text by one forward pass per sentence and model, with the network's own loss."""
     losses, logits = [], []
     for sentence in split_sentences(text):
         ids = torch.tensor([masked.tokenize(sentence)], device=masked.device)
@@ -63,12 +63,12 @@ def main() -> None:
             texts = sorted({item[role] for item in items for role in ("caption", "foil")})
             score_texts(texts[:1], masked, acceptability)
             start = time.perf_counter()
-            together = score_texts(texts, masked, acceptability)
+            batch_scores = score_texts(texts, masked, acceptability)
             batched_seconds = time.perf_counter() - start
             start = time.perf_counter()
             single = {text: one_by_one(text, masked, acceptability) for text in texts}
             single_seconds = time.perf_counter() - start
-            difference = max(abs(together[text] - single[text]) for text in texts)
+            difference = max(abs(batch_scores[text] - single[text]) for text in texts)
             print(f"{name}: {len(texts)} texts on {device.name}")
             print(f"  in batches {batched_seconds:.1f} s, {len(texts) / batched_seconds:.0f} texts/s")
             print(f"  one by one {single_seconds:.1f} s, {len(texts) / single_seconds:.0f} texts/s")

@@ -54,11 +54,11 @@ def main() -> None:
         for slot in theirs:
             for length in range(1, LONGEST + 1):
                 mine = [
-                    tuple(decode([number(piece)]).strip() for piece in found.pieces)
-                    for found in ours[slot]
-                    if len(found.pieces) == length
+                    tuple(decode([number(piece)]).strip() for piece in proposal.pieces)
+                    for proposal in ours[slot]
+                    if len(proposal.pieces) == length
                 ]
-                same += mine == [found.pieces for found in theirs[slot] if len(found.pieces) == length]
+                same += mine == [proposal.pieces for proposal in theirs[slot] if len(proposal.pieces) == length]
         print(f"{len(theirs)} slots on {device.name}")
         print(f"  in batches {batched_seconds:.1f} s, {len(ours) / batched_seconds:.1f} slots/s")
         print(f"  CheckList  {single_seconds:.1f} s, {len(theirs) / single_seconds:.1f} slots/s")

@@ -44,18 +44,18 @@ def test_labels_that_the_study_gives_are_taken():
 @pytest.mark.parametrize("kind", [transformers.BertConfig, transformers.AlbertConfig])
 def test_probabilities_are_the_softmax_of_single_passes_with_the_caption_as_premise(kind):
     model = classifier_model("contradiction", "entailment", "neutral", kind=kind)
-    found = infer_relations([*PAIRS, PAIRS[0]], model)
-    assert len(found) == 3
+    inferences = infer_relations([*PAIRS, PAIRS[0]], model)
+    assert len(inferences) == 3
     for pair in PAIRS:
         with torch.inference_mode():
             logits = model.network(**model.tokenizer(*pair, return_tensors="pt")).logits[0].double()
         contradiction, entailment, neutral = torch.softmax(logits, dim=-1).tolist()
-        relation = found[pair]
+        relation = inferences[pair]
         assert (relation.entailment, relation.neutral, relation.contradiction) == pytest.approx(
             (entailment, neutral, contradiction), abs=1e-5
         )
     turned = infer_relations([PAIRS[0][::-1]], model)[PAIRS[0][::-1]]
-    assert turned.contradiction != pytest.approx(found[PAIRS[0]].contradiction, abs=1e-3)
+    assert turned.contradiction != pytest.approx(inferences[PAIRS[0]].contradiction, abs=1e-3)
 
 
 def test_the_margin_is_over_the_next_relation():

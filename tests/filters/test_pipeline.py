@@ -108,8 +108,8 @@ def test_contradiction_is_asked_of_caption_and_foil_in_this_order(judges, tmp_pa
         if inference is None:
             assert (row["nli_contradiction"], row["rejected"]) == (None, "not attested")
         else:
-            found = (row["nli_entailment"], row["nli_neutral"], row["nli_contradiction"])
-            assert found == (inference.entailment, inference.neutral, inference.contradiction)
+            judged_rows = (row["nli_entailment"], row["nli_neutral"], row["nli_contradiction"])
+            assert judged_rows == (inference.entailment, inference.neutral, inference.contradiction)
             assert row["rejected"] == (None if inference.margin > 0 else NO_CONTRADICTION)
     assert all(row["grammaticality"] is None for row in rows)
 
@@ -132,7 +132,7 @@ def test_ranking_keeps_one_caption_an_image_and_one_wording_an_exchange(judges, 
             assert row["caption_perplexity"] == math.exp(-likelihoods[row["caption"]].value)
     man, woman = "A man throws a ball.", "A woman throws a ball."
     fluency = {text: (scores[text], -math.exp(-likelihoods[text].value)) for text in (man, woman)}
-    wins = sum(one > two for one, two in zip(fluency[man], fluency[woman], strict=True))
+    wins = sum(case > two for case, two in zip(fluency[man], fluency[woman], strict=True))
     best = man if wins == 2 or (wins == 1 and fluency[man][1] > fluency[woman][1]) else woman
     lost = {row["item_id"] for row in rows if row["rejected"] == READS_WORSE}
     assert lost == {row["item_id"] for row in given if row["image"] == "3.png" and row["caption"] != best}

@@ -39,9 +39,9 @@ def frame(verb: str, abstract: str | None, **glosses: str | None) -> dict[str, A
 
 
 def captions(*arguments: Any, **glosses: str | None) -> list[ActionCaption]:
-    found = list(build_action_captions(frame(*arguments, **glosses), VERBS))
-    assert all(isinstance(caption, ActionCaption) for caption in found), found
-    return found  # type: ignore[return-value]
+    outcomes = list(build_action_captions(frame(*arguments, **glosses), VERBS))
+    assert all(isinstance(caption, ActionCaption) for caption in outcomes), outcomes
+    return outcomes  # type: ignore[return-value]
 
 
 def throwing() -> ActionCaption:
@@ -77,9 +77,9 @@ def throwing() -> ActionCaption:
     ],
 )
 def test_captions_of_a_frame(verb: str, abstract: str, glosses: dict[str, str], texts: list[str]) -> None:
-    found = captions(verb, abstract, **glosses)
-    assert [caption.text for caption in found] == texts
-    for caption in found:
+    outcomes = captions(verb, abstract, **glosses)
+    assert [caption.text for caption in outcomes] == texts
+    for caption in outcomes:
         assert slice_span(caption.text, caption.verb_span) == inflect_present(VERBS[verb].base, caption.agent.plural)
 
 
@@ -99,10 +99,10 @@ def test_frames_that_give_no_caption(verb: str, abstract: str, glosses: dict[str
 
 
 def test_an_abstract_taken_apart() -> None:
-    found = parse_abstract("an AGENT hoists an ITEM up from a SOURCE with their TOOL")
-    assert found is not None
-    assert (found.subject, found.verb) == ("agent", "hoists")
-    assert found.positions == (
+    outcomes = parse_abstract("an AGENT hoists an ITEM up from a SOURCE with their TOOL")
+    assert outcomes is not None
+    assert (outcomes.subject, outcomes.verb) == ("agent", "hoists")
+    assert outcomes.positions == (
         RolePosition("item", "", False),
         RolePosition("source", "up from", False),
         RolePosition("tool", "with", True),
@@ -127,8 +127,8 @@ def test_an_abstract_taken_apart() -> None:
     ],
 )  # fmt: skip
 def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) -> None:
-    found = get_filler(noun)
-    assert (found.subject, found.definite, found.place) == (subject, definite, place)
+    outcomes = get_filler(noun)
+    assert (outcomes.subject, outcomes.definite, outcomes.place) == (subject, definite, place)
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,15 @@ def test_phrases_of_fillers(noun: str, subject: str, definite: str, place: str) 
     ],
 )
 def test_captions_that_come_as_text(text: str, verb: str, agent: str, preposition: str, other: str) -> None:
-    found = read_action_caption(text, VERBS)
-    assert isinstance(found, ActionCaption)
-    assert (found.verb, found.agent.noun, found.preposition, found.complement.noun) == (verb, agent, preposition, other)
-    assert found.agent.plural == (agent == "people")
+    outcomes = read_action_caption(text, VERBS)
+    assert isinstance(outcomes, ActionCaption)
+    assert (outcomes.verb, outcomes.agent.noun, outcomes.preposition, outcomes.complement.noun) == (
+        verb,
+        agent,
+        preposition,
+        other,
+    )
+    assert outcomes.agent.plural == (agent == "people")
 
 
 @pytest.mark.parametrize("text", ["", "A man.", "A man sleeps.", "A man ponders a question.", "Sit on a chair."])
@@ -159,20 +164,27 @@ def test_replacement_by_what_a_model_proposes() -> None:
     caption = throwing()
     scores = {"throws": 9.0, " Kicks": 8.5, "hurls": 8.0, "the": 1.0, "kick": 0.5}
     proposals = [Proposal(phrase, (), score, rank) for rank, (phrase, score) in enumerate(scores.items())]
-    found = list(build_replacements(caption, proposals, VERBS))
-    assert [(one.foil, one.proposal_rank, one.proposal_score, one.rejected) for one in found] == [
+    outcomes = list(build_replacements(caption, proposals, VERBS))
+    assert [
+        (candidate.foil, candidate.proposal_rank, candidate.proposal_score, candidate.rejected)
+        for candidate in outcomes
+    ] == [
         ("A tennis player kicks a ball.", 1, 8.5, None),
         ("A tennis player hurls a ball.", 2, 8.0, "a synonym of the verb"),
         ("A tennis player the a ball.", 3, 1.0, "no form of another of SWiG's verbs that agrees with the subject"),
         ("A tennis player kick a ball.", 4, 0.5, "no form of another of SWiG's verbs that agrees with the subject"),
     ]
-    assert (found[0].caption_phrases, found[0].foil_phrases, found[0].direction) == (("throw",), ("kick",), "unrelated")
+    assert (outcomes[0].caption_phrases, outcomes[0].foil_phrases, outcomes[0].direction) == (
+        ("throw",),
+        ("kick",),
+        "unrelated",
+    )
 
 
 def test_an_antonym_is_named_as_such_and_allowed() -> None:
     caption = captions("pushing", "AGENT pushes ITEM", agent="people", item="car")[0]
-    (found,) = build_replacements(caption, [Proposal("pull", (), 1.0, 0)], VERBS)
-    assert (found.foil, found.direction, found.rejected) == ("The people pull a car.", "antonym", None)
+    (outcomes,) = build_replacements(caption, [Proposal("pull", (), 1.0, 0)], VERBS)
+    assert (outcomes.foil, outcomes.direction, outcomes.rejected) == ("The people pull a car.", "antonym", None)
 
 
 def test_the_allowed_verbs_agree_and_leave_out_what_wordnet_forbids() -> None:
@@ -185,7 +197,7 @@ def test_the_allowed_verbs_agree_and_leave_out_what_wordnet_forbids() -> None:
 
 
 def test_swaps_are_worded_anew() -> None:
-    foils = [found.foil for found in build_swaps(throwing(), "throw", ("like",))]
+    foils = [outcomes.foil for outcomes in build_swaps(throwing(), "throw", ("like",))]
     assert foils == [
         "A ball throws a tennis player.",
         "A ball throws the tennis player.",
@@ -196,7 +208,7 @@ def test_swaps_are_worded_anew() -> None:
 
 def test_a_swapped_plural_takes_the_verb_with_it() -> None:
     caption = captions("rowing", "AGENT rows in VEHICLE", agent="people", vehicle="canoe")[0]
-    foils = [found.foil for found in build_swaps(caption, "row", ())]
+    foils = [outcomes.foil for outcomes in build_swaps(caption, "row", ())]
     assert foils == [f"A canoe rows {middle}people." for middle in ("the ", "", "in the ", "in ")]
     back = captions("riding", "AGENT rides VEHICLE", agent="man", vehicle="people")[0]
     assert next(build_swaps(back, "ride", ())).foil == "The people ride a man."
@@ -205,12 +217,12 @@ def test_a_swapped_plural_takes_the_verb_with_it() -> None:
 def test_swaps_that_say_the_same_are_refused_by_reason() -> None:
     same = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="man")[0]
     mutual = captions("embracing", "AGENT embraces COAGENT", agent="man", coagent="woman")[0]
-    assert {found.rejected for found in build_swaps(same, "scold")} == {"both roles have the same filler"}
+    assert {outcomes.rejected for outcomes in build_swaps(same, "scold")} == {"both roles have the same filler"}
     kind = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="person")[0]
     apart = captions("scolding", "AGENT scolds VICTIM", agent="man", victim="woman")[0]
-    assert {found.rejected for found in build_swaps(mutual, "embrace")} == {"the verb is true both ways"}
-    assert {found.rejected for found in build_swaps(kind, "scold")} == {"one filler is a kind of the other"}
-    assert {found.rejected for found in build_swaps(apart, "scold")} == {None}
+    assert {outcomes.rejected for outcomes in build_swaps(mutual, "embrace")} == {"the verb is true both ways"}
+    assert {outcomes.rejected for outcomes in build_swaps(kind, "scold")} == {"one filler is a kind of the other"}
+    assert {outcomes.rejected for outcomes in build_swaps(apart, "scold")} == {None}
 
 
 NOUNS = st.sampled_from(
@@ -230,11 +242,11 @@ def test_spans_hold_the_verb_and_cover_what_differs(name: str, agent: str, other
     assert caption.text[0].isupper()
     assert "  " not in caption.text
     allowed = list_replacement_verbs(caption, VERBS)
-    found = list(build_replacements(caption, [Proposal(form, (), 0.0, 0) for form in islice(allowed, 40)], VERBS))
+    outcomes = list(build_replacements(caption, [Proposal(form, (), 0.0, 0) for form in islice(allowed, 40)], VERBS))
     swaps = list(build_swaps(caption, verb.base))
     assert len({swap.foil for swap in swaps}) == len(swaps)
-    assert all(one.rejected is None for one in found)
-    for one in (*found, *swaps):
-        left, right = one.caption_span, one.foil_span
-        assert one.caption[: left["start"]].split() == one.foil[: right["start"]].split()
-        assert one.caption[left["end"] :].split() == one.foil[right["end"] :].split()
+    assert all(candidate.rejected is None for candidate in outcomes)
+    for candidate in (*outcomes, *swaps):
+        left, right = candidate.caption_span, candidate.foil_span
+        assert candidate.caption[: left["start"]].split() == candidate.foil[: right["start"]].split()
+        assert candidate.caption[left["end"] :].split() == candidate.foil[right["end"] :].split()

@@ -24,12 +24,12 @@ def row(number, **payload):
 
 def told(instrument, rows, needs=None):
     """Source ids, each with the foil or the reason, in the order of the maker."""
-    found = build_candidates(instrument, rows, needs or MakerOptions())
-    return [(given["source_id"], one.reason if isinstance(one, Refusal) else one.foil) for given, one in found]
+    outcomes = build_candidates(instrument, rows, needs or MakerOptions())
+    return [(given["source_id"], case.reason if isinstance(case, Refusal) else case.foil) for given, case in outcomes]
 
 
 def of(instrument, rows, needs=None):
-    return [(given["source_id"], one) for given, one in build_candidates(instrument, rows, needs or MakerOptions())]
+    return [(given["source_id"], case) for given, case in build_candidates(instrument, rows, needs or MakerOptions())]
 
 
 QUESTIONS = [
@@ -91,11 +91,11 @@ CAPTIONS = [
 
 def test_plurality_leaves_out_captions_with_too_many_tokens():
     needs = MakerOptions(count_tokens=lambda text: len(text.split()), most_tokens=10)
-    found = told("plurality", CAPTIONS, needs)
-    assert found[:2] == [("2", "the source's row: the caption is empty"), ("3", TOO_LONG)]
-    assert ("1", "Some dogs sit on the table.") in found
-    assert ("4", "Exactly one cat sleeps.") in found
-    assert [number for number, _ in found[2:]] == sorted(number for number, _ in found[2:])
+    outcomes = told("plurality", CAPTIONS, needs)
+    assert outcomes[:2] == [("2", "the source's row: the caption is empty"), ("3", TOO_LONG)]
+    assert ("1", "Some dogs sit on the table.") in outcomes
+    assert ("4", "Exactly one cat sleeps.") in outcomes
+    assert [number for number, _ in outcomes[2:]] == sorted(number for number, _ in outcomes[2:])
     exactly = MakerOptions(count_tokens=lambda text: len(text.split()), most_tokens=13)
     assert {number for number, reason in told("plurality", CAPTIONS, exactly) if reason != TOO_LONG} == {*"1234"}
     assert told("plurality", CAPTIONS, MakerOptions(most_tokens=1)) == told("plurality", CAPTIONS)
@@ -113,21 +113,25 @@ def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows(
         }
 
     rows = [*CAPTIONS, row(5, caption="A dog sits on the table.")]
-    found = of("relations", rows, MakerOptions(propose_spans=propose))
-    assert [(number, one.reason) for number, one in found if isinstance(one, Refusal)] == [
+    outcomes = of("relations", rows, MakerOptions(propose_spans=propose))
+    assert [(number, case.reason) for number, case in outcomes if isinstance(case, Refusal)] == [
         ("2", "the source's row: the caption is empty"),
         ("4", NO_PREPOSITION),
     ]
     (slots,) = asked
     assert slots == sorted(set(slots))
     assert [slot.text[slot.start : slot.end] for slot in slots] == ["in", "under", "on"]
-    first = [(one.foil, one.proposal_rank, one.proposal_score, one.rejected) for number, one in found if number == "1"]
+    first = [
+        (case.foil, case.proposal_rank, case.proposal_score, case.rejected)
+        for number, case in outcomes
+        if number == "1"
+    ]
     assert first == [
         ("A dog sits in the table.", 0, 0.0, None),
         ("A dog sits on the table.", 1, -1.0, "the same words"),
         ("A dog sits beyond the table.", 2, -2.0, "not attested in the captions"),
     ]
-    assert [one.foil for number, one in found if number == "5"] == [foil for foil, *_ in first]
+    assert [case.foil for number, case in outcomes if number == "5"] == [foil for foil, *_ in first]
 
 
 def frame(number, verb, agent, role, noun, abstract):
@@ -156,26 +160,26 @@ def test_action_replacement_asks_for_the_sources_own_verbs_and_takes_the_best():
             for slot, words in forms.items()
         }
 
-    found = of("action-replacement", FRAMES, MakerOptions(rank_words=fit, most_verbs=1))
+    outcomes = of("action-replacement", FRAMES, MakerOptions(rank_words=fit, most_verbs=1))
     assert set(asked) == {"A man kicks a ball.", "A dog chases a man."}
     assert sorted(asked["A man kicks a ball."]) == ["catches", "chases"]
-    assert [(number, getattr(one, "foil", None)) for number, one in found] == [
+    assert [(number, getattr(case, "foil", None)) for number, case in outcomes] == [
         ("1", "A man catches a ball."),
         ("2", "A dog catches a man."),
         ("3", None),
     ]
     both = of("action-replacement", FRAMES[:2], MakerOptions(rank_words=fit, most_verbs=2))
-    assert [(number, one.foil) for number, one in both] == [
+    assert [(number, case.foil) for number, case in both] == [
         ("1", "A man chases a ball."),
         ("2", "A dog kicks a man."),
     ]
 
 
 def test_actant_swap():
-    found = told("actant-swap", FRAMES)
-    assert ("1", "A ball kicks a man.") in found
-    assert ("2", "A man chases a dog.") in found
-    assert [number for number, _ in found] == sorted(number for number, _ in found)
+    outcomes = told("actant-swap", FRAMES)
+    assert ("1", "A ball kicks a man.") in outcomes
+    assert ("2", "A man chases a dog.") in outcomes
+    assert [number for number, _ in outcomes] == sorted(number for number, _ in outcomes)
 
 
 @pytest.mark.parametrize("instrument", ["coreference-standard", "coreference-clean"])
@@ -209,7 +213,7 @@ def test_foil_it():
 
 def test_splits_are_chosen_or_refused():
     rows = [row(1), row(2, split="train"), row(3)]
-    assert [one["source_id"] for one in select_splits(rows, ["test"], "here")] == ["1", "3"]
+    assert [case["source_id"] for case in select_splits(rows, ["test"], "here")] == ["1", "3"]
     with pytest.raises(UserError, match=r"instruments\.x\.splits: the source has no split 'val'; it has test, train"):
         select_splits(rows, ["test", "val"], "instruments.x.splits")
 
@@ -217,8 +221,14 @@ def test_splits_are_chosen_or_refused():
 def test_repeated_candidates_of_a_row_are_left_out_and_ids_are_told_apart():
     candidate = Candidate("A dog.", "A cat.", {"start": 2, "end": 5}, {"start": 2, "end": 5}, ("dog",), ("cat",), "x")
     other = Candidate("A dog.", "A cow.", {"start": 2, "end": 5}, {"start": 2, "end": 5}, ("dog",), ("cow",), "x")
-    found = [(row(1), candidate), (row(1), other), (row(1), candidate), (row(2), candidate), (row(1), Refusal("why"))]
-    kept = [(given["source_id"], one) for given, one in drop_duplicates(iter(found))]
+    outcomes = [
+        (row(1), candidate),
+        (row(1), other),
+        (row(1), candidate),
+        (row(2), candidate),
+        (row(1), Refusal("why")),
+    ]
+    kept = [(given["source_id"], case) for given, case in drop_duplicates(iter(outcomes))]
     assert kept == [("1", candidate), ("1", other), ("2", candidate), ("1", Refusal("why"))]
     written = build_candidate_row(other, row(1), 1, "foil-it", "noun phrases")
     assert written["item_id"] == "foil-it:toy:1:1"

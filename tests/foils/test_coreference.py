@@ -15,14 +15,14 @@ from waltz.sources.formats.visdial import read_turns
 
 
 def test_a_round_is_written_as_the_release_writes_it() -> None:
-    found = build_coreference_foil(
+    results = build_coreference_foil(
         "The elephant is on grass.", "is it a baby elephant", "no i believe it is full grown", 1
     )
-    assert isinstance(found, Candidate)
-    assert found.caption == "the elephant is on grass. is it a baby elephant? no."
-    assert found.foil == "the elephant is on grass. is it a baby elephant? yes."
-    assert (found.direction, found.caption_phrases, found.foil_phrases) == ("no2yes", ("no",), ("yes",))
-    assert slice_span(found.caption, found.caption_span) == "no"
+    assert isinstance(results, Candidate)
+    assert results.caption == "the elephant is on grass. is it a baby elephant? no."
+    assert results.foil == "the elephant is on grass. is it a baby elephant? yes."
+    assert (results.direction, results.caption_phrases, results.foil_phrases) == ("no2yes", ("no",), ("yes",))
+    assert slice_span(results.caption, results.caption_span) == "no"
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_pronouns_inside_contractions_count_and_inside_words_do_not() -> None:
 def test_only_the_answer_differs_and_the_contrary_of_the_contrary_is_the_caption(
     caption: str, rest: str, word: str
 ) -> None:
-    found = build_coreference_foil(caption, f"is it {rest}", word, 1)
-    assert isinstance(found, Candidate)
-    other = slice_span(found.foil, found.foil_span)
-    assert {slice_span(found.caption, found.caption_span), other} == {"yes", "no"}
+    results = build_coreference_foil(caption, f"is it {rest}", word, 1)
+    assert isinstance(results, Candidate)
+    other = slice_span(results.foil, results.foil_span)
+    assert {slice_span(results.caption, results.caption_span), other} == {"yes", "no"}
     again = build_coreference_foil(caption, f"is it {rest}", other, 1)
     assert isinstance(again, Candidate)
-    assert again.foil == found.caption
+    assert again.foil == results.caption
 
 
 def test_the_released_items_of_the_dialogues_at_hand_come_from_their_first_rounds(shared_data: Path) -> None:
@@ -70,14 +70,14 @@ def test_the_released_items_of_the_dialogues_at_hand_come_from_their_first_round
         int(re.findall(r"\d+", item["image_file"])[-1]): item
         for item in json.loads((shared_data / "valse" / "coreference-hard.json").read_text()).values()
     }
-    found = {}
+    results = {}
     for row in read_turns(path, "visdial"):
         candidate = build_coreference_foil(row["caption"], row["question"], row["answer"], row["round"])
         if isinstance(candidate, Candidate):
-            found[int(row["source_id"].split("#")[0])] = (candidate.caption, candidate.foil)
-    common = released.keys() & found.keys()
+            results[int(row["source_id"].split("#")[0])] = (candidate.caption, candidate.foil)
+    common = released.keys() & results.keys()
     assert len(common) == 13
-    assert {image: found[image] for image in common} == {
+    assert {image: results[image] for image in common} == {
         image: (released[image]["caption"], released[image]["foil"]) for image in common
     }
-    assert len(found) == 17  # the release leaves out some of what its rule gives
+    assert len(results) == 17  # the release leaves out some of what its rule gives

@@ -11,18 +11,18 @@ from waltz.foils.english.parsing import parse
 from waltz.foils.english.statements import IS_ARE, NO_FORMS, Forms, Statement
 
 
-def found(question: str, answer: str, instrument: str, seen: range = range(8)) -> list[Candidate | Refusal]:
+def results(question: str, answer: str, instrument: str, seen: range = range(8)) -> list[Candidate | Refusal]:
     (doc,) = parse([question])
     return list(build_counting_foils(doc, answer, NUMBER_RANGES[instrument], seen))
 
 
 def foils(question: str, answer: str, instrument: str) -> list[str]:
-    return [candidate.foil for candidate in found(question, answer, instrument) if isinstance(candidate, Candidate)]
+    return [candidate.foil for candidate in results(question, answer, instrument) if isinstance(candidate, Candidate)]
 
 
 def test_noun_and_verb_agree_with_the_numeral() -> None:
-    candidates = found("How many planes are there?", "2.", "counting-small")
-    assert [(one.caption, one.foil) for one in candidates if isinstance(one, Candidate)] == [
+    candidates = results("How many planes are there?", "2.", "counting-small")
+    assert [(entry.caption, entry.foil) for entry in candidates if isinstance(entry, Candidate)] == [
         ("There are exactly 2 planes.", "There are exactly 0 planes."),
         ("There are exactly 2 planes.", "There is exactly 1 plane."),
         ("There are exactly 2 planes.", "There are exactly 3 planes."),
@@ -48,8 +48,8 @@ def test_noun_and_verb_agree_with_the_numeral() -> None:
     ],
 )
 def test_each_instrument_has_its_numerals(instrument: str, answer: str, numerals: list[int]) -> None:
-    candidates = found("How many dogs are there?", answer, instrument)
-    assert [int(one.foil_phrases[0]) for one in candidates if isinstance(one, Candidate)] == numerals
+    candidates = results("How many dogs are there?", answer, instrument)
+    assert [int(entry.foil_phrases[0]) for entry in candidates if isinstance(entry, Candidate)] == numerals
     if not numerals:
         assert candidates == [Refusal("its number is not among those of the captions")]
 

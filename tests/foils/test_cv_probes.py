@@ -56,9 +56,9 @@ def frame(verb: str, abstract: str, image: str = "x_1.jpg", **glosses: str | Non
 
 def baptizing(**changes: str | None) -> FilledAbstract:
     glosses: dict[str, str | None] = {"agent": "priest", "baptized": "baby", "liquid": None, "tool": "hand"}
-    found = fill_abstract(frame("baptizing", BAPTIZING, **(glosses | {"place": "church"} | changes)), SWIG)
-    assert isinstance(found, FilledAbstract)
-    return found
+    result = fill_abstract(frame("baptizing", BAPTIZING, **(glosses | {"place": "church"} | changes)), SWIG)
+    assert isinstance(result, FilledAbstract)
+    return result
 
 
 def test_the_verbs_are_those_in_print(shared_data: Path) -> None:
@@ -122,18 +122,18 @@ def test_every_annotation_of_a_chosen_image_gives_a_row() -> None:
         frame("baptizing", BAPTIZING, "x_2.jpg", **glosses),
     ]
     images = {"baptizing": ["x_1.jpg"]}
-    found = build_contextual_captions(frames, images, SWIG)
-    assert [(row["caption_id"], row["caption"], row["rejected"]) for row in found] == [
+    result = build_contextual_captions(frames, images, SWIG)
+    assert [(row["caption_id"], row["caption"], row["rejected"]) for row in result] == [
         ("contextual:x_1.jpg#0", "A priest baptizes a baby.", None),
         ("contextual:x_1.jpg#1", None, "nobody fills the role before the verb"),
         ("contextual:x_1.jpg#2", None, "the source's row: no role is filled"),
     ]
-    assert found[0]["writer"] == "rule"
+    assert result[0]["writer"] == "rule"
     (first, *_) = build_contextual_captions(
         frames, images, SWIG, lambda prompt: "The priest baptizes the baby.", "tiny"
     )
     assert (first["caption"], first["writer"]) == ("The priest baptizes the baby.", "tiny")
-    assert first["simplified"] == found[0]["simplified"]
+    assert first["simplified"] == result[0]["simplified"]
 
 
 def test_verbs_of_a_study_are_named_or_all() -> None:
@@ -169,9 +169,9 @@ def test_the_review_drops_contextual_verbs() -> None:
         " \n": "empty",
     }
     rows = [{"image": "x.jpg", "verb": "educating", "writer": "a", "caption": text} for text in captions]
-    found = review_captions(rows, SWIG, VERBS)
-    assert [row["rejected"] for row in found] == list(captions.values())
-    assert found[1]["caption"] == "a man talks to two  women"
+    result = review_captions(rows, SWIG, VERBS)
+    assert [row["rejected"] for row in result] == list(captions.values())
+    assert result[1]["caption"] == "a man talks to two  women"
 
 
 @pytest.mark.parametrize(
@@ -269,10 +269,10 @@ def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path:
     for split in written.SPLITS:
         path.write_text(json.dumps(written.annotations(graphs, SEED, split, False)))
         for row in read_frames(path, read_situation_space(space), "imsitu", split):
-            found = fill_abstract(row, SWIG)
-            assert isinstance(found, FilledAbstract)
+            result = fill_abstract(row, SWIG)
+            assert isinstance(result, FilledAbstract)
             graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
-            for text in (found.caption, found.simplified):
+            for text in (result.caption, result.simplified):
                 assert decide_truth(graph, text) == "true", text
                 assert decide_truth(remove_action(graph), text) == "false", text
                 tally[row["verb"]] += 1
@@ -285,13 +285,13 @@ def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_do
     path.write_text(json.dumps(written.descriptions(graphs, SEED)))
     rows = list_scene_captions(read_descriptions(path))
     assert len(rows) > 80
-    found = review_captions(rows, SWIG, sorted({row["verb"] for row in rows}))
-    assert {row["rejected"] for row in found} == {None}
+    result = review_captions(rows, SWIG, sorted({row["verb"] for row in rows}))
+    assert {row["rejected"] for row in result} == {None}
     verdicts: Counter[str] = Counter()
-    for row, doc in zip(found, parse(row["caption"] for row in found), strict=True):
+    for row, doc in zip(result, parse(row["caption"] for row in result), strict=True):
         graph = graphs[int(row["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1]
         short = simplify_caption(doc)
         assert isinstance(short, str)
         verdicts[decide_truth(graph, short)] += 1
     assert verdicts["false"] == 0
-    assert verdicts["true"] >= 0.99 * len(found)
+    assert verdicts["true"] >= 0.99 * len(result)

@@ -15,7 +15,7 @@ from waltz.foils.existence import build_existence_foils, build_negation
 from waltz.foils.release.numbers import reproduce_existence
 
 
-def found(question: str, answer: str) -> Candidate | Refusal:
+def results(question: str, answer: str) -> Candidate | Refusal:
     (doc,) = parse([question])
     (result,) = build_existence_foils(doc, answer)
     return result
@@ -39,7 +39,7 @@ def found(question: str, answer: str) -> Candidate | Refusal:
 def test_a_question_and_its_answer_become_a_statement_and_its_negation(
     question: str, answer: str, caption: str, foil: str, direction: str
 ) -> None:
-    candidate = found(question, answer)
+    candidate = results(question, answer)
     assert isinstance(candidate, Candidate)
     assert (candidate.caption, candidate.foil) == (caption, foil)
     assert candidate.direction == (direction or "something-to-zero")
@@ -63,7 +63,7 @@ def test_a_question_and_its_answer_become_a_statement_and_its_negation(
 def test_what_cannot_be_turned_into_a_statement_is_refused_for_a_reason(
     question: str, answer: str, reason: str
 ) -> None:
-    refused = found(question, answer)
+    refused = results(question, answer)
     assert isinstance(refused, Refusal)
     assert refused.reason.startswith(reason)
 
@@ -88,9 +88,9 @@ def test_what_cannot_be_turned_into_a_statement_is_refused_for_a_reason(
 )
 def test_other_forms_of_questions(question: str, statement: str) -> None:
     (doc,) = parse([question])
-    found = convert_question(doc)
-    assert isinstance(found, Statement)
-    assert found.write_count(2) == statement
+    results = convert_question(doc)
+    assert isinstance(results, Statement)
+    assert results.write_count(2) == statement
 
 
 def test_numbers_of_nouns() -> None:

@@ -13,12 +13,12 @@ from waltz.foils.foil_it import build_noun_foil
 
 
 def test_spans_are_where_the_word_was_replaced() -> None:
-    found = build_noun_foil("A giant bowl of food.", "A giant bottle of food.", "bowl", "bottle")
-    assert isinstance(found, Candidate)
-    assert (found.caption, found.foil) == ("a giant bowl of food.", "a giant bottle of food.")
-    assert slice_span(found.caption, found.caption_span) == "bowl"
-    assert slice_span(found.foil, found.foil_span) == "bottle"
-    assert (found.caption_phrases, found.foil_phrases) == (("bowl",), ("bottle",))
+    results = build_noun_foil("A giant bowl of food.", "A giant bottle of food.", "bowl", "bottle")
+    assert isinstance(results, Candidate)
+    assert (results.caption, results.foil) == ("a giant bowl of food.", "a giant bottle of food.")
+    assert slice_span(results.caption, results.caption_span) == "bowl"
+    assert slice_span(results.foil, results.foil_span) == "bottle"
+    assert (results.caption_phrases, results.foil_phrases) == (("bowl",), ("bottle",))
 
 
 def test_a_word_replaced_twice_and_an_article_that_follows_it() -> None:
@@ -43,22 +43,23 @@ WORDS = st.sampled_from(["dog", "cat", "traffic light", "bus"])
     before=st.sampled_from(["a ", "a red ", ""]), target=WORDS, foil=WORDS, after=st.sampled_from(["", ".", " sits."])
 )
 def test_the_spans_hold_the_two_words(before: str, target: str, foil: str, after: str) -> None:
-    found = build_noun_foil(f"{before}{target}{after}", f"{before}{foil}{after}", target, foil)
+    results = build_noun_foil(f"{before}{target}{after}", f"{before}{foil}{after}", target, foil)
     if target == foil:
-        assert isinstance(found, Refusal)
+        assert isinstance(results, Refusal)
         return
-    assert isinstance(found, Candidate)
-    assert slice_span(found.caption, found.caption_span) == target
-    assert slice_span(found.foil, found.foil_span) == foil
+    assert isinstance(results, Candidate)
+    assert slice_span(results.caption, results.caption_span) == target
+    assert slice_span(results.foil, results.foil_span) == foil
 
 
 def test_the_released_pairs_are_pairs(shared_data: Path) -> None:
     items = json.loads((shared_data / "valse" / "foil-it.json").read_text())
-    found = [
-        build_noun_foil(one["caption"], one["foil"], one["classes"], one["classes_foil"]) for one in items.values()
+    results = [
+        build_noun_foil(candidate["caption"], candidate["foil"], candidate["classes"], candidate["classes_foil"])
+        for candidate in items.values()
     ]
-    assert Counter(type(one).__name__ for one in found) == {"Candidate": len(items)}
+    assert Counter(type(candidate).__name__ for candidate in results) == {"Candidate": len(items)}
     assert all(
-        isinstance(one, Candidate) and (one.caption, one.foil) == (item["caption"], item["foil"])
-        for one, item in zip(found, items.values(), strict=True)
+        isinstance(candidate, Candidate) and (candidate.caption, candidate.foil) == (item["caption"], item["foil"])
+        for candidate, item in zip(results, items.values(), strict=True)
     )

@@ -33,11 +33,13 @@ def _scores(model, slot, tokens, scale):
 
 @pytest.mark.parametrize("scale", ["logit", "log_softmax"])
 def test_scores_are_means_over_tokens_from_the_left_and_ranks_are_by_length(tiny, scale):
-    found = propose_spans(SLOTS, tiny, top=4, beam=5, scale=scale)
+    proposals = propose_spans(SLOTS, tiny, top=4, beam=5, scale=scale)
     for slot in SLOTS:
-        assert [proposal.score for proposal in found[slot]] == sorted((p.score for p in found[slot]), reverse=True)
+        assert [proposal.score for proposal in proposals[slot]] == sorted(
+            (p.score for p in proposals[slot]), reverse=True
+        )
         for length in (1, 2, 3):
-            listed = [proposal for proposal in found[slot] if len(proposal.pieces) == length]
+            listed = [proposal for proposal in proposals[slot] if len(proposal.pieces) == length]
             assert [proposal.rank for proposal in listed] == [0, 1, 2, 3]
             for proposal in listed:
                 tokens = tiny.tokenizer.convert_tokens_to_ids(list(proposal.pieces))
@@ -46,8 +48,8 @@ def test_scores_are_means_over_tokens_from_the_left_and_ranks_are_by_length(tiny
 
 def test_a_wide_beam_finds_the_best_of_all_pairs(tiny):
     slot, size = SLOTS[0], len(tiny.tokenizer)
-    found = propose_spans([slot], tiny, longest=2, top=3, beam=size, scale="log_softmax")[slot]
-    best = next(proposal for proposal in found if len(proposal.pieces) == 2)
+    proposals = propose_spans([slot], tiny, longest=2, top=3, beam=size, scale="log_softmax")[slot]
+    best = next(proposal for proposal in proposals if len(proposal.pieces) == 2)
     ids = list(tiny.tokenize(slot.mask("[MASK]", 2)))
     place = ids.index(4)
     with torch.inference_mode():
@@ -69,24 +71,26 @@ def test_no_proposal_depends_on_the_other_slots(tiny):
 
 def test_given_forms_are_ranked_whatever_their_number_of_pieces(tiny):
     slot = mark_slot("A man <rides> a horse.")
-    found = rank_words({slot: ["rides", "sits", "standing", "standboard", "sitting", "throws", "Xyz", "rides"]}, tiny)[
-        slot
-    ]
-    assert sorted(proposal.phrase for proposal in found) == ["rides", "sits", "standboard", "standing", "throws"]
-    assert {p.phrase: p.pieces for p in found}["standing"] == ("stand", "##ing")
-    assert [proposal.rank for proposal in found] == [0, 1, 2, 3, 4]
-    for proposal in found:
+    proposals = rank_words(
+        {slot: ["rides", "sits", "standing", "standboard", "sitting", "throws", "Xyz", "rides"]}, tiny
+    )[slot]
+    assert sorted(proposal.phrase for proposal in proposals) == ["rides", "sits", "standboard", "standing", "throws"]
+    assert {p.phrase: p.pieces for p in proposals}["standing"] == ("stand", "##ing")
+    assert [proposal.rank for proposal in proposals] == [0, 1, 2, 3, 4]
+    for proposal in proposals:
         tokens = tiny.tokenizer.convert_tokens_to_ids(list(proposal.pieces))
         assert proposal.score == pytest.approx(_scores(tiny, slot, tokens, "logit"), abs=2e-5)
-    assert [proposal.score for proposal in found] == sorted((proposal.score for proposal in found), reverse=True)
+    assert [proposal.score for proposal in proposals] == sorted(
+        (proposal.score for proposal in proposals), reverse=True
+    )
 
 
 def test_forms_carry_the_blank_of_their_slot_where_the_vocabulary_marks_it():
     model = roberta_model()
     slot, first = mark_slot("a man <rides> a horse"), mark_slot("<rides> a horse")
-    found = rank_words({slot: ["rides"], first: ["rides"]}, model)
-    assert found[slot][0].pieces == ("Ġrides",)
-    assert found[first][0].pieces[0] == "r"
+    proposals = rank_words({slot: ["rides"], first: ["rides"]}, model)
+    assert proposals[slot][0].pieces == ("Ġrides",)
+    assert proposals[first][0].pieces[0] == "r"
 
 
 def test_the_scene_model_finds_the_verb_that_the_object_asks_for(scenes):

@@ -37,14 +37,14 @@ def written(folder: Path, name: str, document: Any) -> Path:
     return path
 
 
-def verdicts(graphs: list[Graph], found: Iterator[tuple[str, Outcome]]) -> list[tuple[str, str]]:
+def verdicts(graphs: list[Graph], results: Iterator[tuple[str, Outcome]]) -> list[tuple[str, str]]:
     """Truth of caption and foil of each candidate, whose image name ends in the number of its scene."""
     pairs = [
-        (graphs[int("".join(filter(str.isdigit, Path(image).stem.split("_")[-1]))) - 1], one)
-        for image, one in found
-        if isinstance(one, Candidate)
+        (graphs[int("".join(filter(str.isdigit, Path(image).stem.split("_")[-1]))) - 1], candidate)
+        for image, candidate in results
+        if isinstance(candidate, Candidate)
     ]
-    return [(decide_truth(graph, one.caption), decide_truth(graph, one.foil)) for graph, one in pairs]
+    return [(decide_truth(graph, candidate.caption), decide_truth(graph, candidate.foil)) for graph, candidate in pairs]
 
 
 def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
@@ -52,40 +52,40 @@ def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
     rows = [row for row in rows if row["type"] == "how"]
     docs = list(parse(row["question"] for row in rows))
     asked = list(zip(rows, docs, strict=True))
-    there = ((row["image"], one) for row, doc in asked for one in build_existence_foils(doc, row["answer"]))
+    there = ((row["image"], candidate) for row, doc in asked for candidate in build_existence_foils(doc, row["answer"]))
     few = (
-        (row["image"], one)
+        (row["image"], candidate)
         for row, doc in asked
-        for one in build_counting_foils(doc, row["answer"], NUMBER_RANGES["counting-small"], range(4))
+        for candidate in build_counting_foils(doc, row["answer"], NUMBER_RANGES["counting-small"], range(4))
     )
-    found = verdicts(graphs, there), verdicts(graphs, few)
-    assert len(found[0]) == len(rows) > 250
-    assert {*found[0], *found[1]} == {("true", "false")}
+    results = verdicts(graphs, there), verdicts(graphs, few)
+    assert len(results[0]) == len(rows) > 250
+    assert {*results[0], *results[1]} == {("true", "false")}
 
 
 def test_dialogues(graphs: list[Graph], tmp_path: Path) -> None:
     rows = read_turns(written(tmp_path, "train.json", build_dialogs(graphs, SEED, "train")), "visdial")
-    found = verdicts(
+    results = verdicts(
         graphs,
         (
             (row["image"], build_coreference_foil(row["caption"], row["question"], row["answer"], row["round"], 10))
             for row in rows
         ),
     )
-    assert len(found) > 150
-    assert set(found) == {("true", "false")}
+    assert len(results) > 150
+    assert set(results) == {("true", "false")}
 
 
 def test_foils_of_captions(graphs: list[Graph], tmp_path: Path) -> None:
     captions = written(tmp_path, "captions.json", build_captions(graphs, SEED, "val2014"))
     pairs = read_pairs(written(tmp_path, "foils.json", build_foil_it(graphs, SEED)), [captions], "foil-it", "test")
     rows = [row for row in pairs if row["rejected"] is None]
-    found = verdicts(
+    results = verdicts(
         graphs,
         (
             (row["image"], build_noun_foil(row["caption"], row["foil"], row["target_word"], row["foil_word"]))
             for row in rows
         ),
     )
-    assert len(found) == len(rows) > 250
-    assert set(found) == {("true", "false")}
+    assert len(results) == len(rows) > 250
+    assert set(results) == {("true", "false")}

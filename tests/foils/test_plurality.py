@@ -20,7 +20,7 @@ def candidates(caption: str) -> list[Candidate]:
 
 
 def pairs(caption: str) -> list[tuple[str, str]]:
-    return [(found.caption, found.foil) for found in candidates(caption) if found.rejected is None]
+    return [(results.caption, results.foil) for results in candidates(caption) if results.rejected is None]
 
 
 def test_a_phrase_gives_both_quantifiers_of_each_number():
@@ -30,8 +30,8 @@ def test_a_phrase_gives_both_quantifiers_of_each_number():
         ("A single dog sleeps.", "Some dogs sleep."),
         ("A single dog sleeps.", "A number of dogs sleep."),
     ]
-    assert {found.direction for found in candidates("A dog sleeps.")} == {"sg2pl"}
-    assert {found.direction for found in candidates("Two dogs sleep.")} == {"pl2sg"}
+    assert {results.direction for results in candidates("A dog sleeps.")} == {"sg2pl"}
+    assert {results.direction for results in candidates("Two dogs sleep.")} == {"pl2sg"}
 
 
 AGREEING = [
@@ -101,10 +101,12 @@ def test_a_pronoun_takes_up_a_noun_of_its_gender():
 
 
 def test_phrases_are_the_heads_and_spans_hold_what_differs():
-    found = next(found for found in candidates("Two giraffes stand on a sports field.") if found.direction == "sg2pl")
-    assert (found.caption_phrases, found.foil_phrases) == (("field",), ("fields",))
-    assert slice_span(found.caption, found.caption_span) == "exactly one sports field"
-    assert slice_span(found.foil, found.foil_span) == "some sports fields"
+    results = next(
+        results for results in candidates("Two giraffes stand on a sports field.") if results.direction == "sg2pl"
+    )
+    assert (results.caption_phrases, results.foil_phrases) == (("field",), ("fields",))
+    assert slice_span(results.caption, results.caption_span) == "exactly one sports field"
+    assert slice_span(results.foil, results.foil_span) == "some sports fields"
 
 
 @pytest.mark.parametrize(
@@ -116,12 +118,14 @@ def test_phrases_are_the_heads_and_spans_hold_what_differs():
     ],
 )
 def test_a_quantifier_that_would_falsify_or_break_the_caption_is_rejected(caption, reason):
-    assert reason in {found.rejected for found in candidates(caption)}
+    assert reason in {results.rejected for results in candidates(caption)}
 
 
 def test_names_and_halves_of_hyphened_words_are_no_noun_phrases():
     phrases = {
-        phrase for found in candidates("A man on a counter-top with Paul Simon.") for phrase in found.caption_phrases
+        phrase
+        for results in candidates("A man on a counter-top with Paul Simon.")
+        for phrase in results.caption_phrases
     }
     assert phrases == {"man"}
 
@@ -145,12 +149,14 @@ def test_odd_nouns(singular, plural):
 
 def test_the_number_of_a_noun_with_one_form_is_open_without_a_numeral():
     assert {
-        found.direction for found in candidates("Two sheep stand on a hill.") if found.caption_phrases == ("sheep",)
+        results.direction
+        for results in candidates("Two sheep stand on a hill.")
+        if results.caption_phrases == ("sheep",)
     } == {"pl2sg"}
     directions = {
-        found.direction
-        for found in candidates("Two dogs are herding sheep into a pile.")
-        if found.caption_phrases == ("sheep",)
+        results.direction
+        for results in candidates("Two dogs are herding sheep into a pile.")
+        if results.caption_phrases == ("sheep",)
     }
     assert directions == {"sg2pl", "pl2sg"}
 
@@ -172,9 +178,9 @@ CAPTION = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(CAPTION)
 def test_spans_hold_all_that_differs(caption):
-    found = candidates(caption)
-    assert found
-    for candidate in found:
+    results = candidates(caption)
+    assert results
+    for candidate in results:
         exchanged = slice_span(candidate.foil, candidate.foil_span)
         assert replace_span(candidate.caption, candidate.caption_span, exchanged)[0] == candidate.foil
         assert candidate.caption.lower() != candidate.foil.lower()

@@ -43,32 +43,37 @@ def test_slots(caption, texts):
 
 
 def test_attested_sequences_are_counted_and_ordered():
-    found = [slot for caption in (BOAT, "A cat jumps off a table.") for slot in slots_of(caption)]
-    assert list(count_attested(found).items()) == [("off", 2), ("from", 1), ("off from", 1)]
+    results = [slot for caption in (BOAT, "A cat jumps off a table.") for slot in slots_of(caption)]
+    assert list(count_attested(results).items()) == [("off", 2), ("from", 1), ("off from", 1)]
 
 
 def test_proposals_are_kept_in_order_with_the_reason_why_not():
     slot = slots_of(BOAT)[0]
     scores = {"In": -0.5, "off": -0.7, "amid": -0.9, " out  of ": -1.0}
     proposals = [Proposal(phrase, (), score, rank) for rank, (phrase, score) in enumerate(scores.items())]
-    found = list(build_relation_foils(BOAT, slot, proposals, {"in", "off", "out of"}))
-    assert [candidate.foil for candidate in found] == [
+    results = list(build_relation_foils(BOAT, slot, proposals, {"in", "off", "out of"}))
+    assert [candidate.foil for candidate in results] == [
         "A boat pushes in from the shore.",
         "A boat pushes off from the shore.",
         "A boat pushes amid from the shore.",
         "A boat pushes out of from the shore.",
     ]
-    assert [candidate.rejected for candidate in found] == [None, "the same words", "not attested in the captions", None]
-    assert [candidate.proposal_rank for candidate in found] == [0, 1, 2, 3]
-    assert [candidate.proposal_score for candidate in found] == [-0.5, -0.7, -0.9, -1.0]
-    assert (found[0].caption_phrases, found[0].foil_phrases, found[0].direction) == (("off",), ("in",), "off>in")
+    assert [candidate.rejected for candidate in results] == [
+        None,
+        "the same words",
+        "not attested in the captions",
+        None,
+    ]
+    assert [candidate.proposal_rank for candidate in results] == [0, 1, 2, 3]
+    assert [candidate.proposal_score for candidate in results] == [-0.5, -0.7, -0.9, -1.0]
+    assert (results[0].caption_phrases, results[0].foil_phrases, results[0].direction) == (("off",), ("in",), "off>in")
 
 
 def test_a_preposition_at_the_start_keeps_its_capital():
     caption = "On the table, a cat sits."
-    found = next(build_attested_foils(caption, slots_of(caption)[0], ["under"]))
-    assert found.foil == "Under the table, a cat sits."
-    assert slice_span(found.foil, found.foil_span) == "Under"
+    results = next(build_attested_foils(caption, slots_of(caption)[0], ["under"]))
+    assert results.foil == "Under the table, a cat sits."
+    assert slice_span(results.foil, results.foil_span) == "Under"
 
 
 def test_attested_foils_skip_the_words_of_the_slot_itself():
@@ -83,10 +88,10 @@ PLACES = st.sampled_from(["on", "in front of", "out of", "up on", "behind", "ove
 @given(PLACES, PLACES, st.sampled_from(["", "."]))
 def test_spans_hold_the_prepositions_and_nothing_else(first, second, stop):
     caption = f"A dog jumps {first} a box and runs {second} the house{stop}"
-    found = slots_of(caption)
-    sequences = count_attested([*found, *slots_of(BOAT)])
-    assert found
-    for slot in found:
+    results = slots_of(caption)
+    sequences = count_attested([*results, *slots_of(BOAT)])
+    assert results
+    for slot in results:
         assert slice_span(caption, slot.span).lower() == slot.text
         for candidate in build_attested_foils(caption, slot, sequences):
             exchanged = slice_span(candidate.foil, candidate.foil_span)

@@ -43,16 +43,16 @@ def objects(*arguments, given=None):
     ],
 )
 def test_instruments_that_need_but_a_text(instrument, text, pair):
-    ((given, found),) = build_from_texts(instrument, [text])
+    ((given, results),) = build_from_texts(instrument, [text])
     assert given == text.strip()
-    assert pair in [(one.caption, one.foil) for one in found]
+    assert pair in [(candidate.caption, candidate.foil) for candidate in results]
 
 
 def test_texts_stay_in_order_whatever_they_give():
     texts = ["How many dogs are there? 3", "no question", "How many cats are there? 1"]
-    found = list(build_from_texts("existence", texts))
-    assert [given for given, _ in found] == texts
-    assert [isinstance(one, Refusal) for _, (one,) in found] == [False, True, False]
+    results = list(build_from_texts("existence", texts))
+    assert [given for given, _ in results] == texts
+    assert [isinstance(candidate, Refusal) for _, (candidate,) in results] == [False, True, False]
     ((_, (refused,)),) = build_from_texts("coreference-clean", ["a dog on a bed"])
     assert refused == Refusal('the text is not of the form "caption. question? answer."')
 
@@ -82,23 +82,23 @@ def test_the_command_marks_what_was_exchanged():
 
 
 def test_the_command_prints_one_object_a_line():
-    found = objects("--instrument", "plurality", COPPER)
-    assert {tuple(one) for one in found} == {
+    results = objects("--instrument", "plurality", COPPER)
+    assert {tuple(candidate) for candidate in results} == {
         ("source_text", "caption", "foil", "caption_span", "foil_span", "direction")
     }
-    assert {one["source_text"] for one in found} == {COPPER}
-    assert {one["direction"] for one in found} == {"sg2pl", "pl2sg"}
-    for one in found:
-        before, after = one["caption_span"], one["foil_span"]
-        assert one["caption"][: before["start"]] == one["foil"][: after["start"]]
-        assert one["caption"][before["end"] :] == one["foil"][after["end"] :]
+    assert {candidate["source_text"] for candidate in results} == {COPPER}
+    assert {candidate["direction"] for candidate in results} == {"sg2pl", "pl2sg"}
+    for candidate in results:
+        before, after = candidate["caption_span"], candidate["foil_span"]
+        assert candidate["caption"][: before["start"]] == candidate["foil"][: after["start"]]
+        assert candidate["caption"][before["end"] :] == candidate["foil"][after["end"] :]
 
 
 def test_a_dash_reads_one_text_a_line():
-    found = objects(
+    results = objects(
         "--instrument", "existence", "-", given="How many dogs are there? 3\n\nHow many cats are there? 0\n"
     )
-    assert [(one["source_text"], one["foil"]) for one in found] == [
+    assert [(candidate["source_text"], candidate["foil"]) for candidate in results] == [
         ("How many dogs are there? 3", "There are no dogs."),
         ("How many cats are there? 0", "There are cats."),
     ]

@@ -38,17 +38,17 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Graph, ActionC
     folder = tmp_path_factory.mktemp("swig")
     graphs = draw_scenes(160, SEED)
     space = folder / "space.json"
-    space.write_text(json.dumps(written.space()))
-    found: dict[tuple[int, str], tuple[Graph, ActionCaption]] = {}
+    space.write_text(json.dumps(written.build_verb_space()))
+    results: dict[tuple[int, str], tuple[Graph, ActionCaption]] = {}
     for split in written.SPLITS:
         path = folder / f"{split}.json"
-        path.write_text(json.dumps(written.annotations(graphs, SEED, split, True)))
+        path.write_text(json.dumps(written.build_annotations(graphs, SEED, split, True)))
         for frame in read_frames(path, read_situation_space(space), "swig", split):
             number = int(frame["image"].rsplit("_", 1)[1].removesuffix(".png")) - 1
             for caption in build_action_captions(frame, VERBS):
                 if not isinstance(caption, Refusal):
-                    found[number, caption.text] = (graphs[number], caption)
-    return list(found.values())
+                    results[number, caption.text] = (graphs[number], caption)
+    return list(results.values())
 
 
 def test_every_caption_of_a_scene_is_true(drawn: list[tuple[Graph, ActionCaption]]) -> None:
@@ -62,10 +62,10 @@ def verdicts(pairs: Iterator[tuple[Graph, str]]) -> Counter[str]:
 
 def test_foils_of_scenes_are_false(drawn: list[tuple[Graph, ActionCaption]]) -> None:
     swaps = verdicts(
-        (graph, one.foil)
+        (graph, candidate.foil)
         for graph, caption in drawn
-        for one in build_swaps(caption, VERBS[caption.verb].base)
-        if one.rejected is None
+        for candidate in build_swaps(caption, VERBS[caption.verb].base)
+        if candidate.rejected is None
     )
     replacements = verdicts(
         (graph, replace_span(caption.text, caption.verb_span, form)[0])
@@ -73,6 +73,6 @@ def test_foils_of_scenes_are_false(drawn: list[tuple[Graph, ActionCaption]]) -> 
         for form, name in list_replacement_verbs(caption, VERBS).items()
         if name in scene_verbs()
     )
-    for found in (swaps, replacements):
-        assert found["false"] > 1000
-        assert found["false"] / (found["false"] + found["true"]) >= 0.99
+    for results in (swaps, replacements):
+        assert results["false"] > 1000
+        assert results["false"] / (results["false"] + results["true"]) >= 0.99

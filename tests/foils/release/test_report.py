@@ -87,13 +87,13 @@ def released(shared_data, instrument):
 def test_the_released_items_are_made_again(shared_data, captions, instrument):
     items = released(shared_data, instrument)
     share, missed = measure_reproduction(instrument, items, captions if instrument in FROM_CAPTIONS else {})
-    found = [miss.cause for miss in missed]
+    result = [miss.cause for miss in missed]
     assert share.n == len(items)
     assert share.value == pytest.approx(100 * (1 - len(missed) / len(items)))
-    assert share.value >= LEAST[instrument], found
-    assert {cause: found.count(cause) for cause in COUNTS.get(instrument, {})} == COUNTS.get(instrument, {})
-    assert instrument not in CAUSES or set(found) == CAUSES[instrument]
-    assert all(cause and not cause[0].isupper() for cause in found)
+    assert share.value >= LEAST[instrument], result
+    assert {cause: result.count(cause) for cause in COUNTS.get(instrument, {})} == COUNTS.get(instrument, {})
+    assert instrument not in CAUSES or set(result) == CAUSES[instrument]
+    assert all(cause and not cause[0].isupper() for cause in result)
 
 
 def test_every_instrument_is_made_again_or_says_why_not():
