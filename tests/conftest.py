@@ -11,12 +11,15 @@ ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("WALTZ_DATA") or ROOT.parent / "shared" / "data")
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core per worker
 if SHARED.is_dir():
     os.environ["WALTZ_DATA"] = str(SHARED.resolve())
 
 
 def pytest_addoption(parser):
     parser.addoption("--kills", type=int, default=20, help="kills at random moments in tests/faults")
+    parser.addoption("--whole", action="store_true", help="rehearse all models, not every third one")
 
 
 @pytest.fixture(scope="session")

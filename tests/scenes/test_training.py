@@ -18,6 +18,8 @@ from waltz.scenes.world.graph import Cell, Graph, Object
 from waltz.scenes.world.lexicon import read_kinds
 from waltz.scenes.world.sampling import draw_scenes
 
+pytestmark = pytest.mark.training
+
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "resources" / "scenes" / "models"
 NAMES = sorted(folder.name for folder in COMMITTED.iterdir())
