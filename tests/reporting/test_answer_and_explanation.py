@@ -13,9 +13,11 @@ CELLS = np.repeat(np.repeat(np.arange(4).reshape(2, 2), 10, axis=0), 10, axis=1)
 IMAGE = np.random.default_rng(0).random((20, 20, 3))
 
 
-def side(name, prompt, phi, said="so", cells=None, **facts):
+def side(name, prompt, phi, generated_text="so", cells=None, **facts):
     spans = [{"start": word.start(), "end": word.end()} for word in re.finditer(r"\S+", prompt)]
-    return ExplainedText(name, said, prompt, ["?"] * len(spans), spans, np.asarray(phi, dtype=float), cells, **facts)
+    return ExplainedText(
+        name, generated_text, prompt, ["?"] * len(spans), spans, np.asarray(phi, dtype=float), cells, **facts
+    )
 
 
 def written(figure):
@@ -64,7 +66,7 @@ def test_sides_share_one_scale_as_they_are():
 
 def test_weak_tokens_are_left_out_and_nothing_is_not_a_number():
     weak = side("explanation", "a dog", [[1, 0], [0, 1e-4]])
-    none = side("answer", "a dog", [[0], [0]], said="")
+    none = side("answer", "a dog", [[0], [0]], generated_text="")
     figure = draw_answer_and_explanation([none, weak], "")
     assert written(figure).count("NaN") == 4
     assert numbers(figure) == ["+100", "0", "+100", "0"]
@@ -72,8 +74,10 @@ def test_weak_tokens_are_left_out_and_nothing_is_not_a_number():
 
 
 def test_long_explanations_are_cut_and_dollars_stay():
-    said = "it costs $5 and $6, " * 100
-    figure = draw_answer_and_explanation([side("answer", "a", [[1]]), side("explanation", "a", [[1]], said=said)], "")
+    text = "it costs $5 and $6, " * 100
+    figure = draw_answer_and_explanation(
+        [side("answer", "a", [[1]]), side("explanation", "a", [[1]], generated_text=text)], ""
+    )
     lines = [line for line in written(figure) if line.startswith(("it", "costs", "$", "and"))]
     assert len(lines) == MAX_LINES
     assert lines[-1].endswith("…")

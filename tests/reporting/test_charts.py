@@ -4,7 +4,7 @@ from pathlib import Path
 from matplotlib.colors import to_hex
 
 from waltz.reporting.figures.chart_declarations import CHARTS, Chart
-from waltz.reporting.figures.charts import CHANCE_MODEL, MARKS, draw_chart, select_cells
+from waltz.reporting.figures.charts import CHANCE_MODEL, MARKERS, draw_chart, select_cells
 from waltz.reporting.figures.frequencies import save_figure
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declarations import TABLES
@@ -12,7 +12,7 @@ from waltz.reporting.tables.paper_values import read_paper_values
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
 
-CHART = Chart("f", "F", ("t",), ("metric",), "dataset", "model", keep={"metric": ("b", "a"), "setting": ("",)})
+CHART = Chart("f", "F", ("t",), ("metric",), "dataset", "model", selection={"metric": ("b", "a"), "setting": ("",)})
 
 
 def cell(metric, model, dataset, value, published=None, **other):
@@ -55,19 +55,19 @@ def test_ours_are_filled_with_intervals_and_printed_ones_hollow():
     (panel,) = [axes for axes in figure.axes if axes.axison]
     assert panel.get_title(loc="left") == "<a>"
     assert [label.get_text() for label in panel.get_yticklabels()] == ["<x>", "<y>"]
-    marks = [line for line in panel.lines if line.get_marker() in MARKS]
+    marks = [line for line in panel.lines if line.get_marker() in MARKERS]
     filled = {line.get_xdata()[0] for line in marks if line.get_markerfacecolor() != "none"}
     hollow = {line.get_xdata()[0] for line in marks if line.get_markerfacecolor() == "none"}
     assert (filled, hollow) == ({50.0, 40.0}, {55.0, 60.0})
     assert {tuple(line.get_xdata()) for line in panel.lines if len(set(line.get_xdata())) == 2} >= {(49.0, 52.0)}
     same_model = [line for line in marks if line.get_xdata()[0] in (50.0, 55.0)]
     assert len({(line.get_marker(), to_hex(line.get_color()), line.get_ydata()[0]) for line in same_model}) == 1
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["<m>", "<n>", "hollow: printed"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["<m>", "<n>", "hollow: paper value"]
 
 
 def test_every_column_of_panels_has_numbers_under_it():
     metrics = tuple("abcdef")
-    chart = replace(CHART, keep={"metric": metrics, "setting": ("",)})
+    chart = replace(CHART, selection={"metric": metrics, "setting": ("",)})
     figure = draw_chart(chart, [cell(name, "m", "x", 1.0) for name in metrics], "published", lambda _, name: name)
     figure.canvas.draw()
     numbered = [panel.xaxis.get_tick_params()["labelbottom"] for panel in figure.axes]
@@ -89,7 +89,7 @@ def test_the_same_cells_give_the_same_bytes_and_no_cells_a_figure(tmp_path):
 def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
     chart = Chart(
         "thesis-X.1", "F", ("t",), ("metric",), "dataset", "model", units={"b": "other unit"}, over_seeds=True,
-        also=("decoders-paper-figure-7",),
+        further_figures=("decoders-paper-figure-7",),
     )  # fmt: skip
     cells = [
         replace(cell("a", "m", "x", 50.0, setting="cot"), sd=4.0),
@@ -115,7 +115,7 @@ def test_every_chart_has_paper_numbers_to_show():
     for chart in CHARTS:
         assert set(chart.tables) <= set(TABLES), chart.id
         known = {name for table in chart.tables for name in TABLES[table].metrics}
-        assert len(known & set(chart.keep.get("metric", known))) > 0, chart.id
+        assert len(known & set(chart.selection.get("metric", known))) > 0, chart.id
         if not all((PUBLISHED / f"{table}.csv").is_file() for table in chart.tables):
             continue  # print shows these without numbers
         printed = [
@@ -125,6 +125,6 @@ def test_every_chart_has_paper_numbers_to_show():
             if one.value.replace(".", "").replace("-", "").isdigit()
         ]
         found = select_cells(chart, printed, "published")
-        kept = {name: {getattr(cell, name) for cell in found} for name in chart.keep}
+        kept = {name: {getattr(cell, name) for cell in found} for name in chart.selection}
         assert {cell.table for cell in found} == set(chart.tables), chart.id
-        assert all(len(kept[name]) > 1 or len(values) == 1 for name, values in chart.keep.items()), chart.id
+        assert all(len(kept[name]) > 1 or len(values) == 1 for name, values in chart.selection.items()), chart.id

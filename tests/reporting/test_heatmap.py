@@ -1,6 +1,7 @@
 import math
 import re
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -157,8 +158,11 @@ def test_a_text_from_the_right_runs_from_the_right():
     ids=["one token", "77 tokens", "scripts", "no token", "NaN", "zeros", "tiny"],
 )
 def test_every_text_has_a_figure(case, tmp_path, recwarn):
-    save_figure(draw_heatmaps(image(case.cells.shape[0]), [case]), [tmp_path / "x.svg"])
-    assert (tmp_path / "x.svg").stat().st_size > 0
+    figure = draw_heatmaps(image(case.cells.shape[0]), [case])
+    labels = [box.label for box in lay_out_tokens(case.text, case.tokens, case.spans, WIDTH)]
+    assert [text for text in written(figure) if text in labels] == 2 * labels  # as computed and renormalised
+    save_figure(figure, [tmp_path / "x.svg"])
+    assert ElementTree.parse(tmp_path / "x.svg").getroot().tag.endswith("svg")
     assert not recwarn.list
 
 

@@ -3,7 +3,7 @@ import pyarrow as pa
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from waltz.reporting.figures.frequencies import save_figure
-from waltz.reporting.figures.traces import HEADING, MAX_FIGURES, WIDTH, draw_trace, draw_traces, list_entries
+from waltz.reporting.figures.traces import HEADING, MAX_LINES, WIDTH, draw_trace, draw_traces, list_entries
 
 ROW = {
     "item_id": "i",
@@ -65,7 +65,7 @@ def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
     assert {"A $5 dog with $6_x$.", "(nothing)", "not consistent", "brown"} <= set(found)
     cut = next(text for text in found if text.startswith("…"))
     wrapped = 1 + -(-len(("one two three " * 300).strip()) // 96)
-    assert int(cut.split("(")[1].split()[0]) in range(wrapped - MAX_FIGURES, wrapped - MAX_FIGURES + 5)
+    assert int(cut.split("(")[1].split()[0]) in range(wrapped - MAX_LINES, wrapped - MAX_LINES + 5)
     save_figure(figure, [tmp_path / "a.svg", tmp_path / "a.png"])
     assert "with $6_x$" in (tmp_path / "a.svg").read_text()
 

@@ -83,7 +83,7 @@ class DecoderExplanation:
         sides = [
             answer_and_explanation.ExplainedText(
                 name=side_name,
-                said=said,
+                generated_text=said,
                 prompt=side.attribution.game.text,
                 tokens=side.attribution.tokens,
                 spans=side.attribution.spans,

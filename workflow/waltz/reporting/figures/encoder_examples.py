@@ -1,4 +1,4 @@
-"""Sample figures of attributed items, from the rows of the layout ATTRIBUTION (thesis 4.1, B.1 to B.10)."""
+"""Figures of attributed items, from rows of the layout ATTRIBUTION (thesis 4.1, B.1 to B.10)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ Row = Mapping[str, Any]
 
 
 def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
-    """Ids of the items whose figures are drawn: a seeded sample of those without an error, in that order.
+    """Return the ids of the items to show: a seeded sample of those without an error, in that order.
 
     Args:
         rows: Rows of one data set and profile.
-        n: Most items.
+        n: Largest number of items.
         seed: The study's seed.
     """
     failed = {row["item_id"] for row in rows if row["error"] is not None}
@@ -31,7 +31,7 @@ def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
 
 
 def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str) -> Figure:
-    """The texts of one item beside its image, with the contributions that the rows hold.
+    """Draw the texts of one item with its image and the contributions in its rows.
 
     Args:
         encoder: The encoder that was attributed.
@@ -40,10 +40,10 @@ def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Ima
         title: Heading of the figure.
     """
     prepared = encoder.prepare_image(image)
-    samples = []
+    panels = []
     for row in rows:
         players = PROFILES[row["profile"]](encoder, encoder.tokenize(row["text"]), prepared)
-        samples.append(
+        panels.append(
             HeatmapPanel(
                 heading=row["role"],
                 text=row["text"],
@@ -52,12 +52,13 @@ def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Ima
                 cells=players.cells.cpu().numpy(),
                 phi=np.array(row["phi"], dtype=np.float64)[:, 0],
                 score=row["score"],
-                t_shap=_number(row["t_shap"]),
-                t_shap_se=_number(row["t_shap_se"]),
+                t_shap=_fill_missing(row["t_shap"]),
+                t_shap_se=_fill_missing(row["t_shap_se"]),
             )
         )
-    return draw_heatmaps(render_encoder_view(encoder, image), samples, title)
+    return draw_heatmaps(render_encoder_view(encoder, image), panels, title)
 
 
-def _number(value: float | None) -> float:
+def _fill_missing(value: float | None) -> float:
+    """Return a value, NaN for None."""
     return math.nan if value is None else value

@@ -1,6 +1,6 @@
-"""Figures of decoders' answers above their explanations, from what stage consistency left.
+"""Figures of decoders' answers above their explanations, from the files of the consistency stage.
 
-Items as they are: thesis 5.6, C.5, C.6, C.9, C.10, C.26, C.28, C.30, C.32. Before and after a counterfactual edit:
+Items without an edit: thesis 5.6, C.5, C.6, C.9, C.10, C.26, C.28, C.30, C.32. Before and after a counterfactual edit:
 thesis 5.3, 5.4, C.13 to C.22.
 """
 
@@ -23,9 +23,9 @@ from waltz.reporting.figures.example_folders import NamedFigure, select_items
 
 Row = Mapping[str, Any]
 ImageWithPatches = tuple[np.ndarray, np.ndarray]
-"""What a model sees, RGB in [0, 1] of shape (height, width, 3), and the patch of each pixel."""
+"""The image as a model sees it, RGB in [0, 1] of shape (height, width, 3), and the patch of each pixel."""
 LoadImage = Callable[[str, Row], ImageWithPatches | None]
-"""From a data set and a row of contributions to what the model saw, None where it saw nothing."""
+"""Returns the image as the model sees it, by data set and row of contributions; None without an image."""
 
 POST_HOC, AFTER_EDIT = "post-hoc", "post-hoc-edited"
 SIDES = ("answer", "explanation")
@@ -37,13 +37,13 @@ PLAYERS: Mapping[str, Callable[..., Players]] = {
 
 @dataclass(frozen=True, eq=False)
 class ExplanationTables:
-    """What stage consistency left of one decoder on one data set.
+    """Tables of the consistency stage for one decoder and data set.
 
     Attributes:
-        contributions: Of the attribution layout.
-        cc_shap: Of the layout `CC_SHAP`.
-        edited: Of the layout `EDITED`; None where the study asks for no edits.
-        edited_contributions: Of the attribution layout, of edited items.
+        contributions: Contributions, of the attribution layout.
+        cc_shap: CC-SHAP values, of the layout `CC_SHAP`.
+        edited: Edited items, of the layout `EDITED`; None in a study without edits.
+        edited_contributions: Contributions to edited items, of the attribution layout.
     """
 
     contributions: pa.Table
@@ -53,95 +53,105 @@ class ExplanationTables:
 
 
 def draw_explanations(
-    found: Mapping[str, ExplanationTables], model: str, profile: str, n: int, seed: int, see: LoadImage
+    tables: Mapping[str, ExplanationTables], model: str, profile: str, n: int, seed: int, load_image: LoadImage
 ) -> Iterator[NamedFigure]:
-    """A figure for each kind of explanation of a few items.
+    """Yield a figure for each kind of explanation of a few items.
 
     Args:
-        found: By data set.
+        tables: Tables by data set.
         model: Name of the decoder.
-        profile: A fidelity profile.
-        n: Most items.
+        profile: The fidelity profile.
+        n: Largest number of items.
         seed: The study's seed.
-        see: What the decoder saw.
+        load_image: Returns the image as the decoder sees it.
     """
-    tables = {dataset: one.contributions for dataset, one in found.items()}
-    for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
-        rows = _index_by_setting(found[dataset].contributions, item_id, profile)
-        shaps = _select_rows(found[dataset].cc_shap, item_id, profile)
+    contributions = {dataset: entry.contributions for dataset, entry in tables.items()}
+    for number, (dataset, item_id) in enumerate(select_items(contributions, profile, n, seed), 1):
+        rows = _index_by_setting(tables[dataset].contributions, item_id, profile)
+        shaps = _select_rows(tables[dataset].cc_shap, item_id, profile)
         for kind in dict.fromkeys(setting.partition(":")[0] for setting in rows):
-            of = [rows[f"{kind}:{side}"] for side in SIDES]
-            (shap,) = (row for row in shaps if (row["kind"], row["seed"]) == (kind, of[0]["seed"]))
+            sides = [rows[f"{kind}:{side}"] for side in SIDES]
+            (shap,) = (row for row in shaps if (row["kind"], row["seed"]) == (kind, sides[0]["seed"]))
             title = f"{model}, {dataset}, {profile}: {item_id}, {kind}, {_format_cc_shap(shap)}"
-            yield f"{dataset}-{profile}-{number}-{kind}", title, _draw_item(dataset, title, [("", of, shap)], see)
+            yield (
+                f"{dataset}-{profile}-{number}-{kind}",
+                title,
+                _draw_item(dataset, title, [("", sides, shap)], load_image),
+            )
 
 
 def draw_edits(
-    found: Mapping[str, ExplanationTables], model: str, profile: str, n: int, seed: int, see: LoadImage
+    tables: Mapping[str, ExplanationTables], model: str, profile: str, n: int, seed: int, load_image: LoadImage
 ) -> Iterator[NamedFigure]:
-    """Figures of a few items, each before and after the edit that changed the answer; arguments as above."""
-    tables = {
-        dataset: one.edited_contributions for dataset, one in found.items() if one.edited_contributions is not None
+    """Yield figures of a few items before and after an edit; the arguments are those of `draw_explanations`."""
+    edited_contributions = {
+        dataset: entry.edited_contributions
+        for dataset, entry in tables.items()
+        if entry.edited_contributions is not None
     }
-    for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
-        after = _index_by_setting(tables[dataset], item_id, profile)
-        before = _index_by_setting(found[dataset].contributions, item_id, profile)
+    for number, (dataset, item_id) in enumerate(select_items(edited_contributions, profile, n, seed), 1):
+        after = _index_by_setting(edited_contributions[dataset], item_id, profile)
+        before = _index_by_setting(tables[dataset].contributions, item_id, profile)
         seed_of_item = after[f"{AFTER_EDIT}:answer"]["seed"]
-        if f"{POST_HOC}:answer" not in before or (edited := found[dataset].edited) is None:
+        if f"{POST_HOC}:answer" not in before or (edited := tables[dataset].edited) is None:
             continue
         (shap,) = (
             row
-            for row in _select_rows(found[dataset].cc_shap, item_id, profile)
+            for row in _select_rows(tables[dataset].cc_shap, item_id, profile)
             if (row["kind"], row["seed"]) == (POST_HOC, seed_of_item)
         )
-        (moved,) = (row for row in _select_rows(edited, item_id, profile) if row["seed"] == seed_of_item)
-        said = {"answer": moved["edited_answer"], "explanation": moved["edited_explanation"]}
+        (edit,) = (row for row in _select_rows(edited, item_id, profile) if row["seed"] == seed_of_item)
+        generated_texts = {"answer": edit["edited_answer"], "explanation": edit["edited_explanation"]}
         parts = [
             ("", [before[f"{POST_HOC}:{side}"] for side in SIDES], shap),
-            (f" with “{moved['inserted']}”", [after[f"{AFTER_EDIT}:{side}"] for side in SIDES], said),
+            (f" with “{edit['inserted']}”", [after[f"{AFTER_EDIT}:{side}"] for side in SIDES], generated_texts),
         ]
-        values = (shap["value"], moved["cc_shap"], moved["answer"], moved["explanation"])
+        values = (shap["value"], edit["cc_shap"], edit["answer"], edit["explanation"])
         before_edit, after_edit, answer, explanation = map(_format_number, values)
         title = (
-            f"{model}, {dataset}, {profile}: {item_id}, “{moved['inserted']}” inserted,"
+            f"{model}, {dataset}, {profile}: {item_id}, “{edit['inserted']}” inserted,"
             f" CC-SHAP {before_edit} → {after_edit}; moved: answer {answer}, explanation {explanation}"
         )
-        yield f"{dataset}-{profile}-{number}-edit", title, _draw_item(dataset, title, parts, see)
+        yield f"{dataset}-{profile}-{number}-edit", title, _draw_item(dataset, title, parts, load_image)
 
 
 def make_image_loader(decoder: Decoder | None, load: Callable[[str, str], Image.Image]) -> LoadImage:
-    """How to tell what a decoder saw.
+    """Return a function that renders images as a decoder sees them.
 
     Args:
-        decoder: The decoder; None for one that does not see.
-        load: The image of a data set by its name.
+        decoder: The decoder; None for a language model.
+        load: Returns an image of a data set by its name.
     """
 
-    def see(dataset: str, row: Row) -> ImageWithPatches | None:
+    def load_image(dataset: str, row: Row) -> ImageWithPatches | None:
         if decoder is None or row["image"] is None or not row["grid"]:
             return None
-        picture = decoder.prepare_image(load(dataset, row["image"]))
-        who = PLAYERS[row["profile"]](decoder, decoder.build_prompt(row["text"]), picture, grid=row["grid"])
-        return render_decoder_view(decoder, picture, who)
+        prepared = decoder.prepare_image(load(dataset, row["image"]))
+        players = PLAYERS[row["profile"]](decoder, decoder.build_prompt(row["text"]), prepared, grid=row["grid"])
+        return render_decoder_view(decoder, prepared, players)
 
-    return see
+    return load_image
 
 
-def _draw_item(dataset: str, title: str, parts: Sequence[tuple[str, Sequence[Row], Row]], see: LoadImage) -> Figure:
-    """Sides under each other: what their names end with, their rows, and what was said."""
+def _draw_item(
+    dataset: str, title: str, parts: Sequence[tuple[str, Sequence[Row], Row]], load_image: LoadImage
+) -> Figure:
+    """Draw answers and explanations; each part has a suffix of its names, rows, and generated texts."""
     sides, image = [], None
-    for ending, rows, said in parts:
+    for suffix, rows, generated_texts in parts:
         for name, row in zip(SIDES, rows, strict=True):
-            looked = see(dataset, row)
-            image = looked[0] if looked is not None else image
-            sides.append(_make_explained_text(name + ending, said[name], row, None if looked is None else looked[1]))
+            view = load_image(dataset, row)
+            image = view[0] if view is not None else image
+            sides.append(
+                _make_explained_text(name + suffix, generated_texts[name], row, None if view is None else view[1])
+            )
     return draw_answer_and_explanation(sides, title, image)
 
 
-def _make_explained_text(name: str, said: str, row: Row, cells: np.ndarray | None) -> ExplainedText:
+def _make_explained_text(name: str, generated_text: str, row: Row, cells: np.ndarray | None) -> ExplainedText:
     return ExplainedText(
         name=name,
-        said=said,
+        generated_text=generated_text,
         prompt=row["text"],
         tokens=row["tokens"],
         spans=row["spans"],

@@ -1,6 +1,6 @@
-"""Sample figures: an image with its patches and a text with its tokens, coloured by what they say for or against.
+"""Heatmaps of Shapley values: an image with its patches and a text with its tokens.
 
-Thesis 4.1 and B.1 to B.10. Blue speaks for, red against; in print without colours, hatching and signs tell them apart.
+Thesis 4.1 and B.1 to B.10. Blue counts for a match, red against it; hatching and signs show the same without colours.
 """
 
 import math
@@ -20,23 +20,23 @@ from waltz.reporting.figures.frequencies import STYLE
 from waltz.reporting.figures.token_lines import TokenBox, lay_out_tokens
 
 WIDTH, IMAGE, LINE, GAP, TOP = 4.3, 2.7, 0.38, 0.12, 0.42
-"""Inches: width of a column, height of an image, height of a line of tokens, space between things, the headings."""
+"""Inches: width of a column, height of an image, height of a line of tokens, space, height of the headings."""
 DIGITS = 6.0
 """Font size of values, in points."""
 TITLE_LETTER = 0.092
-"""Inches: width of a letter of a title at 11 points, with something to spare."""
-SMALLEST_TITLE = 0.6
-"""Least inches beside an image in which its original is shown."""
+"""Inches: width of a letter of a title at 11 points, with a margin."""
+SMALLEST_ORIGINAL = 0.6
+"""Inches that the original needs at least next to an image."""
 HATCH = "/////"
-HATCH_OPACITY = 0.34
-"""How far a value of 1 lies from the middle of the colour map, whose ends are too dark for black letters."""
-NUMBERED = 8
-"""Most patches a side whose values are written into them."""
+COLOUR_RANGE = 0.34
+"""Distance of a value of 1 from the middle of the colour map, whose ends are too dark for black letters."""
+MAX_LABELLED_SIDE = 8
+"""Largest number of patches a side whose values are written into them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Heatmap:
-    """What attention maps say of one text beside one image; no sign, no unit.
+    """Attention relevance of one text with one image, without sign and unit.
 
     Attributes:
         tokens: Relevance of each text player, at least 0.
@@ -49,19 +49,19 @@ class Heatmap:
 
 @dataclass(frozen=True, eq=False)
 class HeatmapPanel:
-    """One text beside an image, with its Shapley values.
+    """One text with an image and its Shapley values.
 
     Attributes:
-        heading: What the text is, such as `caption`.
+        heading: Role of the text, such as `caption`.
         text: The text.
         tokens: The text players' tokens.
-        spans: Characters of the text that each stands for; empty ones show the token itself.
-        cells: Number of the patch that each pixel lies in, of shape (height, width); `patches` where none.
+        spans: Characters of the text that each token stands for; where empty, the token itself is shown.
+        cells: Number of the patch that each pixel lies in, of shape (height, width); the number of patches where none.
         phi: Shapley values of text players and of patches, of shape (players,), in the unit of the score.
         score: The model's score.
         t_shap: Share of text, between 0 and 1, or NaN.
         t_shap_se: Its standard error, or NaN.
-        relevance: What to show beneath, if anything.
+        relevance: Attention relevance to show below, if any.
     """
 
     heading: str
@@ -78,7 +78,7 @@ class HeatmapPanel:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One way to colour a sample: numbers in [-1, 1], or in [0, 1] without a sign, and what is written beside them."""
+    """One colouring of a panel: numbers in [-1, 1], or in [0, 1] without a sign, and their labels."""
 
     heading: str
     signed: bool
@@ -88,75 +88,77 @@ class Layer:
     patch_labels: Sequence[str]
 
 
-def draw_heatmaps(image: np.ndarray, samples: Sequence[HeatmapPanel], title: str = "") -> Figure:
-    """Texts of one image side by side: values as they are, renormalised per modality, and relevance where given.
+def draw_heatmaps(image: np.ndarray, panels: Sequence[HeatmapPanel], title: str = "") -> Figure:
+    """Draw the texts of one image side by side: as computed, renormalised per modality, and attention relevance if any.
 
     The first row shares one scale of colours. In the second each modality has a scale of its own, and numbers are
     percent of its sum of magnitudes.
 
     Args:
-        image: What the model sees, before any masking: RGB in [0, 1], of shape (height, width, 3).
-        samples: One or more texts, such as caption and foil.
+        image: The image as the model sees it, before any masking: RGB in [0, 1], of shape (height, width, 3).
+        panels: One or more texts, such as caption and foil.
         title: Heading of the figure.
     Returns:
-        A figure that no window manager knows of; it can be saved with `figures.save`.
+        A figure without a window; save it with `save_figure`.
     """
-    peak = max((float(np.nan_to_num(np.abs(sample.phi)).max(initial=0)) for sample in samples), default=0.0)
-    columns = [split_layers(sample, peak) for sample in samples]
+    peak = max((float(np.nan_to_num(np.abs(panel.phi)).max(initial=0)) for panel in panels), default=0.0)
+    columns = [split_layers(panel, peak) for panel in panels]
     rows = max(map(len, columns))
-    boxes = [lay_out_tokens(sample.text, sample.tokens, sample.spans, WIDTH) for sample in samples]
+    boxes = [lay_out_tokens(panel.text, panel.tokens, panel.spans, WIDTH) for panel in panels]
     lines = max((box.line + 1 for column in boxes for box in column), default=1)
     band = TOP / 2 + IMAGE + GAP + lines * LINE + 2 * GAP
-    width = len(samples) * (WIDTH + 2 * GAP)
+    width = len(panels) * (WIDTH + 2 * GAP)
     height = 2 * TOP + rows * band + 0.25
     with style.context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(width, height))
         page = add_panel(figure, 0, 0, width, height)
         write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
-        for place, (sample, layers, row_boxes) in enumerate(zip(samples, columns, boxes, strict=True)):
-            left = GAP + place * (WIDTH + 2 * GAP)
+        for column, (panel, layers, row_boxes) in enumerate(zip(panels, columns, boxes, strict=True)):
+            left = GAP + column * (WIDTH + 2 * GAP)
             write_text_at(
-                page, left, height - TOP - 0.05, _format_heading(sample), fontsize=9.5, fontweight="bold", va="top"
+                page, left, height - TOP - 0.05, _format_heading(panel), fontsize=9.5, fontweight="bold", va="top"
             )
             for row, layer in enumerate(layers):
                 top = height - 2 * TOP - row * band
                 write_text_at(page, left, top, layer.heading, va="bottom", color="0.25", fontsize=8)
-                used = draw_image(figure, left, top - 0.06, image, sample.cells, layer)
-                if not (row or place):
-                    draw_original(figure, left + used + GAP, top - 0.06, WIDTH - used - GAP, image)
+                image_width = draw_image(figure, left, top - 0.06, image, panel.cells, layer)
+                if not (row or column):
+                    draw_original(figure, left + image_width + GAP, top - 0.06, WIDTH - image_width - GAP, image)
                 draw_tokens(page, left, top - 0.06 - IMAGE - GAP, row_boxes, layer)
         draw_legend(page, GAP, 0.12)
     return figure
 
 
 def fit_title(title: str, width: float) -> float:
-    """Font size at which a title fits into a page of so many inches, 11 points at most."""
+    """Return the font size at which a title fits a page of this width in inches, at most 11 points."""
     return min(11.0, 11.0 * (width - 2 * GAP) / max(1e-9, len(title) * TITLE_LETTER))
 
 
-def split_layers(sample: HeatmapPanel, peak: float) -> list[Layer]:
-    """The ways to colour a sample: as it is, with `peak` the full colour, per modality, and relevance where given."""
-    words = len(sample.tokens)
-    text, image = sample.phi[:words], sample.phi[words:]
-    plain, factor = _format_values(sample.phi, peak)
-    found = [Layer(f"as they are{factor}", True, text / (peak or 1), image / (peak or 1), plain[:words], plain[words:])]
+def split_layers(panel: HeatmapPanel, peak: float) -> list[Layer]:
+    """Return the colourings of a panel: as computed, with full colour at `peak`, per modality, and relevance if any."""
+    n_tokens = len(panel.tokens)
+    text, image = panel.phi[:n_tokens], panel.phi[n_tokens:]
+    plain, factor = _format_values(panel.phi, peak)
+    layers = [
+        Layer(f"as they are{factor}", True, text / (peak or 1), image / (peak or 1), plain[:n_tokens], plain[n_tokens:])
+    ]
     shares = [100 * part / (np.abs(part).sum() or 1) for part in (text, image)]
     labels = [_format_percents(part) for part in shares]
     scaled = [part / (np.abs(part).max(initial=0) or 1) for part in (text, image)]
-    found.append(Layer("renormalised per modality, in %", True, scaled[0], scaled[1], labels[0], labels[1]))
-    if sample.relevance is not None:
-        tokens, patches = sample.relevance.tokens, sample.relevance.patches
+    layers.append(Layer("renormalised per modality, in %", True, scaled[0], scaled[1], labels[0], labels[1]))
+    if panel.relevance is not None:
+        tokens, patches = panel.relevance.tokens, panel.relevance.patches
         percent = [f"{100 * share:.0f}" for share in tokens / (tokens.sum() or 1)]
-        strong = [part / (part.max(initial=0) or 1) for part in (tokens, patches)]
-        found.append(Layer("attention relevance, in %", False, strong[0], strong[1], percent, []))
-    return found
+        scaled = [part / (part.max(initial=0) or 1) for part in (tokens, patches)]
+        layers.append(Layer("attention relevance, in %", False, scaled[0], scaled[1], percent, []))
+    return layers
 
 
 def draw_original(figure: Figure, left: float, top: float, room: float, image: np.ndarray) -> None:
-    """The image itself, where there is room for it; places in inches."""
+    """Draw the image itself if there is room for it; positions in inches."""
     high, wide = image.shape[:2]
-    if room >= SMALLEST_TITLE:
+    if room >= SMALLEST_ORIGINAL:
         scale = min(IMAGE / high, room / wide)
         panel = add_panel(figure, left, top - high * scale, wide * scale, high * scale)
         panel.imshow(image, extent=(0, wide, high, 0), aspect="auto")
@@ -164,7 +166,7 @@ def draw_original(figure: Figure, left: float, top: float, room: float, image: n
 
 
 def draw_image(figure: Figure, left: float, top: float, image: np.ndarray, cells: np.ndarray, layer: Layer) -> float:
-    """The image in grey, each patch in its colour, pixels of no patch in grey alone; returns the width it takes."""
+    """Draw the image in grey with each patch in its colour, and return its width in inches."""
     high, wide = image.shape[:2]
     scale = min(IMAGE / high, WIDTH / wide)
     panel = add_panel(figure, left, top - high * scale, wide * scale, high * scale)
@@ -191,7 +193,7 @@ def _draw_patch(panel: Axes, inside: np.ndarray, label: str, patches: int) -> No
     top, left = int(rows[0]), int(columns[0])
     high, wide = int(rows[-1]) + 1 - top, int(columns[-1]) + 1 - left
     _draw_rectangle(panel, left, top, wide, high, _is_negative_label(label), fill=False, edgecolor="0.35")
-    if patches <= NUMBERED**2:
+    if patches <= MAX_LABELLED_SIDE**2:
         size = DIGITS + 1 if patches <= 25 else DIGITS - 0.5
         write_text_at(
             panel, left + wide / 2, top + high / 2, label, ha="center", va="center", fontsize=size,
@@ -200,7 +202,7 @@ def _draw_patch(panel: Axes, inside: np.ndarray, label: str, patches: int) -> No
 
 
 def draw_tokens(page: Axes, left: float, top: float, boxes: Sequence[TokenBox], layer: Layer) -> None:
-    """Tokens in their lines, each in its colour with its value beneath; places in inches."""
+    """Draw tokens in their lines, each in its colour with its value below; positions in inches."""
     for box in boxes:
         label = layer.token_labels[box.token]
         corner = left + box.left, top - (box.line + 1) * LINE + 0.05
@@ -209,28 +211,32 @@ def draw_tokens(page: Axes, left: float, top: float, boxes: Sequence[TokenBox], 
             page, *corner, box.width, LINE - 0.05, _is_negative_label(label), facecolor=face, edgecolor="0.6"
         )
         middle = corner[0] + box.width / 2
-        back = {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0} if _is_negative_label(label) else None
-        write_text_at(
-            page, middle, corner[1] + 0.215, box.label, ha="center", va="center", fontsize=box.size, bbox=back
+        box_style = (
+            {"boxstyle": "square,pad=0.05", "facecolor": face, "linewidth": 0} if _is_negative_label(label) else None
         )
-        write_text_at(page, middle, corner[1] + 0.075, label, ha="center", va="center", fontsize=DIGITS, bbox=back)
+        write_text_at(
+            page, middle, corner[1] + 0.215, box.label, ha="center", va="center", fontsize=box.size, bbox=box_style
+        )
+        write_text_at(page, middle, corner[1] + 0.075, label, ha="center", va="center", fontsize=DIGITS, bbox=box_style)
 
 
 def draw_legend(page: Axes, left: float, bottom: float) -> None:
-    """What the colours mean, from against to for."""
+    """Draw the scale of colours, from against to for."""
     steps = np.linspace(-1, 1, 9)
     write_text_at(page, left, bottom + 0.08, "against", va="center", fontsize=8)
-    for place, strong in enumerate(steps):
-        face = map_to_colours(strong)
-        _draw_rectangle(page, left + 0.5 + 0.2 * place, bottom, 0.2, 0.16, strong < 0, facecolor=face, edgecolor="0.6")
+    for position, strength in enumerate(steps):
+        face = map_to_colours(strength)
+        _draw_rectangle(
+            page, left + 0.5 + 0.2 * position, bottom, 0.2, 0.16, strength < 0, facecolor=face, edgecolor="0.6"
+        )
     write_text_at(page, left + 0.58 + 0.2 * len(steps), bottom + 0.08, "for", va="center", fontsize=8)
 
 
 def _draw_rectangle(
-    panel: Axes, left: float, bottom: float, wide: float, high: float, hatched: bool, **look: object
+    panel: Axes, left: float, bottom: float, wide: float, high: float, hatched: bool, **options: object
 ) -> None:
-    drawn = Rectangle((left, bottom), wide, high, linewidth=0.5, **look)  # type: ignore[arg-type]
-    panel.add_artist(drawn)  # `add_patch` would measure it for limits that are set
+    rectangle = Rectangle((left, bottom), wide, high, linewidth=0.5, **options)  # type: ignore[arg-type]
+    panel.add_artist(rectangle)  # `add_patch` would update the limits, which are fixed
     if hatched:
         lines = Rectangle((left, bottom), wide, high, fill=False, linewidth=0, hatch=HATCH, edgecolor=(0, 0, 0, 0.45))
         lines.set_hatch_linewidth(0.35)
@@ -238,7 +244,7 @@ def _draw_rectangle(
 
 
 def add_panel(figure: Figure, left: float, bottom: float, wide: float, high: float) -> Axes:
-    """Axes at a place in inches, with inches as data."""
+    """Add axes at a position in inches, with inches as data."""
     width, height = figure.get_size_inches()
     panel = figure.add_axes((left / width, bottom / height, wide / width, high / height))
     panel.set_axis_off()
@@ -246,49 +252,51 @@ def add_panel(figure: Figure, left: float, bottom: float, wide: float, high: flo
     return panel
 
 
-def write_text_at(panel: Axes, x: float, y: float, words: str, **look: object) -> None:
-    """Text as it stands: a dollar sign begins no formula."""
-    panel.text(x, y, words, parse_math=False, **look)  # type: ignore[arg-type]
+def write_text_at(panel: Axes, x: float, y: float, text: str, **options: object) -> None:
+    """Write a text literally: a dollar sign does not start a formula."""
+    panel.text(x, y, text, parse_math=False, **options)  # type: ignore[arg-type]
 
 
 def _blend_colours(layer: Layer, strength: np.ndarray) -> np.ndarray:
-    strong = np.nan_to_num(strength)
-    chosen = map_to_colours(strong) if layer.signed else matplotlib.colormaps["Purples"](0.6 * strong)
-    return np.asarray(chosen)[..., :3]
+    """Return the RGB colours of a layer's values."""
+    values = np.nan_to_num(strength)
+    colours = map_to_colours(values) if layer.signed else matplotlib.colormaps["Purples"](0.6 * values)
+    return np.asarray(colours)[..., :3]
 
 
 def map_to_colours(strength: np.ndarray) -> np.ndarray:
-    """RGBA of numbers from -1 (against, red) to 1 (for, blue), on which black letters can be read."""
-    return np.asarray(matplotlib.colormaps["RdBu"](0.5 + HATCH_OPACITY * strength))
+    """Return RGBA colours of numbers from -1 (against, red) to 1 (for, blue) that black letters can be read on."""
+    return np.asarray(matplotlib.colormaps["RdBu"](0.5 + COLOUR_RANGE * strength))
 
 
-def _format_heading(sample: HeatmapPanel) -> str:
-    share = "not defined" if math.isnan(sample.t_shap) else f"{100 * sample.t_shap:.1f}"
-    error = "" if math.isnan(sample.t_shap_se) else f" ± {100 * sample.t_shap_se:.1f}"
-    unit = "" if math.isnan(sample.t_shap) else " %"
-    return f"{sample.heading}: score {f'{sample.score:.3g}'.replace('-', '−')}, T-SHAP {share}{error}{unit}"
+def _format_heading(panel: HeatmapPanel) -> str:
+    """Return the heading of a panel: role, score and T-SHAP."""
+    share = "not defined" if math.isnan(panel.t_shap) else f"{100 * panel.t_shap:.1f}"
+    error = "" if math.isnan(panel.t_shap_se) else f" ± {100 * panel.t_shap_se:.1f}"
+    unit = "" if math.isnan(panel.t_shap) else " %"
+    return f"{panel.heading}: score {f'{panel.score:.3g}'.replace('-', '−')}, T-SHAP {share}{error}{unit}"
 
 
 def _format_values(phi: np.ndarray, peak: float) -> tuple[list[str], str]:
-    """Signed numbers with two digits of the largest, and the power of ten to say once where they are tiny or huge."""
+    """Return signed numbers with two digits of the largest, and a common power of ten where they are tiny or huge."""
     power = math.floor(math.log10(peak)) if peak > 0 and math.isfinite(peak) else 0
-    far = power if power < -2 or power > 3 else 0
-    places = max(0, 1 - (power - far))
-    return [_format_signed(value / 10.0**far, places) for value in phi], f" (× 1e{far})" if far else ""
+    exponent = power if power < -2 or power > 3 else 0
+    decimals = max(0, 1 - (power - exponent))
+    return [_format_signed(value / 10.0**exponent, decimals) for value in phi], f" (× 1e{exponent})" if exponent else ""
 
 
 def _format_percents(shares: np.ndarray) -> list[str]:
     return [_format_signed(share, 0) for share in shares]
 
 
-def _format_signed(value: float, places: int) -> str:
-    """A number with its sign, and a bare 0 where nothing is left of it."""
+def _format_signed(value: float, decimals: int) -> str:
+    """Return a rounded number with its sign; 0 without a sign."""
     if math.isnan(value):
         return "NaN"
-    rounded = f"{value:+.{places}f}"
+    rounded = f"{value:+.{decimals}f}"
     return "0" if float(rounded) == 0 else rounded.replace("-", "−")
 
 
 def _is_negative_label(label: str) -> bool:
-    """Whether a value is visibly below 0."""
+    """Return whether a label shows a negative value."""
     return label.startswith("−")

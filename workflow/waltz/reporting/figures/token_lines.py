@@ -1,4 +1,4 @@
-"""A text's tokens laid out in lines, so that pieces of a word can be seen to be one word."""
+"""Layout of a text's tokens in lines, in which the pieces of a word touch."""
 
 import unicodedata
 import warnings
@@ -10,13 +10,13 @@ from matplotlib.textpath import TextToPath
 
 from waltz.core.text_diff import Span
 
-LETTERS = 8.5
+FONT_SIZE = 8.5
 """Font size of tokens, in points."""
 
 
 @dataclass(frozen=True)
 class TokenBox:
-    """A token's place among the lines of a text, in inches; `joined` to the piece before it."""
+    """Position of a token in the lines of a text, in inches; `joined` to the previous piece."""
 
     token: int
     line: int
@@ -28,15 +28,15 @@ class TokenBox:
 
 
 def lay_out_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span], width: float) -> list[TokenBox]:
-    """Lines of boxes, one a token; pieces of a word touch, and words break where a line is full.
+    """Lay out tokens as boxes in lines; pieces of a word touch, and words break at the end of a line.
 
     A text that begins in a script written from right to left runs from the right.
 
     Args:
         text: The text.
         tokens: Its tokens as the tokenizer spells them.
-        spans: Their characters.
-        width: Of a line, in inches.
+        spans: Characters of each token.
+        width: Width of a line, in inches.
     Returns:
         Boxes in the order of the tokens. A label wider than a line is cut.
     """
@@ -44,12 +44,12 @@ def lay_out_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span], widt
     boxes: list[TokenBox] = []
     line, right = 0, 0.0
     for token, (label, joined) in enumerate(labels):
-        shown, size = _fit_label(label, width)
-        wide = min(width, _measure_width(shown, size) + 0.1)
+        shortened, size = _fit_label(label, width)
+        box_width = min(width, _measure_width(shortened, size) + 0.1)
         left = right if joined or not right else right + 0.06
-        if right and left + wide > width:
+        if right and left + box_width > width:
             line, left = line + 1, 0.0
-        boxes.append(TokenBox(token, line, left, max(wide, 0.3), shown, size, joined))
+        boxes.append(TokenBox(token, line, left, max(box_width, 0.3), shortened, size, joined))
         right = left + boxes[-1].width
     if not _is_right_to_left(text):
         return boxes
@@ -60,37 +60,39 @@ def lay_out_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span], widt
 
 
 def _label_tokens(text: str, tokens: Sequence[str], spans: Sequence[Span]) -> Iterator[tuple[str, bool]]:
-    """What to show for each token, and whether it continues the word before it."""
-    shown, before = 0, ""
+    """Yield the label of each token, and whether it continues the previous word."""
+    position, last = 0, ""
     for token, span in zip(tokens, spans, strict=True):
         start, end = span["start"], span["end"]
         if end <= start:
             yield token, False
             continue
-        piece = text[max(start, shown) : end]
-        joined = bool(before) and start <= shown and not before.isspace() and not piece[:1].isspace()
-        yield piece.strip() or "·", joined  # bytes of one character share its span
-        shown, before = end, text[end - 1]
+        piece = text[max(start, position) : end]
+        joined = bool(last) and start <= position and not last.isspace() and not piece[:1].isspace()
+        yield piece.strip() or "·", joined  # tokens of one character share its span
+        position, last = end, text[end - 1]
 
 
 def _fit_label(label: str, width: float) -> tuple[str, float]:
-    """A label and its size, cut with an ellipsis where even a line of its own is too narrow."""
-    size = LETTERS if _measure_width(label, LETTERS) + 0.1 <= width else LETTERS - 2
+    """Return a label and its font size, cut with an ellipsis where it is wider than a line."""
+    size = FONT_SIZE if _measure_width(label, FONT_SIZE) + 0.1 <= width else FONT_SIZE - 2
     if _measure_width(label, size) + 0.1 <= width:
         return label, size
-    kept = int(len(label) * (width - 0.3) / _measure_width(label, size))
-    return f"{label[:kept]}…", size
+    n_letters = int(len(label) * (width - 0.3) / _measure_width(label, size))
+    return f"{label[:n_letters]}…", size
 
 
 def _measure_width(label: str, size: float) -> float:
+    """Return the width of a label in inches."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        wide, _, _ = TextToPath().get_text_width_height_descent(
+        points, _, _ = TextToPath().get_text_width_height_descent(
             label, FontProperties(family="DejaVu Sans", size=size), False
         )
-    return float(wide) / 72
+    return float(points) / 72
 
 
 def _is_right_to_left(text: str) -> bool:
-    strong = (unicodedata.bidirectional(letter) for letter in text)
-    return next((kind for kind in strong if kind in ("L", "R", "AL")), "L") != "L"
+    """Return whether a text begins in a script written from right to left."""
+    directions = (unicodedata.bidirectional(letter) for letter in text)
+    return next((kind for kind in directions if kind in ("L", "R", "AL")), "L") != "L"

@@ -1,6 +1,6 @@
-"""Traces of self-consistency tests: what was asked, said, edited and said again, as a figure of text.
+"""Traces of self-consistency tests as figures of text: item, answer, explanation, edits and the answers after them.
 
-Thesis C.7, C.8, C.11, C.12, C.23, C.24, C.27, C.29, C.31 and C.33 print such traces of single items.
+Thesis C.7, C.8, C.11, C.12, C.23, C.24, C.27, C.29, C.31 and C.33 show such traces of single items.
 """
 
 import textwrap
@@ -22,10 +22,10 @@ from waltz.reporting.figures.heatmap import fit_title
 
 WIDTH, HEADING, LINE, GAP, TOP, IMAGE = 7.6, 1.5, 0.17, 0.09, 0.4, 1.9
 """Inches: width of a figure and of its headings, height of a line, space between entries, the title, an image."""
-LETTERS = 96
-"""Characters of a line of text."""
-MAX_FIGURES = 12
-"""Most lines of an entry."""
+LINE_LENGTH = 96
+"""Number of characters in a line of text."""
+MAX_LINES = 12
+"""Largest number of lines of an entry."""
 VERDICTS = {1: ("consistent", "#0072b2"), 0: ("not consistent", "#b24a00"), None: ("no verdict", "#555555")}
 
 Row = Mapping[str, Any]
@@ -36,9 +36,9 @@ class TraceEntry:
     """One block of lines.
 
     Attributes:
-        heading: What it is.
-        text: What it says.
-        verdict: Of an entry that begins a test, its verdict in words, and their colour.
+        heading: Kind of text.
+        text: The text.
+        verdict: Verdict of a test and its colour, for the entry that begins the test.
     """
 
     heading: str
@@ -47,24 +47,24 @@ class TraceEntry:
 
 
 def list_entries(rows: Sequence[Row]) -> list[TraceEntry]:
-    """What a trace tells, in order; what a test does not have, and what was told before, is left out.
+    """Return the entries of a trace in order, without empty texts and repeated explanations.
 
     Args:
-        rows: Rows of the layout CONSISTENCY, of one item and seed, a test each.
+        rows: Rows of the layout CONSISTENCY of one item and seed, one for each test.
     """
-    found = [TraceEntry("item", rows[0]["text"])]
-    told: set[tuple[str, str]] = set()
+    entries = [TraceEntry("item", rows[0]["text"])]
+    earlier: set[tuple[str, str]] = set()
     for row in rows:
-        found.append(TraceEntry(row["test"].replace("_", " "), "", VERDICTS[row["verdict"]]))
+        entries.append(TraceEntry(row["test"].replace("_", " "), "", VERDICTS[row["verdict"]]))
         for heading, text in _list_exchanges(row):
-            if heading not in ("explanation", "reasoning") or (heading, text) not in told:
-                found.append(TraceEntry(heading, text))
-            told.add((heading, text))
-    return found
+            if heading not in ("explanation", "reasoning") or (heading, text) not in earlier:
+                entries.append(TraceEntry(heading, text))
+            earlier.add((heading, text))
+    return entries
 
 
 def _list_exchanges(row: Row) -> Iterator[tuple[str, str]]:
-    """Headings and texts of one test."""
+    """Yield headings and texts of one test."""
     explanation = "reasoning" if SETTINGS[row["test"]] == COT else "explanation"
     biased = row["test"] == "biasing_features"
     for heading, text in (
@@ -74,7 +74,7 @@ def _list_exchanges(row: Row) -> Iterator[tuple[str, str]]:
         ("item, edited", row["edited_input"]),
         (f"{explanation} then" if biased else f"{explanation}, edited", row["edited_explanation"]),
         ("answer after that", row["edited_answer"]),
-        ("why", row["reason"] or row["error"]),
+        ("reason", row["reason"] or row["error"]),
     ):
         if text is not None:
             yield heading, str(text)
@@ -84,27 +84,27 @@ def draw_trace(rows: Sequence[Row], title: str, image: np.ndarray | None = None)
     """Draw the tests of one item under each other.
 
     Args:
-        rows: Rows of the layout CONSISTENCY, of one item and seed, a test each.
+        rows: Rows of the layout CONSISTENCY of one item and seed, one for each test.
         title: Heading of the figure, such as model and data set.
         image: The item's image, RGB of shape (height, width, 3).
     Returns:
-        A figure that no window manager knows of; it can be saved with `figures.save`.
+        A figure without a window; save it with `save_figure`.
     """
     blocks = [(entry, [""] if entry.verdict else _wrap_text(entry.text)) for entry in list_entries(rows)]
-    seen = 0.0 if image is None else IMAGE + GAP
-    height = TOP + seen + sum(LINE * len(lines) + GAP for _, lines in blocks) + GAP
+    image_height = 0.0 if image is None else IMAGE + GAP
+    height = TOP + image_height + sum(LINE * len(lines) + GAP for _, lines in blocks) + GAP
     with style.context(STYLE):
         figure = Figure(figsize=(WIDTH, height))
-        words: dict[str, Any] = {"ha": "left", "va": "baseline", "parse_math": False}
-        figure.text(0.01, (height - 0.22) / height, title, fontsize=fit_title(title, WIDTH), **words)
+        text_style: dict[str, Any] = {"ha": "left", "va": "baseline", "parse_math": False}
+        figure.text(0.01, (height - 0.22) / height, title, fontsize=fit_title(title, WIDTH), **text_style)
         at = height - TOP
         if image is not None:
-            wide = min(IMAGE * image.shape[1] / image.shape[0], WIDTH - HEADING) / WIDTH
-            panel = figure.add_axes((HEADING / WIDTH, (at - IMAGE) / height, wide, IMAGE / height))
+            image_width = min(IMAGE * image.shape[1] / image.shape[0], WIDTH - HEADING) / WIDTH
+            panel = figure.add_axes((HEADING / WIDTH, (at - IMAGE) / height, image_width, IMAGE / height))
             panel.imshow(image)
             panel.set(anchor="NW")
             panel.set_axis_off()
-            at -= seen
+            at -= image_height
         for entry, lines in blocks:
             block = LINE * len(lines) + GAP
             if entry.verdict:
@@ -112,11 +112,13 @@ def draw_trace(rows: Sequence[Row], title: str, image: np.ndarray | None = None)
             for number, line in enumerate(lines):
                 y = (at - GAP / 2 - LINE * (number + 0.75)) / height
                 if number == 0:
-                    figure.text(0.015, y, entry.heading, weight="bold", fontsize=8, **words)
+                    figure.text(0.015, y, entry.heading, weight="bold", fontsize=8, **text_style)
                 if number == 0 and entry.verdict:
                     name, colour = entry.verdict
-                    figure.text(0.985, y, name, fontsize=8, weight="bold", color=colour, **{**words, "ha": "right"})
-                figure.text(HEADING / WIDTH, y, line, fontsize=8, **words)
+                    figure.text(
+                        0.985, y, name, fontsize=8, weight="bold", color=colour, **{**text_style, "ha": "right"}
+                    )
+                figure.text(HEADING / WIDTH, y, line, fontsize=8, **text_style)
             at -= block
     return figure
 
@@ -129,38 +131,43 @@ def draw_traces(
     seed: int,
     load: Callable[[str, str], np.ndarray],
 ) -> Iterator[NamedFigure]:
-    """Traces of a few items, a seeded sample over all data sets of those without an error.
+    """Yield the traces of a few items: a seeded sample over all data sets of those without an error.
 
     Args:
-        tables: By data set, of the layout CONSISTENCY.
+        tables: Tables of the layout CONSISTENCY by data set.
         model: Name of the decoder.
-        profile: A fidelity profile.
-        n: Most items.
+        profile: The fidelity profile.
+        n: Largest number of items.
         seed: The study's seed.
-        load: The image of a data set by its name, as pixels.
+        load: Returns an image of a data set by its name, as pixels.
     """
     order = list(SETTINGS)
     for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
-        of = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
-        rows = tables[dataset].filter(of).to_pylist()
-        first = sorted(
+        of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
+        rows = tables[dataset].filter(of_item).to_pylist()
+        first_seed = sorted(
             (row for row in rows if row["seed"] == rows[0]["seed"]), key=lambda row: order.index(row["test"])
         )
         title = f"{model}, {dataset}, {profile}: {item_id}"
-        image = None if first[0]["image"] is None else load(dataset, first[0]["image"])
-        yield f"{dataset}-{profile}-{number}", f"{title}, tests of self-consistency", draw_trace(first, title, image)
+        image = None if first_seed[0]["image"] is None else load(dataset, first_seed[0]["image"])
+        yield (
+            f"{dataset}-{profile}-{number}",
+            f"{title}, tests of self-consistency",
+            draw_trace(first_seed, title, image),
+        )
 
 
 def _wrap_text(text: str) -> list[str]:
-    """A text as lines that fit, line ends inside it kept; an empty text is named, a long one cut with a mark."""
-    lines = [piece for line in text.strip("\n").splitlines() for piece in textwrap.wrap(line, LETTERS) or [""]]
-    shown: Sequence[str] = lines or ["(nothing)"]
+    """Return a text as lines that fit, with its own line ends; a long text is cut, with the number of omitted lines."""
+    lines = [piece for line in text.strip("\n").splitlines() for piece in textwrap.wrap(line, LINE_LENGTH) or [""]]
+    lines = lines or ["(nothing)"]
     return (
-        [*shown[: MAX_FIGURES - 1], f"… ({len(shown) - MAX_FIGURES + 1} more lines)"]
-        if len(shown) > MAX_FIGURES
-        else list(shown)
+        [*lines[: MAX_LINES - 1], f"… ({len(lines) - MAX_LINES + 1} more lines)"]
+        if len(lines) > MAX_LINES
+        else list(lines)
     )
 
 
 def _make_band(bottom: float, height: float) -> Rectangle:
+    """Return the grey band behind a test's first line."""
     return Rectangle((0, bottom), 1, height, facecolor="#e6e6e6", edgecolor="none", zorder=-1)

@@ -1,4 +1,4 @@
-"""Which items are drawn, and folders of their figures."""
+"""Items that figures show, and folders of their figures."""
 
 import pyarrow as pa
 import pytest
@@ -32,5 +32,5 @@ def test_a_folder_says_what_its_figures_show_in_their_order(tmp_path):
     save_examples(tmp_path / "none", [])
     assert list_example_files(tmp_path / "none") == {}
     (folder / "index.json").unlink()
-    with pytest.raises(UserError, match=r"index\.json: no whole index"):
+    with pytest.raises(UserError, match=r"index\.json: index cannot be read"):
         list_example_files(folder)

@@ -1,3 +1,5 @@
+from xml.etree import ElementTree
+
 from waltz.reporting.figures.frequencies import WORDS, draw_frequencies, save_figure
 
 
@@ -26,5 +28,9 @@ def test_the_same_counts_give_the_same_bytes(tmp_path):
 
 
 def test_a_data_set_without_words_still_has_a_figure(tmp_path):
-    save_figure(draw_frequencies([], "none"), [tmp_path / "none.svg"])
-    assert (tmp_path / "none.svg").stat().st_size > 0
+    figure = draw_frequencies([], "none")
+    assert [panel.get_title(loc="left") for panel in figure.axes] == ["before validation", "after validation"]
+    assert [len(panel.patches) for panel in figure.axes] == [0, 0]
+    assert figure.get_suptitle() == "none"
+    save_figure(figure, [tmp_path / "none.svg"])
+    assert ElementTree.parse(tmp_path / "none.svg").getroot().tag.endswith("svg")
