@@ -67,7 +67,7 @@ def compute_owen_values(
     if rows < 4:
         raise UserError(f"rows: too few for one split of a text (got {rows}, expected at least 4); set at least 4")
     if not 0 <= seed < 2**32:
-        raise UserError(f"attribution.seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
+        raise UserError(f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
     masker = shap.maskers.Text(_PieceTokenizer(tokenizer, joins_tokens), mask_token=MASK, collapse_mask_token=True)
     pieces = tuple(str(piece) for piece in masker.token_segments(text)[0])
     if len(pieces) < 2:

@@ -51,7 +51,7 @@ def begin_permutations(
             f" at least {least}); set at least {least}"
         )
     if not 0 <= seed < 2**32:
-        raise UserError(f"attribution.seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
+        raise UserError(f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
     if players == 0:
         return _begin_empty()
     return _begin(players, evaluations // least, seed, text_players, standard_error)
