@@ -84,7 +84,7 @@ TRAINERS = {
 def test_a_text_model_is_the_same_twice_and_loads_again(name, tmp_path):
     prepare, learn, loader = TRAINERS[name]
     examples = [entry for graph in GRAPHS for entry in prepare(graph, data.create_generator("test", 5, graph))]
-    networks = [learn(examples, seed=3, steps=2, told=_quiet) for _ in range(2)]
+    networks = [learn(examples, seed=3, steps=2, report=_quiet) for _ in range(2)]
     for first, second in zip(networks[0][0].parameters(), networks[1][0].parameters(), strict=True):
         assert torch.equal(first, second)
     recipes.save_model(*networks[0], tmp_path)
@@ -98,13 +98,13 @@ def test_the_image_models_learn_save_and_load(tmp_path):
     graphs = GRAPHS * 2
     pixels, seen = data.render_pixels(graphs), label_patches(graphs)
     pairs = [data.draw_example(graph, data.create_generator("test", 5, graph)) for graph in graphs]
-    network, processor = vision.train_clip(pixels, pairs, seen, seed=3, steps=1, told=_quiet)
+    network, processor = vision.train_clip(pixels, pairs, seen, seed=3, steps=1, report=_quiet)
     recipes.save_model(network, processor, tmp_path / "clip")
     tower = transformers.CLIPVisionModel.from_pretrained(tmp_path / "clip", dtype=torch.float32)
     turns = [data.draw_turns(graph, data.create_generator("test", 5, graph)) for graph in graphs]
     for name, (model, words) in {
-        "matcher": matching.train_matcher(tower, pixels, pairs, seen, seed=3, steps=1, told=_quiet),
-        "llava": decoder.train_llava(tower, pixels, turns, seen, seed=3, steps=1, told=_quiet),
+        "matcher": matching.train_matcher(tower, pixels, pairs, seen, seed=3, steps=1, report=_quiet),
+        "llava": decoder.train_llava(tower, pixels, turns, seen, seed=3, steps=1, report=_quiet),
     }.items():
         recipes.save_model(model, words, tmp_path / name)
         assert all(found.value is not None for found in measure_model(name, tmp_path / name, 4, 20).values())

@@ -196,7 +196,7 @@ def draw_plain_descriptions(graph: Graph, rng: Random) -> list[str]:
             render_sentence(f"{render_indefinite(agent)} {be} {draw_place(graph, rng)}"),
             render_sentence(f"there {be} {render_indefinite(agent)} {draw_place(graph, rng)}"),
         ]
-    found = [
+    descriptions = [
         render_sentence(f"{render_indefinite(agent)} and {render_indefinite(theme)} are {draw_place(graph, rng)}"),
         render_sentence(
             f"there {be} {render_indefinite(agent)} with {render_indefinite(theme)} {draw_place(graph, rng)}"
@@ -204,9 +204,9 @@ def draw_plain_descriptions(graph: Graph, rng: Random) -> list[str]:
     ]
     relation = read_verbs()[graph.action.verb].relation
     if relation:
-        found.append(
+        descriptions.append(
             render_sentence(
                 f"{render_indefinite(agent)} {be} {relation} {render_indefinite(theme)} {draw_place(graph, rng)}"
             )
         )
-    return found
+    return descriptions

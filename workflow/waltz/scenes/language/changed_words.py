@@ -39,9 +39,9 @@ def exchange_quantifier(text: str, entry: Object, rng: Random) -> str | None:
         `A single dog chases a cow.` of `A dog chases a cow.`; None where the text does not mention it so.
     """
     kind = read_kinds()[entry.kind]
-    name, found = (kind.name, "an?|one") if entry.count == 1 else (kind.plural, NUMBERS[entry.count])
+    name, determiner = (kind.name, "an?|one") if entry.count == 1 else (kind.plural, NUMBERS[entry.count])
     new = rng.choice(SINGULAR if entry.count == 1 else PLURAL)
-    mention = re.compile(rf"\b({found}) ((?:[a-z]+ )?{re.escape(name)})\b", re.IGNORECASE)
+    mention = re.compile(rf"\b({determiner}) ((?:[a-z]+ )?{re.escape(name)})\b", re.IGNORECASE)
     match = mention.search(text)
     if match is None:
         return None

@@ -52,7 +52,7 @@ def train_llava(
     *,
     seed: int,
     steps: int,
-    told: ReportLoss,
+    report: ReportLoss,
 ) -> TrainedModel:
     """Train a decoder over the states of a trained CLIP's vision tower, which goes on learning.
 
@@ -67,7 +67,7 @@ def train_llava(
         seen: What there is to be seen in each scene.
         seed: Seed of weights and batches.
         steps: Number of batches.
-        told: Told step and loss.
+        report: Called with step and loss.
     """
     torch.manual_seed(seed)
     texts = [render_prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
@@ -108,7 +108,7 @@ def train_llava(
             words, nouns[shown.kinds.flatten(), several.long().flatten()]
         )
 
-    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
+    optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
     return network, build_processor(tokenizer)
 
 

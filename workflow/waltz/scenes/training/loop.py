@@ -17,7 +17,7 @@ def optimise(
     *,
     steps: int,
     rate: float,
-    told: Callable[[int, float], object],
+    report: Callable[[int, float], object],
 ) -> None:
     """Minimise a loss with AdamW, a cosine schedule and clipped gradients.
 
@@ -26,7 +26,7 @@ def optimise(
         losses: Gives the loss of one batch, by the number of its step.
         steps: How many batches.
         rate: Highest learning rate.
-        told: Told step and loss, for a progress bar and the log.
+        report: Called with step and loss, for a progress bar and the log.
     """
     network.train()
     optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.02, betas=(0.9, 0.98), fused=True)
@@ -38,7 +38,7 @@ def optimise(
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimiser.step()
         schedule.step()
-        told(step, loss.item())
+        report(step, loss.item())
     network.eval()
 
 

@@ -44,7 +44,7 @@ def train_matcher(
     *,
     seed: int,
     steps: int,
-    told: ReportLoss,
+    report: ReportLoss,
 ) -> TrainedModel:
     """Train a BLIP with an image-text matching head: captions match; foils and other scenes' captions do not.
 
@@ -57,7 +57,7 @@ def train_matcher(
         seen: What there is to be seen in each scene.
         seed: Seed of weights and batches.
         steps: Number of batches.
-        told: Told step and loss.
+        report: Called with step and loss.
     """
     torch.manual_seed(seed)
     tokenizer = train_word_pieces(list_texts(examples), specials=BLIP, template="[CLS] $A [SEP]")
@@ -106,7 +106,7 @@ def train_matcher(
         named = cross(likeness.flatten(0, 1), noun, ignore_index=-1)
         return cross(both.flatten(0, 2), right_ones.flatten()) + named / 2
 
-    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
+    optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
     return network, transformers.BlipProcessor(build_image_processor(transformers.BlipImageProcessorPil), tokenizer)
 
 

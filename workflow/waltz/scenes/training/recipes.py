@@ -43,18 +43,18 @@ RECIPES = {
 """By name."""
 
 
-def train_model(name: str, start: Path | None, told: ReportLoss) -> tuple[Any, Any]:
+def train_model(name: str, start: Path | None, report: ReportLoss) -> tuple[Any, Any]:
     """Train a network with its tokenizer or processor.
 
     Args:
         name: One of `RECIPES`.
         start: Folder of the trained model that `STARTS` names, where it names one.
-        told: Told step and loss.
+        report: Called with step and loss.
     """
     recipe = RECIPES[name]
     graphs = data.draw_graphs(recipe.scenes, recipe.seed, "training")
     rngs = [data.create_generator(name, recipe.seed, graph) for graph in graphs]
-    how: dict[str, Any] = {"seed": recipe.seed, "steps": recipe.steps, "told": told}
+    how: dict[str, Any] = {"seed": recipe.seed, "steps": recipe.steps, "report": report}
     if name in TEXT:
         prepare, learn = TEXT[name]
         examples = [entry for graph, rng in zip(graphs, rngs, strict=True) for entry in prepare(graph, rng)]

@@ -25,7 +25,7 @@ TrainedModel = tuple[Any, Any]
 """A network and its tokenizer."""
 
 
-def train_masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
+def train_masked_lm(sentences: Sequence[str], *, seed: int, steps: int, report: ReportLoss) -> TrainedModel:
     """Train a masked language model on hidden spans of one to three words, or one word, rare ones more often."""
     torch.manual_seed(seed)
     tokenizer = train_word_pieces(sentences, specials=BERT, template=BERT_ONE, pair=BERT_TWO)
@@ -45,11 +45,13 @@ def train_masked_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Re
         found: torch.Tensor = network(**batch, labels=labels).loss
         return found
 
-    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
+    optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
     return network, tokenizer
 
 
-def train_acceptability(pairs: Sequence[tuple[str, bool]], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
+def train_acceptability(
+    pairs: Sequence[tuple[str, bool]], *, seed: int, steps: int, report: ReportLoss
+) -> TrainedModel:
     """Train a classifier of sentences into corrupted (0) and acceptable (1), in the place of a CoLA checkpoint."""
     torch.manual_seed(seed)
     tokenizer = train_word_pieces((text for text, _ in pairs), specials=BERT, template=BERT_ONE, pair=BERT_TWO)
@@ -65,14 +67,14 @@ def train_acceptability(pairs: Sequence[tuple[str, bool]], *, seed: int, steps: 
         found: torch.Tensor = network(**batch, labels=torch.tensor([int(good) for _, good in chosen])).loss
         return found
 
-    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
+    optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
     return network, tokenizer
 
 
 LABELS = ("entailment", "neutral", "contradiction")
 
 
-def train_nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
+def train_nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int, report: ReportLoss) -> TrainedModel:
     """Train a classifier of (premise, hypothesis, label) with the layer-sharing ALBERT of the thesis's filter."""
     torch.manual_seed(seed)
     texts = [text for premise, hypothesis, _ in examples for text in (premise, hypothesis)]
@@ -106,7 +108,7 @@ def train_nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int
         found: torch.Tensor = network(**batch, labels=labels[chosen]).loss
         return found
 
-    optimise(network, loss, steps=steps, rate=1.5e-3, told=told)
+    optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
     return network, tokenizer
 
 
@@ -125,7 +127,7 @@ def _initialise_attention(albert: Any) -> None:
         albert.encoder.embedding_hidden_mapping_in.weight.normal_(0, embedded**-0.5)
 
 
-def train_causal_lm(sentences: Sequence[str], *, seed: int, steps: int, told: ReportLoss) -> TrainedModel:
+def train_causal_lm(sentences: Sequence[str], *, seed: int, steps: int, report: ReportLoss) -> TrainedModel:
     """Train a left-to-right language model, in the place of GPT-2; it keeps capitals."""
     torch.manual_seed(seed)
     tokenizer = train_word_pieces(sentences, specials=GPT, template="<|endoftext|> $A <|endoftext|>", lower=False)
@@ -152,7 +154,7 @@ def train_causal_lm(sentences: Sequence[str], *, seed: int, steps: int, told: Re
         found: torch.Tensor = network(**batch, labels=labels).loss
         return found
 
-    optimise(network, loss, steps=steps, rate=2e-3, told=told)
+    optimise(network, loss, steps=steps, rate=2e-3, report=report)
     return network, tokenizer
 
 

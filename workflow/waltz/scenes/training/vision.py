@@ -54,7 +54,7 @@ def train_clip(
     *,
     seed: int,
     steps: int,
-    told: ReportLoss,
+    report: ReportLoss,
 ) -> TrainedModel:
     """Train a CLIP that learns to find a caption among the batch's, and to tell captions from their foils.
 
@@ -64,7 +64,7 @@ def train_clip(
         seen: What there is to be seen in each scene, which its vision tower learns to tell as well.
         seed: Seed of weights and batches.
         steps: Number of batches.
-        told: Told step and loss.
+        report: Called with step and loss.
     """
     torch.manual_seed(seed)
     tokenizer = train_word_pieces(list_texts(examples), specials=CLIP, template="<|startoftext|> $A <|endoftext|>")
@@ -101,7 +101,7 @@ def train_clip(
         told_of: torch.Tensor = eyes(looked.last_hidden_state[:, 1:], looked.pooler_output, seen.of(chosen, turned))
         return found + told_of / 2
 
-    optimise(torch.nn.ModuleList([network, eyes]), loss, steps=steps, rate=1e-3, told=told)
+    optimise(torch.nn.ModuleList([network, eyes]), loss, steps=steps, rate=1e-3, report=report)
     return network, transformers.CLIPProcessor(build_image_processor(transformers.CLIPImageProcessorPil), tokenizer)
 
 
