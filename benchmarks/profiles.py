@@ -43,7 +43,7 @@ from waltz.evaluation.prompting.questions import Question
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Turn
 from waltz.models.registry import ModelSpec, resolve_model
-from waltz.reporting.page.construction_tables import format_interval
+from waltz.reporting.page.plain_tables import format_interval
 from waltz.sources.formats import comve
 from waltz.sources.images import load_image, open_images
 

@@ -6,9 +6,9 @@ import numpy as np
 from PIL import Image
 
 from waltz.core.intervals import Measure
-from waltz.reporting.page.construction_tables import PlainTable
 from waltz.reporting.page.examples import ModelRun, make_browser_data
 from waltz.reporting.page.inlined import inline_image
+from waltz.reporting.page.plain_tables import PlainTable
 from waltz.reporting.page.report import FigureSection, ReportInputs
 from waltz.reporting.page.run_facts import Record
 from waltz.reporting.tables.cells import Cell

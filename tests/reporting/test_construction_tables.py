@@ -13,7 +13,7 @@ def step(name, count, lost=()):
 def test_the_funnel_shows_counts_reasons_and_both_distances():
     rows = [step("candidates", 1200), step("attested", 900, [("not attested", 300)]), step("valid", 880)]
     table = make_funnel_table(rows, {"relations": 0.05}, {"relations": 0.083})
-    assert table.header == ("instrument", "candidates", "attested", "valid", "JS", "JS in print")
+    assert table.header == ("instrument", "candidates", "attested", "valid", "JS", "JS in the thesis")
     assert table.rows == (("relations", "1,200", "900", "880", "0.050", "0.083"),)
     assert table.remarks == ("relations: 300 not attested",)
 

@@ -19,11 +19,11 @@ CAPTIONS = [
 
 def test_each_condition_has_its_items_and_each_caption_its_reason():
     table = make_conditions_table(ITEMS, CAPTIONS, [])
-    assert table.header == ("form", "condition", "items", "should be")
+    assert table.header == ("form", "condition", "items", "expected")
     assert table.rows == (("original", "+img+cap", "2", "true"), ("original", "-img+cap", "1", "false"))
     assert table.remarks == (
-        "contextual captions: 2 made or written; 1 used; 1 reads worse",
-        "plain captions: 2 made or written; 1 used; 1 empty; 1 not simplified: no verb",
+        "contextual captions: 2 in all; 1 used; 1 reads worse",
+        "plain captions: 2 in all; 1 used; 1 empty; 1 not simplified: no verb",
     )
     assert "oracle" not in table.note
 
@@ -42,6 +42,6 @@ def test_the_oracles_shares_stand_beside_the_items():
         for metric, value in (("decided", 90.0), ("as_expected", 80.0))
     ]
     table = make_conditions_table(ITEMS, CAPTIONS, shares)
-    assert table.header[-2:] == ("decided", "as it should be")
+    assert table.header[-2:] == ("decided", "as expected")
     assert table.rows[1] == ("original", "-img+cap", "1", "false", "90.0 [1.0, 99.0]", "80.0 [1.0, 99.0]")
     assert "by construction" in table.note

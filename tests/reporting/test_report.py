@@ -225,7 +225,7 @@ def test_records_are_read_with_their_shards_and_a_broken_one_is_named(tmp_path):
         ("attribution/a", "attribution", "2 of 2"),
     ]
     (tmp_path / "b.run.json").write_text("{")
-    with pytest.raises(UserError, match=r"b\.run\.json: no JSON"):
+    with pytest.raises(UserError, match=r"b\.run\.json: not valid JSON"):
         read_records([tmp_path / "b.run.json"], tmp_path)
 
 
@@ -291,11 +291,11 @@ def test_what_has_no_room_is_left_out_of_the_last_items_and_says_so(monkeypatch)
         return [item["results"][0]["contributions"][0] for item in data["items"]]
 
     size = sum(len(str(column)) for column in parts()[0]["columns"][1:])
-    monkeypatch.setattr(examples, "DETAILS", size)
+    monkeypatch.setattr(examples, "MAX_DETAILS", size)
     first, second = parts()
-    assert (len(first["columns"]), len(second["columns"]), second["outputs_left_out"]) == (4, 1, 3)
-    monkeypatch.setattr(examples, "ROOM", 0)
-    assert [("columns" in part, part["left_out"]) for part in parts()] == [(False, True)] * 2
+    assert (len(first["columns"]), len(second["columns"]), second["outputs_skipped"]) == (4, 1, 3)
+    monkeypatch.setattr(examples, "MAX_CHARACTERS", 0)
+    assert [("columns" in part, part["skipped"]) for part in parts()] == [(False, True)] * 2
 
 
 def test_images_that_items_share_are_carried_once():

@@ -170,7 +170,7 @@ def test_arrows_move_among_cells_and_the_reason_is_told(page):
     first = page.locator("table.grid td").first
     first.focus()
     detail = page.locator(".detail")
-    assert detail.inner_text().startswith("acc_r · clip · existence: ours 66.9 [65.9, 67.9], n = 100; print 66.9")
+    assert detail.inner_text().startswith("acc_r · clip · existence: ours 66.9 [65.9, 67.9], n = 100; paper 66.9")
     page.keyboard.press("ArrowDown")
     assert "mine · existence" in detail.inner_text()
     page.keyboard.press("ArrowDown")

@@ -133,7 +133,7 @@ def _pairwise(profile="published", compared=True):
 
 
 @pytest.mark.parametrize(
-    ("table", "left_out", "model", "reason"),
+    ("table", "skipped", "model", "reason"),
     [
         ("thesis-3.4", {"vilbert": "no regions"}, "vilbert", "no regions"),
         ("thesis-3.4", {"gpt2-large": "no time"}, "gpt2", "no time"),
@@ -141,8 +141,8 @@ def _pairwise(profile="published", compared=True):
         ("cv-probes-3", {"cv-probes": "no captions"}, "flava", "no captions"),
     ],
 )
-def test_a_cell_of_what_is_left_out_says_why(table, left_out, model, reason):
-    study = StudyFacts({}, True, 0.95, {}, (), left_out)
+def test_a_cell_of_what_is_skipped_says_why(table, skipped, model, reason):
+    study = StudyFacts({}, True, 0.95, {}, (), skipped)
     cells = build_cells(TABLES[table], "published", {}, read_paper_table(table), study)
     of = [cell for cell in cells if cell.model == model and cell.dataset != AVERAGE]
     assert of

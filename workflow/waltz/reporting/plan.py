@@ -154,7 +154,7 @@ class ReportingPlan:
                 for name, entry in plan.study.instruments.items()
             },
             "datasets": plan.built_or_finished,
-            "left_out": dict(plan.skipped),
+            "skipped": dict(plan.skipped),
         }
 
     # Run records

@@ -1,71 +1,46 @@
-"""How the benchmark came about, as plain tables: the funnel, the oracle's verdicts, the blind audit."""
+"""Plain tables of how the benchmark was built: the funnel, the oracle's verdicts, the blind audit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from waltz.core.files import parquet
 from waltz.core.schema import AUDIT, FUNNEL, ORACLE, STATISTICS
+from waltz.reporting.page.plain_tables import PlainTable, Row, format_number, format_share
 from waltz.reporting.tables.paper_values import read_paper_values
-
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class PlainTable:
-    """A table of texts.
-
-    Attributes:
-        id: Anchor on the page.
-        title: What it shows.
-        note: What a reader must know.
-        header: Texts of the header, the first above the names of the rows.
-        rows: Texts, as many in each as in the header.
-        remarks: Sentences below the table.
-        profile: Fidelity profile that all its numbers are of, if one.
-    """
-
-    id: str
-    title: str
-    note: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    remarks: tuple[str, ...] = ()
-    profile: str = ""
 
 
 @dataclass(frozen=True)
 class ConstructionFiles:
-    """Files that say how the instruments were built.
+    """Files about how the instruments were built.
 
     Attributes:
-        funnel: Parquet of the funnel layout.
-        statistics: Parquet of the validation statistics, for the distances.
-        printed: The published table A.2.
-        oracle: Parquet of the oracle's verdicts, where there is an oracle.
-        audit: Parquet of the blind audit, where the study asks for it.
+        funnel: Parquet file of the funnel.
+        statistics: Parquet file of the validation statistics, for the Jensen-Shannon distances.
+        paper_validation: CSV file of the thesis's Table A.2.
+        oracle: Parquet file of the oracle's verdicts; None without an oracle.
+        audit: Parquet file of the blind audit; None where the study has none.
     """
 
     funnel: str
     statistics: str
-    printed: str
+    paper_validation: str
     oracle: str | None
     audit: str | None
 
 
 def make_construction_tables(files: ConstructionFiles) -> list[PlainTable]:
-    """The tables of what was built."""
-    js = {
+    """Return the tables of how the instruments were built."""
+    distances = {
         row["dataset"]: row["value"]
         for row in parquet.read(files.statistics, STATISTICS).to_pylist()
         if row["metric"] == "js"
     }
-    printed = {
+    paper_distances = {
         cell.key[2]: float(cell.value)
-        for cell in read_paper_values(files.printed).values()
+        for cell in read_paper_values(files.paper_validation).values()
         if cell.key[0] == "js" and cell.value
     }
-    tables = [make_funnel_table(parquet.read(files.funnel, FUNNEL).to_pylist(), js, printed)]
+    tables = [make_funnel_table(parquet.read(files.funnel, FUNNEL).to_pylist(), distances, paper_distances)]
     if files.oracle is not None:
         tables.append(make_oracle_table(parquet.read(files.oracle, ORACLE).to_pylist()))
     if files.audit is not None:
@@ -74,14 +49,14 @@ def make_construction_tables(files: ConstructionFiles) -> list[PlainTable]:
 
 
 def make_funnel_table(
-    rows: Sequence[Row], balance: Mapping[str, float | None], published: Mapping[str, float]
+    rows: Sequence[Row], distances: Mapping[str, float | None], paper_distances: Mapping[str, float]
 ) -> PlainTable:
-    """Candidates left after each step, a row an instrument.
+    """Return the table of candidates that remain after each step, with one row for each instrument.
 
     Args:
         rows: Rows of the funnel layout.
-        balance: Jensen-Shannon distance of each instrument's items; None where there are none.
-        published: The printed distance of each.
+        distances: Jensen-Shannon distance of each instrument's items; None where there are none.
+        paper_distances: The thesis's distance of each instrument.
     """
     steps = list(dict.fromkeys(row["step"] for row in rows))
     counts = {(row["instrument"], row["step"]): row for row in rows}
@@ -93,15 +68,15 @@ def make_funnel_table(
     return PlainTable(
         "funnel",
         "From candidates to items",
-        "Candidates left after each step. JS is the Jensen–Shannon distance between the words exchanged in captions and"
-        " in foils of the items (0: no word betrays a foil), beside the printed one of the released instrument.",
-        ("instrument", *steps, "JS", "JS in print"),
+        "Candidates that remain after each step. JS is the Jensen–Shannon distance between the exchanged words in"
+        " captions and in foils of the items (0: no word reveals a foil), with that of the released instrument.",
+        ("instrument", *steps, "JS", "JS in the thesis"),
         tuple(
             (
                 name,
                 *(f"{counts[name, step]['count']:,}" for step in steps),
-                _format_number(balance.get(name)),
-                _format_number(published.get(name)),
+                format_number(distances.get(name), 3),
+                format_number(paper_distances.get(name), 3),
             )
             for name in names
         ),
@@ -110,15 +85,15 @@ def make_funnel_table(
 
 
 def make_oracle_table(rows: Sequence[Row]) -> PlainTable:
-    """The oracle's shares, a row a group of candidates, with a sentence where a filter does not help."""
+    """Return the table of the oracle's shares, with one row for each group of candidates and remarks on the filters."""
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
-    found = {(row["instrument"], row["candidates"], row["metric"]): row for row in rows}
+    shares = {(row["instrument"], row["candidates"], row["metric"]): row for row in rows}
     names = list(dict.fromkeys((row["instrument"], row["candidates"]) for row in rows))
-    shown = [name for name in names if found[(*name, metrics[0])]["n"]]
-    instruments = dict.fromkeys(instrument for instrument, _ in shown)
+    names_with_candidates = [name for name in names if shares[(*name, metrics[0])]["n"]]
+    instruments = dict.fromkeys(instrument for instrument, _ in names_with_candidates)
     return PlainTable(
         "oracle",
-        "What the scenes' oracle says",
+        "Verdicts of the scenes' oracle",
         "Percent, with intervals. Captions true and foils false are shares of those that the oracle decides."
         " “grammatical” and “contradicting” are the attested candidates that pass that one filter, “filtered” those"
         " that pass all.",
@@ -126,35 +101,35 @@ def make_oracle_table(rows: Sequence[Row]) -> PlainTable:
         tuple(
             (
                 *name,
-                f"{found[(*name, 'foils_decided')]['n']:,}",
-                *(format_share(found[(*name, metric)]) for metric in metrics),
+                f"{shares[(*name, 'foils_decided')]['n']:,}",
+                *(format_share(shares[(*name, metric)]) for metric in metrics),
             )
-            for name in shown
+            for name in names_with_candidates
         ),
-        tuple(sentence for instrument in instruments for sentence in describe_filter_effects(instrument, found)),
+        tuple(sentence for instrument in instruments for sentence in describe_filter_effects(instrument, shares)),
     )
 
 
-def describe_filter_effects(instrument: str, found: Mapping[tuple[str, str, str], Row]) -> Iterable[str]:
-    """Whether each filter raises the share that it is there to raise."""
-    for group, metric, what in (
+def describe_filter_effects(instrument: str, shares: Mapping[tuple[str, str, str], Row]) -> Iterable[str]:
+    """Yield a sentence for each filter: whether it raises its share."""
+    for group, metric, filter_name in (
         ("contradicting", "foils_false", "the entailment filter"),
         ("grammatical", "foils_in_grammar", "the grammaticality filter"),
     ):
-        before, after = found[instrument, "attested", metric], found[instrument, group, metric]
+        before, after = shares[instrument, "attested", metric], shares[instrument, group, metric]
         if before["value"] is None or after["value"] is None:
             continue
         change = f"{before['value']:.1f} to {after['value']:.1f} %"
         verb = "raises" if after["value"] > before["value"] else "does not raise"
-        ends = after["ci_low"], before["ci_high"]
-        apart = "" if None not in ends and ends[0] > ends[1] else " (the intervals overlap)"
-        yield f"{instrument}: {what} {verb} {metric.replace('_', ' ')}: {change}{apart}"
+        low, high = after["ci_low"], before["ci_high"]
+        remark = "" if low is not None and high is not None and low > high else " (the intervals overlap)"
+        yield f"{instrument}: {filter_name} {verb} {metric.replace('_', ' ')}: {change}{remark}"
 
 
 def make_audit_table(rows: Sequence[Row]) -> PlainTable:
-    """How often judges of text alone prefer the caption, a row an instrument."""
+    """Return the table of how often judges of text alone prefer the caption, with one row for each instrument."""
     judges = list(dict.fromkeys(row["judge"] for row in rows))
-    found = {(row["instrument"], row["judge"]): row for row in rows}
+    shares = {(row["instrument"], row["judge"]): row for row in rows}
     names = list(dict.fromkeys(row["instrument"] for row in rows))
     return PlainTable(
         "audit",
@@ -165,27 +140,10 @@ def make_audit_table(rows: Sequence[Row]) -> PlainTable:
         tuple(
             (
                 name,
-                str(max(found[name, judge]["n"] for judge in judges if (name, judge) in found)),
-                *(format_share(found[name, judge]) if (name, judge) in found else "" for judge in judges),
+                str(max(shares[name, judge]["n"] for judge in judges if (name, judge) in shares)),
+                *(format_share(shares[name, judge]) if (name, judge) in shares else "" for judge in judges),
             )
             for name in names
         ),
         tuple(f"{row['instrument']}: {row['warning']}" for row in rows if row["warning"]),
     )
-
-
-def format_share(row: Row) -> str:
-    """A share with its interval, or why there is none."""
-    if row["value"] is None:
-        return str(row["reason"])
-    return f"{row['value']:.1f}{format_interval(row)}"
-
-
-def format_interval(row: Row, form: str = ".1f") -> str:
-    """The interval behind a number; nothing where it has none."""
-    low, high = row["ci_low"], row["ci_high"]
-    return "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
-
-
-def _format_number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"

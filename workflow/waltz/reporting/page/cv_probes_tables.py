@@ -1,4 +1,4 @@
-"""CV-Probes on the page: items of each condition, what the oracle says of them, why captions are not used."""
+"""Plain table of CV-Probes: items of each condition, shares of the oracle, reasons why captions are not used."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, ORACLE, PROBE_CAPTIONS
-from waltz.reporting.page.construction_tables import PlainTable, Row, format_share
+from waltz.reporting.page.plain_tables import PlainTable, Row, format_share
 
 
 @dataclass(frozen=True)
 class CvProbesFiles:
-    """Files that say how CV-Probes was built.
+    """Files about how CV-Probes was built.
 
     Attributes:
-        items: Parquet of the conditions.
-        captions: Parquet of all its captions.
-        oracle: Parquet of the oracle's verdicts, where there is an oracle.
+        items: Parquet file of the conditions.
+        captions: Parquet file of all its captions.
+        oracle: Parquet file of the oracle's verdicts; None without an oracle.
     """
 
     items: str
@@ -25,7 +25,7 @@ class CvProbesFiles:
 
 
 def read_cv_probes_table(files: CvProbesFiles) -> PlainTable:
-    """The table of what was built."""
+    """Read the table of CV-Probes' conditions from its files."""
     return make_conditions_table(
         parquet.read(files.items, CONDITIONS).to_pylist(),
         parquet.read(files.captions, PROBE_CAPTIONS).to_pylist(),
@@ -34,7 +34,7 @@ def read_cv_probes_table(files: CvProbesFiles) -> PlainTable:
 
 
 def make_conditions_table(items: Sequence[Row], captions: Sequence[Row], shares: Sequence[Row]) -> PlainTable:
-    """A row a form and condition.
+    """Return the table of CV-Probes, with one row for each form and condition.
 
     Args:
         items: Rows of the layout `CONDITIONS`.
@@ -42,27 +42,27 @@ def make_conditions_table(items: Sequence[Row], captions: Sequence[Row], shares:
         shares: Rows of the oracle layout; empty without an oracle.
     """
     counts = Counter((row["form"], row["condition"], row["match"]) for row in items)
-    told = {(row["candidates"], row["metric"]): row for row in shares}
-    metrics = {"decided": "decided", "as_expected": "as it should be"} if told else {}
+    shares_by_metric = {(row["candidates"], row["metric"]): row for row in shares}
+    metrics = {"decided": "decided", "as_expected": "as expected"} if shares_by_metric else {}
     oracle = (
-        " The oracle's shares are percent, with intervals, the second of what it decides; it has also judged which"
+        " The oracle's shares are percent, with intervals, the second of what it decides; it also decided which"
         " plain captions its stills show, so that -img-cap holds by construction."
-        if told
+        if shares_by_metric
         else ""
     )
     return PlainTable(
         "cv-probes",
         "CV-Probes",
-        "Items of the four conditions: an image with the action (+img) or without it (-img), beside a caption that"
+        "Items of the four conditions: an image with the action (+img) or without it (-img), with a caption that"
         f" names the action (+cap) or does not (-cap).{oracle}",
-        ("form", "condition", "items", "should be", *metrics.values()),
+        ("form", "condition", "items", "expected", *metrics.values()),
         tuple(
             (
                 form,
                 condition,
                 f"{count:,}",
                 "true" if match else "false",
-                *(format_share(told[f"{form} {condition}", metric]) for metric in metrics),
+                *(format_share(shares_by_metric[f"{form} {condition}", metric]) for metric in metrics),
             )
             for (form, condition, match), count in counts.items()
         ),
@@ -71,10 +71,11 @@ def make_conditions_table(items: Sequence[Row], captions: Sequence[Row], shares:
 
 
 def _count_captions(kind: str, captions: Sequence[Row]) -> str:
-    ours = [row for row in captions if row["kind"] == kind]
-    lost = Counter(row["rejected"] for row in ours if row["rejected"])
-    short = Counter(row["not_simplified"] for row in ours if not row["rejected"] and row["not_simplified"])
-    said = [f"{len(ours):,} made or written", f"{len(ours) - lost.total():,} used"]
-    said += [f"{count:,} {reason}" for reason, count in lost.most_common()]
-    said += [f"{count:,} not simplified: {reason}" for reason, count in short.most_common()]
-    return f"{kind} captions: {'; '.join(said)}"
+    """Return a sentence that counts the captions of a kind, with the reasons why some are not used."""
+    of_kind = [row for row in captions if row["kind"] == kind]
+    rejected = Counter(row["rejected"] for row in of_kind if row["rejected"])
+    not_simplified = Counter(row["not_simplified"] for row in of_kind if not row["rejected"] and row["not_simplified"])
+    parts = [f"{len(of_kind):,} in all", f"{len(of_kind) - rejected.total():,} used"]
+    parts += [f"{count:,} {reason}" for reason, count in rejected.most_common()]
+    parts += [f"{count:,} not simplified: {reason}" for reason, count in not_simplified.most_common()]
+    return f"{kind} captions: {'; '.join(parts)}"

@@ -1,4 +1,4 @@
-"""What the sample browser needs, read from a study's files: few items of each data set, and their small images."""
+"""Items, results and thumbnails of the example browser, read from a study's files."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,7 +15,7 @@ from waltz.reporting.page.inlined import inline_image
 from waltz.sources.images import load_image, open_images
 
 SIDE = 240
-"""Pixels of the longer side of a sample's image."""
+"""Pixels of the longer side of an example's image."""
 
 Key = tuple[str, str]
 """Model and data set."""
@@ -26,10 +26,10 @@ class RunFiles:
     """Parquet files by model and data set.
 
     Attributes:
-        evaluation: Of the evaluation layout.
-        attribution: Of the attribution layout.
-        consistency: Of the tests of self-consistency.
-        cc_shap: Of CC-SHAP.
+        evaluation: Files of the evaluation layout.
+        attribution: Files of the attribution layout.
+        consistency: Files of the self-consistency tests.
+        cc_shap: Files of CC-SHAP.
     """
 
     evaluation: Mapping[Key, str]
@@ -37,35 +37,35 @@ class RunFiles:
     consistency: Mapping[Key, str] = field(default_factory=dict)
     cc_shap: Mapping[Key, str] = field(default_factory=dict)
 
-    def runs(self) -> list[Key]:
-        """Every model and data set, once."""
+    def list_runs(self) -> list[Key]:
+        """Return each model and data set once."""
         return list(dict.fromkeys([*self.evaluation, *self.attribution, *self.consistency, *self.cc_shap]))
 
 
 def read_examples(
     items: Mapping[str, Sequence[Row]], files: RunFiles, n: int, seed: int
 ) -> tuple[dict[str, list[Row]], list[ModelRun]]:
-    """The items to show of each data set, and what models made of them.
+    """Return the items to show of each data set, and the results of models on them.
 
     Args:
         items: All items of each data set, by its name: rows with `item_id`.
-        files: What models made of them.
-        n: Most items of a data set.
-        seed: The study's.
+        files: Result files of the models.
+        n: Largest number of items of a data set.
+        seed: The study's seed.
     Returns:
-        The items that some model scored or explained, at most n a data set, and the rows of these alone.
+        The items that some model scored or explained, at most n a data set, and their rows.
     """
     ids = {}
     for dataset in items:
         explained, scored = (
-            [item for run, file in of.items() if run[1] == dataset for item in _read_ids(file, dataset)]
-            for of in (files.attribution, files.evaluation)
+            [item for run, file in kind.items() if run[1] == dataset for item in _read_ids(file, dataset)]
+            for kind in (files.attribution, files.evaluation)
         )
         ids[dataset] = select_examples(explained, scored, n, seed)
-    shown = {}
+    examples = {}
     for dataset, rows in items.items():
-        known = {row["item_id"]: row for row in rows if row["item_id"] in set(ids[dataset])}
-        shown[dataset] = [known[item] for item in ids[dataset] if item in known]
+        by_id = {row["item_id"]: row for row in rows if row["item_id"] in set(ids[dataset])}
+        examples[dataset] = [by_id[item] for item in ids[dataset] if item in by_id]
     runs = [
         ModelRun(
             model,
@@ -75,23 +75,23 @@ def read_examples(
             _read_rows(files.consistency.get((model, dataset)), dataset, ids[dataset]),
             _read_rows(files.cc_shap.get((model, dataset)), dataset, ids[dataset]),
         )
-        for model, dataset in files.runs()
+        for model, dataset in files.list_runs()
         if dataset in items
     ]
-    return {dataset: rows for dataset, rows in shown.items() if rows}, runs
+    return {dataset: rows for dataset, rows in examples.items() if rows}, runs
 
 
 @contextmanager
 def open_thumbnails(folders: Mapping[str, str]) -> Iterator[Callable[[str, str], tuple[str | None, str]]]:
-    """Small images by data set and name, as data URIs, or why there is none.
+    """Yield a function that loads thumbnails by data set and name: a data URI, or None and the reason.
 
     Args:
-        folders: By data set, the folder or archive of its images; data sets that are left out have none.
+        folders: Folder or archive of images by data set; other data sets have no images.
     """
     with ExitStack() as stack:
         sources = {folder: stack.enter_context(open_images(folder)) for folder in dict.fromkeys(folders.values())}
 
-        def picture(dataset: str, name: str) -> tuple[str | None, str]:
+        def load_thumbnail(dataset: str, name: str) -> tuple[str | None, str]:
             if dataset not in folders:
                 return None, "this study has no images of the data set"
             try:
@@ -99,7 +99,7 @@ def open_thumbnails(folders: Mapping[str, str]) -> Iterator[Callable[[str, str],
             except UserError as error:
                 return None, str(error)
 
-        yield picture
+        yield load_thumbnail
 
 
 def _read_ids(file: str, dataset: str) -> list[str]:
@@ -121,4 +121,4 @@ def _read_dataset(file: str, dataset: str, columns: list[str] | None = None) -> 
     try:
         return pq.read_table(file, columns=columns, filters=[("dataset", "==", dataset)], partitioning=None)
     except FileNotFoundError:
-        raise UserError(f"{file}: no such file; run the workflow to make it") from None
+        raise UserError(f"{file}: no such file; run the workflow to write it") from None

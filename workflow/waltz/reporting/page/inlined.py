@@ -1,4 +1,4 @@
-"""What a page carries in itself: pictures as data URIs, data as JSON that cannot end its script."""
+"""Contents embedded in the page: images as data URIs, data as JSON that cannot end its script."""
 
 import base64
 import hashlib
@@ -13,18 +13,18 @@ from typing import Any
 from PIL import Image
 
 SVG_BYTES = 120_000
-"""Larger drawings, which hold pictures, are carried as pictures themselves."""
-WIDEST, LEAST = 1400, 640
-"""Pixels of a figure's longer side, where there is room and where there is none."""
+"""Largest SVG that is embedded as it is; a larger one is embedded as a raster image."""
+MAX_SIDE, MIN_SIDE = 1400, 640
+"""Pixels of a figure's longer side, at most and at least."""
 PICTURES_BYTES = 4_500_000
-"""Room for all figures that are carried as pictures."""
+"""Bytes of all figures that are embedded as raster images."""
 MARGIN = 0.9
-"""Part of the room that a picture is sized for, since bytes grow a little faster than pixels."""
-FIGURE_QUALITY, LEAST_QUALITY, SAMPLE_QUALITY = 60, 35, 75
+"""Share of the bytes that an image is sized for, since bytes grow a little faster than pixels."""
+FIGURE_QUALITY, MIN_QUALITY, EXAMPLE_QUALITY = 60, 35, 75
 
 
 def escape_json(data: Any) -> str:
-    """Data as JSON to stand in a `<script type="application/json">`: nothing in it begins a tag or a comment.
+    """Format data as JSON for a `<script type="application/json">`: nothing in it begins a tag or a comment.
 
     Raises:
         ValueError: A number is not finite.
@@ -36,59 +36,59 @@ def escape_json(data: Any) -> str:
 
 
 def hash_script(script: str) -> str:
-    """What a content security policy calls an inline script."""
+    """Return the hash by which a content security policy names an inline script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def inline_figures(files: Sequence[str | Path]) -> list[str]:
-    """Figures as they are where they are small drawings, else as WebP; the more of these, the smaller.
+    """Return figures as data URIs: small SVGs as they are, others as WebP; the more of these, the smaller.
 
     Args:
-        files: SVGs or pictures. Of a large SVG, the PNG beside it is taken where there is one.
+        files: SVGs or raster images. A large SVG is replaced by the PNG next to it if there is one.
     """
-    carried = [_select_format(Path(file)) for file in files]
-    room = PICTURES_BYTES // max(1, sum(file.suffix != ".svg" for file in carried))
+    sources = [_select_format(Path(file)) for file in files]
+    room = PICTURES_BYTES // max(1, sum(file.suffix != ".svg" for file in sources))
     return [
         _make_uri("image/svg+xml", file.read_bytes()) if file.suffix == ".svg" else _fit_figure(file, room)
-        for file in carried
+        for file in sources
     ]
 
 
 def read_figure_size(file: str | Path) -> tuple[int, int] | None:
-    """Width and height of a figure, in pixels or points; None for an SVG that does not say."""
+    """Return width and height of a figure, in pixels or points; None for an SVG without them."""
     file = Path(file)
     if file.suffix != ".svg":
         with Image.open(file) as image:
             return image.size
     root = re.search(r"<svg\b[^>]*>", file.read_text(encoding="utf-8"))
-    found = [re.search(rf'\s{side}="([\d.]+)', root[0]) if root else None for side in ("width", "height")]
-    width, height = found
+    width, height = (re.search(rf'\s{side}="([\d.]+)', root[0]) if root else None for side in ("width", "height"))
     return (round(float(width[1])), round(float(height[1]))) if width and height else None
 
 
 def _select_format(file: Path) -> Path:
+    """Return the PNG next to a large SVG if there is one, else the file."""
     if file.suffix == ".svg" and file.stat().st_size > SVG_BYTES and file.with_suffix(".png").is_file():
         return file.with_suffix(".png")
     return file
 
 
 def _fit_figure(file: Path, room: int) -> str:
-    """A picture as large as there is room for, in bytes."""
+    """Return an image as large as the given number of bytes allows."""
     with Image.open(file) as image:
         image.load()
-        content = _encode_webp(image, LEAST, FIGURE_QUALITY)
-        side = min(WIDEST, int(LEAST * math.sqrt(MARGIN * room / len(content))))
-        if side > LEAST and max(image.size) > LEAST:
+        content = _encode_webp(image, MIN_SIDE, FIGURE_QUALITY)
+        side = min(MAX_SIDE, int(MIN_SIDE * math.sqrt(MARGIN * room / len(content))))
+        if side > MIN_SIDE and max(image.size) > MIN_SIDE:
             larger = _encode_webp(image, side, FIGURE_QUALITY)
             content = larger if len(larger) <= room else content
         if len(content) > room:
-            content = _encode_webp(image, LEAST, LEAST_QUALITY)
+            content = _encode_webp(image, MIN_SIDE, MIN_QUALITY)
     return _make_uri("image/webp", content)
 
 
 def inline_image(image: Image.Image, side: int) -> str:
-    """An image as a WebP of at most `side` pixels a side, in its own proportions."""
-    return _make_uri("image/webp", _encode_webp(image, side, SAMPLE_QUALITY))
+    """Return an image as a WebP of at most `side` pixels a side, in its own proportions."""
+    return _make_uri("image/webp", _encode_webp(image, side, EXAMPLE_QUALITY))
 
 
 def _encode_webp(image: Image.Image, side: int, quality: int) -> bytes:

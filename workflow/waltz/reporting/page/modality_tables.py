@@ -1,77 +1,79 @@
-"""How well models tell captions from foils and answer, and from which modality scores come, as plain tables."""
+"""Plain tables of models' accuracy and of the modalities that their scores depend on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltz.core.files import parquet
 from waltz.core.schema import COMPARISONS, METRICS, SHARES
-from waltz.evaluation.metrics.pair_metrics import METRICS as PAIRED
+from waltz.evaluation.metrics.pair_metrics import METRICS as PAIR_METRICS
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, PAIRWISE, PERPLEXITY, SINGLE
-from waltz.reporting.page.construction_tables import PlainTable, Row, format_interval
 from waltz.reporting.page.decoder_tables import make_answer_tables, make_decoder_tables, make_edit_tables
-from waltz.reporting.page.grouping import (
+from waltz.reporting.page.plain_tables import (
     HEADINGS,
-    count_reasons,
+    PlainTable,
+    Row,
+    format_interval,
     format_measure,
     format_number,
     group_rows,
+    list_reasons,
     pivot_rows,
     sort_rows,
 )
 
-SIGNIFICANT = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 SCORE_SETTINGS = ("", ALIGNMENT, PERPLEXITY)
-"""Settings of models that score texts without being asked; the others are decoders'."""
+"""Settings of models that score texts without a prompt; the others are those of decoders."""
 
 
 @dataclass(frozen=True)
 class ModalityFiles:
-    """Files about models' scores and answers, and what they come from.
+    """Files about models' scores, answers and attributions.
 
     Attributes:
-        metrics: Parquet of the metrics of all models.
-        comparisons: Parquet of the paired comparisons.
-        shares: Parquet of the shares of text, where the study attributes.
-        attributed: Parquet of the metrics that come with attribution.
-        consistency: Parquet of the metrics of self-consistency tests and CC-SHAP, where the study compares edits.
+        metrics: Parquet file of the metrics of all models.
+        comparisons: Parquet file of the paired comparisons.
+        shares: Parquet file of T-SHAP; None in a study without attribution.
+        companions: Parquet file of the companion measures of attribution, or None.
+        consistency: Parquet file of the metrics of self-consistency tests and CC-SHAP; None in a study without edits.
     """
 
     metrics: str
     comparisons: str
     shares: str | None
-    attributed: str | None
+    companions: str | None
     consistency: str | None = None
 
 
 def make_modality_tables(files: ModalityFiles) -> list[PlainTable]:
-    """All tables about encoders' scores and decoders' answers that a study has numbers for."""
+    """Return all tables of encoders' scores and decoders' answers that a study has numbers for."""
     metrics = parquet.read(files.metrics, METRICS).to_pylist()
-    paired = [row for row in metrics if row["metric"] in PAIRED and ":" not in row["dataset"]]
+    pair_rows = [row for row in metrics if row["metric"] in PAIR_METRICS and ":" not in row["dataset"]]
     tables = [
-        *make_metrics_tables([row for row in paired if row["setting"] in SCORE_SETTINGS]),
-        *make_decoder_tables([row for row in paired if row["setting"] not in SCORE_SETTINGS]),
+        *make_metrics_tables([row for row in pair_rows if row["setting"] in SCORE_SETTINGS]),
+        *make_decoder_tables([row for row in pair_rows if row["setting"] not in SCORE_SETTINGS]),
         *make_answer_tables([row for row in metrics if row["metric"] == "accuracy" and ":" not in row["dataset"]]),
         *make_cv_probes_tables([row for row in metrics if ":" in row["dataset"]]),
         *make_comparison_tables(parquet.read(files.comparisons, COMPARISONS).to_pylist()),
     ]
-    if files.shares is not None and files.attributed is not None:
+    if files.shares is not None and files.companions is not None:
         tables += make_share_tables(parquet.read(files.shares, SHARES).to_pylist())
-        attributed = parquet.read(files.attributed, METRICS).to_pylist()
-        tables += make_companion_tables(attributed)
-        tables += make_verb_tables([row for row in attributed if row["dataset"].startswith("cv-probes:")])
+        companions = parquet.read(files.companions, METRICS).to_pylist()
+        tables += make_companion_tables(companions)
+        tables += make_verb_tables([row for row in companions if row["dataset"].startswith("cv-probes:")])
     if files.consistency is not None:
         tables += make_edit_tables(parquet.read(files.consistency, METRICS).to_pylist())
     return tables
 
 
 def make_metrics_tables(rows: Sequence[Row]) -> list[PlainTable]:
-    """A table a profile, a row a data set and model."""
+    """Return one table of metrics for each profile, with one row for each data set and model."""
     return [
         PlainTable(
             f"metrics-{profile}",
-            f"Captions and foils told apart, profile {profile}",
-            "Percent, with intervals over images. acc_r: the caption scores above its foil. p_c, p_f: captions taken"
-            " for a match, foils for none; acc is their mean. AUROC: over all captions and foils of the data set.",
+            f"Accuracy on captions and foils, profile {profile}",
+            "Percent, with intervals over images. acc_r: the caption scores above its foil. p_c, p_f: captions accepted"
+            " as a match, foils rejected; acc is their mean. AUROC: over all captions and foils of the data set.",
             ("data set", "model", "n", *HEADINGS.values()),
             tuple(
                 (
@@ -80,21 +82,21 @@ def make_metrics_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     str(max(cell["n"] for cell in cells.values())),
                     *(format_measure(cells.get(metric)) for metric in HEADINGS),
                 )
-                for (dataset, model), cells in pivot_rows(sort_rows(of), ("dataset", "model"), "metric").items()
+                for (dataset, model), cells in pivot_rows(sort_rows(group), ("dataset", "model"), "metric").items()
             ),
-            tuple(count_reasons(of)),
+            tuple(list_reasons(group)),
             profile=profile,
         )
-        for profile, of in group_rows(rows, "profile").items()
+        for profile, group in group_rows(rows, "profile").items()
     ]
 
 
 def make_cv_probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
-    """CV-Probes: a table a profile, a row a form and model, a column a condition."""
+    """Return one table of CV-Probes for each profile: a row for each form and model, a column for each condition."""
     tables = []
-    for profile, of in group_rows(rows, "profile").items():
-        columns = list(dict.fromkeys((row["dataset"].partition(":")[2], row["metric"]) for row in of))
-        cells = {(row["setting"], row["model"], row["dataset"].partition(":")[2], row["metric"]): row for row in of}
+    for profile, group in group_rows(rows, "profile").items():
+        columns = list(dict.fromkeys((row["dataset"].partition(":")[2], row["metric"]) for row in group))
+        cells = {(row["setting"], row["model"], row["dataset"].partition(":")[2], row["metric"]): row for row in group}
         tables.append(
             PlainTable(
                 f"probes-{profile}",
@@ -105,9 +107,9 @@ def make_cv_probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
                 ("form", "model", *(f"{name} {metric}" for name, metric in columns)),
                 tuple(
                     (form, model, *(format_measure(cells.get((form, model, *column))) for column in columns))
-                    for form, model in dict.fromkeys((row["setting"], row["model"]) for row in of)
+                    for form, model in dict.fromkeys((row["setting"], row["model"]) for row in group)
                 ),
-                tuple(count_reasons(of)),
+                tuple(list_reasons(group)),
                 profile=profile,
             )
         )
@@ -115,17 +117,17 @@ def make_cv_probes_tables(rows: Sequence[Row]) -> list[PlainTable]:
 
 
 def make_comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
-    """Pairs of models that differ in acc_r beyond chance, a table a profile."""
+    """Return one table for each profile of the pairs of models whose acc_r differs significantly."""
     tables = []
-    for profile, of in group_rows([row for row in rows if row["metric"] == "acc_r"], "profile").items():
-        told = [row for row in of if row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANT]
+    for profile, group in group_rows([row for row in rows if row["metric"] == "acc_r"], "profile").items():
+        significant = [row for row in group if row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANCE_LEVEL]
         tables.append(
             PlainTable(
                 f"comparisons-{profile}",
                 f"Models that differ in acc_r, profile {profile}",
-                f"{len(told)} of {len(of)} paired comparisons (McNemar's exact test on the items that both scored) have"
-                f" p ≤ {SIGNIFICANT} after Holm's correction over all of one setting. {SINGLE}: what models make of"
-                f" each text; {PAIRWISE}: which of the two decoders choose.",
+                f"{len(significant)} of {len(group)} paired comparisons (McNemar's exact test, items that both scored)"
+                f" have p ≤ {SIGNIFICANCE_LEVEL} after Holm's correction over all of one setting. {SINGLE}: from the"
+                f" scores of each text; {PAIRWISE}: from the decoders' choices between two texts.",
                 ("data set", "setting", "model a", "model b", "a − b", "p, corrected", "n"),
                 tuple(
                     (
@@ -137,7 +139,7 @@ def make_comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
                         f"{row['p_holm']:.2g}",
                         str(row["n"]),
                     )
-                    for row in told
+                    for row in significant
                 ),
                 profile=profile,
             )
@@ -146,13 +148,13 @@ def make_comparison_tables(rows: Sequence[Row]) -> list[PlainTable]:
 
 
 def make_share_tables(rows: Sequence[Row]) -> list[PlainTable]:
-    """T-SHAP, a table a profile, a row a data set, model and role."""
+    """Return one table of T-SHAP for each profile, with one row for each data set, model and role."""
     return [
         PlainTable(
             f"shares-{profile}",
             f"T-SHAP, profile {profile}",
             "Text's share of the Shapley values' magnitude, in percent, with intervals over images; ± is the spread"
-            " over items, “per item” the standard error of one item's share that sampling coalitions leaves. ρ is"
+            " over items, “per item” the standard error of one item's share from sampling coalitions. ρ is"
             " Spearman's correlation with correctness.",
             ("data set", "model", "role", "n", "T-SHAP", "±", "per item", "leans to", "ρ"),
             tuple(
@@ -167,21 +169,21 @@ def make_share_tables(rows: Sequence[Row]) -> list[PlainTable]:
                     row["mm_skew"] or "",
                     format_number(row["rho"], 2),
                 )
-                for row in sort_rows(of)
+                for row in sort_rows(group)
             ),
             tuple(
                 f"{row['dataset']}, {row['model']}, {row['role']}: {entry['count']} without a T-SHAP: {entry['reason']}"
-                for row in of
+                for row in group
                 for entry in row["missing"]
             ),
             profile=profile,
         )
-        for profile, of in group_rows(rows, "profile").items()
+        for profile, group in group_rows(rows, "profile").items()
     ]
 
 
 def make_companion_tables(rows: Sequence[Row]) -> list[PlainTable]:
-    """Accuracy without one modality, EMAP and perceptual score, a row a data set and model."""
+    """Return the table of accuracy without one modality, EMAP and perceptual score; none without rows."""
     names = {
         ("without text", "acc_r"): "acc_r without text",
         ("without image", "acc_r"): "acc_r without image",
@@ -190,49 +192,51 @@ def make_companion_tables(rows: Sequence[Row]) -> list[PlainTable]:
         ("pairs", "perceptual_text"): "perceptual score, text",
         ("pairs", "perceptual_image"): "perceptual score, image",
     }
-    told = [row for row in rows if (row["setting"], row["metric"]) in names and row["profile"] == "equations"]
-    cells = {(row["dataset"], row["model"], row["setting"], row["metric"]): row for row in told}
-    columns = [key for key in names if any((row["setting"], row["metric"]) == key for row in told)]
-    if not told:
+    shown_rows = [row for row in rows if (row["setting"], row["metric"]) in names and row["profile"] == "equations"]
+    cells = {(row["dataset"], row["model"], row["setting"], row["metric"]): row for row in shown_rows}
+    columns = [key for key in names if any((row["setting"], row["metric"]) == key for row in shown_rows)]
+    if not shown_rows:
         return []
     return [
         PlainTable(
             "companions",
-            "Modalities taken away, profile equations",
+            "Accuracy without one modality, profile equations",
             "Percent. Without text or image: all of its players masked. EMAP: the sum of a function of the text and one"
-            " of the image that is nearest to the scores. Perceptual score: accuracy lost where a modality is dealt out"
+            " of the image that is nearest to the scores. Perceptual score: accuracy lost where a modality is permuted"
             " among the items, in points.",
             ("data set", "model", *(names[column] for column in columns)),
             tuple(
                 (dataset, model, *(format_measure(cells.get((dataset, model, *column))) for column in columns))
-                for dataset, model in dict.fromkeys((row["dataset"], row["model"]) for row in told)
+                for dataset, model in dict.fromkeys((row["dataset"], row["model"]) for row in shown_rows)
             ),
         )
     ]
 
 
 def make_verb_tables(rows: Sequence[Row]) -> list[PlainTable]:
-    """What the verb contributes on CV-Probes, a table a profile, a row a model, condition and answer."""
+    """Return one table of the verb's contribution on CV-Probes for each profile."""
     metrics = {"verb_shap": "verb, signed", "verb_share": "verb, % of text", "t_shap_overall": "T-SHAP, %"}
     return [
         PlainTable(
             f"verbs-{profile}",
             f"CV-Probes: the verb, profile {profile}",
             "Shapley values of the verb's word pieces: their signed sum, in the unit of the score, and their magnitude"
-            " in percent of all text tokens', by condition and by what the model says.",
-            ("model", "condition", "said", "n", *metrics.values()),
+            " in percent of all text tokens', by condition and by the model's prediction.",
+            ("model", "condition", "prediction", "n", *metrics.values()),
             tuple(
                 (
                     model,
                     dataset.partition(":")[2],
-                    said,
+                    prediction,
                     str(max(cell["n"] for cell in cells.values())),
                     *(format_measure(cells.get(metric), 3 if metric == "verb_shap" else 1) for metric in metrics),
                 )
-                for (model, dataset, said), cells in pivot_rows(of, ("model", "dataset", "setting"), "metric").items()
+                for (model, dataset, prediction), cells in pivot_rows(
+                    group, ("model", "dataset", "setting"), "metric"
+                ).items()
                 if max(cell["n"] for cell in cells.values())
             ),
             profile=profile,
         )
-        for profile, of in group_rows(rows, "profile").items()
+        for profile, group in group_rows(rows, "profile").items()
     ]

@@ -1,4 +1,4 @@
-"""The report: one HTML file that answers what was run, how much of print it gives again, and shows it all."""
+"""The report page: one HTML file with runs, reproduction of the paper values, tables, figures and examples."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ import jinja2
 from waltz.core.files.atomic import write_text
 from waltz.plan.raw_files import name_files
 from waltz.reporting.figures.example_folders import list_example_files
-from waltz.reporting.page.construction_tables import PlainTable, Row
 from waltz.reporting.page.inlined import escape_json, hash_script, inline_figures, read_figure_size
+from waltz.reporting.page.plain_tables import PlainTable, Row
 from waltz.reporting.page.run_facts import Record, list_warnings, summarize_runs
 from waltz.reporting.page.table_json import group_by_table, list_field_names, make_table_json
 from waltz.reporting.tables.cells import Cell
@@ -28,7 +28,7 @@ MARKS = {EQUAL: "=", COMPATIBLE: "≈", DIFFERS: "≠"}
 NUMBER = r"[-+−–]?[\d,.]+(?![a-z])|–?$"
 SYNTHETIC_LICENCE = "drawn by this package, sprites CC-BY 4.0"
 MAX_FAULTS = 200
-"""Most image faults that are named one by one."""
+"""Largest number of image faults that are listed."""
 
 
 @dataclass(frozen=True)
@@ -36,35 +36,35 @@ class FigureSection:
     """A figure on the page.
 
     Attributes:
-        name: Its id.
-        file: An SVG, with a PNG beside it where it is large, or a picture.
-        title: What it shows, for readers and for who cannot see it.
-        group: Heading under which it stands.
-        printed: The printed figures that it stands for.
+        name: Id of the figure.
+        file: An SVG, with a PNG next to it if it is large, or a raster image.
+        title: Title, which is also the alternative text.
+        group: Heading of the group of figures.
+        paper_figures: Paper figures that it corresponds to.
     """
 
     name: str
     file: str
     title: str
     group: str = ""
-    printed: str = ""
+    paper_figures: str = ""
 
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """All that a study reports.
+    """Contents of the report of a study.
 
     Attributes:
-        study: Its name.
+        study: Name of the study.
         sources: The study's sources, with licence, citation and files.
-        records: Its run records.
-        cells: Cells of all tables that print has, of all profiles.
-        figures: Its figures.
-        models: Tables about how models fare.
-        construction: Tables about what was built.
+        records: Run records.
+        cells: Cells of all declared tables and profiles.
+        figures: Figures.
+        models: Tables of model results.
+        construction: Tables of how the benchmark was built.
         scene_scores: Rows of the scene models' scores.
         faults: Rows of source, image and fault: images that cannot be used.
-        browser: Data of the sample browser.
+        browser: Data of the example browser.
     """
 
     study: str
@@ -80,7 +80,7 @@ class ReportInputs:
 
 
 def write_report(path: str | Path, report: ReportInputs) -> None:
-    """Write the page; it needs no other file and no network."""
+    """Write the page, which needs no other file and no network."""
     script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -112,7 +112,7 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
             "tables": [make_table_json(get_declaration(name, cells), cells) for name, cells in tables.items()],
         },
         figures=_group_figures(report.figures),
-        pictures=inline_figures([drawing.file for drawing in report.figures]),
+        pictures=inline_figures([figure.file for figure in report.figures]),
         funnel=next((table for table in report.construction if table.id == "funnel"), None),
         warned=[
             (record.name, kind, count, reasons)
@@ -124,30 +124,30 @@ def write_report(path: str | Path, report: ReportInputs) -> None:
     write_text(path, page)
 
 
-def list_example_figures(folders: Sequence[str | Path], shown: Sequence[tuple[str, str]]) -> list[FigureSection]:
-    """All figures of some folders of samples.
+def list_example_figures(folders: Sequence[str | Path], headings: Sequence[tuple[str, str]]) -> list[FigureSection]:
+    """Return all figures of some folders of examples.
 
     Args:
-        folders: Written by `drawn.save_samples`; their parents' and their own names make the figures' ids.
-        shown: Of each folder, the heading under which its figures stand, and the printed ones that they stand for.
+        folders: Folders written by `save_examples`; the names of folder and parent are part of the figures' ids.
+        headings: Heading of each folder's figures, and the paper figures that they correspond to.
     """
     return [
-        FigureSection("-".join([*Path(file).parts[-3:-1], Path(file).stem]), file, title, *of)
-        for folder, of in zip(folders, shown, strict=True)
+        FigureSection("-".join([*Path(file).parts[-3:-1], Path(file).stem]), file, title, *heading)
+        for folder, heading in zip(folders, headings, strict=True)
         for file, title in list_example_files(folder).items()
     ]
 
 
 def get_declaration(name: str, cells: Sequence[Cell]) -> Declaration:
-    """How a table is laid out; one without a declaration has rows of metric, model and setting."""
+    """Return the declaration of a table; one with rows of metric and model where there is none."""
     if name in TABLES:
         return TABLES[name]
-    nowhere: dict[str, tuple[NumberSource, ...]] = {cell.metric: () for cell in cells}
-    return Declaration(id=name, title="", sources=nowhere, rows=("metric", "model"), columns="dataset")
+    no_sources: dict[str, tuple[NumberSource, ...]] = {cell.metric: () for cell in cells}
+    return Declaration(id=name, title="", sources=no_sources, rows=("metric", "model"), columns="dataset")
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds in the unit that suits them."""
+    """Format seconds in seconds, minutes or hours."""
     if seconds < 100:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -155,23 +155,23 @@ def format_duration(seconds: float) -> str:
 
 
 def find_numeric_columns(table: PlainTable) -> list[bool]:
-    """Which columns of a table hold numbers, or nothing, or the dash of a reason below."""
+    """Return for each column of a table whether it holds only numbers, empty cells and dashes."""
     columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
     return [bool(column) and all(re.match(NUMBER, text) for text in column) for column in columns]
 
 
 def _describe_source(name: str, source: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
-    """A source, what was read of it, and its files, each with where it comes from and its checksum."""
-    read = next((record.facts for record in records if record.name == f"sources/{name}"), {})
+    """Return a source with its number of rows, and its files with origin and checksum."""
+    facts = next((record.facts for record in records if record.name == f"sources/{name}"), {})
     entries = name_files(source["files"], source.get("images"))
-    unnamed = SYNTHETIC_LICENCE if all("drawn" in file for file in entries.values()) else "not stated"
+    default_licence = SYNTHETIC_LICENCE if all("drawn" in file for file in entries.values()) else "not stated"
     return {
         "name": name,
         "format": source["format"],
-        "licence": source.get("licence", unnamed),
+        "licence": source.get("licence", default_licence),
         "citation": source.get("citation", ""),
-        "rows": read.get("rows_in"),
-        "rejected": read.get("rejected"),
+        "rows": facts.get("rows_in"),
+        "rejected": facts.get("rejected"),
         "files": [
             {
                 "name": part,
@@ -184,17 +184,18 @@ def _describe_source(name: str, source: Mapping[str, Any], records: Sequence[Rec
 
 
 def _describe_table(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
+    """Return the facts about a table that the template shows."""
     declaration = get_declaration(name, cells)
     return {
         "id": name,
         "title": declaration.title,
         "notes": declaration.notes,
         "counts": count_cells(name, select_compared(cells) or cells),
-        "filled": any(cell.value is not None for cell in cells),
     }
 
 
 def _describe_reproduction(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Return the counts of verdicts that the template shows."""
     compared = select_compared(cells)
     return {
         "all": count_cells("all tables", compared),
@@ -209,14 +210,14 @@ def _describe_reproduction(cells: Sequence[Cell]) -> dict[str, Any]:
 
 
 def _group_figures(figures: Sequence[FigureSection]) -> dict[str, list[dict[str, Any]]]:
-    """Figures by group, each with its place among the page's pictures."""
+    """Group figures by heading, each with its index among the page's pictures."""
     groups: dict[str, list[dict[str, Any]]] = {}
-    for place, drawing in enumerate(figures):
-        shown = {
-            "name": drawing.name,
-            "title": drawing.title,
-            "printed": drawing.printed,
-            "file": Path(drawing.file).name,
+    for index, figure in enumerate(figures):
+        facts = {
+            "name": figure.name,
+            "title": figure.title,
+            "paper_figures": figure.paper_figures,
+            "file": Path(figure.file).name,
         }
-        groups.setdefault(drawing.group, []).append({**shown, "place": place, "size": read_figure_size(drawing.file)})
+        groups.setdefault(figure.group, []).append({**facts, "place": index, "size": read_figure_size(figure.file)})
     return groups

@@ -1,4 +1,4 @@
-"""What was really fetched where a study says `lock`: commits and checksums of its lock file."""
+"""Commits and checksums of the download lock file, in the place of `lock` in run records and sources."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,58 +12,58 @@ from waltz.reporting.page.run_facts import Record
 
 
 def resolve_revisions(records: Sequence[Record], origins: Mapping[str, str], lock: Path) -> list[Record]:
-    """Run records whose models say the commit or the SHA-256 that the lock file holds in the place of `lock`.
+    """Return run records with the commits or SHA-256 of the lock file in the place of `lock`.
 
     Args:
-        records: Of a study.
-        origins: Hub id or url of each such model's weights, by the model's name.
-        lock: The lock file.
+        records: Run records of a study.
+        origins: Hub id or URL of the weights of each such model, by its name.
+        lock: The download lock file.
     """
     fetched = {name: _read_lock(origin, lock) for name, origin in origins.items()}
 
-    def settled(model: Any) -> Any:
+    def resolve_model(model: Any) -> Any:
         if not isinstance(model, Mapping) or model.get("revision") != LOCK_ON_DOWNLOAD:
             return model
         return {**model, "revision": fetched.get(str(model.get("name")), LOCK_ON_DOWNLOAD)}
 
-    def facts(record: Record) -> dict[str, Any]:
-        found = dict(record.facts)
-        if "model" in found:
-            found["model"] = settled(found["model"])
-        if found.get("models"):
-            found["models"] = {role: settled(model) for role, model in found["models"].items()}
-        return found
+    def resolve_facts(record: Record) -> dict[str, Any]:
+        facts = dict(record.facts)
+        if "model" in facts:
+            facts["model"] = resolve_model(facts["model"])
+        if facts.get("models"):
+            facts["models"] = {role: resolve_model(model) for role, model in facts["models"].items()}
+        return facts
 
-    return [replace(record, facts=facts(record)) for record in records]
+    return [replace(record, facts=resolve_facts(record)) for record in records]
 
 
 def resolve_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict[str, dict[str, Any]]:
-    """A study's sources whose files say the SHA-256 that the lock file holds in the place of `lock`.
+    """Return a study's sources with the SHA-256 of the lock file in the place of `lock`.
 
     Args:
-        sources: As the study has them.
-        lock: The lock file.
+        sources: The study's sources.
+        lock: The download lock file.
     """
 
-    def settled(file: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve_file(file: Mapping[str, Any]) -> dict[str, Any]:
         return (
             {**file, "sha256": _read_lock(file["url"], lock)} if file.get("sha256") == LOCK_ON_DOWNLOAD else dict(file)
         )
 
-    def images(entry: Any) -> Any:
-        return [settled(place) for place in entry] if isinstance(entry, list) else settled(entry)
+    def resolve_images(entry: Any) -> Any:
+        return [resolve_file(file) for file in entry] if isinstance(entry, list) else resolve_file(entry)
 
     return {
         name: {
             **source,
-            "files": {part: settled(file) for part, file in source["files"].items()},
-            **({IMAGES: images(source[IMAGES])} if IMAGES in source else {}),
+            "files": {part: resolve_file(file) for part, file in source["files"].items()},
+            **({IMAGES: resolve_images(source[IMAGES])} if IMAGES in source else {}),
         }
         for name, source in sources.items()
     }
 
 
 def _read_lock(origin: str, lock: Path) -> str:
-    """What the lock file holds for an origin; `lock` where it holds nothing."""
+    """Return the commit or SHA-256 of an origin in the lock file; `lock` where there is none."""
     key = "sha256" if is_url(origin) else "commit"
     return read_recorded(lock, origin.partition("#")[0], key) or LOCK_ON_DOWNLOAD

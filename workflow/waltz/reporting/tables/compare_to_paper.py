@@ -30,7 +30,7 @@ class StudyFacts:
         confidence: Coverage of the intervals, between 0 and 1.
         built: Instruments that the study builds: format of the source and names of the filters.
         datasets: Data sets of captions and foils.
-        left_out: Models and data sets that it names and could not run, with the reason.
+        skipped: Models and data sets that it names and could not run, with the reason.
     """
 
     models: Mapping[str, str]
@@ -38,7 +38,7 @@ class StudyFacts:
     confidence: float
     built: Mapping[str, Mapping[str, object]]
     datasets: tuple[str, ...] = ()
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
 
 Position = tuple[str, str, str]
@@ -277,6 +277,6 @@ def _explain_absence(declaration: Declaration, key: Key, study: StudyFacts) -> s
         *declaration.extra_models.get(model, ()),
         dataset.partition(":")[0],
     ):
-        if name in study.left_out:
-            return study.left_out[name]
+        if name in study.skipped:
+            return study.skipped[name]
     return declaration.known_reasons.get(model) or declaration.known_reasons.get(metric) or NOT_RUN

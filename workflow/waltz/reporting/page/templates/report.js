@@ -185,8 +185,8 @@
         if (cell.guessed) parts.push(`at or below chance, ${short(cell.chance)}`);
       }
       if (cell.text) parts.push(`ours ${cell.text}`);
-      if (cell.print) parts.push(`print ${cell.print}`);
-      if (cell.published !== null) parts.push(`print ${minus(String(cell.published))}`);
+      if (cell.print) parts.push(`paper ${cell.print}`);
+      if (cell.published !== null) parts.push(`paper ${minus(String(cell.published))}`);
       if (cell.difference !== null) parts.push(`difference ${signed(cell.difference, cell.places)}`);
       parts.push(cell.verdict);
       if (cell.reason) parts.push(cell.reason);
@@ -200,7 +200,7 @@
         return;
       }
       const {corner, columns, groups} = picked(laidOut(grid, state.profile));
-      const detail = el("p", {class: "detail", "aria-live": "polite"}, "Point at a cell, or move among cells with the arrow keys, for its interval, number of items and reason.");
+      const detail = el("p", {class: "detail", "aria-live": "polite"}, "Point at a cell, or move between cells with the arrow keys, to see its interval, number of items and reason.");
       const levels = columns[0]?.levels || [], last = levels.length - 1;
       const above = levels.slice(0, -1).map((_, level) => el("tr", {class: "above"}, el("td"), spans(columns, level).map(([name, width]) => el("th", {scope: "colgroup", colspan: width}, name))));
       const head = el("tr", {}, el("th", {scope: "col"}, corner), columns.map(column => el("th", {scope: "col", class: column.words ? "words" : "number"}, column.levels[last] || (last ? "" : "value"))));
@@ -414,13 +414,13 @@
       const shown = all.filter(({result}) => !state.outcome || result.outcome === state.outcome)
         .sort((a, b) => Boolean(b.result.contributions) - Boolean(a.result.contributions));
       const set = known.datasets.find(dataset => dataset.name === state.dataset);
-      $("#s-count").textContent = `${shown.length} of ${all.length} drawn samples; the data set has ${set.items.toLocaleString("en")} items.`;
+      $("#s-count").textContent = `${shown.length} of ${all.length} examples; the data set has ${set.items.toLocaleString("en")} items.`;
       list.replaceChildren(...shown.map(({item, result}) => el("li", {}, el("button", {type: "button", "data-id": item.id, on: {click: () => show(item)}},
         item.image === null ? el("span", {class: "blank"}) : el("img", {src: known.images[item.image], alt: "", loading: "lazy"}),
         el("span", {}, el("span", {class: "clip"}, Object.values(item.texts)[0] || item.id), result.outcome ? el("span", {class: result.outcome}, SIGNS[result.outcome]) : "")))));
       const still = shown.find(({item}) => item === state.item) || shown[0];
       if (still) show(still.item);
-      else { state.item = null; article.replaceChildren(el("p", {}, `None of the ${all.length} drawn samples is ${state.outcome}.`)); }
+      else { state.item = null; article.replaceChildren(el("p", {}, `None of the ${all.length} examples is ${state.outcome}.`)); }
     }
 
     function show(item) {
@@ -435,7 +435,7 @@
         el("p", {class: "meta"}, item.facts.join(" · ")),
         el("dl", {class: "texts"}, Object.entries(item.texts).map(([role, text]) => [el("dt", {}, role), el("dd", {}, marked(text, item.spans[role === "mismatched" ? "foil" : role]))])),
         mapped.length ? el("div", {class: "panels"}, mapped.map(part => panel(item, part, mapped))) : picture(item),
-        ...contributions.filter(part => part.error || part.left_out).map(part => el("p", {class: "note"}, `${part.role}: ${part.error || "contributions stand in the Parquet file; there are too many for this page"}`)),
+        ...contributions.filter(part => part.error || part.skipped).map(part => el("p", {class: "note"}, `${part.role}: ${part.error || "contributions are in the Parquet file; there are too many for this page"}`)),
         scores(result), tests(result), faithful(result));
     }
 
@@ -460,7 +460,7 @@
       const outputs = names.length > 1 ? el("label", {class: "note"}, "Output token ", el("select", {on: {change: event => draw(Number(event.target.value))}}, names)) : "";
       const told = [part.setting, part.score === undefined ? "" : `${part.explained || "score"} ${short(part.score)}`].filter(Boolean).join(", ");
       const node = el("section", {class: "panel", "aria-labelledby": `panel-${number}`}, el("h3", {id: `panel-${number}`}, part.role, el("span", {}, told)), share(part), outputs,
-        part.outputs_left_out ? el("p", {class: "note"}, `The values of its ${part.outputs_left_out} output tokens stand in the Parquet file.`) : "", body);
+        part.outputs_skipped ? el("p", {class: "note"}, `The values of its ${part.outputs_skipped} output tokens are in the Parquet file.`) : "", body);
       draw(0);
       return node;
     }
