@@ -7,11 +7,11 @@ from typer.testing import CliRunner
 from waltz.cli.app import app
 from waltz.core.errors import UserError
 from waltz.reporting.compare_runs import (
-    MOVED,
+    DIFFERENT,
     ONLY_FIRST,
     ONLY_SECOND,
+    OVERLAP,
     SAME,
-    WITHIN,
     compare_cells,
     count_verdicts,
     read_run,
@@ -47,15 +47,15 @@ def test_each_cell_with_a_value_has_one_verdict():
     verdicts = {change.key[0]: change.verdict for change in found}
     assert verdicts == {
         "same": SAME,
-        "near": WITHIN,
-        "far": MOVED,
-        "bare": MOVED,
+        "near": OVERLAP,
+        "far": DIFFERENT,
+        "bare": DIFFERENT,
         "lost": ONLY_FIRST,
         "new": ONLY_SECOND,
     }
     by_metric = {change.key[0]: change for change in found}
     assert (by_metric["far"].difference, by_metric["lost"].reason) == (4.0, "the model was left out")
-    assert count_verdicts(found) == {MOVED: 2, WITHIN: 1, ONLY_FIRST: 1, ONLY_SECOND: 1, SAME: 1}
+    assert count_verdicts(found) == {DIFFERENT: 2, OVERLAP: 1, ONLY_FIRST: 1, ONLY_SECOND: 1, SAME: 1}
 
 
 def written(folder, cells, commit):
@@ -83,7 +83,7 @@ def test_the_command_names_commits_and_lists_what_moved(tmp_path):
 
 
 def test_a_folder_without_tables_is_named(tmp_path):
-    with pytest.raises(UserError, match="nowhere: holds no tables"):
+    with pytest.raises(UserError, match="nowhere: no tables"):
         read_run(tmp_path / "nowhere")
     said = CliRunner().invoke(app, ["compare", "nowhere", "here", "--results", str(tmp_path)])
     assert (said.exit_code, said.output.count("\n")) == (1, 1)

@@ -234,7 +234,7 @@ def test_samples_are_browsed_by_outcome_model_and_keyboard(page):
     assert texts.count() == 2
     page.get_by_label("wrong", exact=True).check()
     assert page.locator("#sample h2").inner_text() == "existence:1 ✗ wrong"
-    assert page.inner_text("#s-count") == "1 of 2 drawn samples; the data set has 534 items."
+    assert page.inner_text("#s-count") == "1 of 2 examples; the data set has 534 items."
     page.get_by_label("all", exact=True).check()
     page.locator("#s-list button").first.focus()
     page.keyboard.press("ArrowUp")

@@ -1,1 +1,1 @@
-"""Stage `reporting`: tables and figures, ours beside the published ones."""
+"""The report of a study: tables compared with the paper values, figures, and one HTML page."""

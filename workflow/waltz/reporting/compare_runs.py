@@ -1,4 +1,4 @@
-"""Two runs beside each other, cell by cell of their tables: two studies, or one study at two commits."""
+"""Comparison of two runs, cell by cell of their tables: two studies, or one study at two commits."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,10 +11,10 @@ from waltz.reporting.tables.cells import Cell, parse_csv
 from waltz.reporting.tables.paper_values import Key
 
 SAME = "same"
-WITHIN = "intervals overlap"
-MOVED = "moved"
+OVERLAP = "intervals overlap"
+DIFFERENT = "moved"
 ONLY_FIRST, ONLY_SECOND = "only in the first", "only in the second"
-VERDICTS = (MOVED, WITHIN, ONLY_FIRST, ONLY_SECOND, SAME)
+VERDICTS = (DIFFERENT, OVERLAP, ONLY_FIRST, ONLY_SECOND, SAME)
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Change:
         table: Id of the table.
         profile: Fidelity profile.
         key: metric, model, dataset, setting.
-        first: Its value in the first run, or None.
-        second: Its value in the second, or None.
-        difference: Second less first, in the metric's unit; None where one of them is missing.
+        first: Value in the first run, or None.
+        second: Value in the second run, or None.
+        difference: Second minus first value, in the metric's unit; None where one is missing.
         verdict: One of `VERDICTS`: `same` to the last digit; `intervals overlap` where both have intervals that do;
-            `moved` where numbers differ otherwise; or the run that alone has a value.
-        reason: Why a run has no value, in its own words.
+            `moved` where numbers differ otherwise; or the only run with a value.
+        reason: Reason of the run without a value.
     """
 
     table: str
@@ -45,11 +45,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Run:
-    """What a folder of results holds.
+    """Tables and commits of one results folder.
 
     Attributes:
-        cells: The cells of all tables.
-        commits: How many run records name each commit of waltz.
+        cells: Cells of all tables.
+        commits: Number of run records by commit of waltz.
     """
 
     cells: tuple[Cell, ...]
@@ -57,63 +57,64 @@ class Run:
 
 
 def read_run(folder: str | Path) -> Run:
-    """The tables and commits of one study's results.
+    """Read the tables and commits of one study's results.
 
     Args:
-        folder: `results/<study>`, of this checkout or another.
+        folder: A folder `results/<study>`.
     Raises:
         UserError: There are no tables.
     """
     folder = Path(folder)
     files = sorted((folder / "reporting" / "tables").glob("*-*.csv"))
     if not files:
-        raise UserError(
-            f"{folder}: holds no tables (reporting/tables/*.csv); run the study, or name its results folder"
-        )
+        raise UserError(f"{folder}: no tables (reporting/tables/*.csv); run the study, or name its results folder")
     cells = [cell for file in files for cell in parse_csv(file.read_text(encoding="utf-8"))]
     records = read_records(sorted(folder.rglob("*.run.json")), folder)
     return Run(tuple(cells), Counter(str(record.facts.get("commit", "unknown")) for record in records))
 
 
 def compare_cells(first: Iterable[Cell], second: Iterable[Cell]) -> list[Change]:
-    """Every cell that either run has a value for, in the order of the first, then what only the second has.
+    """Compare all cells with a value in either run, in the order of the first, then those of the second only.
 
     Args:
-        first: Cells of one run.
-        second: Cells of the other.
+        first: Cells of the first run.
+        second: Cells of the second run.
     """
-    sides = [{_locate(cell): cell for cell in cells} for cells in (first, second)]
-    found = []
-    for place in dict.fromkeys([*sides[0], *sides[1]]):
-        one, other = sides[0].get(place), sides[1].get(place)
-        if (one and one.value is not None) or (other and other.value is not None):
-            found.append(_compare_cell(place, one, other))
-    return found
+    sides = [{_get_key(cell): cell for cell in cells} for cells in (first, second)]
+    changes = []
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        first_cell, second_cell = sides[0].get(key), sides[1].get(key)
+        if any(cell is not None and cell.value is not None for cell in (first_cell, second_cell)):
+            changes.append(_compare_cell(key, first_cell, second_cell))
+    return changes
 
 
-def count_verdicts(found: Sequence[Change]) -> dict[str, int]:
-    """How many cells have each verdict, in the order of `VERDICTS`."""
-    tally = Counter(change.verdict for change in found)
-    return {verdict: tally[verdict] for verdict in VERDICTS}
+def count_verdicts(changes: Sequence[Change]) -> dict[str, int]:
+    """Count the cells of each verdict, in the order of `VERDICTS`."""
+    counts = Counter(change.verdict for change in changes)
+    return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
-def _locate(cell: Cell) -> tuple[str, str, Key]:
+def _get_key(cell: Cell) -> tuple[str, str, Key]:
+    """Return what identifies a cell in both runs."""
     return cell.table, cell.profile, (cell.metric, cell.model, cell.dataset, cell.setting)
 
 
-def _compare_cell(place: tuple[str, str, Key], one: Cell | None, other: Cell | None) -> Change:
-    first, second = (cell.value if cell else None for cell in (one, other))
+def _compare_cell(key: tuple[str, str, Key], first_cell: Cell | None, second_cell: Cell | None) -> Change:
+    """Compare a cell of two runs."""
+    first, second = (cell.value if cell else None for cell in (first_cell, second_cell))
     if first is None or second is None:
-        missing = one if first is None else other
+        missing = first_cell if first is None else second_cell
         reason = missing.reason if missing else "not in its tables"
-        return Change(*place, first, second, None, ONLY_SECOND if first is None else ONLY_FIRST, reason)
-    verdict = SAME if first == second else WITHIN if _intervals_overlap(one, other) else MOVED
-    return Change(*place, first, second, second - first, verdict, "")
+        return Change(*key, first, second, None, ONLY_SECOND if first is None else ONLY_FIRST, reason)
+    verdict = SAME if first == second else OVERLAP if _intervals_overlap(first_cell, second_cell) else DIFFERENT
+    return Change(*key, first, second, second - first, verdict, "")
 
 
-def _intervals_overlap(one: Cell | None, other: Cell | None) -> bool:
-    ends = [end for cell in (one, other) if cell for end in (cell.ci_low, cell.ci_high)]
+def _intervals_overlap(first: Cell | None, second: Cell | None) -> bool:
+    """Return whether both cells have intervals that overlap."""
+    ends = [end for cell in (first, second) if cell for end in (cell.ci_low, cell.ci_high)]
     if len(ends) < 4 or None in ends:
         return False
-    low, high, other_low, other_high = (float(end or 0.0) for end in ends)
-    return low <= other_high and other_low <= high
+    first_low, first_high, second_low, second_high = (float(end or 0.0) for end in ends)
+    return first_low <= second_high and second_low <= first_high

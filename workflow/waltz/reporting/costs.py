@@ -1,4 +1,4 @@
-"""What a run cost, from its run records, and what a larger one would: the tables of docs/how-to/running-the-thesis.md.
+"""Costs of a run from its run records, scaled to a larger one: the tables of docs/how-to/running-the-thesis.md.
 
 `PYTHONPATH=workflow python -m waltz.reporting.costs results/thesis --items attribution=100 --items consistency=100`.
 """
@@ -15,30 +15,30 @@ from waltz.models.registry import load_registry
 from waltz.reporting.page.run_facts import SUFFIX, Record, read_records
 
 RATE = 1e14
-"""Operations a second that a GPU really does: a third of what an A100 states in half precision."""
+"""Effective operations per second of a GPU: a third of an A100's peak in half precision."""
 INPUT_LENGTHS = {"text": 100, "masked": 30, "classifier": 60, "vision": 700}
-"""Positions that one pass reads, by kind; an encoder of image and text reads `ENCODED`."""
+"""Positions of one forward pass by kind; `ENCODER_LENGTH` for an encoder of image and text."""
 ENCODER_LENGTH = 300
 STAGES = ("evaluation", "attribution", "consistency")
-"""Those that ask one model about items, whose records are counted."""
+"""Stages whose records are counted: they run one model on items."""
 TILED_LENGTHS = {"llava-next-mistral": 2900, "llava-next-vicuna": 2900}
-"""Positions of models that cut an image into tiles."""
+"""Positions of models that split an image into tiles."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one model did in one stage.
+    """Cost of one model in one stage.
 
     Attributes:
         stage: Name of the stage.
         model: Name of the model.
-        runs: How many records say so.
-        items: Different items of a profile in what was written.
+        runs: Number of run records.
+        items: Number of different items of a profile.
         passes: Forward passes: the evaluations that the records count, else rows written.
         seconds: Wall time.
         memory_mb: Largest memory of a job.
-        scaled: Passes at as many items a data set as asked for; the same where nothing is asked.
-        gpu_hours: Time of these at `RATE`; None for a model that is not registered.
+        scaled: Passes scaled to the requested number of items for each data set.
+        gpu_hours: Time of the scaled passes at `RATE`; None for a model that is not registered.
     """
 
     stage: str
@@ -53,36 +53,41 @@ class Cost:
 
 
 def compute_costs(
-    records: Sequence[Record], items: Mapping[str, int], wanted: Mapping[str, int], rate: float = RATE
+    records: Sequence[Record], items: Mapping[str, int], requested: Mapping[str, int], rate: float = RATE
 ) -> list[Cost]:
-    """Costs by stage and model, in the order of the records; of `STAGES` those of one model.
+    """Compute the costs by stage and model, in the order of the records, for the stages in `STAGES`.
 
     Args:
-        records: Run records; one a data set, or one a shard of it under the name of the whole.
-        items: Different items of a profile in each data set, by the name of its records.
-        wanted: Items a data set to scale to, by stage.
-        rate: Operations a second.
+        records: Run records: one for each data set, or one for each shard with the data set's name.
+        items: Number of different items of a profile, by the name of the records.
+        requested: Number of items for each data set to scale to, by stage.
+        rate: Operations per second.
     """
-    found: dict[tuple[str, str], list[Record]] = {}
+    groups: dict[tuple[str, str], list[Record]] = {}
     for record in filter(_is_counted, records):
-        found.setdefault((record.stage, str(record.models[0]["name"])), []).append(record)
-    return [_compute_cost(stage, model, of, items, wanted.get(stage), rate) for (stage, model), of in found.items()]
+        groups.setdefault((record.stage, str(record.models[0]["name"])), []).append(record)
+    return [
+        _compute_cost(stage, model, members, items, requested.get(stage), rate)
+        for (stage, model), members in groups.items()
+    ]
 
 
 def count_items(records: Sequence[Record], results: Path) -> dict[str, int]:
-    """How many different items a profile has in the file beside each record that is counted, by the record's name.
+    """Return the number of different items in the file next to each counted record, by the record's name.
 
-    Profiles may draw different items of a data set; the larger number counts.
+    Profiles may select different items of a data set; the larger number counts.
     """
     names = dict.fromkeys(record.name for record in filter(_is_counted, records))
-    return {name: _count_released_items(results / f"{name}.parquet") for name in names}
+    return {name: _count_file_items(results / f"{name}.parquet") for name in names}
 
 
 def _is_counted(record: Record) -> bool:
+    """Return whether a record is of one model in one of `STAGES`."""
     return record.stage in STAGES and len(record.models) == 1
 
 
-def _count_released_items(file: Path) -> int:
+def _count_file_items(file: Path) -> int:
+    """Return the largest number of different items of a profile."""
     rows = (
         pq.read_table(file, columns=["profile", "item_id"])
         .group_by("profile")
@@ -92,7 +97,7 @@ def _count_released_items(file: Path) -> int:
 
 
 def estimate_operations(model: str, passes: float) -> float | None:
-    """Floating-point operations of some passes: 2 x parameters x positions each; None for an unregistered model."""
+    """Estimate the operations of forward passes, 2 x parameters x positions each; None for an unregistered model."""
     spec = load_registry().get(model)
     if spec is None:
         return None
@@ -100,8 +105,8 @@ def estimate_operations(model: str, passes: float) -> float | None:
     return 2.0 * spec.parameters * positions * passes
 
 
-def format_costs(found: Sequence[Cost]) -> str:
-    """The costs as a table."""
+def format_costs(costs: Sequence[Cost]) -> str:
+    """Format costs as a Markdown table."""
     header = ("stage", "model", "runs", "items", "passes", "seconds", "MB", "passes, scaled", "GPU hours, scaled")
     rows = [
         (
@@ -115,18 +120,19 @@ def format_costs(found: Sequence[Cost]) -> str:
             f"{cost.scaled:,.0f}",
             "-" if cost.gpu_hours is None else f"{cost.gpu_hours:,.2f}",
         )
-        for cost in found
+        for cost in costs
     ]
     return "".join(f"| {' | '.join(row)} |\n" for row in (header, ("---",) * len(header), *rows))
 
 
 def _compute_cost(
-    stage: str, model: str, records: Sequence[Record], items: Mapping[str, int], wanted: int | None, rate: float
+    stage: str, model: str, records: Sequence[Record], items: Mapping[str, int], requested: int | None, rate: float
 ) -> Cost:
+    """Compute the cost of one model in one stage."""
     passes = [int(record.facts.get("evaluations") or record.facts["rows_out"]) for record in records]
-    of = [items[record.name] for record in records]
-    scaled = sum(one * wanted / count if wanted and count else one for one, count in zip(passes, of, strict=True))
-    work = estimate_operations(model, scaled)
+    counts = [items[record.name] for record in records]
+    scaled = sum(n * requested / count if requested and count else n for n, count in zip(passes, counts, strict=True))
+    operations = estimate_operations(model, scaled)
     return Cost(
         stage,
         model,
@@ -136,7 +142,7 @@ def _compute_cost(
         sum(float(record.facts["wall_seconds"]) for record in records),
         max(int(record.facts["peak_memory_mb"]) for record in records),
         scaled,
-        None if work is None else work / rate / 3600,
+        None if operations is None else operations / rate / 3600,
     )
 
 
@@ -144,21 +150,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the costs of a run."""
     parser = argparse.ArgumentParser(prog="waltz.reporting.costs", description=main.__doc__)
     parser.add_argument("results", type=Path, help="results of a study, such as results/thesis")
-    parser.add_argument("--items", action="append", default=[], metavar="STAGE=N", help="items a data set to scale to")
-    parser.add_argument("--rate", type=float, default=RATE, help="operations a second of the GPU")
-    given = parser.parse_args(arguments)
-    wanted = dict(part.split("=", 1) for part in given.items)
-    files = [file for file in sorted(given.results.rglob(f"*{SUFFIX}")) if "shards" not in file.parts]
+    parser.add_argument(
+        "--items", action="append", default=[], metavar="STAGE=N", help="items per data set to scale to"
+    )
+    parser.add_argument("--rate", type=float, default=RATE, help="operations per second of the GPU")
+    options = parser.parse_args(arguments)
+    requested = dict(part.split("=", 1) for part in options.items)
+    files = [file for file in sorted(options.results.rglob(f"*{SUFFIX}")) if "shards" not in file.parts]
     if not files:
-        raise SystemExit(f"{given.results} holds no run records; name the results of a study that was run")
+        raise SystemExit(f"{options.results}: no run records; name the results folder of a finished study")
     try:
-        records = read_records(files, given.results)
+        records = read_records(files, options.results)
     except UserError as error:
         raise SystemExit(str(error)) from None
-    found = compute_costs(
-        records, count_items(records, given.results), {stage: int(n) for stage, n in wanted.items()}, given.rate
-    )
-    print(format_costs(found), end="")
+    sizes = {stage: int(n) for stage, n in requested.items()}
+    costs = compute_costs(records, count_items(records, options.results), sizes, options.rate)
+    print(format_costs(costs), end="")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The table of docs/reference/models.md: every registered model, the tables it fills, and what is read off it.
+"""Table of docs/reference/models.md: each registered model, the paper tables it fills, and its score.
 
-`PYTHONPATH=workflow python -m waltz.reporting.model_table` prints it; a test holds the page to it.
+`PYTHONPATH=workflow python -m waltz.reporting.model_table` prints it; a test compares the page with it.
 """
 
 import importlib
@@ -12,9 +12,9 @@ from waltz.models.registry import ModelSpec, estimate_gpu_memory, get_encoder_mo
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
-PUBLISHED = Path(__file__).parents[3] / "resources" / "published"
+PAPER_TABLES = Path(__file__).parents[3] / "resources" / "published"
 HEADER = ("model", "fills", "checkpoint", "class", "score", "match", "precision", "GPU (GB)", "licence")
-READ = {
+OUTPUTS = {
     "text": ("`AutoModelForCausalLM`", "log-probability"),
     "vision": ("`AutoModelForImageTextToText`", "log-probability of the label"),
     "masked": ("`AutoModelForMaskedLM`", "logit of a masked word"),
@@ -35,61 +35,66 @@ READ = {
     "vilbert-12in1": ("own: `models/vilbert`", "retrieval logit"),
     "vilbert-12in1-itm": ("own: `models/vilbert`", "p(match)"),
 }
-"""Class, and what is made of its output, by kind."""
-BUILDING = {
+"""Class and score by kind of model."""
+USES = {
     "spanbert": "proposes relations",
     "bert-base-cased": "proposes actions, GRUEN",
     "albert-xxlarge-nli": "filter",
     "gruen-cola": "GRUEN",
     "vg-frcnn": "regions of LXMERT, VisualBERT",
 }
-"""What models do that score nothing."""
-DOCUMENTS = {"thesis-": "", "cv-probes-": "CV-Probes ", "decoders-paper-": "decoders paper "}
-SHARED = {"vilbert-12in1-itm": "vilbert"}
-"""Kinds whose head is that of another kind's module."""
-HELPER, HELPS = "llama2-13b-chat", "helper"
+"""Uses of models that are not evaluated."""
+DOCUMENT_TITLES = {"thesis-": "", "cv-probes-": "CV-Probes ", "decoders-paper-": "decoders paper "}
+SHARED_HEADS = {"vilbert-12in1-itm": "vilbert"}
+"""Kinds whose head is defined in another kind's module."""
+HELPER, HELPER_USE = "llama2-13b-chat", "helper"
 
 
 def format_model_table() -> str:
-    """The table in Markdown; models of other data sets and the synthetic ones, which print has not, fill no table."""
-    fills = list_tables_by_model()
+    """Return the table in Markdown; a model that is in no paper fills no table."""
+    tables_by_model = list_tables_by_model()
     rows = [
-        _describe_model(spec, fills.get(spec.name, ())) for spec in load_registry().values() if spec.kind != "ruler"
+        _describe_model(spec, tables_by_model.get(spec.name, ()))
+        for spec in load_registry().values()
+        if spec.kind != "ruler"
     ]
     lines = [HEADER, tuple("---" for _ in HEADER), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def list_tables_by_model() -> dict[str, tuple[str, ...]]:
-    """Ids of the tables in which print has a model, by our name of it."""
-    found: dict[str, list[str]] = {}
+    """Return the ids of the paper tables that contain a model, by our name of the model."""
+    tables_by_model: dict[str, list[str]] = {}
     for table in TABLES.values():
-        names = {key[1] for number in table.paper_tables for key in read_paper_values(PUBLISHED / f"{number}.csv")}
+        names = {key[1] for number in table.paper_tables for key in read_paper_values(PAPER_TABLES / f"{number}.csv")}
         for name in names - {"", "random"}:
-            for ours in (*table.model_aliases.get(name, (name,)), *table.extra_models.get(name, ())):
-                found.setdefault(ours, []).append(table.id)
-    return {name: tuple(table for table in TABLES if table in tables) for name, tables in found.items()}
+            for our_model in (*table.model_aliases.get(name, (name,)), *table.extra_models.get(name, ())):
+                tables_by_model.setdefault(our_model, []).append(table.id)
+    return {name: tuple(table for table in TABLES if table in tables) for name, tables in tables_by_model.items()}
 
 
 def get_match_index(kind: str) -> int | None:
-    """Which output of a kind's matching head says match, as its module has it; None where there is no such head."""
-    if SHARED.get(kind, kind) not in list_encoder_kinds():
+    """Return the index of the matching head's output for a match; None for a kind without such a head."""
+    if SHARED_HEADS.get(kind, kind) not in list_encoder_kinds():
         return None
-    index: int | None = getattr(importlib.import_module(get_encoder_module(SHARED.get(kind, kind))), "MATCH", None)
+    index: int | None = getattr(
+        importlib.import_module(get_encoder_module(SHARED_HEADS.get(kind, kind))), "MATCH", None
+    )
     return index
 
 
 def _describe_model(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]:
-    network, score = READ[spec.kind]
+    """Return the row of a model."""
+    network, score = OUTPUTS[spec.kind]
     index = get_match_index(spec.kind)
-    used = [BUILDING[spec.name]] if spec.name in BUILDING else []
-    used += [_shorten_ids(tables)] if tables else []
-    used += [HELPS] if spec.name == HELPER else []
+    uses = [USES[spec.name]] if spec.name in USES else []
+    uses += [_shorten_ids(tables)] if tables else []
+    uses += [HELPER_USE] if spec.name == HELPER else []
     licence = f"{spec.licence}, gated" if spec.gated else spec.licence
     precision = f"{spec.dtype}, 4 bits" if spec.four_bit else spec.dtype
     return (
         f"`{spec.name}`",
-        "; ".join(used) or "-",
+        "; ".join(uses) or "-",
         _describe_checkpoint(spec),
         network,
         score,
@@ -101,6 +106,7 @@ def _describe_model(spec: ModelSpec, tables: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _describe_checkpoint(spec: ModelSpec) -> str:
+    """Return the weights of a model with their revision."""
     if is_url(spec.weights):
         return f"[url]({spec.weights}), {spec.sha256[:7]}"
     revision = LOCK_ON_DOWNLOAD if spec.revision == LOCK_ON_DOWNLOAD else spec.revision[:7]
@@ -108,12 +114,14 @@ def _describe_checkpoint(spec: ModelSpec) -> str:
 
 
 def _shorten_ids(tables: tuple[str, ...]) -> str:
-    """`3.4, A.1; CV-Probes 3, 4`: numbers by document."""
-    found: dict[str, list[str]] = {}
+    """Return table numbers by document: `3.4, A.1; CV-Probes 3, 4`."""
+    numbers_by_document: dict[str, list[str]] = {}
     for table in tables:
-        document = next((name for name in DOCUMENTS if table.startswith(name)), "")
-        found.setdefault(DOCUMENTS.get(document, ""), []).append(table.removeprefix(document).replace("-", " "))
-    return "; ".join(f"{document}{', '.join(numbers)}" for document, numbers in found.items())
+        document = next((name for name in DOCUMENT_TITLES if table.startswith(name)), "")
+        numbers_by_document.setdefault(DOCUMENT_TITLES.get(document, ""), []).append(
+            table.removeprefix(document).replace("-", " ")
+        )
+    return "; ".join(f"{document}{', '.join(numbers)}" for document, numbers in numbers_by_document.items())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Refusing to put numbers of unlike runs into one table."""
+"""Check that numbers in one table come from compatible runs."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +15,12 @@ PROFILES = ("equations", "published")
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the record of a run says about the file beside it.
+    """Facts of a run record about the file next to it.
 
     Attributes:
         record: Path of the record.
-        model: The model.
-        dataset: The data set.
+        model: Name of the model.
+        dataset: Name of the data set.
         facts: `profiles`, `dtype` and `data digest`, as texts.
     """
 
@@ -31,65 +31,68 @@ class RunFacts:
 
 
 def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
-    """The runs behind some files.
+    """Read the facts of run records.
 
     Args:
-        paths: Records `<stage>/<model>/[<kind>/]<dataset>.run.json`, each one record or a list of those of its shards.
+        paths: Records `<stage>/<model>/[<kind>/]<dataset>.run.json`, each with one record or a list by shard.
     Raises:
         UserError: A record is missing or broken.
     """
-    found = []
+    runs = []
     for path in map(Path, paths):
         try:
             records = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise UserError(f"{path}: no whole run record ({error}); delete the file beside it and run again") from None
+            raise UserError(
+                f"{path}: run record cannot be read ({error}); delete the file next to it and run again"
+            ) from None
         for record in records if isinstance(records, list) else [records]:
             model = str(record.get("model", {}).get("name", path.parent.name))
             dataset = str(record.get("dataset", path.name.removesuffix(".run.json")))
-            found.append(RunFacts(str(path), model, dataset, _extract_facts(record)))
-    return found
+            runs.append(RunFacts(str(path), model, dataset, _extract_facts(record)))
+    return runs
 
 
 def write_run_facts(path: str | Path, runs: Sequence[RunFacts]) -> None:
-    """Write what records say, for tables to check across stages."""
+    """Write the facts of run records, so that tables can check them across stages."""
     write_text(path, json.dumps([asdict(run) for run in runs], indent=1, sort_keys=True) + "\n")
 
 
 def read_run_facts(path: str | Path) -> list[RunFacts]:
-    """What `write_made` wrote."""
+    """Read the file that `write_run_facts` wrote."""
     return [RunFacts(**run) for run in json.loads(Path(path).read_text(encoding="utf-8"))]
 
 
 def check_compatible(runs: Sequence[RunFacts], profiles: Sequence[str]) -> None:
-    """Refuse runs that do not belong together.
+    """Raise an error if runs are not compatible.
 
-    All hold the study's profiles; those of a model have one dtype; those on a data set have read the same items. What a
-    record does not state disagrees with nothing.
+    All hold the study's profiles; those of a model have one dtype; those on a data set have read the same items. Facts
+    that a record does not state are not compared.
 
     Raises:
-        UserError: The first two that disagree, and on what.
+        UserError: Two runs are not compatible.
     """
-    first: dict[tuple[str, str], RunFacts] = {}
+    first_runs: dict[tuple[str, str], RunFacts] = {}
     for run in runs:
         missing = [profile for profile in profiles if profile not in run.facts["profiles"].split(", ")]
         if missing and run.facts["profiles"] != UNSTATED:
             raise UserError(
-                f"{run.record}: profiles {run.facts['profiles']}, but the study asks for {', '.join(profiles)};"
-                " delete the file beside it and run again"
+                f"{run.record}: profiles differ from the study (got {run.facts['profiles']}, expected"
+                f" {', '.join(profiles)}); delete the file next to it and run again"
             )
-        for fact, of in (("dtype", run.model), ("data digest", run.dataset)):
+        for fact, name in (("dtype", run.model), ("data digest", run.dataset)):
             if run.facts[fact] == UNSTATED:
                 continue
-            known = first.setdefault((fact, of), run)
-            if known.facts[fact] != run.facts[fact]:
+            first_run = first_runs.setdefault((fact, name), run)
+            if first_run.facts[fact] != run.facts[fact]:
                 raise UserError(
-                    f"{run.record}: {fact} {run.facts[fact]}, but {known.record}: {known.facts[fact]};"
-                    f" numbers of {of} cannot stand in one table: delete the file beside one of them and run again"
+                    f"{run.record}: {fact} of {name} differs from {first_run.record} (got {run.facts[fact]},"
+                    f" expected {first_run.facts[fact]}); delete the file next to one of them and run again"
                 )
 
 
 def _extract_facts(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return profiles, dtype and data digest of a record."""
     settings = record.get("settings") or {}
     profiles = record.get("profiles") or [name for name in PROFILES if name in settings]
     return {
