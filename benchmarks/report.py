@@ -2,10 +2,10 @@
 
 Usage: python benchmarks/report.py [--items N] [--shown N] [--maps N] [--keep FOLDER] [--chromium PATH]
 
-Every printed cell of resources/published is filled in both profiles. Every model that print names has scores for
-caption and foil of N items of the eleven instruments, and contributions for eight items of each; N heat maps stand
+Every paper value of resources/published is filled in both profiles. Every model of the papers has scores for
+caption and foil of N items of the eleven instruments, and contributions for eight items of each; N heat maps are
 among the figures. Made-up inputs are not timed. The page is opened in headless Chromium where Playwright is installed,
-filtered, browsed, and watched for requests that leave the file.
+filtered, browsed, and checked for external requests.
 """
 
 import argparse
@@ -42,51 +42,53 @@ WORDS = ["a", "cat", "sits", "on", "the", "table", "and", "two", "dogs", "look",
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
-def now() -> np.ndarray:
-    """Wall and CPU seconds."""
+def read_clocks() -> np.ndarray:
+    """Return wall and CPU seconds."""
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def filled(generator: np.random.Generator) -> list[Cell]:
-    """Every printed cell, with a number of ours near the printed one where it is a number."""
+def make_cells(generator: np.random.Generator) -> list[Cell]:
+    """Return a cell for each paper value, with a number of ours close to it."""
     cells: list[Cell] = []
     for file in sorted(PUBLISHED.glob("*.csv")):
-        printed = read_paper_values(file)
+        paper_values = read_paper_values(file)
         for profile in PROFILES:
-            for key, one in printed.items():
-                ours = near(one, generator)
+            for key, paper in paper_values.items():
+                ours = make_number(paper, generator)
                 numbers = (ours.value, ours.n, ours.ci_low, ours.ci_high)
                 cells.append(
-                    Cell(file.stem, profile, *key, *numbers, *astuple(compare_with_paper(ours, one, 0.95))[:4])
+                    Cell(file.stem, profile, *key, *numbers, *astuple(compare_with_paper(ours, paper, 0.95))[:4])
                 )
     return cells
 
 
-def near(printed: PaperValue, generator: np.random.Generator) -> Measure:
-    """A number that often agrees with print."""
+def make_number(paper: PaperValue, generator: np.random.Generator) -> Measure:
+    """Return a number of ours that is often equal to the paper value."""
     try:
-        value = float(printed.value) + float(generator.choice([0.0, 1.0, 9.0])) * generator.normal()
+        value = float(paper.value) + float(generator.choice([0.0, 1.0, 9.0])) * generator.normal()
     except ValueError:
         value = float(generator.uniform(0, 100))
     return Measure(value, 1000, value - 2.0, value + 2.0)
 
 
-def made(folder: Path, items: int, generator: np.random.Generator) -> tuple[dict[str, list[dict[str, Any]]], RunFiles]:
-    """Parquet files of all models on all instruments, and the instruments' items."""
+def write_results(
+    folder: Path, items: int, generator: np.random.Generator
+) -> tuple[dict[str, list[dict[str, Any]]], RunFiles]:
+    """Write Parquet files of all models on all instruments, and return the instruments' items with the files."""
     names = {file.stem: list(read_paper_values(file)) for file in sorted(PUBLISHED.glob("*.csv"))}
     models = sorted({key[1] for keys in names.values() for key in keys if key[1] and key[1] != "random"})
     instruments = list(dict.fromkeys(key[2] for key in names["thesis-3.4"] if key[2] != "average"))
-    benchmark = {name: [item(name, number) for number in range(items)] for name in instruments}
-    tables = {name: score_table(rows, generator) for name, rows in benchmark.items()}
+    benchmark = {name: [make_item(name, number) for number in range(items)] for name in instruments}
+    tables = {name: make_score_table(rows, generator) for name, rows in benchmark.items()}
     evaluation, attribution = {}, {}
     for model in models:
         for name in instruments:
             run = (model, name)
             evaluation[run] = str(folder / "evaluation" / model / f"{name}.parquet")
             attribution[run] = str(folder / "attribution" / model / f"{name}.parquet")
-            scores = made_up(tables[name], generator)
+            scores = randomize_scores(tables[name], generator)
             parquet.write(evaluation[run], scores, EVALUATION)
-            rows = list(attribution_rows(benchmark[name][:ATTRIBUTED], generator))
+            rows = list(make_attribution_rows(benchmark[name][:ATTRIBUTED], generator))
             parquet.write(attribution[run], parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
             record = {
                 "model": {"name": model, "kind": "made up", "weights": f"owner/{model}", "revision": "0" * 40},
@@ -103,8 +105,8 @@ def made(folder: Path, items: int, generator: np.random.Generator) -> tuple[dict
     return benchmark, RunFiles(evaluation, attribution)
 
 
-def item(name: str, number: int) -> dict[str, Any]:
-    """One item of an instrument."""
+def make_item(name: str, number: int) -> dict[str, Any]:
+    """Return one item of an instrument."""
     row = dict.fromkeys(BENCHMARK.schema.names)
     return row | {
         "item_id": f"{name}:made-up:{number}",
@@ -118,19 +120,19 @@ def item(name: str, number: int) -> dict[str, Any]:
     }
 
 
-def score_table(items: list[dict[str, Any]], generator: np.random.Generator) -> pa.Table:
-    """Scores of caption and foil in both profiles."""
+def make_score_table(items: list[dict[str, Any]], generator: np.random.Generator) -> pa.Table:
+    """Return scores of caption and foil in both profiles."""
     rows = [
         {"item_id": row["item_id"], "role": role, "profile": profile, "setting": "alignment", "image": row["image"]}
         for profile in PROFILES
         for row in items
         for role in ("caption", "foil")
     ]
-    return made_up(parquet.build_table(rows, EVALUATION), generator)
+    return randomize_scores(parquet.build_table(rows, EVALUATION), generator)
 
 
-def made_up(table: pa.Table, generator: np.random.Generator) -> pa.Table:
-    """The same rows with other scores."""
+def randomize_scores(table: pa.Table, generator: np.random.Generator) -> pa.Table:
+    """Return the same rows with other scores."""
     score = generator.normal(size=table.num_rows)
     columns = {
         "score": score,
@@ -144,8 +146,8 @@ def made_up(table: pa.Table, generator: np.random.Generator) -> pa.Table:
     return table
 
 
-def attribution_rows(items: list[dict[str, Any]], generator: np.random.Generator) -> Iterator[dict[str, Any]]:
-    """Contributions to caption and foil in both profiles."""
+def make_attribution_rows(items: list[dict[str, Any]], generator: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Yield contributions to caption and foil in both profiles."""
     ends = np.cumsum([len(word) + 1 for word in WORDS]) - 1
     spans = [{"start": int(end) - len(word), "end": int(end)} for word, end in zip(WORDS, ends, strict=True)]
     for profile in PROFILES:
@@ -171,30 +173,30 @@ def attribution_rows(items: list[dict[str, Any]], generator: np.random.Generator
                 }
 
 
-def heat_maps(folder: Path, number: int, generator: np.random.Generator) -> list[FigureSection]:
-    """Figures as the workflow draws them, few of them distinct."""
+def draw_heatmap_figures(folder: Path, number: int, generator: np.random.Generator) -> list[FigureSection]:
+    """Draw figures as the workflow does, a few of them distinct."""
     spans: list[Any] = [{"start": 0, "end": 0}] * len(WORDS)
     cells = np.arange(16).reshape(4, 4).repeat(56, axis=0).repeat(56, axis=1)
-    drawings = []
-    for place in range(number):
-        file = folder / f"heat-map-{place}.svg"
-        if place < DISTINCT:
+    figures = []
+    for index in range(number):
+        file = folder / f"heat-map-{index}.svg"
+        if index < DISTINCT:
             image = np.kron(generator.uniform(size=(28, 28, 3)), np.ones((8, 8, 1)))
             values = [generator.normal(size=len(WORDS) + 16) for _ in range(2)]
-            samples = [
+            panels = [
                 HeatmapPanel(role, " ".join(WORDS), WORDS, spans, cells, phi, 1.0, 0.5)
                 for role, phi in zip(("caption", "foil"), values, strict=True)
             ]
-            save_figure(draw_heatmaps(image, samples, f"Heat map {place}"), [file, file.with_suffix(".png")])
+            save_figure(draw_heatmaps(image, panels, f"Heat map {index}"), [file, file.with_suffix(".png")])
         else:
             for suffix in (".svg", ".png"):
-                first = folder / f"heat-map-{place % DISTINCT}{suffix}"
+                first = folder / f"heat-map-{index % DISTINCT}{suffix}"
                 file.with_suffix(suffix).write_bytes(first.read_bytes())
-        drawings.append(FigureSection(file.stem, str(file), f"Heat map {place}", "Heat maps"))
-    return drawings
+        figures.append(FigureSection(file.stem, str(file), f"Heat map {index}", "Heat maps"))
+    return figures
 
 
-def opened(page: Path, chromium: str) -> None:
+def open_page(page: Path, chromium: str) -> None:
     """Open the page and print how long it takes."""
     try:
         from playwright.sync_api import sync_playwright
@@ -204,9 +206,9 @@ def opened(page: Path, chromium: str) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         tab = browser.new_page(viewport={"width": 1280, "height": 900})
-        asked: list[str] = []
+        requests: list[str] = []
         faults: list[str] = []
-        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("request", lambda request: requests.append(request.url))
         tab.on("console", lambda message: faults.append(message.text))
         tab.on("pageerror", lambda error: faults.append(str(error)))
         start = time.perf_counter()
@@ -214,7 +216,7 @@ def opened(page: Path, chromium: str) -> None:
         tab.wait_for_selector("html[data-ready]")
         tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         print(f"interactive after {time.perf_counter() - start:.2f} s")
-        for what, act in (
+        for name, act in (
             ("filter", lambda: tab.fill("#filter", "clip counting")),
             ("no filter", lambda: tab.fill("#filter", "")),
             ("samples", lambda: tab.locator("#samples").scroll_into_view_if_needed()),
@@ -224,14 +226,14 @@ def opened(page: Path, chromium: str) -> None:
             start = time.perf_counter()
             act()
             tab.evaluate("() => new Promise(done => setTimeout(() => requestAnimationFrame(done), 200))")
-            print(f"{what}: {time.perf_counter() - start:.2f} s, 0.20 s of them waited")
-        left = [url for url in asked if not url.startswith(("data:", page.as_uri()))]
-        print(f"requests that left the file: {left}; messages: {faults}")
+            print(f"{name}: {time.perf_counter() - start:.2f} s, 0.20 s of them waited")
+        external = [url for url in requests if not url.startswith(("data:", page.as_uri()))]
+        print(f"external requests: {external}; messages: {faults}")
         browser.close()
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure the report and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=1000)
     parser.add_argument("--shown", type=int, default=12)
@@ -243,35 +245,37 @@ def main() -> None:
     pa.set_cpu_count(1)
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        text = format_csv(filled(generator))
-        benchmark, files = made(folder, arguments.items, generator)
-        drawings = heat_maps(folder, arguments.maps, generator)
+        text = format_csv(make_cells(generator))
+        benchmark, files = write_results(folder, arguments.items, generator)
+        figures = draw_heatmap_figures(folder, arguments.maps, generator)
         rows = len(files.evaluation) * len(PROFILES) * 2 * arguments.items
         print(
-            f"{len(files.evaluation)} runs of {arguments.items} items, {rows:,} rows of scores, {len(drawings)} figures"
+            f"{len(files.evaluation)} runs of {arguments.items} items, {rows:,} rows of scores, {len(figures)} figures"
         )
-        start = now()
+        start = read_clocks()
         records = read_records(sorted(folder.rglob("*.run.json")), folder)
-        shown, runs = read_examples(benchmark, files, arguments.shown, 1)
-        read = now() - start
-        for row in (row for of in shown.values() for row in of):
-            coarse = Image.fromarray(generator.integers(0, 255, (48, 64, 3), dtype=np.uint8))
-            coarse.resize((640, 480), Image.Resampling.BICUBIC).save(folder / row["image"])
-        start = now()
-        with open_thumbnails(dict.fromkeys(benchmark, str(folder))) as picture:
-            browser = make_browser_data(shown, runs, picture, {name: len(of) for name, of in benchmark.items()})
-        chosen = now() - start
+        examples, runs = read_examples(benchmark, files, arguments.shown, 1)
+        read = read_clocks() - start
+        for row in (row for rows_of_dataset in examples.values() for row in rows_of_dataset):
+            image = Image.fromarray(generator.integers(0, 255, (48, 64, 3), dtype=np.uint8))
+            image.resize((640, 480), Image.Resampling.BICUBIC).save(folder / row["image"])
+        start = read_clocks()
+        with open_thumbnails(dict.fromkeys(benchmark, str(folder))) as load_thumbnail:
+            browser = make_browser_data(
+                examples, runs, load_thumbnail, {name: len(entries) for name, entries in benchmark.items()}
+            )
+        packed = read_clocks() - start
         page = (arguments.keep or folder) / "report.html"
-        report = ReportInputs("made-up", {}, records, parse_csv(text), drawings, browser=browser)
+        report = ReportInputs("made-up", {}, records, parse_csv(text), figures, browser=browser)
         write_report(page, report)
-        written = now() - start
+        written = read_clocks() - start
         wall, cpu = read + written
         print(
-            f"{len(report.cells):,} cells, {len(browser['items'])} samples: {wall:.1f} s wall, {cpu:.1f} s CPU (to read"
-            f" {read[1]:.1f}, for samples {chosen[1]:.1f}); page {page.stat().st_size / 1e6:.1f} MB;"
+            f"{len(report.cells):,} cells, {len(browser['items'])} examples: {wall:.1f} s wall, {cpu:.1f} s CPU (read"
+            f" {read[1]:.1f}, for examples {packed[1]:.1f}); page {page.stat().st_size / 1e6:.1f} MB;"
             f" peak memory {measure_peak_memory_mb()} MB"
         )
-        opened(page, arguments.chromium)
+        open_page(page, arguments.chromium)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ HOSTILE = "<script>window.harmed = 1</script><img src=x onerror='window.harmed =
 TEXT = "🐈 A cat sits."
 TOKENS = ["<s>", "🐈", "a", "cat", "sit", "##s", "."]
 SPANS = [(0, 0), (0, 1), (2, 3), (4, 7), (8, 11), (11, 12), (12, 13)]
-PRINTED = {
+PAPER_VALUES = {
     ("acc_r", "clip", "existence"): "66.9",
     ("acc_r", "clip", "plurality"): "56.2",
     ("acc", "clip", "existence"): "",
@@ -33,24 +33,24 @@ OURS = {
 
 
 def cells():
-    """Cells of one table in both profiles: one equal to the paper, one that differs, two of ours, one not printed."""
-    printed = {(*key, ""): PaperValue((*key, ""), value, "percent", "") for key, value in PRINTED.items()}
-    shown = []
+    """Return cells of one table in both profiles: equal, different, without paper value, without value."""
+    paper = {(*key, ""): PaperValue((*key, ""), value, "percent", "") for key, value in PAPER_VALUES.items()}
+    table_cells = []
     for profile in ("published", "equations"):
-        for key in dict.fromkeys([*PRINTED, *OURS]):
+        for key in dict.fromkeys([*PAPER_VALUES, *OURS]):
             value = OURS.get(key)
             reason = "" if value is not None else "not run in this study"
             measure = (
                 Measure(value, 100, value - 1, value + 1) if value is not None else Measure(None, 0, reason=reason)
             )
-            found = compare_with_paper(measure, printed.get((*key, "")) if profile == "published" else None, 0.95)
+            comparison = compare_with_paper(measure, paper.get((*key, "")) if profile == "published" else None, 0.95)
             ours = (measure.value, measure.n, measure.ci_low, measure.ci_high)
-            shown.append(Cell("thesis-3.4", profile, *key, "", *ours, *astuple(found)[:4]))
-    return shown
+            table_cells.append(Cell("thesis-3.4", profile, *key, "", *ours, *astuple(comparison)[:4]))
+    return table_cells
 
 
 def records():
-    """Runs of two models, one with ties and an error."""
+    """Return run records of two models, one with ties and an error."""
     common = {"rows_out": 4, "peak_memory_mb": 100, "packages": {"torch": "2.13.0"}, "seed": 7, "commit": "c" * 40}
     named = [("clip", 30.0, {"ties": 2}), ("mine", 61.0, {"errors": {"too long": 3}, "ties": 0})]
     return [
@@ -69,7 +69,7 @@ def records():
 
 
 def items():
-    """Two items, one with a caption that would harm the page."""
+    """Return two items, one with a caption that would harm the page."""
     return [
         {
             "item_id": f"existence:{number}",
@@ -87,12 +87,12 @@ def items():
 
 
 def score(item, role, value, profile="published"):
-    """One row of the evaluation layout."""
+    """Return one row of the evaluation layout."""
     return {"item_id": item, "role": role, "profile": profile, "setting": "alignment", "score": value, "correct": None}
 
 
 def attribution(item, phi, **more):
-    """One row of the attribution layout, its phi of shape (players, outputs)."""
+    """Return one row of the attribution layout, its phi of shape (players, outputs)."""
     row = dict.fromkeys(("explained", "t_shap_se", "reason", "error", "evaluated"))
     return row | {
         "item_id": item,
@@ -112,7 +112,7 @@ def attribution(item, phi, **more):
 
 
 def runs():
-    """CLIP right on the first item and wrong on the second; a decoder with tests and two output tokens."""
+    """Return runs of CLIP, right on the first item and wrong on the second, and of a decoder with two output tokens."""
     scores = [
         score("existence:0", "caption", 2.0),
         score("existence:0", "foil", 1.0),
@@ -147,17 +147,16 @@ def runs():
 
 
 def picture(_dataset, _name):
-    """A grey image."""
+    """Return a grey image."""
     return inline_image(Image.new("RGB", (40, 40), "grey"), 40), ""
 
 
 def report(folder):
-    """The whole report; its figures are written to a folder."""
+    """Return the whole report; its figures are written to a folder."""
     (folder / "bars.svg").write_text(
         '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20"/></svg>'
     )
     Image.new("RGB", (800, 500), "steelblue").save(folder / "map.png")
-    shown = items()
     return ReportInputs(
         study="tiny",
         sources={
@@ -185,5 +184,5 @@ def report(folder):
             PlainTable("funnel", "Funnel", "", ("instrument", "candidates", "valid"), (("existence", "1,200", "600"),))
         ],
         faults=[{"source": "coco", "image": "7.jpg", "fault": "is missing"}],
-        browser=make_browser_data({"existence": shown}, runs(), picture, {"existence": 534}),
+        browser=make_browser_data({"existence": items()}, runs(), picture, {"existence": 534}),
     )

@@ -1,4 +1,4 @@
-"""Whether the runs behind numbers belong together."""
+"""Check that the runs behind numbers are compatible."""
 
 from waltz.core.job_log import log_job
 from waltz.reporting.run_compatibility import check_compatible, collect_run_facts, write_run_facts

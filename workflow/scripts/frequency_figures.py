@@ -1,4 +1,4 @@
-"""Word and pronoun frequencies of captions and foils, a figure each."""
+"""Draw the frequencies of words and pronouns in captions and foils."""
 
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job

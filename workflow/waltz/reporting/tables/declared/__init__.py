@@ -1,1 +1,1 @@
-"""The tables, a module for what they are about."""
+"""Declarations of all tables, one module per topic."""
