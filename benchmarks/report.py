@@ -35,6 +35,7 @@ from waltz.reporting.tables.cells import Cell, format_csv, parse_csv
 from waltz.reporting.tables.paper_values import PaperValue, read_paper_values
 from waltz.reporting.tables.verdicts import compare_with_paper
 
+SCORES, CONTRIBUTIONS = EVALUATION.with_dataset(), ATTRIBUTION.with_dataset()
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
 PROFILES = ("published", "equations")
 ATTRIBUTED, DISTINCT = 8, 5
@@ -87,9 +88,9 @@ def write_results(
             evaluation[run] = str(folder / "evaluation" / model / f"{name}.parquet")
             attribution[run] = str(folder / "attribution" / model / f"{name}.parquet")
             scores = randomize_scores(tables[name], generator)
-            parquet.write(evaluation[run], scores, EVALUATION)
+            parquet.write(evaluation[run], scores, SCORES)
             rows = list(make_attribution_rows(benchmark[name][:ATTRIBUTED], generator))
-            parquet.write(attribution[run], parquet.build_table(rows, ATTRIBUTION), ATTRIBUTION)
+            parquet.write(attribution[run], parquet.build_table(rows, CONTRIBUTIONS), CONTRIBUTIONS)
             record = {
                 "model": {"name": model, "kind": "made up", "weights": f"owner/{model}", "revision": "0" * 40},
                 "rows_in": items,
@@ -123,12 +124,19 @@ def make_item(name: str, number: int) -> dict[str, Any]:
 def make_score_table(items: list[dict[str, Any]], generator: np.random.Generator) -> pa.Table:
     """Return scores of caption and foil in both profiles."""
     rows = [
-        {"item_id": row["item_id"], "role": role, "profile": profile, "setting": "alignment", "image": row["image"]}
+        {
+            "dataset": row["instrument"],
+            "item_id": row["item_id"],
+            "role": role,
+            "profile": profile,
+            "setting": "alignment",
+            "image": row["image"],
+        }
         for profile in PROFILES
         for row in items
         for role in ("caption", "foil")
     ]
-    return randomize_scores(parquet.build_table(rows, EVALUATION), generator)
+    return randomize_scores(parquet.build_table(rows, SCORES), generator)
 
 
 def randomize_scores(table: pa.Table, generator: np.random.Generator) -> pa.Table:
@@ -141,8 +149,8 @@ def randomize_scores(table: pa.Table, generator: np.random.Generator) -> pa.Tabl
         "correct": (score > 0) == (np.array(table.column("role")) == "caption"),
     }
     for name, values in columns.items():
-        place = EVALUATION.schema.get_field_index(name)
-        table = table.set_column(place, EVALUATION.schema.field(name), pa.array(values))
+        place = SCORES.schema.get_field_index(name)
+        table = table.set_column(place, SCORES.schema.field(name), pa.array(values))
     return table
 
 
@@ -154,6 +162,7 @@ def make_attribution_rows(items: list[dict[str, Any]], generator: np.random.Gene
         for row in items:
             for role in ("caption", "foil"):
                 yield {
+                    "dataset": row["instrument"],
                     "item_id": row["item_id"],
                     "role": role,
                     "profile": profile,

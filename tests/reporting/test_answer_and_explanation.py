@@ -46,8 +46,8 @@ def test_mean_ratios_worked_by_hand():
 def test_each_modality_is_renormalised():
     # text 1, 1 and image 0, 2, -6, 0
     phi = [[1], [1], [0], [2], [-6], [0]]
-    told = {"t_shap": 0.2, "t_shap_se": 0.013}
-    sides = [side(name, "a dog", phi, cells=CELLS, **told) for name in ("answer", "explanation")]
+    shares = {"t_shap": 0.2, "t_shap_se": 0.013}
+    sides = [side(name, "a dog", phi, cells=CELLS, **shares) for name in ("answer", "explanation")]
     figure = draw_answer_and_explanation(sides, "", IMAGE)
     assert numbers(figure)[:4] == ["+10", "+10", "+50", "+50"]
     patches = [text.get_text() for axes in figure.axes[1:4] for text in axes.texts]

@@ -36,7 +36,7 @@ def cell(metric, model, dataset, value, published=None, **other):
 
 
 def test_a_chart_shows_its_own_cells_in_its_own_order():
-    kept = [cell("a", "m", "x", 1.0), cell("b", "m", "x", None, 2.0), cell("b", "m", "y", 3.0)]
+    expected = [cell("a", "m", "x", 1.0), cell("b", "m", "x", None, 2.0), cell("b", "m", "y", 3.0)]
     others = [
         cell("a", "m", "x", 1.0, table="u"),
         cell("a", "m", "x", 1.0, profile="equations"),
@@ -45,8 +45,8 @@ def test_a_chart_shows_its_own_cells_in_its_own_order():
         cell("a", CHANCE_MODEL, "x", 1.0),
         cell("a", "m", "z", None),
     ]
-    found = select_cells(CHART, [*kept, *others], "published")
-    assert found == [kept[1], kept[2], kept[0]]
+    selected = select_cells(CHART, [*expected, *others], "published")
+    assert selected == [expected[1], expected[2], expected[0]]
 
 
 def test_ours_are_filled_with_intervals_and_printed_ones_hollow():
@@ -82,8 +82,8 @@ def test_the_same_cells_give_the_same_bytes_and_no_cells_a_figure(tmp_path):
     empty = draw_chart(CHART, [], "published", lambda field, name: name)
     assert any("no cell" in text.get_text() for text in empty.texts)
     absent = replace(cell("a", "m", "x", None), reason="too few items")
-    told = draw_chart(CHART, [absent], "published", lambda field, name: name)
-    assert any(text.get_text().endswith(":\ntoo few items") for text in told.texts)
+    figure = draw_chart(CHART, [absent], "published", lambda field, name: name)
+    assert any(text.get_text().endswith(":\ntoo few items") for text in figure.texts)
 
 
 def test_numbers_over_seeds_are_drawn_with_their_deviation_and_each_seed():
@@ -118,13 +118,13 @@ def test_every_chart_has_paper_numbers_to_show():
         assert len(known & set(chart.selection.get("metric", known))) > 0, chart.id
         if not all((PUBLISHED / f"{table}.csv").is_file() for table in chart.tables):
             continue  # print shows these without numbers
-        printed = [
+        paper_cells = [
             Cell(table, "published", *key, None, 0, None, None, float(one.value), None, "", "")
             for table in chart.tables
             for key, one in read_paper_values(PUBLISHED / f"{table}.csv").items()
             if one.value.replace(".", "").replace("-", "").isdigit()
         ]
-        found = select_cells(chart, printed, "published")
-        kept = {name: {getattr(cell, name) for cell in found} for name in chart.selection}
-        assert {cell.table for cell in found} == set(chart.tables), chart.id
-        assert all(len(kept[name]) > 1 or len(values) == 1 for name, values in chart.selection.items()), chart.id
+        selected = select_cells(chart, paper_cells, "published")
+        expected = {name: {getattr(cell, name) for cell in selected} for name in chart.selection}
+        assert {cell.table for cell in selected} == set(chart.tables), chart.id
+        assert all(len(expected[name]) > 1 or len(values) == 1 for name, values in chart.selection.items()), chart.id

@@ -43,8 +43,8 @@ SECOND = [
 
 
 def test_each_cell_with_a_value_has_one_verdict():
-    found = compare_cells(FIRST, SECOND)
-    verdicts = {change.key[0]: change.verdict for change in found}
+    changes = compare_cells(FIRST, SECOND)
+    verdicts = {change.key[0]: change.verdict for change in changes}
     assert verdicts == {
         "same": SAME,
         "near": OVERLAP,
@@ -53,9 +53,9 @@ def test_each_cell_with_a_value_has_one_verdict():
         "lost": ONLY_FIRST,
         "new": ONLY_SECOND,
     }
-    by_metric = {change.key[0]: change for change in found}
+    by_metric = {change.key[0]: change for change in changes}
     assert (by_metric["far"].difference, by_metric["lost"].reason) == (4.0, "the model was left out")
-    assert count_verdicts(found) == {DIFFERENT: 2, OVERLAP: 1, ONLY_FIRST: 1, ONLY_SECOND: 1, SAME: 1}
+    assert count_verdicts(changes) == {DIFFERENT: 2, OVERLAP: 1, ONLY_FIRST: 1, ONLY_SECOND: 1, SAME: 1}
 
 
 def written(folder, cells, commit):
@@ -68,22 +68,22 @@ def written(folder, cells, commit):
 
 
 def test_the_command_names_commits_and_lists_what_moved(tmp_path):
-    one, other = written(tmp_path / "a", FIRST, "1" * 40), written(tmp_path / "b", SECOND, "2" * 40 + "+changes")
+    first, second = written(tmp_path / "a", FIRST, "1" * 40), written(tmp_path / "b", SECOND, "2" * 40 + "+changes")
     out = tmp_path / "changes.csv"
-    said = CliRunner().invoke(app, ["compare", str(one), "b", "--results", str(tmp_path), "--csv", str(out)])
-    assert said.exit_code == 0, said.output
-    assert "commits 111111111111 (3 records)" in said.output
-    assert "222222222222+changes" in said.output
-    assert "moved: 2, intervals overlap: 1, only in the first: 1, only in the second: 1, same: 1" in said.output
-    assert "same │" not in said.output
+    result = CliRunner().invoke(app, ["compare", str(first), "b", "--results", str(tmp_path), "--csv", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "commits 111111111111 (3 records)" in result.output
+    assert "222222222222+changes" in result.output
+    assert "moved: 2, intervals overlap: 1, only in the first: 1, only in the second: 1, same: 1" in result.output
+    assert "same │" not in result.output
     with out.open() as file:
         rows = list(csv.DictReader(file))
     assert [row["metric"] for row in rows] == ["same", "near", "far", "bare", "lost", "new"]
-    assert "same" in CliRunner().invoke(app, ["compare", str(one), str(other), "--all"]).output
+    assert "same" in CliRunner().invoke(app, ["compare", str(first), str(second), "--all"]).output
 
 
 def test_a_folder_without_tables_is_named(tmp_path):
     with pytest.raises(UserError, match="nowhere: no tables"):
         read_run(tmp_path / "nowhere")
-    said = CliRunner().invoke(app, ["compare", "nowhere", "here", "--results", str(tmp_path)])
-    assert (said.exit_code, said.output.count("\n")) == (1, 1)
+    result = CliRunner().invoke(app, ["compare", "nowhere", "here", "--results", str(tmp_path)])
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)

@@ -14,7 +14,7 @@ from waltz.reporting.tables.numbers import Number, number_of_text
 INSTRUMENTS = list(dict.fromkeys(key[2] for key in read_paper_table("thesis-A.2") if key[2] != "overall"))
 
 
-def made(table, numbers, profile="published", compared=True, models=(), built=()):
+def derive(table, numbers, profile="published", compared=True, models=(), built=()):
     declaration = TABLES[table]
     paper = read_paper_table(table) if declaration.paper_tables else {}
     return derive_numbers(declaration, numbers, paper, profile, StudyFacts(dict(models), compared, 0.95, dict(built)))
@@ -27,12 +27,12 @@ def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
         for metric, value in (("instances", 10), ("valid", 8), ("unanimous", 4))
     }
     for profile, share in (("published", 50), ("equations", 40)):
-        found = made("thesis-A.2", numbers, profile)
-        assert found["validation", "instances", "", "overall", ""].measure.value == 110
-        assert found["validation", "valid_percent", "", "overall", ""].measure.value == pytest.approx(80)
-        assert found["validation", "unanimous_percent", "", "overall", ""].measure.value == pytest.approx(share)
+        derived = derive("thesis-A.2", numbers, profile)
+        assert derived["validation", "instances", "", "overall", ""].measure.value == 110
+        assert derived["validation", "valid_percent", "", "overall", ""].measure.value == pytest.approx(80)
+        assert derived["validation", "unanimous_percent", "", "overall", ""].measure.value == pytest.approx(share)
     numbers.pop(("validation", "valid", "", "foil-it", ""))
-    missing = made("thesis-A.2", numbers)["validation", "valid", "", "overall", ""]
+    missing = derive("thesis-A.2", numbers)["validation", "valid", "", "overall", ""]
     assert "does not hold all instruments" in missing.measure.reason
 
 
@@ -48,12 +48,12 @@ def test_each_seed_and_the_deviation_over_them_stand_behind_the_setting():
     }
     numbers["consistency", "paraphrasing", "sees", "vqa", "cot"] = Number(Measure(1.0, 3))
     models = {"m": LANGUAGE, "sees": VISION}
-    found = {place[1:]: one.measure.value for place, one in made("seeds-texts", numbers, models=models).items()}
-    told = {
-        setting: value for (metric, _, dataset, setting), value in found.items() if (metric, dataset) == PARAPHRASED
+    derived = {place[1:]: one.measure.value for place, one in derive("seeds-texts", numbers, models=models).items()}
+    expected = {
+        setting: value for (metric, _, dataset, setting), value in derived.items() if (metric, dataset) == PARAPHRASED
     }
-    assert told == {"cot": 50.0, "cot, deviation": 4.0, "cot, seed 1": 46.0, "cot, seed 2": 54.0}
-    derived_places = {place for place in made("seeds-texts", numbers, models=models) if place[0] == "derived"}
+    assert expected == {"cot": 50.0, "cot, deviation": 4.0, "cot, seed 1": 46.0, "cot, seed 2": 54.0}
+    derived_places = {place for place in derive("seeds-texts", numbers, models=models) if place[0] == "derived"}
     assert {place[1:4] for place in derived_places} == {("paraphrasing", "m", "comve")}
 
 
@@ -72,13 +72,13 @@ def test_pieces_sum_their_instruments_and_tell_their_filters():
         ("validation", "valid", "", name, ""): Number(Measure(100.0, 120)) for name in ("relations", "actant-swap")
     }
     built = {"relations": {"format": "coco-captions", "filters": ["grammaticality"]}}
-    found = made("thesis-3.1", numbers, built=built)
-    assert found["derived", "examples", "", "relations", ""].measure.value == 100
-    assert found["derived", "examples", "", "actions", ""].measure.value is None  # half of its instruments
-    texts = {metric: found["derived", metric, "", "relations", ""].text for metric in ("mlm", "gruen", "nli")}
+    derived = derive("thesis-3.1", numbers, built=built)
+    assert derived["derived", "examples", "", "relations", ""].measure.value == 100
+    assert derived["derived", "examples", "", "actions", ""].measure.value is None  # half of its instruments
+    texts = {metric: derived["derived", metric, "", "relations", ""].text for metric in ("mlm", "gruen", "nli")}
     assert texts == {"mlm": "yes", "gruen": "yes", "nli": "no"}
-    assert found["derived", "source_dataset", "", "relations", ""].text == "MSCOCO"
-    assert found["derived", "nli", "", "plurality", ""].measure.reason.startswith("the study takes finished items")
+    assert derived["derived", "source_dataset", "", "relations", ""].text == "MSCOCO"
+    assert derived["derived", "nli", "", "plurality", ""].measure.reason.startswith("the study takes finished items")
 
 
 def test_a_lean_is_that_of_the_average_share():
@@ -86,12 +86,12 @@ def test_a_lean_is_that_of_the_average_share():
         ("shares", "t_shap:caption", "m", name, "alignment"): Number(Measure(value, 5))
         for name, value in zip(INSTRUMENTS, [70.0] * 10 + [10.0], strict=True)
     }
-    assert made("thesis-4.2", shares, models={"m": ENCODER})["derived", "mm_skew", "m", "average", "t_shap_c"].text == (
-        "textual"
-    )
+    assert derive("thesis-4.2", shares, models={"m": ENCODER})[
+        "derived", "mm_skew", "m", "average", "t_shap_c"
+    ].text == ("textual")
     shares.popitem()
-    found = made("thesis-4.2", shares, models={"m": ENCODER})["derived", "mm_skew", "m", "average", "t_shap_c"]
-    assert found.measure.reason == "not averaged: 1 of 11 data sets have no T-SHAP"
+    derived = derive("thesis-4.2", shares, models={"m": ENCODER})["derived", "mm_skew", "m", "average", "t_shap_c"]
+    assert derived.measure.reason == "not averaged: 1 of 11 data sets have no T-SHAP"
 
 
 def test_a_rescaled_average_is_compared_only_over_the_printed_data_sets():
@@ -102,9 +102,9 @@ def test_a_rescaled_average_is_compared_only_over_the_printed_data_sets():
     models = {"m": LANGUAGE}
     place = ("derived", "rescaled_average", "m", "", "")
     reason = "not averaged: 3 of 5 data sets were not run"
-    assert made("thesis-C.1", some, models=models)[place].measure.reason == reason
-    assert made("thesis-C.1", some, models=models, compared=False)[place].measure.value == 40.0
-    assert made("thesis-C.1", every, models=models)[place].measure.value == 40.0
+    assert derive("thesis-C.1", some, models=models)[place].measure.reason == reason
+    assert derive("thesis-C.1", some, models=models, compared=False)[place].measure.value == 40.0
+    assert derive("thesis-C.1", every, models=models)[place].measure.value == 40.0
 
 
 def test_printed_rescaled_averages_are_those_that_the_published_notes_give():
@@ -116,9 +116,9 @@ def test_printed_rescaled_averages_are_those_that_the_published_notes_give():
 
 def test_verbs_stand_beside_the_printed_ones():
     ours = {("probes", "verb", "", "cv-probes", verb): number_of_text(verb, 3) for verb in ("vote", "zigzag")}
-    found = made("cv-probes-1", ours)
-    assert [place[4] for place in found if place[0] == "derived"] == ["27"]
-    drawn = made("cv-probes-1", ours, compared=False)
+    derived = derive("cv-probes-1", ours)
+    assert [place[4] for place in derived if place[0] == "derived"] == ["27"]
+    drawn = derive("cv-probes-1", ours, compared=False)
     assert {place[4]: number.text for place, number in drawn.items() if place[0] == "derived"} == {
         "1": "vote",
         "2": "zigzag",
@@ -133,12 +133,12 @@ def test_spread_and_correlation_are_means_over_models_of_a_kind():
         ("shares", "rho:caption", "a", "x", ""): Number(Measure(0.1, 5)),
         ("shares", "rho:caption", "b", "x", ""): Number(Measure(None, 5)),
     }
-    found = made("running-text", numbers, models={"a": ENCODER, "b": ENCODER, "c": VISION})
-    assert found["derived", "t_shap_sd", "encoders", "", ""].measure.value == 12.0
-    assert found["derived", "t_shap_sd", "decoders", "", ""].measure.value == 3.0
-    assert found["derived", "rho_c", "encoders", "", ""].measure.value == pytest.approx(0.1)
+    derived = derive("running-text", numbers, models={"a": ENCODER, "b": ENCODER, "c": VISION})
+    assert derived["derived", "t_shap_sd", "encoders", "", ""].measure.value == 12.0
+    assert derived["derived", "t_shap_sd", "decoders", "", ""].measure.value == 3.0
+    assert derived["derived", "rho_c", "encoders", "", ""].measure.value == pytest.approx(0.1)
 
 
 def test_the_overview_names_all_tests():
-    found = made("thesis-5.1", {})
-    assert {place[3]: place[4] for place in found} == SETTINGS
+    derived = derive("thesis-5.1", {})
+    assert {place[3]: place[4] for place in derived} == SETTINGS

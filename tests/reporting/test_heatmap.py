@@ -97,8 +97,8 @@ def test_pixels_of_no_patch_keep_their_grey():
 
 
 def test_relevance_is_a_third_row():
-    found = Heatmap(np.array([1.0, 3.0]), np.arange(9.0).reshape(3, 3))
-    words = written(draw_heatmaps(image(), [sample("a dog", relevance=found)]))
+    relevance = Heatmap(np.array([1.0, 3.0]), np.arange(9.0).reshape(3, 3))
+    words = written(draw_heatmaps(image(), [sample("a dog", relevance=relevance)]))
     assert "attention relevance, in %" in words
     assert [word for word in words if word in ("25", "75")] == ["25", "75"]
 

@@ -44,9 +44,9 @@ def test_a_cell_says_value_deviation_interval_n_print_and_verdict():
 
 def test_the_best_of_several_models_is_bold_and_guesses_are_marked():
     cells = [cell(model=name, value=value, chance=50.0) for name, value in (("a", 60.0), ("b", 50.0))]
-    told = format_markdown(TABLES["thesis-3.4"], cells)
-    assert "| **60.0** |" in told
-    assert "| ▽50.0 |" in told
+    text = format_markdown(TABLES["thesis-3.4"], cells)
+    assert "| **60.0** |" in text
+    assert "| ▽50.0 |" in text
     set_in = format_latex(TABLES["thesis-3.4"], cells)
     assert r"\textbf{60.0}" in set_in
     assert r"\underline{50.0}" in set_in
@@ -56,9 +56,9 @@ def test_the_best_of_several_models_is_bold_and_guesses_are_marked():
 
 def test_every_cell_without_a_value_points_to_its_reason():
     cells = [cell(reason="no image"), cell(dataset="e", reason="no text"), cell(dataset="f", reason="no image")]
-    told = format_markdown(TABLES["thesis-3.4"], cells)
-    assert "| –<sup>1</sup> | –<sup>2</sup> | –<sup>1</sup> |" in told
-    assert "1. no image (2 cells)\n2. no text\n" in told
+    text = format_markdown(TABLES["thesis-3.4"], cells)
+    assert "| –<sup>1</sup> | –<sup>2</sup> | –<sup>1</sup> |" in text
+    assert "1. no image (2 cells)\n2. no text\n" in text
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -98,8 +98,8 @@ def test_a_lean_stands_beside_its_share():
 def test_columns_have_as_many_levels_as_declared():
     laid = lay_out_grid(TABLES["thesis-4.1"], build_paper_cells("thesis-4.1"))
     assert laid.columns[:2] == (("qa", "vqa", "accuracy"), ("qa", "vqa", "T-SHAP"))
-    told = format_html_table(TABLES["thesis-4.1"], build_paper_cells("thesis-4.1"))
-    assert '<th scope="colgroup" colspan="4">qa</th><th scope="colgroup" colspan="15">isa</th>' in told
+    text = format_html_table(TABLES["thesis-4.1"], build_paper_cells("thesis-4.1"))
+    assert '<th scope="colgroup" colspan="4">qa</th><th scope="colgroup" colspan="15">isa</th>' in text
 
 
 def test_names_are_text_in_every_form():
@@ -108,9 +108,9 @@ def test_names_are_text_in_every_form():
     place = ("evaluation", "acc_r", name, "existence", "alignment")
     numbers = {place: Number(Measure(1.0, 1))}
     cells = build_cells(TABLES["thesis-3.4"], "published", numbers, read_paper_table("thesis-3.4"), study)
-    told = format_html_page(TABLES["thesis-3.4"], cells)
-    assert "<script" not in told
-    assert "&lt;script&gt;&amp;_|" in told
+    text = format_html_page(TABLES["thesis-3.4"], cells)
+    assert "<script" not in text
+    assert "&lt;script&gt;&amp;_|" in text
     assert r"$<$script$>$\&\_|" in format_latex(TABLES["thesis-3.4"], cells)
     marked = format_markdown(TABLES["thesis-3.4"], cells)
     assert "&lt;script>&_\\|" in marked

@@ -53,16 +53,16 @@ def page(browser, url):
     """The page, opened; afterwards, that it asked for nothing and said nothing on the console."""
     tab = browser.new_page()
     tab.set_default_timeout(10_000)
-    asked, said = [], []
-    tab.on("request", lambda request: asked.append(request.url))
-    tab.on("console", lambda message: said.append(message.text))
-    tab.on("pageerror", lambda error: said.append(str(error)))
+    requests, messages = [], []
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.on("console", lambda message: messages.append(message.text))
+    tab.on("pageerror", lambda error: messages.append(str(error)))
     tab.goto(url)
     tab.wait_for_selector("html[data-ready]")
     yield tab
     tab.close()
-    assert [one for one in asked if not one.startswith("data:")] == [url]
-    assert said == []
+    assert [one for one in requests if not one.startswith("data:")] == [url]
+    assert messages == []
 
 
 def becomes(page, selector, text):

@@ -24,11 +24,11 @@ def test_models_say_what_was_fetched_for_them(lock):
     pinned = Record("evaluation/pinned/a", {"model": {"name": "pinned", "revision": "abc"}})
     several = Record("filters/a", {"models": {"nli": {"name": "hub", "revision": LOCK_ON_DOWNLOAD}}})
     plain = Record("sources/a", {"rows_in": 4})
-    found = resolve_revisions([*records, pinned, several, plain], models, lock)
-    assert [record.facts["model"]["revision"] for record in found[:4]] == ["c0ffee", "5a", LOCK_ON_DOWNLOAD, "abc"]
-    assert found[4].facts["models"]["nli"]["revision"] == "c0ffee"
-    assert found[5] == plain
-    assert [record.facts.get("n") for record in found[:3]] == [3, 3, 3]
+    resolved = resolve_revisions([*records, pinned, several, plain], models, lock)
+    assert [record.facts["model"]["revision"] for record in resolved[:4]] == ["c0ffee", "5a", LOCK_ON_DOWNLOAD, "abc"]
+    assert resolved[4].facts["models"]["nli"]["revision"] == "c0ffee"
+    assert resolved[5] == plain
+    assert [record.facts.get("n") for record in resolved[:3]] == [3, 3, 3]
     assert records[0].facts["model"]["revision"] == LOCK_ON_DOWNLOAD
 
 
@@ -43,10 +43,10 @@ def test_files_and_images_say_the_checksum_of_what_was_fetched(lock):
             "images": [{"url": f"{URL}#d", "sha256": LOCK_ON_DOWNLOAD}],
         },
     }
-    found = resolve_checksums(sources, lock)
-    assert [found["one"]["files"]["a"]["sha256"], found["one"]["images"]["sha256"]] == ["5a", "5a"]
-    assert found["one"]["files"]["b"] == {"path": "b.csv"}
-    assert [found["two"]["files"]["c"]["sha256"], found["two"]["images"][0]["sha256"]] == ["77", "5a"]
+    resolved = resolve_checksums(sources, lock)
+    assert [resolved["one"]["files"]["a"]["sha256"], resolved["one"]["images"]["sha256"]] == ["5a", "5a"]
+    assert resolved["one"]["files"]["b"] == {"path": "b.csv"}
+    assert [resolved["two"]["files"]["c"]["sha256"], resolved["two"]["images"][0]["sha256"]] == ["77", "5a"]
 
 
 def test_a_study_that_fetched_nothing_has_no_lock_file(tmp_path):

@@ -58,10 +58,10 @@ def test_a_run_without_the_studys_profile_is_refused(tmp_path):
 
 def test_shards_are_checked_one_by_one(tmp_path):
     path = record(tmp_path, "a", "d")
-    one = json.loads(path.read_text())
+    first = json.loads(path.read_text())
     settings = {"equations": {}, "tokens": 40}
-    other = {**one, "model": {"name": "a", "dtype": "float16"}, "settings": settings, "profiles": None}
-    path.write_text(json.dumps([one, other]))
+    second = {**first, "model": {"name": "a", "dtype": "float16"}, "settings": settings, "profiles": None}
+    path.write_text(json.dumps([first, second]))
     runs = collect_run_facts([path])
     assert runs[1].facts["profiles"] == "equations"
     with pytest.raises(UserError, match="float16"):

@@ -31,7 +31,7 @@ ALL = [table for table in TABLES.values() if table.paper_tables]
 NOTHING = StudyFacts({}, True, 0.95, {})
 
 
-def key_of(cell):
+def get_key(cell):
     return cell.metric, cell.model, cell.dataset, cell.setting
 
 
@@ -74,11 +74,11 @@ def test_each_printed_cell_stands_in_one_cell_even_where_nothing_was_run(declara
         paper,
         NOTHING,
     )
-    assert Counter(map(key_of, cells)) == Counter(list(paper))
+    assert Counter(map(get_key, cells)) == Counter(list(paper))
     for cell in cells:
         assert cell.value is None
         assert cell.reason
-        assert cell.published_text == paper[key_of(cell)].value
+        assert cell.published_text == paper[get_key(cell)].value
 
 
 @pytest.mark.parametrize("declaration", ALL, ids=lambda table: table.id)
@@ -86,7 +86,7 @@ def test_paper_values_are_equal_to_themselves(declaration):
     paper = read_paper_table(declaration.id)
     study = build_study(declaration, paper)
     numbers = copy_paper_values(declaration, paper)
-    cells = {key_of(cell): cell for cell in build_cells(declaration, "published", numbers, paper, study)}
+    cells = {get_key(cell): cell for cell in build_cells(declaration, "published", numbers, paper, study)}
     judged = 0
     for key, cell in paper.items():
         if cell.value and key[1] != RANDOM and key[2] != AVERAGE and key[0] not in declaration.known_reasons:
@@ -150,7 +150,7 @@ def test_a_cell_of_what_is_skipped_says_why(table, skipped, model, reason):
 
 
 def test_a_model_of_ours_stands_under_its_printed_name_and_a_new_one_under_its_own():
-    cells = {key_of(cell)[:3]: cell for cell in _pairwise()}
+    cells = {get_key(cell)[:3]: cell for cell in _pairwise()}
     ours = cells["acc_r", "gpt2", "existence"]
     assert (ours.value, ours.n, ours.published, ours.published_text) == (60.0, 100, 58.0, "58.0")
     assert (ours.verdict, ours.difference) == ("compatible", pytest.approx(2))
@@ -168,7 +168,7 @@ def test_a_model_of_ours_stands_under_its_printed_name_and_a_new_one_under_its_o
 
 
 def test_an_average_weighs_data_sets_the_same_with_deviation_and_interval():
-    cell = {key_of(cell)[:3]: cell for cell in _pairwise()}["acc_r", "mine", "average"]
+    cell = {get_key(cell)[:3]: cell for cell in _pairwise()}["acc_r", "mine", "average"]
     assert cell.value == pytest.approx(65)
     assert cell.n == 1100
     assert cell.sd == pytest.approx(11**0.5)  # of 60, 61, …, 70
@@ -180,10 +180,10 @@ def test_a_model_of_ours_that_is_called_like_another_of_print_is_told_apart():
     place = ("evaluation", "acc_r", "gpt2", "existence", "perplexity")
     study = StudyFacts({"gpt2": LANGUAGE}, True, 0.95, {})
     cells = build_cells(declaration, "published", {place: Number(Measure(60.0, 9))}, paper, study)
-    found = {key_of(cell)[:3]: cell for cell in cells}
-    assert found["acc_r", "gpt2", "existence"].value is None
-    assert found["acc_r", "gpt2 (ours)", "existence"].value == 60.0
-    assert len(found) == len(cells)
+    by_key = {get_key(cell)[:3]: cell for cell in cells}
+    assert by_key["acc_r", "gpt2", "existence"].value is None
+    assert by_key["acc_r", "gpt2 (ours)", "existence"].value == 60.0
+    assert len(by_key) == len(cells)
 
 
 def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
@@ -194,19 +194,19 @@ def test_a_data_set_of_ones_own_has_a_column_and_enters_no_average():
         for name in names
     }
     study = StudyFacts({"m": ENCODER}, True, 0.95, {}, ("existence", "mine-too", "unscored"))
-    found = {key_of(cell)[:3]: cell for cell in build_cells(declaration, "published", numbers, paper, study)}
-    assert found["acc_r", "m", "mine-too"].value == 99.0
-    assert found["acc_r", "m", "mine-too"].reason == "no paper value"
-    assert found["acc_r", "m", AVERAGE].value == 50.0
-    assert not [key for key in found if key[2] == "unscored"]
+    by_key = {get_key(cell)[:3]: cell for cell in build_cells(declaration, "published", numbers, paper, study)}
+    assert by_key["acc_r", "m", "mine-too"].value == 99.0
+    assert by_key["acc_r", "m", "mine-too"].reason == "no paper value"
+    assert by_key["acc_r", "m", AVERAGE].value == 50.0
+    assert not [key for key in by_key if key[2] == "unscored"]
 
 
 def test_an_average_over_some_data_sets_is_none():
     declaration, paper = TABLES["thesis-3.4"], read_paper_table("thesis-3.4")
     numbers = {("evaluation", "acc_r", "mine", "existence", "alignment"): Number(Measure(60.0, 100))}
     cells = build_cells(declaration, "published", numbers, paper, StudyFacts({"mine": ENCODER}, True, 0.95, {}))
-    found = {key_of(cell)[:3]: cell for cell in cells}["acc_r", "mine", "average"]
-    assert (found.value, found.reason) == (None, "not averaged: 10 of 11 data sets were not run")
+    by_key = {get_key(cell)[:3]: cell for cell in cells}["acc_r", "mine", "average"]
+    assert (by_key.value, by_key.reason) == (None, "not averaged: 10 of 11 data sets were not run")
 
 
 @pytest.mark.parametrize(
@@ -241,12 +241,12 @@ def test_decoders_take_the_setting_that_print_means():
         ("consistency", "t_shap_explanation", "bakllava", "existence", "cot"): Number(Measure(33.0, 100)),
     }
     cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
-    found = {key_of(cell): cell for cell in cells}
-    assert found["acc_r", "bakllava", "existence", "post-hoc"].verdict == EQUAL
-    assert found["acc_r_cot", "bakllava", "existence", "cot"].value == 1.0
-    assert found["t_shap_explanation", "bakllava", "existence", "cot"].value == 33.0
-    assert found["t_shap_explanation", "bakllava", "existence", "post-hoc"].value is None
-    assert found["acc_r", "bakllava", "plurality", "post-hoc"].chance == 50.0
+    by_key = {get_key(cell): cell for cell in cells}
+    assert by_key["acc_r", "bakllava", "existence", "post-hoc"].verdict == EQUAL
+    assert by_key["acc_r_cot", "bakllava", "existence", "cot"].value == 1.0
+    assert by_key["t_shap_explanation", "bakllava", "existence", "cot"].value == 33.0
+    assert by_key["t_shap_explanation", "bakllava", "existence", "post-hoc"].value is None
+    assert by_key["acc_r", "bakllava", "plurality", "post-hoc"].chance == 50.0
 
 
 def test_texts_of_other_images_have_data_sets_of_their_own():
@@ -258,17 +258,21 @@ def test_texts_of_other_images_have_data_sets_of_their_own():
     study = build_study(declaration, paper, **{"lxmert-vqa": ENCODER})
     cells = build_cells(declaration, "published", numbers, paper, study)
     assert not [cell for cell in cells if cell.model == "lxmert-vqa"]
-    found = {key_of(cell): cell for cell in cells}
-    assert found["acc_r", "lxmert", "vqa", "isa"].verdict == EQUAL
-    assert found["accuracy", "lxmert", "vqa", "qa"].verdict == EQUAL
+    by_key = {get_key(cell): cell for cell in cells}
+    assert by_key["acc_r", "lxmert", "vqa", "isa"].verdict == EQUAL
+    assert by_key["accuracy", "lxmert", "vqa", "qa"].verdict == EQUAL
 
 
 def test_a_dash_of_print_with_a_number_of_ours_has_no_verdict():
     declaration, paper = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
     numbers = {("evaluation", "p_c", "clip", "mscoco", "alignment"): Number(Measure(50.0, 20))}
     cells = build_cells(declaration, "published", numbers, paper, build_study(declaration, paper))
-    found = {key_of(cell): cell for cell in cells}["p_c", "clip", "mscoco", "isa"]
-    assert (found.value, found.verdict, found.reason) == (50.0, "", "not reported: the table prints a dash")
+    by_key = {get_key(cell): cell for cell in cells}["p_c", "clip", "mscoco", "isa"]
+    assert (by_key.value, by_key.verdict, by_key.reason) == (
+        50.0,
+        "",
+        "not reported: the table prints a dash",
+    )
 
 
 def test_a_category_is_compared_as_text():
@@ -282,8 +286,8 @@ def test_a_category_is_compared_as_text():
             paper,
             build_study(declaration, paper),
         )
-        found = {key_of(cell): cell for cell in cells}["mm_skew", "clip", AVERAGE, "t_shap_c"]
-        assert (found.text, found.verdict) == (text, verdict)
+        by_key = {get_key(cell): cell for cell in cells}["mm_skew", "clip", AVERAGE, "t_shap_c"]
+        assert (by_key.text, by_key.verdict) == (text, verdict)
 
 
 def test_the_command_prints_tables_and_passes_over_empty_ones_and_those_of_another_profile(tmp_path):

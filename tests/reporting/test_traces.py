@@ -59,11 +59,11 @@ def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once()
 
 
 def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):
-    asked = "A $5 dog with $6_x$.\n" + "one two three " * 300
-    figure = draw_trace([{**ROW, "text": asked}], "model, data")
-    found = texts(figure)
-    assert {"A $5 dog with $6_x$.", "(nothing)", "not consistent", "brown"} <= set(found)
-    cut = next(text for text in found if text.startswith("…"))
+    prompt = "A $5 dog with $6_x$.\n" + "one two three " * 300
+    figure = draw_trace([{**ROW, "text": prompt}], "model, data")
+    shown_texts = texts(figure)
+    assert {"A $5 dog with $6_x$.", "(nothing)", "not consistent", "brown"} <= set(shown_texts)
+    cut = next(text for text in shown_texts if text.startswith("…"))
     wrapped = 1 + -(-len(("one two three " * 300).strip()) // 96)
     assert int(cut.split("(")[1].split()[0]) in range(wrapped - MAX_LINES, wrapped - MAX_LINES + 5)
     save_figure(figure, [tmp_path / "a.svg", tmp_path / "a.png"])
@@ -108,9 +108,9 @@ def test_figures_of_a_table_take_one_seed_and_the_order_of_print():
     tables = {"d": pa.Table.from_pylist([*rows, *failed, *pictured])}
     ((name, title, figure),) = draw_traces(tables, "m", "equations", 5, 0, load)
     assert (name, title) == ("d-equations-1", "m, d, equations: i, tests of self-consistency")
-    found = texts(figure)
-    assert found.count("counterfactual edits") == found.count("filler tokens") == 1
-    assert found.index("counterfactual edits") < found.index("filler tokens")
+    shown_texts = texts(figure)
+    assert shown_texts.count("counterfactual edits") == shown_texts.count("filler tokens") == 1
+    assert shown_texts.index("counterfactual edits") < shown_texts.index("filler tokens")
     assert loaded == []
     assert len(list(draw_traces(tables, "m", "published", 5, 0, load))) == 1
     assert loaded == [("d", "k.png")]

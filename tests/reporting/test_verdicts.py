@@ -29,33 +29,33 @@ def test_what_gives_the_printed_digits(value, digits, same):
 
 
 def test_equal_compatible_and_different():
-    printed = PaperValue(KEY, "58.0", "percent", "")
+    paper_value = PaperValue(KEY, "58.0", "percent", "")
     # 505 items at 58 %: the printed share's half interval is 4.30; ours here 4.0; together 5.88
     verdicts = {
-        value: compare_with_paper(Measure(value, 505, value - 4, value + 4), printed, 0.95).verdict
+        value: compare_with_paper(Measure(value, 505, value - 4, value + 4), paper_value, 0.95).verdict
         for value in (58.04, 63.87, 63.89, 52.13, 52.11)
     }
     assert verdicts == {58.04: EQUAL, 63.87: COMPATIBLE, 63.89: DIFFERS, 52.13: COMPATIBLE, 52.11: DIFFERS}
 
 
 def test_a_count_is_equal_or_differs():
-    printed = PaperValue(("valid", "", "existence", ""), "505", "count", "")
-    assert compare_with_paper(Measure(505, 534), printed, 0.95).verdict == EQUAL
-    found = compare_with_paper(Measure(504, 534, 490, 520), printed, 0.95)
-    assert (found.verdict, found.difference) == (DIFFERS, -1)
+    paper_value = PaperValue(("valid", "", "existence", ""), "505", "count", "")
+    assert compare_with_paper(Measure(505, 534), paper_value, 0.95).verdict == EQUAL
+    comparison = compare_with_paper(Measure(504, 534, 490, 520), paper_value, 0.95)
+    assert (comparison.verdict, comparison.difference) == (DIFFERS, -1)
 
 
 def test_a_known_error_in_print_is_told_with_the_verdict():
-    printed = PaperValue(KEY, "2.4", "percent", "suspicious: a digit seems to be missing")
-    found = compare_with_paper(Measure(52.35, 505, 48, 56), printed, 0.95)
-    assert (found.verdict, found.reason) == (
+    paper_value = PaperValue(KEY, "2.4", "percent", "suspicious: a digit seems to be missing")
+    comparison = compare_with_paper(Measure(52.35, 505, 48, 56), paper_value, 0.95)
+    assert (comparison.verdict, comparison.reason) == (
         DIFFERS,
         "wrong or doubtful in the paper: suspicious: a digit seems to be missing",
     )
 
 
 @pytest.mark.parametrize(
-    ("measure", "printed", "reason"),
+    ("measure", "paper_value", "reason"),
     [
         (Measure(60.0, 10), None, "no paper value"),
         (Measure(None, 0, reason="not run"), None, "not run"),
@@ -63,27 +63,27 @@ def test_a_known_error_in_print_is_told_with_the_verdict():
         (Measure(60.0, 10), PaperValue(KEY, "", "percent", "illegible: lost"), "illegible: lost"),
     ],
 )
-def test_no_verdict_never_goes_without_a_reason(measure, printed, reason):
-    found = compare_with_paper(measure, printed, 0.95)
-    assert (found.verdict, found.reason) == ("", reason)
+def test_no_verdict_never_goes_without_a_reason(measure, paper_value, reason):
+    comparison = compare_with_paper(measure, paper_value, 0.95)
+    assert (comparison.verdict, comparison.reason) == ("", reason)
 
 
 def test_what_is_undefined_in_print_is_equal_only_to_what_is_undefined():
-    printed = PaperValue(KEY, "nan", "correlation-x100", "printed as nan: correlation undefined")
-    assert compare_with_paper(Measure(None, 9, reason="constant"), printed, 0.95, "nan").verdict == EQUAL
-    assert compare_with_paper(Measure(60.0, 9), printed, 0.95).verdict == DIFFERS
-    assert compare_with_paper(Measure(None, 0, reason="not run"), printed, 0.95).verdict == ""
+    paper_value = PaperValue(KEY, "nan", "correlation-x100", "printed as nan: correlation undefined")
+    assert compare_with_paper(Measure(None, 9, reason="constant"), paper_value, 0.95, "nan").verdict == EQUAL
+    assert compare_with_paper(Measure(60.0, 9), paper_value, 0.95).verdict == DIFFERS
+    assert compare_with_paper(Measure(None, 0, reason="not run"), paper_value, 0.95).verdict == ""
 
 
 def test_a_number_that_is_no_share_is_given_the_width_of_ours():
-    printed = PaperValue(KEY, "0.10", "ratio", "")
+    paper_value = PaperValue(KEY, "0.10", "ratio", "")
     near, far = Measure(0.24, 9, 0.14, 0.34), Measure(0.25, 9, 0.15, 0.35)  # 0.14 and 0.15 against 0.1 times √2
-    assert compare_with_paper(near, printed, 0.95).verdict == COMPATIBLE
-    assert compare_with_paper(far, printed, 0.95).verdict == DIFFERS
+    assert compare_with_paper(near, paper_value, 0.95).verdict == COMPATIBLE
+    assert compare_with_paper(far, paper_value, 0.95).verdict == DIFFERS
 
 
 def test_an_empty_cell_of_print_says_why_beside_why_ours_is():
-    printed = PaperValue(KEY, "", "percent", "not reported: the table prints a dash")
-    assert compare_with_paper(Measure(None, 0, reason="not run"), printed, 0.95).reason == (
+    paper_value = PaperValue(KEY, "", "percent", "not reported: the table prints a dash")
+    assert compare_with_paper(Measure(None, 0, reason="not run"), paper_value, 0.95).reason == (
         "not run; not reported: the table prints a dash"
     )
