@@ -1,46 +1,46 @@
-"""A recursive-descent grammar of the sentences that are made about scenes.
+"""Recursive-descent grammar of the statements and questions about scenes.
 
-Every method yields each way in which its part of the tokens can be read, as (meaning, next position). Determiner and
-noun, subject and verb must agree in number; `a` and `an` are not told apart.
+Every parser method yields each reading of its part of the tokens, as (meaning, next position). Determiner and noun,
+subject and verb must agree in number; `a` and `an` are not distinguished.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
-from waltz.scenes.language.determiners import (
-    BARE,
-    BOUNDS,
-    Determiner,
-    build_numeral,
-    combine_quantifier,
-    list_determiners,
-)
 from waltz.scenes.language.syntax import (
-    Alone,
-    Being,
-    Both,
+    AlonePredicate,
     Clause,
-    Coloured,
-    Does,
-    Group,
-    Located,
-    Not,
+    ColourPredicate,
+    Conjunction,
+    Coordination,
+    Negation,
     NounPhrase,
+    NounPredicate,
     Phrase,
     Predicate,
+    PrepositionalPhrase,
     Pronoun,
+    Quantifier,
     Setting,
+    VerbPhrase,
 )
 from waltz.scenes.language.words import (
+    BARE_PLURAL,
     COLOURS,
+    NUMERAL_BOUNDS,
+    PICTURE_PHRASES,
     PRONOUNS,
     SETTINGS,
-    SHOWN,
+    VISIBILITY_WORDS,
+    Determiner,
     Noun,
+    build_numeral,
+    get_quantifier,
     index_phrases,
+    list_determiners,
     list_nouns,
     list_numerals,
     list_verb_forms,
@@ -49,13 +49,13 @@ from waltz.scenes.world.lexicon import read_verbs
 
 Meaning = TypeVar("Meaning")
 
-READINGS = 32
+MAX_READINGS = 32
 """Most readings of a sentence that are looked at."""
 
-STEPS = 4000
+MAX_NOUN_PHRASES = 4000
 """Most noun phrases that are tried, because the readings of a long chain of prepositions multiply."""
 
-BE = {"is": False, "are": True, "was": False, "were": True}
+BE_FORMS = {"is": False, "are": True, "was": False, "were": True}
 
 
 class Parser:
@@ -76,7 +76,7 @@ class Parser:
 
     def determiner(self, pos: int) -> Iterator[tuple[Determiner, int]]:
         """Yield determiners and numerals, longest first, and none at all."""
-        for prefix in BOUNDS:
+        for prefix in NUMERAL_BOUNDS:
             if self.starts(pos, prefix):
                 number = list_numerals().get(self.at(pos + len(prefix)))
                 if number is not None:
@@ -85,7 +85,7 @@ class Parser:
             found = list_determiners().get(self.words[pos : pos + length])
             if found is not None and len(self.words) >= pos + length:
                 yield found, pos + length
-        yield BARE, pos
+        yield BARE_PLURAL, pos
 
     def noun(self, pos: int) -> Iterator[tuple[Noun, int]]:
         """Yield nouns of up to three words."""
@@ -97,7 +97,7 @@ class Parser:
     def noun_phrase(self, pos: int, restricted: bool = True) -> Iterator[tuple[NounPhrase | Pronoun, int]]:
         """Yield a pronoun, or determiner, colour, noun and restrictions."""
         self.steps += 1
-        if self.steps > STEPS:
+        if self.steps > MAX_NOUN_PHRASES:
             return
         word = self.at(pos)
         if word in PRONOUNS or word == "her":
@@ -107,7 +107,7 @@ class Parser:
             options = [(colour, after + 1), ("", after)] if colour else [("", after)]
             for shade, start in options:
                 for noun, end in self.noun(start):
-                    many = combine_quantifier(determiner, noun)
+                    many = get_quantifier(determiner, noun)
                     if many is None:
                         continue
                     base = NounPhrase(many, noun.plural, noun.kinds, noun.place, shade.replace("grey", "gray"))
@@ -127,8 +127,8 @@ class Parser:
         if self.at(pos) in ("who", "that", "which"):
             yield from self.finite(pos + 1, plural)
             return
-        if self.at(pos) in SHOWN and self.at(pos) != "present":
-            yield Both(()), pos + 1
+        if self.at(pos) in VISIBILITY_WORDS and self.at(pos) != "present":
+            yield Conjunction(()), pos + 1
         yield from self.adjunct(pos)
         yield from self.participle(pos)
 
@@ -136,7 +136,7 @@ class Parser:
         """Yield a noun phrase, or several joined by `and`."""
         for first, after in self.noun_phrase(pos):
             for rest, end in self._joined(after):
-                yield (Group((first, *rest)), end)
+                yield (Coordination((first, *rest)), end)
             yield first, after
 
     def _joined(self, pos: int) -> Iterator[tuple[tuple[NounPhrase | Pronoun, ...], int]]:
@@ -157,7 +157,7 @@ class Parser:
         for words in index_phrases("prepositions").get(self.at(pos), ()):
             if self.starts(pos, words):
                 for phrase, end in self.phrase(pos + len(words)):
-                    yield Located(" ".join(words), phrase), end
+                    yield PrepositionalPhrase(" ".join(words), phrase), end
 
     def adjuncts(self, pos: int) -> Iterator[tuple[tuple[Predicate, ...], int]]:
         """Yield any number of adjuncts."""
@@ -184,8 +184,8 @@ class Parser:
         pos += len(preposition)
         if self.at(pos) == "by":
             for agent, end in self.phrase(pos + 1):
-                yield Does(verb, agent, passive=True), end
-        yield Does(verb, None, passive=True), pos
+                yield VerbPhrase(verb, agent, passive=True), end
+        yield VerbPhrase(verb, None, passive=True), pos
 
     def arguments(self, verb: str, pos: int) -> Iterator[tuple[Predicate, int]]:
         """Yield what follows an active verb form: its object, or nothing."""
@@ -193,27 +193,27 @@ class Parser:
         preposition = tuple(entry.preposition.split())
         if entry.themes and self.starts(pos, preposition):
             for theme, end in self.phrase(pos + len(preposition)):
-                yield Does(verb, theme), end
-        yield Does(verb), pos
+                yield VerbPhrase(verb, theme), end
+        yield VerbPhrase(verb), pos
 
     def finite(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
         """Yield a verb phrase whose verb agrees with its subject."""
         for predicate, after in self._finite(pos, plural):
             for further, end in self.adjuncts(after):
-                whole = Both((predicate, *further)) if further else predicate
+                whole = Conjunction((predicate, *further)) if further else predicate
                 if self.at(end) == "and":
                     for second, last in self.finite(end + 1, plural):
-                        yield Both((whole, second)), last
+                        yield Conjunction((whole, second)), last
                 yield whole, end
 
     def _finite(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
         word = self.at(pos)
-        if word in BE and BE[word] == plural:
+        if word in BE_FORMS and BE_FORMS[word] == plural:
             yield from self.complement(pos + 1, plural)
         if word in ("does", "do") and (word == "do") == plural and self.at(pos + 1) == "not":
             for verb, form in list_verb_forms().get(self.at(pos + 2), ()):
                 if form == "base":
-                    yield from ((Not(does), end) for does, end in self.arguments(verb, pos + 3))
+                    yield from ((Negation(does), end) for does, end in self.arguments(verb, pos + 3))
         for verb, form in list_verb_forms().get(word, ()):
             if form == ("base" if plural else "third"):
                 yield from self.arguments(verb, pos + 1)
@@ -222,36 +222,36 @@ class Parser:
         """Yield what follows `is` or `are`."""
         if self.at(pos) == "not":
             for predicate, end in self.complement(pos + 1, plural):
-                yield Not(predicate), end
+                yield Negation(predicate), end
             return
         yield from self.participle(pos)
         yield from self.adjunct(pos)
         if self.at(pos) in COLOURS:
-            yield Coloured(self.at(pos).replace("grey", "gray")), pos + 1
+            yield ColourPredicate(self.at(pos).replace("grey", "gray")), pos + 1
         if self.at(pos) == "alone":
-            yield Alone(), pos + 1
-        if self.at(pos) in SHOWN:
-            yield Both(()), pos + 1
+            yield AlonePredicate(), pos + 1
+        if self.at(pos) in VISIBILITY_WORDS:
+            yield Conjunction(()), pos + 1
         if self.at(pos) in ("a", "an") or plural:
             start = pos + 1 if self.at(pos) in ("a", "an") else pos
             for noun, end in self.noun(start):
                 if noun.plural == plural and not noun.place and (start > pos) != plural:
-                    yield Being(noun.kinds), end
+                    yield NounPredicate(noun.kinds), end
 
     def existence(self, pos: int) -> Iterator[tuple[Clause, int]]:
         """Yield `there is`, `there are`."""
-        if self.at(pos) == "there" and self.at(pos + 1) in BE:
+        if self.at(pos) == "there" and self.at(pos + 1) in BE_FORMS:
             start = pos + 2 + (self.at(pos + 2) == "not")
-            yield from self.exists(start, BE[self.at(pos + 1)], start > pos + 2)
+            yield from self.exists(start, BE_FORMS[self.at(pos + 1)], start > pos + 2)
 
     def exists(self, pos: int, plural: bool, negated: bool) -> Iterator[tuple[Clause, int]]:
         """Yield what follows `there is` or `there are`."""
         for phrase, after in self.phrase(pos):
-            first = phrase.phrases[0] if isinstance(phrase, Group) else phrase
+            first = phrase.phrases[0] if isinstance(phrase, Coordination) else phrase
             if isinstance(first, Pronoun) or first.plural != plural:
                 continue
             for further, end in self.adjuncts(after):
-                yield Clause(phrase, Both(further) if further else None, negated), end
+                yield Clause(phrase, Conjunction(further) if further else None, negated), end
 
     def clause(self, pos: int) -> Iterator[tuple[Clause, int]]:
         """Yield a main clause, an existential one, or a bare noun phrase; a place may stand before it."""
@@ -277,7 +277,7 @@ class Parser:
         for place, after in self.adjunct(pos):
             start = after + 1 if self.at(after) == "," else after
             for main, end in self.clause(start):
-                both = Both((main.predicate, place)) if main.predicate is not None else place
+                both = Conjunction((main.predicate, place)) if main.predicate is not None else place
                 yield Clause(main.subject, both, main.negated), end
 
     def numbers(self, pos: int, subject: Phrase) -> tuple[bool, ...]:
@@ -302,5 +302,102 @@ def select_complete(found: Iterator[tuple[Meaning, int]], length: int) -> Iterat
 @lru_cache(maxsize=65536)
 def read_sentence(words: tuple[str, ...]) -> tuple[tuple[Clause, ...], ...]:
     """Return every reading of a sentence, as clauses that all hold; none where it lies outside the grammar."""
-    found = islice(select_complete(Parser(words).sentence(0), len(words)), READINGS)
+    found = islice(select_complete(Parser(words).sentence(0), len(words)), MAX_READINGS)
     return tuple(dict.fromkeys(found))
+
+
+pass
+
+_PICTURE_PHRASES = tuple(tuple(frame.split()) for frame in PICTURE_PHRASES)
+_PICTURE_NOUNS = frozenset(frame[-1] for frame in _PICTURE_PHRASES)
+
+
+def parse_question(parser: Parser, pos: int) -> Iterator[tuple[Clause, int]]:
+    """Yield a yes/no question, as the clause that `yes` affirms."""
+    word = parser.at(pos)
+    if word in BE_FORMS and parser.at(pos + 1) == "there":
+        yield from parser.exists(pos + 2, BE_FORMS[word], False)
+    elif word in BE_FORMS and parser.at(pos + 1) in ("this", "that") and not BE_FORMS[word]:
+        yield from ((Clause(Pronoun("it"), said), end) for said, end in _parse_complements(parser, pos + 2, False))
+    elif word in BE_FORMS:
+        for subject, after in parser.phrase(pos + 1):
+            if BE_FORMS[word] in parser.numbers(pos + 1, subject):
+                yield from (
+                    (Clause(subject, said), end) for said, end in _parse_complements(parser, after, BE_FORMS[word])
+                )
+    elif parser.words[pos : pos + 3] in (("can", "you", "see"), ("do", "you", "see")):
+        yield from ((Clause(phrase), end) for phrase, end in parser.phrase(pos + 3))
+    elif word in ("does", "do"):
+        for subject, after in parser.phrase(pos + 1):
+            for verb, form in list_verb_forms().get(parser.at(after), ()):
+                if form == "base" and subject.plural == (word == "do"):
+                    for does, end in parser.arguments(verb, after + 1):
+                        for further, last in parser.adjuncts(end):
+                            yield Clause(subject, Conjunction((does, *further))), last
+
+
+def _parse_complements(parser: Parser, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+    for predicate, after in parser.complement(pos, plural):
+        for further, end in parser.adjuncts(after):
+            yield Conjunction((predicate, *further)) if further else predicate, end
+
+
+def parse_answered_question(parser: Parser, pos: int, answer: str) -> Iterator[tuple[Clause, int]]:
+    """Yield `how many dogs are there` or `what color is the car`, as the clause that the answer makes."""
+    number = list_numerals().get(answer)
+    if parser.starts(pos, ("how", "many")) and number is not None:
+        for noun, after in parser.noun(pos + 2):
+            if not noun.plural or parser.at(after) != "are":
+                continue
+            phrase = NounPhrase(Quantifier(number, number), True, noun.kinds, noun.place)
+            if parser.at(after + 1) == "there":
+                for further, end in parser.adjuncts(after + 2):
+                    yield Clause(phrase, Conjunction(further)), end
+            for said, end in _parse_complements(parser, after + 1, True):
+                yield Clause(phrase, said), end
+            yield Clause(phrase), after + 1
+    asks = parser.at(pos) == "what" and parser.at(pos + 1) in ("color", "colour")
+    if asks and answer in COLOURS and parser.at(pos + 2) in BE_FORMS:
+        for subject, end in parser.phrase(pos + 3):
+            if subject.plural == BE_FORMS[parser.at(pos + 2)]:
+                yield Clause(subject, ColourPredicate(answer)), end
+
+
+@lru_cache(maxsize=65536)
+def read_answered_question(words: tuple[str, ...], answer: str) -> tuple[tuple[Clause, ...], ...]:
+    """Return every reading of a question together with its answer, as in `readings`; for `no`, of what it denies."""
+    parser = Parser(words)
+    found = parse_question(parser, 0) if answer in ("yes", "no") else parse_answered_question(parser, 0, answer)
+    return tuple(dict.fromkeys((clause,) for clause in islice(select_complete(found, len(words)), MAX_READINGS)))
+
+
+def split_statements(words: Sequence[str]) -> Iterable[tuple[tuple[str, ...], str | None]]:
+    """Statements, and questions with their answers, without marks and without `in the picture`."""
+    pieces: list[tuple[tuple[str, ...], str]] = []
+    start = 0
+    for index, word in enumerate(words):
+        if word in ".?!;:":
+            pieces.append((_remove_picture_phrase(tuple(words[start:index])), word))
+            start = index + 1
+    pieces.append((_remove_picture_phrase(tuple(words[start:])), "."))
+    pieces = [(piece, mark) for piece, mark in pieces if piece or mark == "?"]
+    index = 0
+    while index < len(pieces):
+        piece, mark = pieces[index]
+        if mark == "?":
+            answer = pieces[index + 1][0] if index + 1 < len(pieces) else ()
+            yield piece, answer[0] if len(answer) == 1 else ""
+            index += 2
+        else:
+            yield piece, None
+            index += 1
+
+
+def _remove_picture_phrase(words: tuple[str, ...]) -> tuple[str, ...]:
+    if _PICTURE_NOUNS.isdisjoint(words):
+        return words
+    for frame in _PICTURE_PHRASES:
+        for start in range(len(words) - len(frame) + 1):
+            if words[start : start + len(frame)] == frame:
+                return words[:start] + words[start + len(frame) :]
+    return words

@@ -21,7 +21,7 @@ from waltz.scenes.world.lexicon import read_categories, read_kinds, read_verbs
 
 ROUNDS = 10
 
-WORDS = ("shown", "there", "in the picture", "in the photo", "pictured")
+EXISTENCE_PHRASES = ("shown", "there", "in the picture", "in the photo", "pictured")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
             counts[category.plural] = sum(graph.count(name) for name in category.members)
     count = 0 if zero else rng.choice(sorted(set(counts.values()) - {0}))
     plural = rng.choice(sorted(name for name, number in counts.items() if number == count))
-    words = rng.choice(WORDS)
+    words = rng.choice(EXISTENCE_PHRASES)
     text = f"how many {plural} are there" if words == "there" else f"how many {plural} are {words}"
     wrong = [str(other) for other in range(10) if other != count]
     return Question(render_question(text), str(count), "number", tuple(rng.sample(wrong, 3)))

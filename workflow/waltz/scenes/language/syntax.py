@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-INF = 99
+UNBOUNDED = 99
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Quantifier:
     """
 
     least: int
-    most: int = INF
+    most: int = UNBOUNDED
     never_below: int | None = None
     never_above: int | None = None
     every: bool = False
@@ -68,18 +68,18 @@ class Pronoun:
 
 
 @dataclass(frozen=True)
-class Group:
+class Coordination:
     """Phrases joined by `and`."""
 
     phrases: tuple["NounPhrase | Pronoun", ...]
     plural: bool = True
 
 
-Phrase = NounPhrase | Pronoun | Group
+Phrase = NounPhrase | Pronoun | Coordination
 
 
 @dataclass(frozen=True)
-class Located:
+class PrepositionalPhrase:
     """preposition + phrase."""
 
     preposition: str
@@ -94,7 +94,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Does:
+class VerbPhrase:
     """A verb with its object, or (passive) with who does it."""
 
     verb: str
@@ -103,39 +103,48 @@ class Does:
 
 
 @dataclass(frozen=True)
-class Coloured:
+class ColourPredicate:
     """is red."""
 
     colour: str
 
 
 @dataclass(frozen=True)
-class Being:
+class NounPredicate:
     """is a dog."""
 
     kinds: frozenset[str]
 
 
 @dataclass(frozen=True)
-class Alone:
+class AlonePredicate:
     """is alone."""
 
 
 @dataclass(frozen=True)
-class Not:
+class Negation:
     """not + predicate."""
 
     predicate: "Predicate"
 
 
 @dataclass(frozen=True)
-class Both:
+class Conjunction:
     """Predicates that all hold."""
 
     predicates: tuple["Predicate", ...]
 
 
-Predicate = Located | Setting | Does | Coloured | Being | Alone | Not | Both
+Predicate = (
+    PrepositionalPhrase
+    | Setting
+    | VerbPhrase
+    | ColourPredicate
+    | NounPredicate
+    | AlonePredicate
+    | Negation
+    | Conjunction
+)
 
 
 @dataclass(frozen=True)
@@ -147,27 +156,20 @@ class Clause:
     negated: bool = False
 
 
-@dataclass(frozen=True)
-class Text:
-    """Clauses that all hold, each with whether it is said to hold (a `no` to a question says it does not)."""
-
-    clauses: tuple[tuple[Clause, bool], ...]
-
-
 def list_noun_phrases(node: Phrase | Predicate | None) -> list[NounPhrase]:
     """Noun phrases in the order in which they are mentioned."""
     match node:
         case NounPhrase():
             return [node, *(phrase for part in node.restrictions for phrase in list_noun_phrases(part))]
-        case Group():
+        case Coordination():
             return [found for phrase in node.phrases for found in list_noun_phrases(phrase)]
-        case Located():
+        case PrepositionalPhrase():
             return list_noun_phrases(node.landmark)
-        case Does():
+        case VerbPhrase():
             return list_noun_phrases(node.other)
-        case Not():
+        case Negation():
             return list_noun_phrases(node.predicate)
-        case Both():
+        case Conjunction():
             return [phrase for part in node.predicates for phrase in list_noun_phrases(part)]
         case _:
             return []

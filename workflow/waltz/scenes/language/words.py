@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from waltz.scenes.language.syntax import UNBOUNDED, Quantifier
 from waltz.scenes.world.lexicon import NUMBERS, read_categories, read_kinds, read_places, read_synonyms, read_verbs
 from waltz.scenes.world.spatial import SENSES
 
@@ -37,7 +38,7 @@ SETTINGS = {
 }
 """Words that say where or when the whole scene is."""
 
-FRAMES = tuple(
+PICTURE_PHRASES = tuple(
     f"{preposition} {article} {noun}"
     for preposition in ("in", "on")
     for article in ("the", "this")
@@ -45,7 +46,7 @@ FRAMES = tuple(
 )
 """Phrases that add nothing, because all that is said is said of the picture."""
 
-SHOWN = ("shown", "pictured", "visible", "present", "here", "depicted", "seen")
+VISIBILITY_WORDS = ("shown", "pictured", "visible", "present", "here", "depicted", "seen")
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def list_verb_forms() -> dict[str, tuple[tuple[str, str], ...]]:
 @cache
 def index_phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Multi-word entries by their first word, longest first: of prepositions, settings or frames."""
-    entries = {"prepositions": tuple(SENSES), "settings": tuple(SETTINGS), "frames": FRAMES}[table]
+    entries = {"prepositions": tuple(SENSES), "settings": tuple(SETTINGS), "frames": PICTURE_PHRASES}[table]
     by_first: dict[str, list[tuple[str, ...]]] = {}
     for entry in entries:
         by_first.setdefault(entry.split()[0], []).append(split_words(entry))
@@ -148,3 +149,85 @@ def index_phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
 def compile_word_pattern(words: str) -> re.Pattern[str]:
     """Finds words where they are no part of longer ones."""
     return re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")
+
+
+@dataclass(frozen=True)
+class Determiner:
+    """Words before a noun: how many they speak of, and which number of the noun they go with."""
+
+    quantifier: Quantifier
+    singular: bool
+    plural: bool
+    bare_singular_verb: bool = False
+
+
+BARE_PLURAL = Determiner(Quantifier(2, never_below=1), False, True)
+"""No determiner: a bare plural."""
+
+AT_LEAST_ONE = Quantifier(1)
+
+NUMERAL_BOUNDS: dict[tuple[str, ...], tuple[int | None, int | None]] = {
+    ("exactly",): (0, 0),
+    ("only",): (0, 0),
+    ("just",): (0, 0),
+    ("at", "least"): (0, None),
+    ("at", "most"): (None, 0),
+    ("more", "than"): (1, None),
+    ("fewer", "than"): (None, -1),
+    ("less", "than"): (None, -1),
+    ("the",): (0, 0),
+    ("all",): (0, 0),
+    (): (0, 0),
+}
+"""What may stand before a numeral, and what it adds to it as the fewest and the most; None where that is unbounded."""
+
+
+def build_numeral(prefix: tuple[str, ...], number: int) -> Determiner:
+    """Build `exactly three`, `at least two`, `one`."""
+    fewest, most = NUMERAL_BOUNDS[prefix]
+    quantifier = Quantifier(0 if fewest is None else number + fewest, UNBOUNDED if most is None else number + most)
+    return Determiner(quantifier, number == 1, number != 1)
+
+
+@cache
+def list_determiners() -> dict[tuple[str, ...], Determiner]:
+    """Return every determiner but the numerals and what is built on them."""
+    some = Determiner(Quantifier(1), True, False)
+    several = {
+        "some": Quantifier(2), "a number of": Quantifier(2), "multiple": Quantifier(2), "various": Quantifier(2),
+        "several": Quantifier(3, never_below=2), "a few": Quantifier(3, 5, 2, UNBOUNDED),
+        "few": Quantifier(2, 4, 1, UNBOUNDED),
+        "many": Quantifier(5, never_below=3), "lots of": Quantifier(5, never_below=3),
+        "a lot of": Quantifier(5, never_below=3), "a couple of": Quantifier(2, 2), "both": Quantifier(2, 2),
+        "a pair of": Quantifier(2, 2), "all": Quantifier(2, every=True), "all the": Quantifier(2, every=True),
+        "all of the": Quantifier(2, every=True), "these": Quantifier(2), "those": Quantifier(2),
+    }  # fmt: skip
+    table = {split_words(words): Determiner(quantifier, False, True) for words, quantifier in several.items()}
+    table[("a", "group", "of")] = Determiner(Quantifier(2), False, True, bare_singular_verb=True)
+    table |= {(word,): some for word in ("a", "an", "another", "this", "that")}
+    table |= {
+        split_words(words): Determiner(Quantifier(1, 1), True, False) for words in ("a single", "exactly a single")
+    }
+    table |= {(word,): Determiner(Quantifier(1, every=True), True, False) for word in ("every", "each")}
+    table[("the",)] = Determiner(Quantifier(1), True, True)
+    table |= {(word,): Determiner(Quantifier(1), True, True) for word in ("his", "her", "its", "their", "any")}
+    table[("no",)] = Determiner(Quantifier(0, 0), True, True)
+    return table
+
+
+def get_quantifier(determiner: Determiner, noun: Noun) -> Quantifier | None:
+    """Return how many a noun with this determiner speaks of; None where they do not agree."""
+    if determiner is BARE_PLURAL:
+        return AT_LEAST_ONE if noun.mass and not noun.plural else BARE_PLURAL.quantifier if noun.plural else None
+    if noun.plural and determiner.plural:
+        the = determiner.quantifier == AT_LEAST_ONE and determiner.singular
+        return (
+            Quantifier(2, never_below=1)
+            if the and determiner is not list_determiners()[("any",)]
+            else determiner.quantifier
+        )
+    if not noun.plural and determiner.singular:
+        return determiner.quantifier
+    if noun.mass and determiner is list_determiners()[("some",)]:
+        return AT_LEAST_ONE
+    return None

@@ -8,24 +8,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from waltz.scenes.language.answers import read_answered_question, split_statements
-from waltz.scenes.language.grammar import read_sentence
+from waltz.scenes.language.grammar import read_answered_question, read_sentence, split_statements
 from waltz.scenes.language.syntax import (
-    Alone,
-    Being,
-    Both,
+    AlonePredicate,
     Clause,
-    Coloured,
-    Does,
-    Group,
-    Located,
-    Not,
+    ColourPredicate,
+    Conjunction,
+    Coordination,
+    Negation,
     NounPhrase,
+    NounPredicate,
     Phrase,
     Predicate,
+    PrepositionalPhrase,
     Pronoun,
     Quantifier,
     Setting,
+    VerbPhrase,
     list_noun_phrases,
 )
 from waltz.scenes.language.words import tokenize
@@ -33,13 +32,13 @@ from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.lexicon import read_kinds, read_verbs
 from waltz.scenes.world.spatial import PLACE, SENSES, Individual, Truth, decide_absent_place, decide_position
 
-Known = bool | None
+TruthValue = bool | None
 """True, false, or None for unknown."""
 
 Reading = tuple[tuple[Clause, tuple[NounPhrase, ...]], ...]
 """Clauses that all hold, each with the noun phrases that it mentions."""
 
-_VALUES: dict[Truth, Known] = {"true": True, "false": False, "unknown": None}
+_TRUTH_VALUES: dict[Truth, TruthValue] = {"true": True, "false": False, "unknown": None}
 
 
 def decide_truth(graph: Graph, sentence: str) -> Truth:
@@ -52,7 +51,7 @@ def decide_truth(graph: Graph, sentence: str) -> Truth:
         `true`, `false`, or `unknown` where the scene or the grammar does not decide it.
     """
     said: list[NounPhrase] = []
-    values: list[Known] = []
+    values: list[TruthValue] = []
     for options, answer in _parse_sentence(sentence):
         value = _any(_decide_clauses(graph, option, said) for option in options) if options else None
         values.append(_not(value) if answer == "no" else value)
@@ -85,8 +84,8 @@ def _parse_sentence(sentence: str) -> tuple[tuple[tuple[Reading, ...], str | Non
     return tuple(found)
 
 
-def _decide_clauses(graph: Graph, reading: Reading, said: list[NounPhrase]) -> Known:
-    world = _World(graph, list(said))
+def _decide_clauses(graph: Graph, reading: Reading, said: list[NounPhrase]) -> TruthValue:
+    world = _Evaluator(graph, list(said))
     values = []
     for clause, mentioned in reading:
         values.append(world.clause(clause))
@@ -94,8 +93,8 @@ def _decide_clauses(graph: Graph, reading: Reading, said: list[NounPhrase]) -> K
     return _all(values)
 
 
-def _all(values: Iterable[Known]) -> Known:
-    found: Known = True
+def _all(values: Iterable[TruthValue]) -> TruthValue:
+    found: TruthValue = True
     for value in values:
         if value is False:
             return False
@@ -103,20 +102,20 @@ def _all(values: Iterable[Known]) -> Known:
     return found
 
 
-def _any(values: Iterable[Known]) -> Known:
+def _any(values: Iterable[TruthValue]) -> TruthValue:
     return _not(_all(map(_not, values)))
 
 
-def _not(value: Known) -> Known:
+def _not(value: TruthValue) -> TruthValue:
     return None if value is None else not value
 
 
-class _World:
+class _Evaluator:
     """A scene, and the phrases that pronouns can stand for."""
 
     def __init__(self, graph: Graph, said: list[NounPhrase]) -> None:
         self.graph, self.said = graph, said
-        self.known: dict[tuple[Individual, NounPhrase, int], Known] = {}
+        self.known: dict[tuple[Individual, NounPhrase, int], TruthValue] = {}
         self.domains: dict[frozenset[str], list[Individual]] = {}
         self.things: list[Individual] = [
             (index, number) for index, entry in enumerate(graph.objects) for number in range(entry.count)
@@ -125,15 +124,15 @@ class _World:
     def kind(self, thing: Individual) -> str:
         return "" if thing == PLACE else self.graph.objects[thing[0]].kind
 
-    def clause(self, clause: Clause) -> Known:
-        predicate = clause.predicate or Both(())
+    def clause(self, clause: Clause) -> TruthValue:
+        predicate = clause.predicate or Conjunction(())
         if isinstance(clause.subject, Pronoun) and _is_about_place(predicate):
             return self.satisfies(PLACE, predicate, False)
         value = self._subject(clause.subject, predicate)
         return _not(value) if clause.negated else value
 
-    def _subject(self, subject: Phrase, predicate: Predicate) -> Known:
-        if isinstance(subject, Group):
+    def _subject(self, subject: Phrase, predicate: Predicate) -> TruthValue:
+        if isinstance(subject, Coordination):
             return _all(self._subject(phrase, predicate) for phrase in subject.phrases)
         if isinstance(subject, Pronoun):
             return _agree(self._subject(phrase, predicate) for phrase in self.antecedents(subject))
@@ -146,7 +145,7 @@ class _World:
             self.domains[phrase.kinds] = [thing for thing in self.things if self.kind(thing) in phrase.kinds]
         return self.domains[phrase.kinds]
 
-    def _quantified(self, phrase: NounPhrase, scope: Callable[[Individual], Known]) -> Known:
+    def _quantified(self, phrase: NounPhrase, scope: Callable[[Individual], TruthValue]) -> TruthValue:
         domain = self._domain(phrase)
         limits = [self._restricted(thing, phrase) for thing in domain]
         each = list(zip(limits, domain, strict=True))
@@ -157,7 +156,7 @@ class _World:
             phrase.quantifier, [limit is not False and _all((limit, scope(thing))) for limit, thing in each]
         )
 
-    def _restricted(self, thing: Individual, phrase: NounPhrase) -> Known:
+    def _restricted(self, thing: Individual, phrase: NounPhrase) -> TruthValue:
         if not phrase.restrictions and not phrase.colour:
             return True
         key = (thing, phrase, len(self.said))
@@ -165,36 +164,36 @@ class _World:
             self.known[key] = self._limits(thing, phrase)
         return self.known[key]
 
-    def _limits(self, thing: Individual, phrase: NounPhrase) -> Known:
+    def _limits(self, thing: Individual, phrase: NounPhrase) -> TruthValue:
         values = [self.satisfies(thing, part, phrase.plural) for part in phrase.restrictions]
         if phrase.colour:
             values.append(self._coloured(thing, phrase.colour))
         return _all(values)
 
-    def _coloured(self, thing: Individual, colour: str) -> Known:
+    def _coloured(self, thing: Individual, colour: str) -> TruthValue:
         own = None if thing == PLACE else self.graph.objects[thing[0]].colour
         return None if own is None else own == colour
 
-    def satisfies(self, thing: Individual, predicate: Predicate, plural: bool) -> Known:
+    def satisfies(self, thing: Individual, predicate: Predicate, plural: bool) -> TruthValue:
         match predicate:
-            case Both():
+            case Conjunction():
                 return _all(self.satisfies(thing, part, plural) for part in predicate.predicates)
-            case Not():
+            case Negation():
                 return _not(self.satisfies(thing, predicate.predicate, plural))
             case Setting():
                 return self._setting(predicate.name)
-            case Coloured():
+            case ColourPredicate():
                 return self._coloured(thing, predicate.colour)
-            case Being():
+            case NounPredicate():
                 return self.kind(thing) in predicate.kinds
-            case Alone():
+            case AlonePredicate():
                 return self._alone(thing)
-            case Located():
+            case PrepositionalPhrase():
                 return self._located(thing, predicate, plural)
-            case Does():
+            case VerbPhrase():
                 return self._does(thing, predicate, plural)
 
-    def _setting(self, name: str) -> Known:
+    def _setting(self, name: str) -> TruthValue:
         place = self.graph.place
         if name in ("indoors", "outdoors"):
             return (place == "indoors") == (name == "indoors")
@@ -202,24 +201,24 @@ class _World:
             return False if name == "night" else None
         return (place == "night") == (name == "night")
 
-    def _alone(self, thing: Individual) -> Known:
+    def _alone(self, thing: Individual) -> TruthValue:
         groups = [read_kinds()[self.kind(other)].group for other in self.things if other != thing]
         return False if "people" in groups else None if "animals" in groups else True
 
-    def _located(self, thing: Individual, predicate: Located, plural: bool) -> Known:
-        def holds(subject: Individual, landmark: Individual) -> Known:
-            return _VALUES[decide_position(self.graph, subject, predicate.preposition, landmark)]
+    def _located(self, thing: Individual, predicate: PrepositionalPhrase, plural: bool) -> TruthValue:
+        def holds(subject: Individual, landmark: Individual) -> TruthValue:
+            return _TRUTH_VALUES[decide_position(self.graph, subject, predicate.preposition, landmark)]
 
         landmark = predicate.landmark
         if isinstance(landmark, NounPhrase) and landmark.place and landmark.place != self.graph.place:
-            return _VALUES[decide_absent_place(SENSES[predicate.preposition])]
+            return _TRUTH_VALUES[decide_absent_place(SENSES[predicate.preposition])]
         if isinstance(landmark, NounPhrase) and predicate.preposition == "without":
             positive = replace(predicate, preposition="with")
             return _not(self._located(thing, positive, plural)) if landmark.kinds else True
         return self._related(thing, landmark, holds, plural)
 
-    def _does(self, thing: Individual, predicate: Does, plural: bool) -> Known:
-        def holds(subject: Individual, other: Individual) -> Known:
+    def _does(self, thing: Individual, predicate: VerbPhrase, plural: bool) -> TruthValue:
+        def holds(subject: Individual, other: Individual) -> TruthValue:
             return self._acts(predicate.verb, *((other, subject) if predicate.passive else (subject, other)))
 
         if predicate.other is not None:
@@ -228,7 +227,7 @@ class _World:
             return _any(self._acts(predicate.verb, other, thing) for other in self.things)
         return self._acts_alone(predicate.verb, thing)
 
-    def _acts(self, verb: str, agent: Individual, theme: Individual) -> Known:
+    def _acts(self, verb: str, agent: Individual, theme: Individual) -> TruthValue:
         action = self.graph.action
         if action is None or action.theme is None or PLACE in (agent, theme):
             return False
@@ -239,7 +238,7 @@ class _World:
             return False
         return True if verb == action.verb else None if verb in read_verbs()[action.verb].vague else False
 
-    def _acts_alone(self, verb: str, agent: Individual) -> Known:
+    def _acts_alone(self, verb: str, agent: Individual) -> TruthValue:
         action = self.graph.action
         seems = None if agent != PLACE and verb in read_kinds()[self.kind(agent)].seems else False
         if action is None or agent == PLACE:
@@ -252,14 +251,14 @@ class _World:
         return seems
 
     def _related(
-        self, thing: Individual, phrase: Phrase, holds: Callable[[Individual, Individual], Known], plural: bool
-    ) -> Known:
+        self, thing: Individual, phrase: Phrase, holds: Callable[[Individual, Individual], TruthValue], plural: bool
+    ) -> TruthValue:
         """Decide whether a thing stands in a relation to what a phrase speaks of.
 
         Two plurals are read cumulatively: two men ride two horses if each rides one. Where a plural subject meets a
         singular object, the readings must agree.
         """
-        if isinstance(phrase, Group):
+        if isinstance(phrase, Coordination):
             return _all(self._related(thing, part, holds, plural) for part in phrase.phrases)
         if isinstance(phrase, Pronoun):
             others = (part for part in self.antecedents(phrase) if self.kind(thing) not in part.kinds)
@@ -286,20 +285,20 @@ class _World:
         return found
 
 
-def _check_quantifier(quantifier: Quantifier, values: list[Known]) -> Known:
+def _check_quantifier(quantifier: Quantifier, values: list[TruthValue]) -> TruthValue:
     return quantifier.check(values.count(True), len(values) - values.count(False))
 
 
-def _agree(values: Iterable[Known]) -> Known:
+def _agree(values: Iterable[TruthValue]) -> TruthValue:
     seen = set(values)
     return seen.pop() if len(seen) == 1 else None
 
 
 def _is_about_place(predicate: Predicate) -> bool:
-    if isinstance(predicate, Both):
+    if isinstance(predicate, Conjunction):
         return all(_is_about_place(part) for part in predicate.predicates)
-    if isinstance(predicate, Not):
+    if isinstance(predicate, Negation):
         return _is_about_place(predicate.predicate)
-    if isinstance(predicate, Located):
+    if isinstance(predicate, PrepositionalPhrase):
         return isinstance(predicate.landmark, NounPhrase) and bool(predicate.landmark.place)
     return isinstance(predicate, Setting)

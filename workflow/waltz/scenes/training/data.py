@@ -14,8 +14,13 @@ from waltz.scenes.language.captions import (
     draw_contextual_descriptions,
     draw_plain_descriptions,
 )
-from waltz.scenes.language.changed_words import draw_number_pair, exchange_preposition, exchange_quantifier
-from waltz.scenes.language.foils import draw_foils, swap_actants
+from waltz.scenes.language.foils import (
+    draw_foils,
+    draw_number_pair,
+    exchange_preposition,
+    exchange_quantifier,
+    swap_actants,
+)
 from waltz.scenes.language.questions import draw_dialogue, draw_questions, render_statement
 from waltz.scenes.oracle.entailment import build_worlds, compute_label, draw_nli_pairs
 from waltz.scenes.oracle.truth import is_in_grammar

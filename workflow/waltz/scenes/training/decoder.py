@@ -14,21 +14,21 @@ from waltz.scenes.training.vocabulary import train_word_pieces
 from waltz.scenes.world.lexicon import read_kinds
 
 PATCHES = (SIDE // PATCH) ** 2
-HIDDEN, EMBEDDED = 96, 0.25
+HIDDEN, EMBEDDING_DEVIATION = 96, 0.25
 """Size of the decoder's states, and the standard deviation of its first embeddings."""
 LAYERS = 2
 """Layers of the vision tower that it keeps."""
-CHAT = (
+CHAT_TEMPLATE = (
     "{% for message in messages %}{{ message['role'].upper() + ': ' }}"
     "{% for part in message['content'] %}"
     "{% if part['type'] == 'image' %}{{ '<image>\n' }}{% else %}{{ part['text'] }}{% endif %}{% endfor %} "
     "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
 )
-WINDOW = 256
+CONTEXT_LENGTH = 256
 """Most tokens of prompt, patches and answer."""
 Turn = tuple[str, str]
 """What is asked, what is answered."""
-SCENES = 16
+BATCH_IMAGES = 16
 """Images of a batch."""
 SHORT_SHARE = 0.2
 """Share of the steps, the first ones, in which it is asked short questions only."""
@@ -72,13 +72,13 @@ def train_llava(
     torch.manual_seed(seed)
     texts = [render_prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
     specials = {**LLAVA, "image_token": IMAGE_TOKEN}
-    tokenizer = train_word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=WINDOW)
+    tokenizer = train_word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=CONTEXT_LENGTH)
     network = transformers.LlavaForConditionalGeneration(_build_config(tokenizer, tower.config))
     network.model.vision_tower.load_state_dict(tower.state_dict(), strict=False)  # but for the layers it lacks
     _initialise_attention(network, _find_noun_ids(tokenizer))
     nouns = torch.nn.functional.pad(_find_noun_ids(tokenizer), (0, 0, 1, 0), value=-100)
     generator = torch.Generator().manual_seed(seed)
-    order = draw_batches(len(turns), SCENES, generator)
+    order = draw_batches(len(turns), BATCH_IMAGES, generator)
     written = [_encode_turns(tokenizer, scene) for scene in turns]
     before = torch.tensor(tokenizer(f"USER: {IMAGE_TOKEN}")["input_ids"][:-1])
     left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
@@ -223,7 +223,7 @@ def _initialise_attention(network: Any, nouns: torch.Tensor) -> None:
         nouns: Ids of words that start alike but for a little, of shape (kinds, 2).
     """
     with torch.no_grad():
-        words = network.get_input_embeddings().weight.normal_(0, EMBEDDED)
+        words = network.get_input_embeddings().weight.normal_(0, EMBEDDING_DEVIATION)
         words[nouns[:, 1]] = words[nouns[:, 0]] + 0.3 * words[nouns[:, 1]]
         for layer in network.model.language_model.layers:
             layer.self_attn.q_proj.weight.normal_(0, HIDDEN**-0.5)
@@ -245,7 +245,7 @@ def build_processor(tokenizer: Any) -> Any:
         vision_feature_select_strategy="full",
         num_additional_image_tokens=1,
         image_token=IMAGE_TOKEN,
-        chat_template=CHAT,
+        chat_template=CHAT_TEMPLATE,
     )
 
 
@@ -259,7 +259,7 @@ def _build_config(tokenizer: Any, tower: Any) -> Any:
             num_hidden_layers=3,
             num_attention_heads=4,
             num_key_value_heads=4,
-            max_position_embeddings=WINDOW,
+            max_position_embeddings=CONTEXT_LENGTH,
             rope_parameters={"rope_type": "default", "rope_theta": 1e6},
             tie_word_embeddings=True,
             bos_token_id=tokenizer.bos_token_id,

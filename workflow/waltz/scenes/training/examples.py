@@ -5,16 +5,15 @@ from collections.abc import Iterator
 from random import Random
 
 from waltz.scenes.language.captions import draw_captions
-from waltz.scenes.language.changed_words import PLURAL, SINGULAR, exchange_preposition
-from waltz.scenes.language.foils import draw_foils
+from waltz.scenes.language.foils import PLURAL_QUANTIFIERS, SINGULAR_QUANTIFIERS, draw_foils, exchange_preposition
 from waltz.scenes.language.questions import draw_questions
 from waltz.scenes.oracle.truth import is_in_grammar
 from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.sampling import draw_scene
 
-MISFITTING = 0.4
+NOUN_CORRUPTION_SHARE = 0.4
 """Share of the attempts that put in a word that does not go with its noun."""
-DEFINITE = re.compile(r"\b(?P<before>at|in|on)(?: the| an?)? (?P<noun>[a-z]+)\b")
+PREPOSITIONAL_PHRASE = re.compile(r"\b(?P<before>at|in|on)(?: the| an?)? (?P<noun>[a-z]+)\b")
 """A place or a time: a preposition with a noun."""
 AGREEMENT = {"is": "are", "are": "is", "a": "three", "an": "two", "two": "a", "three": "a"}
 
@@ -40,7 +39,11 @@ def corrupt_text(text: str, rng: Random) -> str | None:
     """
     words = text.rstrip(".").split()
     for _ in range(6):
-        result = _replace_noun(text, rng) if rng.random() < MISFITTING else " ".join(_corrupt_words(list(words), rng))
+        result = (
+            _replace_noun(text, rng)
+            if rng.random() < NOUN_CORRUPTION_SHARE
+            else " ".join(_corrupt_words(list(words), rng))
+        )
         result = result[0].upper() + result[1:].rstrip(".") + ("." if text.endswith(".") else "")
         if result != text and not is_in_grammar(result):
             return result
@@ -51,13 +54,15 @@ def _replace_noun(text: str, rng: Random) -> str:
     """Return a text with another preposition, or with a quantifier before a definite noun ("in some rooms")."""
     if rng.random() < 0.5:
         return exchange_preposition(text, rng) or text
-    places = list(DEFINITE.finditer(text))
+    places = list(PREPOSITIONAL_PHRASE.finditer(text))
     if not places:
         return text
     place = rng.choice(places)
     noun = place.group("noun")
     plural = noun + ("es" if noun.endswith(("ch", "s", "sh", "x")) else "s")
-    new = rng.choice([*(f"{words} {plural}" for words in PLURAL), *(f"{words} {noun}" for words in SINGULAR)])
+    new = rng.choice(
+        [*(f"{words} {plural}" for words in PLURAL_QUANTIFIERS), *(f"{words} {noun}" for words in SINGULAR_QUANTIFIERS)]
+    )
     return f"{text[: place.start()]}{place.group('before')} {new}{text[place.end() :]}"
 
 

@@ -25,9 +25,9 @@ LAYERS = 2
 """Layers of the vision tower that it keeps."""
 HIDDEN = 96
 """Size of its text states."""
-SCENES = 24
+BATCH_IMAGES = 24
 """Images of a batch."""
-EXISTENCE, OTHERS = 2, 1
+EXISTENCE, OTHER_PIECES = 2, 1
 """Pairs of existence, and of the other pieces, that a batch has about each image."""
 SHARPNESS = 4.0
 """Scale of the likeness of patches and nouns."""
@@ -66,7 +66,7 @@ def train_matcher(
     _initialise_attention(network.text_encoder, _find_noun_ids(tokenizer))
     nouns = _find_noun_ids(tokenizer)
     generator = torch.Generator().manual_seed(seed)
-    order = draw_batches(len(examples), SCENES, generator)
+    order = draw_batches(len(examples), BATCH_IMAGES, generator)
     pairs = [_encode_pairs(tokenizer, example) for example in examples]
     captions = [tokenizer(list(example.captions))["input_ids"] for example in examples]
     left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
@@ -91,7 +91,10 @@ def train_matcher(
         image = network.vision_model(pixel_values=values).last_hidden_state
         drawn = [_draw_pairs(pairs[index], generator) for index in chosen]
         rows = [
-            ids for place in range(EXISTENCE + OTHERS) for side in (0, 1) for ids in (row[place][side] for row in drawn)
+            ids
+            for place in range(EXISTENCE + OTHER_PIECES)
+            for side in (0, 1)
+            for ids in (row[place][side] for row in drawn)
         ]
         logits = matched(rows, image, swapped).reshape(-1, 2, len(chosen), 2)
         described = [captions[index][_draw_index(captions[index], generator)] for index in chosen]
@@ -205,7 +208,7 @@ def _encode_pairs(tokenizer: Any, example: Example) -> tuple[list[Pair], list[Pa
 def _draw_pairs(pairs: tuple[list[Pair], list[Pair]], generator: torch.Generator) -> list[Pair]:
     return [
         part[_draw_index(part, generator)]
-        for part, count in zip(pairs, (EXISTENCE, OTHERS), strict=True)
+        for part, count in zip(pairs, (EXISTENCE, OTHER_PIECES), strict=True)
         for _ in range(count)
     ]
 

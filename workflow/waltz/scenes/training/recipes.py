@@ -55,8 +55,8 @@ def train_model(name: str, start: Path | None, report: ReportLoss) -> tuple[Any,
     graphs = data.draw_graphs(recipe.scenes, recipe.seed, "training")
     rngs = [data.create_generator(name, recipe.seed, graph) for graph in graphs]
     how: dict[str, Any] = {"seed": recipe.seed, "steps": recipe.steps, "report": report}
-    if name in TEXT:
-        prepare, learn = TEXT[name]
+    if name in TEXT_TRAINERS:
+        prepare, learn = TEXT_TRAINERS[name]
         examples = [entry for graph, rng in zip(graphs, rngs, strict=True) for entry in prepare(graph, rng)]
         return learn(examples, **how)
     pixels, seen = data.render_pixels(graphs), label_patches(graphs)
@@ -76,7 +76,7 @@ def _load_tower(start: Path | None) -> Any:
     return transformers.CLIPVisionModel.from_pretrained(start, dtype=torch.float32)
 
 
-TEXT: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]]]] = {
+TEXT_TRAINERS: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]]]] = {
     "masked-lm": (data.draw_sentences, text.train_masked_lm),
     "acceptability": (data.draw_judged_sentences, text.train_acceptability),
     "nli": (data.draw_inferences, text.train_nli),
