@@ -156,15 +156,15 @@ def test_files_of_written_captions_and_checks(tmp_path):
 def scene_files(tmp_path_factory):
     """Contextual captions and descriptions of 40 scenes, as files."""
     folder, graphs = tmp_path_factory.mktemp("probes"), draw_scenes(40, 2026)
-    (folder / "space.json").write_text(json.dumps(swig.space()))
+    (folder / "space.json").write_text(json.dumps(swig.build_verb_space()))
     space, frames = read_situation_space(folder / "space.json"), []
     for split in swig.SPLITS:
-        (folder / "frames.json").write_text(json.dumps(swig.annotations(graphs, 2026, split, False)))
+        (folder / "frames.json").write_text(json.dumps(swig.build_annotations(graphs, 2026, split, False)))
         frames += list(read_frames(folder / "frames.json", space, "imsitu", split))
     names = select_verbs(frames, "all")
     rows = build_contextual_captions(frames, select_images(frames, 1, names), SWIG)
     parquet.write(folder / "contextual.parquet", parquet.build_table(rows, PROBE_CAPTIONS), PROBE_CAPTIONS)
-    (folder / "descriptions.json").write_text(json.dumps(swig.descriptions(graphs, 2026)))
+    (folder / "descriptions.json").write_text(json.dumps(swig.build_descriptions(graphs, 2026)))
     return folder
 
 

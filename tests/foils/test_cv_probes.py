@@ -264,10 +264,10 @@ def test_descriptions_must_be_whole(tmp_path: Path) -> None:
 def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path: Path) -> None:
     graphs = draw_scenes(80, SEED)
     space, path = tmp_path / "space.json", tmp_path / "train.json"
-    space.write_text(json.dumps(written.space()))
+    space.write_text(json.dumps(written.build_verb_space()))
     tally: Counter[str] = Counter()
     for split in written.SPLITS:
-        path.write_text(json.dumps(written.annotations(graphs, SEED, split, False)))
+        path.write_text(json.dumps(written.build_annotations(graphs, SEED, split, False)))
         for row in read_frames(path, read_situation_space(space), "imsitu", split):
             result = fill_abstract(row, SWIG)
             assert isinstance(result, FilledAbstract)
@@ -282,7 +282,7 @@ def test_captions_of_scenes_are_true_with_the_action_and_false_without(tmp_path:
 def test_the_scenes_plain_descriptions_pass_the_review_and_stay_true_when_cut_down(tmp_path: Path) -> None:
     graphs = draw_scenes(80, SEED)
     path = tmp_path / "descriptions.json"
-    path.write_text(json.dumps(written.descriptions(graphs, SEED)))
+    path.write_text(json.dumps(written.build_descriptions(graphs, SEED)))
     rows = list_scene_captions(read_descriptions(path))
     assert len(rows) > 80
     result = review_captions(rows, SWIG, sorted({row["verb"] for row in rows}))

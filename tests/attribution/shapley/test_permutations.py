@@ -139,7 +139,7 @@ def test_too_few_evaluations_and_a_bad_seed_say_what_to_do():
         UserError, match=r"evaluations: too small for one permutation of 26 players .got 52, expected at least 53."
     ):
         begin_permutations(26, 52, 0)
-    with pytest.raises(UserError, match=r"attribution\.seed: -1"):
+    with pytest.raises(UserError, match=r"seed: -1"):
         begin_permutations(3, 70, -1)
 
 

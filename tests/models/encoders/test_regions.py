@@ -85,12 +85,12 @@ def test_missing_regions_are_named(lxmert, tmp_path):
         lxmert(regions="")
     with pytest.raises(UserError, match="nowhere"):
         lxmert(regions=str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match="name the file"):
+    with pytest.raises(UserError, match="pass the file name"):
         lxmert().prepare_image(IMAGE)
 
 
 def test_a_game_on_regions_is_refused_unless_the_entry_says_so(lxmert):
-    with pytest.raises(UserError, match="only scores can be had"):
+    with pytest.raises(UserError, match="only scores are possible"):
         get_players_function(lxmert(), "published")
     assert callable(get_players_function(lxmert(masks="regions"), "published"))
 
