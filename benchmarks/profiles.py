@@ -31,8 +31,14 @@ import torch
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.consistency.cc_shap.dialogue import POST_HOC, Dialogue, generate_pairs
 from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution, attribute_pairs
-from waltz.consistency.item_selection import to_ask
-from waltz.consistency.summary.fidelity_differences import Compared, Difference, Game, compare, mean_difference
+from waltz.consistency.item_selection import select_questions
+from waltz.consistency.summary.fidelity_differences import (
+    Difference,
+    ExplainedItem,
+    FidelityComparison,
+    compare_profiles,
+    compute_mean_difference,
+)
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -69,7 +75,7 @@ def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, Pr
     for name, folder in IMAGES.items():
         rows = parquet.read(results / f"benchmark/{name}.parquet", BENCHMARK).to_pylist()
         with open_images(results / "sources/drawn" / folder) as source:
-            asked = to_ask(rows, name, {"form": "pairs"}, "equations", -(-items // len(IMAGES)), SEED)
+            asked = select_questions(rows, name, {"form": "pairs"}, "equations", -(-items // len(IMAGES)), SEED)
             for question in asked.questions:
                 yield question, decoder, template, decoder.prepare_image(partial(load_image, source)(question.image))
 
@@ -78,7 +84,7 @@ def of_text(data: Path, items: int) -> Iterator[tuple[Question, Decoder, PromptT
     """Questions of ComVE, put without turn markers."""
     rows = list(comve.read_pairs(data / "subtaskA_test_data.csv", data / "subtaskA_gold_answers.csv", "comve", "test"))
     decoder = load_decoder(resolve_model("smollm2-135m-instruct", {}), Device("cpu", 1, "benchmark"))
-    for question in to_ask(rows, "comve", {"form": "choice"}, "equations", items, SEED).questions:
+    for question in select_questions(rows, "comve", {"form": "choice"}, "equations", items, SEED).questions:
         yield question, decoder, build_equations_template(join_turns), None
 
 
@@ -96,10 +102,10 @@ def pair_of(
     return found[0], replace(found[1], targets=said)
 
 
-def game(found: PairAttribution) -> Game:
+def game(found: PairAttribution) -> ExplainedItem:
     """A pair as profiles are compared."""
     one, other = found.answer, found.explanation
-    return Game(one.shared_estimate, other.shared_estimate, one.attribution.text, other.attribution.text)
+    return ExplainedItem(one.shared_estimate, other.shared_estimate, one.attribution.text, other.attribution.text)
 
 
 def of_shared(side: SideAttribution) -> float:
@@ -109,7 +115,9 @@ def of_shared(side: SideAttribution) -> float:
     return float(weight[text].sum() / weight.sum())
 
 
-def steps(found: Compared, valued: Compared, published: PairAttribution) -> dict[str, dict[str, float]]:
+def steps(
+    found: FidelityComparison, valued: FidelityComparison, published: PairAttribution
+) -> dict[str, dict[str, float]]:
     """What of each difference comes from which rule."""
     told = {}
     for name in NUMBERS:
@@ -135,7 +143,7 @@ def compute(
         attribute_pairs(decoder, picture, [pair], one)[0]
         for one in (rules, replace(rules, value=value), PromptSettings("published", SEED, partition_rows=given.rows))
     )
-    found, crossed = compare(game(theirs), game(ours)), compare(game(valued), game(ours))
+    found, crossed = compare_profiles(game(theirs), game(ours)), compare_profiles(game(valued), game(ours))
     return {
         "item": question.item_id,
         "image": question.image,
@@ -157,7 +165,7 @@ def table(kept: list[dict]) -> None:
             continue
         found = [Difference(**one["differences"][name]) for one in known]
         clusters = [one["image"] or one["item"] for one in known]
-        whole = mean_difference(found, clusters, name, how)
+        whole = compute_mean_difference(found, clusters, name, how)
         told = [one.beyond_error for one in found if one.beyond_error is not None]
         pair = np.mean([[one.published, one.equations] for one in found], axis=0)
         apart = np.mean([abs(one.value) for one in found])
@@ -168,7 +176,7 @@ def table(kept: list[dict]) -> None:
         print(f"  beyond 1.96 standard errors: {sum(told)} of {len(told)}")
         for step in STEPS:
             parts = [replace(one, value=of["steps"][name][step]) for one, of in zip(found, known, strict=True)]
-            by = mean_difference(parts, clusters, name, how)
+            by = compute_mean_difference(parts, clusters, name, how)
             print(f"  {step:10} {by.value:+.3f}{format_interval(vars(by), '+.3f')}")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from waltz.consistency.edit_tests.generation_requests import Request
+from waltz.consistency.edit_tests.generation_requests import GenerationRequest
 from waltz.evaluation.prompting.questions import Question, list_letters
 
 
@@ -20,23 +20,23 @@ def open_ended(item_id: str, text: str, gold: str) -> Question:
 class Scripted:
     """Replies by a function of the request, and keeps what it was asked, round by round."""
 
-    def __init__(self, reply: Callable[[Request], str]) -> None:
+    def __init__(self, reply: Callable[[GenerationRequest], str]) -> None:
         self.reply = reply
-        self.rounds: list[list[Request]] = []
+        self.rounds: list[list[GenerationRequest]] = []
 
-    def replies(self, requests: Sequence[Request]) -> list[str]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> list[str]:
         self.rounds.append(list(requests))
         return [self.reply(request) for request in requests]
 
     @property
-    def asked(self) -> list[Request]:
+    def asked(self) -> list[GenerationRequest]:
         return [request for requests in self.rounds for request in requests]
 
 
-def by_kind(**replies: str | Callable[[Request], str]) -> Scripted:
+def by_kind(**replies: str | Callable[[GenerationRequest], str]) -> Scripted:
     """The same reply to each request of a kind, hyphens in the kind's name written as underscores."""
 
-    def reply(request: Request) -> str:
+    def reply(request: GenerationRequest) -> str:
         found = replies[request.kind.replace("-", "_")]
         return found if isinstance(found, str) else found(request)
 

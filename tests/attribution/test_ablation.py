@@ -3,7 +3,7 @@ import pytest
 import torch
 from PIL import Image
 
-from waltz.attribution.companions.ablation import ablate, ablated_rows, masks
+from waltz.attribution.companions.ablation import build_ablated_rows, build_masks, compute_ablated_values
 from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
 from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
@@ -28,7 +28,7 @@ def coalitions(share, profile, texts=TEXTS):
 @pytest.mark.parametrize("profile", list(PROFILES))
 @pytest.mark.parametrize("share", [0, 0.25, 1])
 def test_a_ruler_is_left_with_its_other_share(profile, share):
-    caption, foil = ablate(coalitions(share, profile))
+    caption, foil = compute_ablated_values(coalitions(share, profile))
     image = 1 - share
     assert caption == pytest.approx([share + image, image, share])
     assert foil == pytest.approx([image, image, 0])
@@ -36,7 +36,7 @@ def test_a_ruler_is_left_with_its_other_share(profile, share):
 
 def test_masks_leave_out_one_modality_whole():
     game = coalitions(0.5, "equations").players[0]
-    everything, patches, words = masks(game)
+    everything, patches, words = build_masks(game)
     assert everything.all()
     assert patches.tolist() == [False] * 3 + [True] * 4
     assert words.tolist() == [True] * 3 + [False] * 4
@@ -44,16 +44,16 @@ def test_masks_leave_out_one_modality_whole():
 
 def test_special_tokens_stay_in_the_published_profile():
     table = coalitions(0.5, "published", ["b"])
-    _, patches, _ = masks(table.players[0])
+    _, patches, _ = build_masks(table.players[0])
     assert table.players[0].mask_text(patches[None, :3]).tolist() == [[1, 0, 2]]
 
 
 def test_what_is_known_is_not_computed_again():
     table = coalitions(0.5, "equations")
-    first = ablate(table)
+    first = compute_ablated_values(table)
     looks, readings = table.looks, table.readings
     assert (looks, readings) == (2, 4)  # one grid: whole and hidden; two texts: whole and masked
-    assert all(np.array_equal(one, two) for one, two in zip(first, ablate(table), strict=True))
+    assert all(np.array_equal(one, two) for one, two in zip(first, compute_ablated_values(table), strict=True))
     assert (table.looks, table.readings) == (looks, readings)
 
 
@@ -62,7 +62,7 @@ ITEM = {"item_id": "one", "image": "one.png"}
 
 def rows(caption, foil, probability=False):
     values = [np.array(values) for values in (caption, foil)]
-    return ablated_rows(ITEM, ["caption", "foil"], "published", values, probability)
+    return build_ablated_rows(ITEM, ["caption", "foil"], "published", values, probability)
 
 
 def test_rows_of_the_evaluation_layout():
@@ -78,8 +78,8 @@ def test_rows_of_the_evaluation_layout():
 
 
 def test_texts_that_are_alike_once_masked_tie_and_are_wrong():
-    values = ablate(coalitions(0.5, "equations", ["b b", "b a"]))
-    found = ablated_rows(ITEM, ["caption", "foil"], "equations", values, False)
+    values = compute_ablated_values(coalitions(0.5, "equations", ["b b", "b a"]))
+    found = build_ablated_rows(ITEM, ["caption", "foil"], "equations", values, False)
     how = Resampling(resamples=10, confidence=0.95, seed=0)
     ranked = {
         setting: compute_pair_metrics(
@@ -92,6 +92,6 @@ def test_texts_that_are_alike_once_masked_tie_and_are_wrong():
 
 
 def test_a_single_text_is_a_match_or_not():
-    found = ablated_rows(ITEM, ["caption"], "published", [np.array([1.0, 0.5, 0.2])], True)
+    found = build_ablated_rows(ITEM, ["caption"], "published", [np.array([1.0, 0.5, 0.2])], True)
     assert [row["prediction"] for row in found] == ["match", "mismatch"]
     assert [row["correct"] for row in found] == [True, False]

@@ -12,7 +12,7 @@ from PIL import Image
 import tiny_decoders
 from waltz.attribution import decoder_rows
 from waltz.attribution.decoder_rows import AnswerAttribution, compute_decoder_rows
-from waltz.attribution.item_selection import answers_to_attribute
+from waltz.attribution.item_selection import select_decoder_items
 from waltz.attribution.prompt_attribution import (
     PromptGame,
     PromptSettings,
@@ -22,7 +22,7 @@ from waltz.attribution.prompt_attribution import (
     choose_budget,
 )
 from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.summary import shares
+from waltz.attribution.summary import build_share_rows
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -228,10 +228,10 @@ def test_published_takes_the_first_valid_items_and_the_drawn_orders(tmp_path):
     rows = [{**common, "item_id": f"own:{place}", "valid": place not in (0, 2)} for place in range(8)]
     file = tmp_path / "own.parquet"
     parquet.write(file, parquet.build_table(rows, BENCHMARK), BENCHMARK)
-    items, orders = answers_to_attribute(file, "own", "published", "valid", None, 3, 5)
+    items, orders = select_decoder_items(file, "own", "published", "valid", None, 3, 5)
     assert [item["item_id"] for item in items] == ["own:1", "own:3", "own:4"]
     assert list(orders.values()) == draw_caption_first(6)
-    items, orders = answers_to_attribute(file, "own", "equations", "valid", None, 4, 5)
+    items, orders = select_decoder_items(file, "own", "equations", "valid", None, 4, 5)
     assert len(items) == 4
     assert sum(orders[item["item_id"]] for item in items) == 2
 
@@ -244,7 +244,7 @@ def test_shares_join_correctness_in_the_same_setting():
             one = {"item_id": str(place), "image": str(place), "role": role, "setting": setting}
             rows.append({**common, **one, "t_shap": share if setting == "pairwise" else share + 0.5})
             scored.append({**common, **one, "score": 0.0, "correct": correct})
-    found = {row["setting"]: row for row in shares("m", "d", rows, scored, Resampling(200, 0.9, 1))}
+    found = {row["setting"]: row for row in build_share_rows("m", "d", rows, scored, Resampling(200, 0.9, 1))}
     assert found["pairwise"]["value"] == pytest.approx(25)
     assert found["single"]["value"] == pytest.approx(75)
     assert found["pairwise"]["rho"] == pytest.approx(-found["single"]["rho"])

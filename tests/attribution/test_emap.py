@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from waltz.attribution.companions.emap import emap_matching, emap_ranking, projection
-from waltz.attribution.companions.score_matrix import score_matrix
+from waltz.attribution.companions.emap import compute_additive_projection, compute_matching_emap, compute_ranking_emap
+from waltz.attribution.companions.score_matrix import compute_score_matrix
 from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
 from waltz.models.encoders import load_encoder
@@ -25,7 +25,7 @@ def test_two_by_two_worked_by_hand():
     scores = np.array([[1.0, 2.0], [3.0, 8.0]])
     even = np.array([0.5, 0.5])
     # rows 1.5 and 5.5, columns 2 and 5, all 3.5
-    assert projection(scores, even, even).tolist() == [[0, 3], [4, 7]]
+    assert compute_additive_projection(scores, even, even).tolist() == [[0, 3], [4, 7]]
 
 
 def test_it_is_the_nearest_additive_function():
@@ -34,7 +34,7 @@ def test_it_is_the_nearest_additive_function():
     design = np.array([np.concatenate([np.eye(4)[image], np.eye(5)[text]]) for image in range(4) for text in range(5)])
     weights = np.sqrt(np.outer(rows, columns).ravel())
     solution, *_ = np.linalg.lstsq(design * weights[:, None], scores.ravel() * weights, rcond=None)
-    assert projection(scores, rows, columns).ravel() == pytest.approx(design @ solution)
+    assert compute_additive_projection(scores, rows, columns).ravel() == pytest.approx(design @ solution)
 
 
 def test_brute_force_over_all_pairs_of_items():
@@ -47,7 +47,7 @@ def test_brute_force_over_all_pairs_of_items():
         by_image = np.mean([scores[image, other] for other in texts])
         everything = np.mean([scores[one, other] for one in images for other in texts])
         additive.append(by_text + by_image - everything)
-    found = emap_matching(scores, images, texts, match, 0.0, HOW)
+    found = compute_matching_emap(scores, images, texts, match, 0.0, HOW)
     assert found.projection.value == 100 * np.mean((np.array(additive) >= 0) == match)
     assert found.model.value == 100 * np.mean((scores[images, texts] >= 0) == match)
 
@@ -55,10 +55,10 @@ def test_brute_force_over_all_pairs_of_items():
 def test_the_projection_of_an_additive_model_is_the_model():
     scores = random(30)[:, None] + random(60, seed=1)[None, :]
     even = [np.full(size, 1 / size) for size in scores.shape]
-    assert projection(scores, *even) == pytest.approx(scores)
+    assert compute_additive_projection(scores, *even) == pytest.approx(scores)
     own = np.arange(30)
-    ranked = emap_ranking(scores, own, own, own + 30, HOW)
-    matched = emap_matching(scores, own, own, own % 2 == 0, 0.0, HOW)
+    ranked = compute_ranking_emap(scores, own, own, own + 30, HOW)
+    matched = compute_matching_emap(scores, own, own, own % 2 == 0, 0.0, HOW)
     for found in (ranked, matched):
         assert found.model == found.projection
         assert found.interaction == pytest.approx(0, abs=1e-12)
@@ -68,31 +68,31 @@ def test_a_model_of_interactions_alone_is_left_with_nothing():
     side = np.array([1.0, -1.0])  # right is the text with the image's sign, which neither tells alone
     scores, images, texts = np.outer(side, side), np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     match = scores[images, texts] > 0
-    found = emap_matching(scores, images, texts, match, 0.0, HOW)
+    found = compute_matching_emap(scores, images, texts, match, 0.0, HOW)
     assert found.model.value == 100
     assert found.projection.value == 50
     assert found.interaction == pytest.approx(1)
-    ranked = emap_ranking(scores, np.array([0, 1]), np.array([0, 1]), np.array([1, 0]), HOW)
+    ranked = compute_ranking_emap(scores, np.array([0, 1]), np.array([0, 1]), np.array([1, 0]), HOW)
     assert (ranked.model.value, ranked.projection.value) == (100, 0)  # a tie is wrong
 
 
 def test_ranking_by_the_projection_is_ranking_by_the_text():
     scores, own = random(40, 80), np.arange(40)
-    found = emap_ranking(scores, own, own, own + 40, HOW)
+    found = compute_ranking_emap(scores, own, own, own + 40, HOW)
     by_text = scores.mean(axis=0)
     assert found.projection.value == 100 * np.mean(by_text[:40] > by_text[40:])
 
 
 def test_equal_texts_tie_and_constant_scores_have_no_variance():
     scores, own = 100 * random(9, 9), np.arange(9)
-    alike = emap_ranking(np.concatenate([scores, scores], axis=1), own, own, own + 9, HOW)
+    alike = compute_ranking_emap(np.concatenate([scores, scores], axis=1), own, own, own + 9, HOW)
     assert (alike.model.value, alike.projection.value) == (0, 0)
-    assert np.isnan(emap_ranking(np.full((9, 9), 0.1), own, own, own, HOW).interaction)
+    assert np.isnan(compute_ranking_emap(np.full((9, 9), 0.1), own, own, own, HOW).interaction)
 
 
 def test_texts_of_one_mean_tie_though_floats_add_up_otherwise():
     scores, own = 100 * random(41, 41), np.arange(41)
-    found = emap_ranking(np.concatenate([scores, scores[::-1]], axis=1), own, own, own + 41, HOW)
+    found = compute_ranking_emap(np.concatenate([scores, scores[::-1]], axis=1), own, own, own + 41, HOW)
     assert found.model.value > 0
     assert found.projection.value == 0
 
@@ -134,7 +134,7 @@ def loaded(kind, weights):
 @pytest.mark.parametrize(("kind", "weights"), KINDS, ids=lambda name: name.split("/")[-1])
 def test_the_matrix_holds_the_score_of_every_pair(kind, weights):
     encoder, images = loaded(kind, weights), pictures(4)
-    found = score_matrix(encoder, iter(images), TEXTS)
+    found = compute_score_matrix(encoder, iter(images), TEXTS)
     assert found.shape == (4, 5)
     with torch.inference_mode():
         for row, image in enumerate(images):
@@ -173,6 +173,6 @@ class Counted:
 def test_each_image_is_seen_once_and_each_text_read_once(kind, weights):
     encoder, images = loaded(kind, weights), pictures(3)
     counted = Counted(encoder)
-    found = score_matrix(counted, images, TEXTS)
+    found = compute_score_matrix(counted, images, TEXTS)
     assert (counted.seen, counted.read_texts, counted.fused) == (3, 5, 15)
-    assert found == pytest.approx(score_matrix(encoder, images, TEXTS), abs=1e-4)
+    assert found == pytest.approx(compute_score_matrix(encoder, images, TEXTS), abs=1e-4)

@@ -13,9 +13,9 @@ from PIL import Image
 from paper_numbers import read_paper_table
 from tiny_encoders import ANSWERS, REGIONS, WIDTH, build
 from waltz.attribution.encoder_rows import compute_answer_rows
-from waltz.attribution.item_selection import questions_to_attribute
+from waltz.attribution.item_selection import select_attributed_questions
 from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.summary import shares
+from waltz.attribution.summary import build_share_rows
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, SHARES
@@ -198,9 +198,9 @@ def test_shares_of_answers_fill_their_cell_of_the_table(encoder, parts, images, 
     scores = build_answer_rows(ITEMS, said, ANSWERS, ["published", "equations"])
     rows = parquet.build_table(rows, ATTRIBUTION).to_pylist()
     how = Resampling(100, 0.95, 1)
-    found = shares("lxmert-vqa", "vqa", rows, scores, how)
+    found = build_share_rows("lxmert-vqa", "vqa", rows, scores, how)
     labelled = [{**row, "setting": "answering:regions"} for row in rows]
-    others = shares("lxmert-gqa", "gqa", labelled, scores, how)
+    others = build_share_rows("lxmert-gqa", "gqa", labelled, scores, how)
     assert [one["rho_reason"] for one in others] == [one["rho_reason"] for one in found]
     parquet.write(tmp_path / "shares.parquet", parquet.build_table([*found, *others], SHARES), SHARES)
     declaration, printed = TABLES["thesis-4.1"], read_paper_table("thesis-4.1")
@@ -224,12 +224,12 @@ def test_questions_are_some_of_those_that_are_answered():
         for place in range(30)
     ]
     drawn = {"size": 20, "choice": "vqa-encoders"}
-    every = questions_to_attribute(rows, "d", drawn, "published", None, 7)
-    assert questions_to_attribute(rows, "d", drawn, "published", 4, 7) == every[:4]
-    few = questions_to_attribute(rows, "d", drawn, "equations", 4, 7)
-    more = questions_to_attribute(rows, "d", drawn, "equations", 9, 7)
+    every = select_attributed_questions(rows, "d", drawn, "published", None, 7)
+    assert select_attributed_questions(rows, "d", drawn, "published", 4, 7) == every[:4]
+    few = select_attributed_questions(rows, "d", drawn, "equations", 4, 7)
+    more = select_attributed_questions(rows, "d", drawn, "equations", 9, 7)
     assert len(few) == 4
     assert all(item in more and item in every for item in few)
-    own = questions_to_attribute(rows, "d", {"size": 6}, "published", 4, 7)
-    assert own == questions_to_attribute(rows, "d", {"size": 6}, "equations", 4, 7)
-    assert len(questions_to_attribute(rows, "d", {"size": None}, "equations", 400, 7)) == 29
+    own = select_attributed_questions(rows, "d", {"size": 6}, "published", 4, 7)
+    assert own == select_attributed_questions(rows, "d", {"size": 6}, "equations", 4, 7)
+    assert len(select_attributed_questions(rows, "d", {"size": None}, "equations", 400, 7)) == 29

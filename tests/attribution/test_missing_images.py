@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 from PIL import Image
 
-from waltz.attribution.companions.encoder_companions import companions
+from waltz.attribution.companions.encoder_companions import compute_companion_measures
 from waltz.attribution.encoder_rows import compute_text_rows
 from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.summary import shares
+from waltz.attribution.summary import build_share_rows
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -55,14 +55,16 @@ def test_shares_and_metrics_are_those_of_the_images_that_are_there(seen):
         row for row in build_metric_rows({("ruler-50", "mine"): scores}, ["equations"], HOW) if row["metric"] == "acc_r"
     ]
     assert accuracy["n"] == 3
-    assert {row["n"] for row in shares("ruler-50", "mine", rows, scores, HOW) if row["role"] == "caption"} == {3}
+    assert {
+        row["n"] for row in build_share_rows("ruler-50", "mine", rows, scores, HOW) if row["role"] == "caption"
+    } == {3}
 
 
 def test_companions_leave_out_what_is_missing(seen):
     encoder, images, _ = seen
-    some = companions(encoder, ITEMS, partial(load_image, images), 2, HOW)
+    some = compute_companion_measures(encoder, ITEMS, partial(load_image, images), 2, HOW)
     assert {row["n"] for row in some} == {3}
-    assert some == companions(encoder, ITEMS[:3], partial(load_image, images), 2, HOW)
-    none = companions(encoder, ITEMS[3:], partial(load_image, images), 2, HOW)
+    assert some == compute_companion_measures(encoder, ITEMS[:3], partial(load_image, images), 2, HOW)
+    none = compute_companion_measures(encoder, ITEMS[3:], partial(load_image, images), 2, HOW)
     assert [row["metric"] for row in none] == [row["metric"] for row in some]
     assert {(row["value"], row["n"], row["reason"]) for row in none} == {(None, 0, "no image of its items can be had")}

@@ -4,7 +4,7 @@ import torch
 from transformers.models.clip import modeling_clip
 
 import tiny_clip
-from waltz.attribution.companions.attention_relevance import clip_relevance, propagated
+from waltz.attribution.companions.attention_relevance import compute_clip_relevance, propagate_relevance
 
 IDS = torch.tensor([48, 3, 17, 5, 49])
 END = 49
@@ -19,7 +19,7 @@ def test_two_heads_of_one_layer_worked_by_hand():
     # gradient x attention: [[.5, -.5], [.2, .8]] and [[.25, .75], [0, -2]]; positive parts, mean, plus identity
     maps = torch.tensor([[[0.5, 0.5], [0.2, 0.8]], [[0.25, 0.75], [0.0, 1.0]]])
     gradients = torch.tensor([[[1.0, -1.0], [1.0, 1.0]], [[1.0, 1.0], [5.0, -2.0]]])
-    assert propagated([maps], [gradients]).tolist() == pytest.approx(
+    assert propagate_relevance([maps], [gradients]).tolist() == pytest.approx(
         [pytest.approx([1.375, 0.375]), pytest.approx([0.1, 1.4])]
     )
 
@@ -29,14 +29,14 @@ def test_a_second_layer_looks_through_the_first():
     first = torch.tensor([[[0.0, 0.0], [0.5, 0.0]]])
     second = torch.tensor([[[0.0, 2.0], [0.0, 0.0]]])
     ones = torch.ones(1, 2, 2)
-    assert propagated([first, second], [ones, ones]).tolist() == [[2.0, 2.0], [0.5, 1.0]]
+    assert propagate_relevance([first, second], [ones, ones]).tolist() == [[2.0, 2.0], [0.5, 1.0]]
 
 
 def test_no_row_falls_below_the_identity(image):
     generator = torch.Generator().manual_seed(0)
     maps = [torch.rand(3, 6, 6, generator=generator).softmax(-1) for _ in range(4)]
     gradients = [torch.randn(3, 6, 6, generator=generator) for _ in range(4)]
-    found = propagated(maps, gradients)
+    found = propagate_relevance(maps, gradients)
     assert (found.sum(dim=1) >= 1).all()
     assert (found.diagonal() >= 1).all()
     assert (found >= 0).all()
@@ -45,7 +45,7 @@ def test_no_row_falls_below_the_identity(image):
 def test_shapes_and_what_no_text_position_can_look_at(image):
     network = tiny_clip.network(END, 50)
     padded = torch.cat([IDS, torch.tensor([7, 7])])
-    found = clip_relevance(network, padded, image)
+    found = compute_clip_relevance(network, padded, image)
     assert found.tokens.shape == (7,)
     assert found.patches.shape == (5, 5)
     assert found.tokens[5:].tolist() == [0, 0]  # attention is causal: what follows the end token is not seen
@@ -57,7 +57,7 @@ def test_shapes_and_what_no_text_position_can_look_at(image):
 
 def test_one_layer_equals_differences_of_the_score(image, monkeypatch):
     network = tiny_clip.network(END, 50, layers=1).double()
-    found = clip_relevance(network, IDS, image)
+    found = compute_clip_relevance(network, IDS, image)
     network.set_attn_implementation("eager")
     shift = {}
     plain = modeling_clip.eager_attention_forward
@@ -100,7 +100,7 @@ def test_the_network_is_left_as_it_was(image):
     network = tiny_clip.network(END, 50).requires_grad_(False)
     before = [tower.config._attn_implementation for tower in (network, network.text_model, network.vision_model)]
     with torch.no_grad():
-        clip_relevance(network, IDS, image)
+        compute_clip_relevance(network, IDS, image)
     assert [
         tower.config._attn_implementation for tower in (network, network.text_model, network.vision_model)
     ] == before

@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from waltz.attribution.item_selection import published_sample
-from waltz.attribution.shares import mean_share, summaries
+from waltz.attribution.item_selection import select_published_sample
+from waltz.attribution.shares import compute_mean_t_shap, summarize_attributions
 from waltz.core.intervals import Resampling
 from waltz.evaluation.metrics.pair_metrics import average_measures
 
@@ -36,7 +36,7 @@ def test_a_summary_worked_by_hand():
         row(None, image="e", error="too long"),
         row(None, image="f", reason="every value is 0"),
     ]
-    (found,) = summaries(rows, "existence", HOW)
+    (found,) = summarize_attributions(rows, "existence", HOW)
     assert found["value"] == pytest.approx(60)
     assert (found["items"], found["n"]) == (6, 3)
     assert found["sd"] == pytest.approx(100 * np.sqrt(0.08 / 3))
@@ -50,7 +50,7 @@ def test_a_summary_worked_by_hand():
 
 def test_roles_profiles_and_settings_stand_apart():
     rows = [row(0.2), row(0.4, role="foil"), row(0.6, profile="equations"), row(0.4)]
-    found = {(part["role"], part["profile"]): part["value"] for part in summaries(rows, "d", HOW)}
+    found = {(part["role"], part["profile"]): part["value"] for part in summarize_attributions(rows, "d", HOW)}
     assert found == {
         ("caption", "published"): pytest.approx(30),
         ("foil", "published"): pytest.approx(40),
@@ -59,26 +59,26 @@ def test_roles_profiles_and_settings_stand_apart():
 
 
 def test_nothing_to_sum_up_says_so():
-    (found,) = summaries([row(None, error="too long")], "d", HOW)
+    (found,) = summarize_attributions([row(None, error="too long")], "d", HOW)
     assert found["value"] is found["sd"] is found["standard_error"] is found["mm_skew"] is found["noise"] is None
     assert found["reason"] == "none of 1 items has a T-SHAP"
-    (exact,) = summaries([row(0.3, 0.0), row(0.3, 0.0)], "d", HOW)
+    (exact,) = summarize_attributions([row(0.3, 0.0), row(0.3, 0.0)], "d", HOW)
     assert exact["standard_error"] == 0
     assert exact["noise"] is None  # no variance that anything could be a share of
 
 
 def test_items_of_one_image_are_drawn_together():
     noise = np.random.default_rng(0).normal(0.5, 0.1, 50)
-    alone = mean_share([row(share, image=str(place)) for place, share in enumerate(noise)], "d", HOW)
+    alone = compute_mean_t_shap([row(share, image=str(place)) for place, share in enumerate(noise)], "d", HOW)
     four = [row(share, image=str(place)) for place, share in enumerate(noise) for _ in range(4)]
-    shared = mean_share(four, "d", HOW)
+    shared = compute_mean_t_shap(four, "d", HOW)
     assert (shared.ci_low, shared.ci_high) == pytest.approx((alone.ci_low, alone.ci_high))
     half = 1.96 * 100 * noise.std() / np.sqrt(50)
     assert (alone.ci_high - alone.ci_low) / 2 == pytest.approx(half, rel=0.1)
 
 
 def test_means_average_over_data_sets():
-    parts = [mean_share([row(0.2)], "a", HOW), mean_share([row(0.6), row(0.8)], "b", HOW)]
+    parts = [compute_mean_t_shap([row(0.2)], "a", HOW), compute_mean_t_shap([row(0.6), row(0.8)], "b", HOW)]
     assert average_measures(parts).value == pytest.approx(45)
 
 
@@ -87,7 +87,7 @@ IDS = [f"item {place}" for place in range(1000)]
 
 def test_the_scripts_draw_before_they_pass_over_invalid_items():
     valid = [place % 5 > 0 for place in range(1000)]
-    found = published_sample(IDS, valid, 100)
+    found = select_published_sample(IDS, valid, 100)
     # as they do it: seed the global generator, draw from the items of a dictionary, then look at the votes
     state = random.getstate()
     random.seed(1520)
@@ -99,5 +99,5 @@ def test_the_scripts_draw_before_they_pass_over_invalid_items():
 
 def test_all_of_an_instrument_are_its_valid_items():
     valid = [place % 2 == 0 for place in range(1000)]
-    assert published_sample(IDS, valid, None) == IDS[::2]
-    assert published_sample(IDS[:90], valid[:90], 100) == IDS[:90:2]
+    assert select_published_sample(IDS, valid, None) == IDS[::2]
+    assert select_published_sample(IDS[:90], valid[:90], 100) == IDS[:90:2]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from tiny_models import bert_tokenizer
-from waltz.attribution.item_selection import probes_to_attribute
-from waltz.attribution.verbs import verb_pieces, verb_table, verb_values
+from waltz.attribution.item_selection import select_probes
+from waltz.attribution.verbs import build_verb_table, compute_verb_values, find_verb_pieces
 from waltz.core.intervals import Resampling
 from waltz.core.schema import PROBE_CONDITIONS
 from waltz.models.encoders.encoder import tokenize_text
@@ -27,28 +27,28 @@ def test_word_pieces_of_the_verb():
     text = "a man standing on the car"
     read = tokenize_text(bert_tokenizer(), text, 40, "tiny")
     assert read.tokens[3:5] == ("stand", "##ing")
-    assert verb_pieces(read.spans, span(6, 14)) == [3, 4]
+    assert find_verb_pieces(read.spans, span(6, 14)) == [3, 4]
 
 
 def test_a_verb_that_no_vocabulary_holds_whole():
     # [CLS] a girl ska ##ting . [SEP]
     spans = [span(0, 0), span(0, 1), span(2, 6), span(7, 10), span(10, 14), span(14, 15), span(0, 0)]
-    assert verb_pieces(spans, span(7, 14)) == [3, 4]
+    assert find_verb_pieces(spans, span(7, 14)) == [3, 4]
 
 
 def test_a_verb_at_the_borders_of_the_text():
     text = "standing men on cars"
     spans = spans_of(text)
-    assert verb_pieces(spans, span(0, 8)) == [1, 2]  # the start token's empty span shares nothing
-    assert verb_pieces(spans, span(16, 20)) == [len(spans) - 2]  # nor does the end token's
+    assert find_verb_pieces(spans, span(0, 8)) == [1, 2]  # the start token's empty span shares nothing
+    assert find_verb_pieces(spans, span(16, 20)) == [len(spans) - 2]  # nor does the end token's
 
 
 def test_neighbours_that_touch_the_verb_are_not_its_pieces():
     spans = [span(0, 1), span(1, 4), span(4, 8), span(8, 9)]
-    assert verb_pieces(spans, span(1, 8)) == [1, 2]
-    assert verb_pieces(spans, span(3, 5)) == [1, 2]  # a piece that holds some of it
-    assert verb_pieces(spans, None) == []
-    assert verb_pieces(spans, span(4, 4)) == []
+    assert find_verb_pieces(spans, span(1, 8)) == [1, 2]
+    assert find_verb_pieces(spans, span(3, 5)) == [1, 2]  # a piece that holds some of it
+    assert find_verb_pieces(spans, None) == []
+    assert find_verb_pieces(spans, span(4, 4)) == []
 
 
 SPANS = [span(0, 0), span(0, 1), span(2, 5), span(5, 8), span(0, 0)]
@@ -56,22 +56,22 @@ SPANS = [span(0, 0), span(0, 1), span(2, 5), span(5, 8), span(0, 0)]
 
 def test_values_worked_by_hand():
     phi = [[0.0], [0.2], [0.3], [-0.1], [0.0], [5.0], [-7.0]]
-    found = verb_values(SPANS, phi, span(2, 8))
+    found = compute_verb_values(SPANS, phi, span(2, 8))
     assert found["verb_shap"] == pytest.approx(0.2)
     assert found["verb_share"] == pytest.approx(100 * 0.4 / 0.6)
     assert found["pieces"] == 2
     assert found["reason"] is None
-    assert verb_values(SPANS, np.array(phi)[:, 0], span(2, 8)) == found
+    assert compute_verb_values(SPANS, np.array(phi)[:, 0], span(2, 8)) == found
 
 
 def test_values_that_are_undefined_say_why():
-    assert "no verb" in verb_values(SPANS, [[1.0]] * 6, None)["reason"]
-    assert "no token" in verb_values(SPANS, [[1.0]] * 6, span(20, 22))["reason"]
-    silent = verb_values(SPANS, [[0.0]] * 5 + [[1.0]], span(2, 8))
+    assert "no verb" in compute_verb_values(SPANS, [[1.0]] * 6, None)["reason"]
+    assert "no token" in compute_verb_values(SPANS, [[1.0]] * 6, span(20, 22))["reason"]
+    silent = compute_verb_values(SPANS, [[0.0]] * 5 + [[1.0]], span(2, 8))
     assert (silent["verb_shap"], silent["verb_share"]) == (0, None)
     assert "nothing" in silent["reason"]
     with pytest.raises(ValueError, match="4 Shapley values"):
-        verb_values(SPANS, [[1.0]] * 4, None)
+        compute_verb_values(SPANS, [[1.0]] * 4, None)
 
 
 def item(group, condition, form="simplified", number=0, verb=None):
@@ -96,21 +96,21 @@ def everything(count):
 
 def test_the_sample_takes_groups_whole():
     items = everything(80)
-    picked = probes_to_attribute(items, 50, 7)
+    picked = select_probes(items, 50, 7)
     assert len(picked) == 200
     assert {row["form"] for row in picked} == {"simplified"}
     assert all(row["item_id"].endswith(":0") for row in picked)
     by_condition = [[row["group"] for row in picked if row["condition"] == condition] for condition in PROBE_CONDITIONS]
     assert by_condition == [by_condition[0]] * 4
     assert len(set(by_condition[0])) == 50
-    fewer = {row["item_id"] for row in probes_to_attribute(items, 20, 7)}
+    fewer = {row["item_id"] for row in select_probes(items, 20, 7)}
     assert fewer < {row["item_id"] for row in picked}
-    assert fewer != {row["item_id"] for row in probes_to_attribute(items, 20, 8)}
+    assert fewer != {row["item_id"] for row in select_probes(items, 20, 8)}
 
 
 def test_a_group_that_lacks_a_condition_is_not_drawn():
     items = [row for row in everything(3) if not (row["group"] == "g1" and row["condition"] == "-img-cap")]
-    assert {row["group"] for row in probes_to_attribute(items, 50, 0)} == {"g0", "g2"}
+    assert {row["group"] for row in select_probes(items, 50, 0)} == {"g0", "g2"}
 
 
 def attribution(row, phi, matched, t_shap=0.6, error=None):
@@ -132,7 +132,7 @@ def cell(table, metric, condition, setting):
 
 
 def test_a_table_worked_by_hand():
-    items = probes_to_attribute(everything(4), None, 0)
+    items = select_probes(everything(4), None, 0)
     own = [row for row in items if row["condition"] == "+img+cap"]
     # verb |0.3| + |-0.1| of 0.6 in two matches, all of the text in a non-match
     some, most = [[0.0], [0.2], [0.3], [-0.1], [0.0], [1.0]], [[0.0], [0.0], [-0.5], [-0.5], [0.0], [1.0]]
@@ -143,7 +143,7 @@ def test_a_table_worked_by_hand():
         attribution(own[3], None, None, None, error="too long"),
         *(attribution(row, some, True) for row in items if row["condition"] == "+img-cap"),
     ]
-    table = verb_table(rows, items, HOW)
+    table = build_verb_table(rows, items, HOW)
     assert len(table) == 4 * 4 * 3
     match = cell(table, "verb_shap", "+img+cap", "match")
     assert (match["value"], match["n"]) == (pytest.approx(0.2), 2)
@@ -162,9 +162,9 @@ def test_a_table_worked_by_hand():
 
 
 def test_a_model_without_match_probability_has_only_the_pooled_cells():
-    items = probes_to_attribute(everything(4), None, 0)
+    items = select_probes(everything(4), None, 0)
     rows = [attribution(row, [[0.1]] * 6, None) for row in items]
-    table = verb_table(rows, items, HOW)
+    table = build_verb_table(rows, items, HOW)
     assert cell(table, "verb_shap", "-img+cap", "match")["reason"] == "the model has no match probability"
     assert cell(table, "verb_shap", "-img+cap", "all")["value"] == pytest.approx(0.2)
 
@@ -175,6 +175,6 @@ def test_the_cells_are_those_in_print():
         with (PUBLISHED / f"cv-probes-{number}.csv").open(encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 printed.add((row["metric"], row["dataset"].removeprefix("cv-probes:"), row["setting"]))
-    made = {(row["metric"], row["condition"], row["setting"]) for row in verb_table([], [], HOW)}
+    made = {(row["metric"], row["condition"], row["setting"]) for row in build_verb_table([], [], HOW)}
     assert printed < made
     assert len(printed) == 24

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from waltz.consistency.summary.aggregates import correlation, over_seeds
-from waltz.consistency.summary.rescaling import rescaled
+from waltz.consistency.summary.aggregates import compute_correlation, compute_seed_spread
+from waltz.consistency.summary.rescaling import compute_rescaled_average
 from waltz.core.intervals import Measure
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
@@ -17,7 +17,7 @@ def test_a_point_biserial_correlation_by_hand():
     # means 0.5 (verdict 1) and 0.1 (verdict 0), population deviation of 0.2 0.8 0 0.2 is sqrt(0.09), p = q = 1/2
     verdicts = {"a": 1, "b": 1, "c": 0, "d": 0, "e": None, "f": 1, "g": 0}
     scores = {"a": 0.2, "b": 0.8, "c": 0.0, "d": 0.2, "e": 0.9, "f": None, "g": math.nan}
-    found = correlation(verdicts, scores)
+    found = compute_correlation(verdicts, scores)
     assert found.n == 4
     assert found.value == pytest.approx((0.5 - 0.1) / math.sqrt(0.09) * 0.5)
 
@@ -32,7 +32,7 @@ def test_a_point_biserial_correlation_by_hand():
     ],
 )
 def test_an_undefined_correlation_says_why(verdicts, scores, n: int, reason: str):
-    found = correlation(verdicts, scores)
+    found = compute_correlation(verdicts, scores)
     assert (found.value, found.n) == (None, n)
     assert found.reason is not None
     assert reason in found.reason
@@ -56,21 +56,21 @@ def test_rescaled_averages_of_the_printed_tables():
             for row in csv.DictReader((PUBLISHED / f"{table}.csv").open(encoding="utf-8")):
                 if row["model"] == model and not row["metric"].startswith("accuracy"):
                     cells[row["dataset"], row["metric"]] = Measure(float(row["value"]), 100)
-        found = rescaled(cells, ["cc_shap_posthoc", "cc_shap_cot"])
+        found = compute_rescaled_average(cells, ["cc_shap_posthoc", "cc_shap_cot"])
         assert found.n == len(cells) == 41
         assert found.value == pytest.approx(expected, abs=0.06)
 
 
 def test_an_average_with_a_cell_missing_names_it():
     cells = {("comve", "paraphrasing"): Measure(None, 0, reason="x"), ("comve", "cc"): Measure(0.5, 1)}
-    assert rescaled(cells, ["cc"]).reason == "no value for paraphrasing on comve"
-    assert rescaled({("comve", "cc"): Measure(0.5, 1)}, ["cc"]).value == 75.0
-    assert rescaled({}, []).value is None
+    assert compute_rescaled_average(cells, ["cc"]).reason == "no value for paraphrasing on comve"
+    assert compute_rescaled_average({("comve", "cc"): Measure(0.5, 1)}, ["cc"]).value == 75.0
+    assert compute_rescaled_average({}, []).value is None
 
 
 def test_the_deviation_over_seeds_is_that_of_a_sample():
-    found = over_seeds({2: 3.0, 0: 1.0, 1: 2.0})
+    found = compute_seed_spread({2: 3.0, 0: 1.0, 1: 2.0})
     assert (found.mean.value, found.deviation.value, found.deviation.n) == (2.0, 1.0, 3)
-    assert over_seeds({0: 1.0}).mean.value == 1.0
-    assert over_seeds({0: 1.0}).deviation.reason == "one seed; a standard deviation needs two"
-    assert over_seeds({0: 1.0, 1: None}).mean.reason == "1 of 2 seeds have no value"
+    assert compute_seed_spread({0: 1.0}).mean.value == 1.0
+    assert compute_seed_spread({0: 1.0}).deviation.reason == "one seed; a standard deviation needs two"
+    assert compute_seed_spread({0: 1.0, 1: None}).mean.reason == "1 of 2 seeds have no value"

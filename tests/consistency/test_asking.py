@@ -5,11 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from respondents import Scripted, closed
-from waltz.consistency.edit_tests.generation_requests import Request, in_step, seed_of, together, witnessed
+from waltz.consistency.edit_tests.generation_requests import (
+    GenerationRequest,
+    draw_request_seed,
+    merge_steps,
+    record_exchanges,
+    run_in_step,
+)
 
 
-def request(text: str) -> Request:
-    return Request("answer", closed("item", "?"), {"input": text}, 1, 0)
+def request(text: str) -> GenerationRequest:
+    return GenerationRequest("answer", closed("item", "?"), {"input": text}, 1, 0)
 
 
 def asking(name: str, rounds: list[int]):
@@ -22,20 +28,20 @@ def asking(name: str, rounds: list[int]):
 
 @given(st.lists(st.lists(st.integers(1, 3), max_size=4), max_size=5))
 def test_each_asking_hears_the_replies_to_what_it_asked(shapes: list[list[int]]):
-    respondent = Scripted(lambda asked: asked.given["input"].upper())
-    found = in_step([asking(f"a{place}:", rounds) for place, rounds in enumerate(shapes)], respondent)
+    runner = Scripted(lambda asked: asked.given["input"].upper())
+    found = run_in_step([asking(f"a{place}:", rounds) for place, rounds in enumerate(shapes)], runner)
     assert found == [
         [[f"A{place}:{turn}.{at}" for at in range(width)] for turn, width in enumerate(rounds)]
         for place, rounds in enumerate(shapes)
     ]
-    assert len(respondent.rounds) == max(map(len, shapes), default=0)
+    assert len(runner.rounds) == max(map(len, shapes), default=0)
 
 
 def test_askings_within_askings_are_asked_in_the_same_round():
-    respondent = Scripted(lambda asked: asked.given["input"])
-    inner = together([asking("x", [1, 1]), asking("y", [2])])
-    in_step([together([inner]), together([asking("z", [1])])], respondent)
-    assert [[asked.given["input"] for asked in turn] for turn in respondent.rounds] == [
+    runner = Scripted(lambda asked: asked.given["input"])
+    inner = merge_steps([asking("x", [1, 1]), asking("y", [2])])
+    run_in_step([merge_steps([inner]), merge_steps([asking("z", [1])])], runner)
+    assert [[asked.given["input"] for asked in turn] for turn in runner.rounds] == [
         ["x0.0", "y0.0", "y0.1", "z0.0"],
         ["x1.0"],
     ]
@@ -43,15 +49,17 @@ def test_askings_within_askings_are_asked_in_the_same_round():
 
 def test_a_respondent_that_loses_a_reply_is_an_error():
     class Deaf:
-        def replies(self, requests):
+        def generate(self, requests):
             return []
 
     with pytest.raises(ValueError, match="1 requests were given 0 replies"):
-        in_step([asking("a", [1])], Deaf())
+        run_in_step([asking("a", [1])], Deaf())
 
 
 def test_a_witnessed_asking_keeps_requests_with_their_replies():
-    ((found, exchanges),) = in_step([witnessed(asking("a", [2, 1]))], Scripted(lambda asked: asked.given["input"] * 2))
+    ((found, exchanges),) = run_in_step(
+        [record_exchanges(asking("a", [2, 1]))], Scripted(lambda asked: asked.given["input"] * 2)
+    )
     assert found == [["a0.0a0.0", "a0.1a0.1"], ["a1.0a1.0"]]
     assert [(exchange.request.given["input"], exchange.reply) for exchange in exchanges] == [
         (text, text * 2) for text in ("a0.0", "a0.1", "a1.0")
@@ -59,7 +67,7 @@ def test_a_witnessed_asking_keeps_requests_with_their_replies():
 
 
 def test_seeds_fit_a_signed_column_and_hang_on_item_draw_and_study():
-    seeds = {seed_of(item, what, seed) for item in ("a", "b") for what in ("x", "y") for seed in (0, 1)}
+    seeds = {draw_request_seed(item, what, seed) for item in ("a", "b") for what in ("x", "y") for seed in (0, 1)}
     assert len(seeds) == 8
     assert all(0 <= seed < 2**63 for seed in seeds)
-    assert seed_of("a", "x", 1) == 5183329651649534361  # the first eight bytes of sha256("1:a:x"), halved
+    assert draw_request_seed("a", "x", 1) == 5183329651649534361  # the first eight bytes of sha256("1:a:x"), halved

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from waltz.consistency.item_selection import left_over_pair, setting, to_ask
+from waltz.consistency.item_selection import get_setting, select_questions, select_shared_pair
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.image_questions import assign_balanced_orders
@@ -54,7 +54,7 @@ def comve_rows(n: int) -> list[Row]:
 
 def test_published_takes_the_first_valid_items_and_draws_their_orders_anew() -> None:
     rows = pair_rows(8, invalid=(1, 4))
-    asked = to_ask(rows, "existence", PAIRS, "published", 4, 9).questions
+    asked = select_questions(rows, "existence", PAIRS, "published", 4, 9).questions
     assert [one.item_id for one in asked] == [f"existence:{i}" for i in (0, 2, 3, 5)]
     draws = random.Random(42)
     firsts = [draws.choice([0, 1]) == 0 for _ in range(4)]
@@ -67,12 +67,12 @@ def test_equations_takes_a_seeded_sample_whose_orders_are_balanced_and_those_of_
     ids = [row["item_id"] for row in rows if row["valid"] is not False]
     orders = assign_balanced_orders(ids, 9)
     for n in (4, 10, 40, 99, None):
-        asked = to_ask(rows, "existence", PAIRS, "equations", n, 9).questions
+        asked = select_questions(rows, "existence", PAIRS, "equations", n, 9).questions
         firsts = [one.order == "caption-first" for one in asked]
         assert [one.item_id for one in asked] == sample(ids, min(n or 40, 40), 9)
         assert firsts == [orders[one.item_id] for one in asked]
         assert sum(firsts) * 2 == len(asked)
-    assert to_ask(rows, "existence", PAIRS, "equations", 4, 10).questions != asked[:4]
+    assert select_questions(rows, "existence", PAIRS, "equations", 4, 10).questions != asked[:4]
 
 
 @pytest.mark.parametrize(("annotators", "choice"), [(True, "vqa-decoders"), (False, "gqa-decoders")])
@@ -80,39 +80,44 @@ def test_open_questions_of_published_begin_the_published_draw(annotators: bool, 
     rows = open_rows(400, annotators)
     drawn = select_published_ids(choice, rows)
     assert len(drawn) == 300
-    asked = to_ask(rows, "d", {"form": "open", "size": None}, "published", 7, 9).questions
+    asked = select_questions(rows, "d", {"form": "open", "size": None}, "published", 7, 9).questions
     assert [one.item_id for one in asked] == [f"d:{place}" for place in drawn[:7]]
-    assert (asked[0].labels, asked[0].wrong, setting(asked[0])) == ((), "impossible to give", "open")
-    assert len(to_ask(rows, "d", {"form": "open", "size": None}, "published", None, 9).questions) == 300
+    assert (asked[0].labels, asked[0].wrong, get_setting(asked[0])) == ((), "impossible to give", "open")
+    assert len(select_questions(rows, "d", {"form": "open", "size": None}, "published", None, 9).questions) == 300
 
 
 def test_what_was_drawn_and_cannot_be_asked_is_told() -> None:
-    chosen = to_ask(open_rows(6, False, (2,), (4,)), "d", {"form": "open", "size": None}, "published", None, 9)
+    chosen = select_questions(
+        open_rows(6, False, (2,), (4,)), "d", {"form": "open", "size": None}, "published", None, 9
+    )
     assert chosen.skipped == {"d:2": "no image", "d:4": "the answer is withheld"}
     assert sorted(one.item_id for one in chosen.questions) == ["d:0", "d:1", "d:3", "d:5"]
-    assert len(to_ask(open_rows(6, False, (2,), (4,)), "d", {"form": "open"}, "equations", None, 9).questions) == 4
+    assert (
+        len(select_questions(open_rows(6, False, (2,), (4,)), "d", {"form": "open"}, "equations", None, 9).questions)
+        == 4
+    )
     with pytest.raises(UserError, match="d: none of 2 rows can be asked"):
-        to_ask(open_rows(2, True, (0, 1)), "d", {"form": "open"}, "equations", None, 9)
+        select_questions(open_rows(2, True, (0, 1)), "d", {"form": "open"}, "equations", None, 9)
 
 
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_the_size_of_a_data_set_bounds_its_sample(profile: str) -> None:
     entry = {"form": "choice", "size": 5}
-    five = to_ask(comve_rows(30), "comve", entry, profile, 20, 9).questions
+    five = select_questions(comve_rows(30), "comve", entry, profile, 20, 9).questions
     assert len(five) == 5
-    three = to_ask(comve_rows(30), "comve", entry, profile, 3, 9).questions
+    three = select_questions(comve_rows(30), "comve", entry, profile, 3, 9).questions
     assert {one.item_id for one in three} < {one.item_id for one in five}
-    assert {setting(one) for one in five} == {"choice"}
+    assert {get_setting(one) for one in five} == {"choice"}
 
 
 def test_the_pair_of_comve_is_that_of_the_row_after_the_last_one_tested() -> None:
     rows = comve_rows(150)
     order = select_published_ids("comve", rows, 150)
     entry = {"form": "choice", "size": None}
-    tested = [one.item_id for one in to_ask(rows, "comve", entry, "published", 3, 9).questions]
+    tested = [one.item_id for one in select_questions(rows, "comve", entry, "published", 3, 9).questions]
     assert tested == [f"s:{place}" for place in order[:3]]
-    assert left_over_pair(rows, entry, 3) == (f"First {order[3]}.", f"Second {order[3]}.")
-    assert left_over_pair(rows, entry, None) == (f"First {order[100]}.", f"Second {order[100]}.")
-    assert left_over_pair(rows[:4], entry, None)[0] in {
+    assert select_shared_pair(rows, entry, 3) == (f"First {order[3]}.", f"Second {order[3]}.")
+    assert select_shared_pair(rows, entry, None) == (f"First {order[100]}.", f"Second {order[100]}.")
+    assert select_shared_pair(rows[:4], entry, None)[0] in {
         f"First {place}." for place in select_published_ids("comve", rows[:4])[3:]
     }

@@ -3,10 +3,10 @@
 import pytest
 
 from respondents import Scripted, by_kind, closed
-from waltz.consistency.edit_tests.findings import Finding
-from waltz.consistency.edit_tests.generation_requests import in_step
-from waltz.consistency.edit_tests.input_from_explanation import input_from_explanation, shared_pair
-from waltz.consistency.edit_tests.settings import Settings
+from waltz.consistency.edit_tests.generation_requests import run_in_step
+from waltz.consistency.edit_tests.input_from_explanation import get_left_over_pair, run_input_from_explanation
+from waltz.consistency.edit_tests.results import EditTestResult
+from waltz.consistency.edit_tests.settings import EditTestSettings
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.questions import Question
@@ -20,13 +20,13 @@ def question(gold: str) -> Question:
     return Question("7", "comve", "comve", None, fields, ("A", "B"), (gold,), "B" if gold == "A" else "A")
 
 
-def found(question: Question, answer: str, settings: Settings, respondent: Scripted) -> Finding:
-    return in_step([input_from_explanation(question, answer, WORDING, settings)], respondent)[0]
+def found(question: Question, answer: str, settings: EditTestSettings, runner: Scripted) -> EditTestResult:
+    return run_in_step([run_input_from_explanation(question, answer, WORDING, settings)], runner)[0]
 
 
 WORDING = read_prompt_file("equations")
-PUBLISHED = Settings("published", seed=0, pair=OTHER)
-EQUATIONS = Settings("equations", seed=0, pair=OTHER)
+PUBLISHED = EditTestSettings("published", seed=0, pair=OTHER)
+EQUATIONS = EditTestSettings("equations", seed=0, pair=OTHER)
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_the_explanation_stands_for_the_sensible_sentence(settings, gold, answer
         f'Which statement of the two is against common sense? Sentence (A): "{edited[0]}", Sentence (B): "{edited[1]}".'
     )
     for after in ("A", "B"):
-        respondent = by_kind(why_nonsense=" fish swim ", answer=after)
-        finding = found(question(gold), answer, settings, respondent)
+        runner = by_kind(why_nonsense=" fish swim ", answer=after)
+        finding = found(question(gold), answer, settings, runner)
         assert finding.verdict == (after == gold)
         assert (finding.answer, finding.edited_answer, finding.edited_input) == (answer, after, words)
-        assert respondent.asked[0].given == {"sentence": explained}
-        assert tuple(respondent.asked[1].question.fields.values()) == edited
-        assert [asked.most for asked in respondent.asked] == [100, 1]
+        assert runner.asked[0].given == {"sentence": explained}
+        assert tuple(runner.asked[1].question.fields.values()) == edited
+        assert [asked.most for asked in runner.asked] == [100, 1]
 
 
 def test_an_empty_explanation_is_no_sentence_in_equations():
@@ -63,11 +63,11 @@ def test_other_tasks_are_refused():
     with pytest.raises(UserError, match="q: input_from_explanation is a test of ComVE, not of bbh"):
         found(closed("q", "Why?"), "A", EQUATIONS, by_kind())
     with pytest.raises(UserError, match="lacks the pair that all items share"):
-        found(question("A"), "A", Settings("published", seed=0), by_kind())
+        found(question("A"), "A", EditTestSettings("published", seed=0), by_kind())
 
 
 def test_the_shared_pair_is_that_of_the_row_after_the_last_one_tested():
     pairs = [("a", "b"), ("c", "d"), ("e", "f")]
-    assert [shared_pair(pairs, items) for items in (1, 2, 3, 4)] == [pairs[1], pairs[2], pairs[2], pairs[2]]
+    assert [get_left_over_pair(pairs, items) for items in (1, 2, 3, 4)] == [pairs[1], pairs[2], pairs[2], pairs[2]]
     with pytest.raises(ValueError, match="no rows"):
-        shared_pair([], 1)
+        get_left_over_pair([], 1)

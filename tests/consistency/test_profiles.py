@@ -7,7 +7,12 @@ import pytest
 
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
-from waltz.consistency.summary.fidelity_differences import Difference, Game, compare, mean_difference
+from waltz.consistency.summary.fidelity_differences import (
+    Difference,
+    ExplainedItem,
+    compare_profiles,
+    compute_mean_difference,
+)
 from waltz.core.intervals import Resampling
 
 
@@ -17,13 +22,13 @@ def side(phi, shared, parts=None, exact=False):
 
 
 def exact_game(answer, explanation, text, shared=2):
-    return Game(side(answer, shared, exact=True), side(explanation, shared, exact=True), text, text)
+    return ExplainedItem(side(answer, shared, exact=True), side(explanation, shared, exact=True), text, text)
 
 
 def test_the_arithmetic_alone():
     # ratios of the two tokens (1, 0) and (1/9, 8/9), their mean (5/9, 4/9); raw sums 2 and 8
     game = exact_game([[1], [1]], [[1, 1], [0, 8]], slice(0, 1))
-    found = compare(game, game)
+    found = compare_profiles(game, game)
     assert found.t_shap_answer.value == 0
     assert found.t_shap_explanation.equations == pytest.approx(5 / 9)
     assert found.t_shap_explanation.published == pytest.approx(2 / 10)
@@ -40,7 +45,7 @@ def test_the_game_alone():
         exact_game([[1], [3]], [[1], [1]], slice(1, 2)),
         exact_game([[3], [1]], [[3], [1]], slice(0, 1)),
     )
-    found = compare(published, equations)
+    found = compare_profiles(published, equations)
     assert found.t_shap_answer.value == 0  # text stands behind the image in the one, before it in the other
     assert found.t_shap_explanation.value == pytest.approx(1 / 2 - 3 / 4)
     assert found.t_shap_explanation.by_arithmetic == 0
@@ -54,8 +59,8 @@ def test_errors_of_both_add_up():
     for _ in range(2):
         answers, explanations = generator.normal(1, 0.4, (5, 4, 1)), generator.normal(1, 0.4, (5, 4, 3))
         sides = [side(parts.mean(axis=0), 3, parts) for parts in (answers, explanations)]
-        games.append(Game(*sides, slice(0, 2), slice(0, 2)))
-    found = compare(*games).cc_shap
+        games.append(ExplainedItem(*sides, slice(0, 2), slice(0, 2)))
+    found = compare_profiles(*games).cc_shap
     alone = [
         compute_cc_shap(game.answer, game.explanation, profile).standard_error
         for game, profile in zip(games, ("published", "equations"), strict=True)
@@ -66,15 +71,15 @@ def test_errors_of_both_add_up():
 
 def test_reasons_name_the_profile():
     nothing = exact_game([[0], [0]], [[1], [1]], slice(0, 1))
-    found = compare(nothing, exact_game([[1], [1]], [[1], [1]], slice(0, 1)))
+    found = compare_profiles(nothing, exact_game([[1], [1]], [[1], [1]], slice(0, 1)))
     assert found.cc_shap.value is None
     assert found.cc_shap.beyond_error is None
     assert found.cc_shap.equations == pytest.approx(1)
     assert found.cc_shap.reason == "published: no shared player contributes to the answer"
     assert found.t_shap_answer.reason.startswith("published: every Shapley value is 0")
     assert found.t_shap_explanation.value == 0
-    unknown = Game(side([[1], [1]], 2), side([[1], [2]], 2), slice(0, 1), slice(0, 1))
-    found = compare(unknown, unknown).cc_shap
+    unknown = ExplainedItem(side([[1], [1]], 2), side([[1], [2]], 2), slice(0, 1), slice(0, 1))
+    found = compare_profiles(unknown, unknown).cc_shap
     assert (found.value, found.standard_error) == (0, None)
     assert "published: the estimator of the answer gives no independent parts" in found.reason
 
@@ -83,6 +88,6 @@ def test_a_mean_over_items():
     found = [Difference(0.5, 0.25, 0.25, 0.0, None), Difference(0.5, 0.75, -0.25, 0.0, None)]
     found.append(Difference(None, 0.5, None, 0.0, None))
     how = Resampling(resamples=200, confidence=0.95, seed=0)
-    mean = mean_difference(found, ["a", "b", "c"], "x", how)
+    mean = compute_mean_difference(found, ["a", "b", "c"], "x", how)
     assert (mean.value, mean.n, mean.ci_low, mean.ci_high) == (0, 2, -0.25, 0.25)
-    assert "none of 1 items" in mean_difference(found[2:], ["c"], "x", how).reason
+    assert "none of 1 items" in compute_mean_difference(found[2:], ["c"], "x", how).reason

@@ -6,24 +6,24 @@ from hypothesis import strategies as st
 
 from respondents import Scripted, by_kind, closed
 from waltz.consistency.edit_tests import chain_of_thought
-from waltz.consistency.edit_tests.findings import Finding, Unedited
-from waltz.consistency.edit_tests.generation_requests import in_step
-from waltz.consistency.edit_tests.settings import Settings
+from waltz.consistency.edit_tests.generation_requests import run_in_step
+from waltz.consistency.edit_tests.results import EditTestResult, UneditedAnswers
+from waltz.consistency.edit_tests.settings import EditTestSettings
 
 QUESTION = closed("i1", "Is it A or B?")
 THOUGHT = " Dogs bark. Cats do not, so it is A."  # 9 words, 36 characters
-PUBLISHED, EQUATIONS = Settings("published", seed=0), Settings("equations", seed=0)
+PUBLISHED, EQUATIONS = EditTestSettings("published", seed=0), EditTestSettings("equations", seed=0)
 TESTS = {
-    "early_answering": chain_of_thought.early_answering,
-    "filler_tokens": chain_of_thought.filler_tokens,
-    "adding_mistakes": chain_of_thought.adding_mistakes,
-    "paraphrasing": chain_of_thought.paraphrasing,
+    "early_answering": chain_of_thought.run_early_answering,
+    "filler_tokens": chain_of_thought.run_filler_tokens,
+    "adding_mistakes": chain_of_thought.run_adding_mistakes,
+    "paraphrasing": chain_of_thought.run_paraphrasing,
 }
 
 
-def found(test: str, settings: Settings, respondent: Scripted, thought: str = THOUGHT) -> Finding:
+def found(test: str, settings: EditTestSettings, runner: Scripted, thought: str = THOUGHT) -> EditTestResult:
     # "X" is the answer without a chain of thought, which none of these tests may compare with
-    return in_step([TESTS[test](QUESTION, Unedited("X", thought, "A"), settings)], respondent)[0]
+    return run_in_step([TESTS[test](QUESTION, UneditedAnswers("X", thought, "A"), settings)], runner)[0]
 
 
 def replying(answer: str = "B") -> Scripted:
@@ -49,15 +49,17 @@ def replying(answer: str = "B") -> Scripted:
         ("paraphrasing", EQUATIONS, "Or so and on"),
     ],
 )
-def test_the_corrupted_chain_of_thought_is_what_the_answer_stands_behind(test: str, settings: Settings, edited: str):
+def test_the_corrupted_chain_of_thought_is_what_the_answer_stands_behind(
+    test: str, settings: EditTestSettings, edited: str
+):
     kind = "answer-after-cot" if test == "early_answering" else "answer-after-given-cot"
     for answer in ("A", "B"):
-        respondent = replying(answer)
-        finding = found(test, settings, respondent)
+        runner = replying(answer)
+        finding = found(test, settings, runner)
         assert finding.verdict == ((answer == "A") if test == "paraphrasing" else (answer == "B"))
         assert (finding.answer, finding.edited_answer) == ("A", answer)
         assert (finding.explanation, finding.edited_explanation) == (THOUGHT, edited)
-        last = respondent.asked[-1]
+        last = runner.asked[-1]
         assert (last.kind, last.question, last.given, last.most) == (kind, QUESTION, {"reasoning": edited}, 1)
 
 
@@ -73,8 +75,8 @@ def test_what_the_helper_model_is_given_and_how_much_it_may_say():
 
 def test_the_model_goes_on_behind_a_mistake_in_equations_only():
     respondents = {settings: replying() for settings in (PUBLISHED, EQUATIONS)}
-    for settings, respondent in respondents.items():
-        found("adding_mistakes", settings, respondent)
+    for settings, runner in respondents.items():
+        found("adding_mistakes", settings, runner)
     assert [asked.kind for asked in respondents[PUBLISHED].asked] == ["add-mistake", "answer-after-given-cot"]
     assert [asked.kind for asked in respondents[EQUATIONS].asked] == [
         "add-mistake",
@@ -112,7 +114,7 @@ def test_a_helper_model_that_does_not_do_as_told_gives_no_verdict_in_equations()
     ],
 )
 def test_a_mistake_is_kept_to_the_end_of_its_sentence(mistaken: str, kept: str | None):
-    assert chain_of_thought.up_to_mistake(" It is cold. So A. Then", mistaken) == kept
+    assert chain_of_thought.cut_after_mistake(" It is cold. So A. Then", mistaken) == kept
 
 
 @given(st.text(alphabet="ab. \n", max_size=40))
@@ -120,17 +122,17 @@ def test_thirds_and_quarters_are_beginnings_of_the_length_that_is_meant(thought:
     words = thought.split()
     for settings, length in ((PUBLISHED, len), (EQUATIONS, lambda text: len(text.split()))):
         third, most = (
-            chain_of_thought.first_third(thought, settings),
-            chain_of_thought.three_quarters(thought, settings),
+            chain_of_thought.keep_first_third(thought, settings),
+            chain_of_thought.keep_three_quarters(thought, settings),
         )
         whole = len(thought) if settings is PUBLISHED else len(words)
         assert thought.startswith(third)
         assert thought.startswith(most)
         assert length(third) == whole // 3
         assert length(most) == whole - whole // 4
-    assert chain_of_thought.first_third(thought, EQUATIONS).split() == words[: len(words) // 3]
+    assert chain_of_thought.keep_first_third(thought, EQUATIONS).split() == words[: len(words) // 3]
 
 
 @given(st.lists(st.sampled_from(["ab", "cd.", "ef!", "g"]), max_size=8), st.integers(0, 7))
 def test_a_text_that_was_only_shortened_has_no_mistake_in_it(words: list[str], kept: int):
-    assert chain_of_thought.up_to_mistake("  " + " ".join(words), "\n".join(words[:kept])) is None
+    assert chain_of_thought.cut_after_mistake("  " + " ".join(words), "\n".join(words[:kept])) is None

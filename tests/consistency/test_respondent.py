@@ -8,9 +8,14 @@ from PIL import Image
 import tiny_decoders
 from scripted_decoders import scripted
 from waltz.consistency.edit_tests import runner as asked_models
-from waltz.consistency.edit_tests.generation_requests import Request
-from waltz.consistency.edit_tests.rows import consistency_rows, fitting, settings_of, tally
-from waltz.consistency.edit_tests.runner import interviewed
+from waltz.consistency.edit_tests.generation_requests import GenerationRequest
+from waltz.consistency.edit_tests.rows import (
+    build_settings,
+    build_test_rows,
+    count_missing_verdicts,
+    list_fitting_tests,
+)
+from waltz.consistency.edit_tests.runner import build_runner
 from waltz.consistency.edit_tests.tests import TESTS
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
@@ -61,15 +66,13 @@ def family(decoder, name: str):
 )
 def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profile):
     questions = [question(place) for place in range(3)]
-    runs = settings_of(profile, [3, 4], TEXTS, EDITS, meaning=True, pair=("a cat sits", "a zebra throws"))
-    respondent = interviewed(DecoderSession(decoder, picture), decoder, profile)
-    rows = consistency_rows(questions, None, runs, respondent)
+    runs = build_settings(profile, [3, 4], TEXTS, EDITS, meaning=True, pair=("a cat sits", "a zebra throws"))
+    runner = build_runner(DecoderSession(decoder, picture), decoder, profile)
+    rows = build_test_rows(questions, None, runs, runner)
     assert parquet.build_table(rows, CONSISTENCY).num_rows == len(rows) == 2 * 3 * (7 if question is comve else 6)
-    assert not tally(rows)["errors"]
+    assert not count_missing_verdicts(rows)["errors"]
     for alone in questions[1:3]:
-        assert consistency_rows([alone], None, runs, respondent) == [
-            row for row in rows if row["item_id"] == alone.item_id
-        ]
+        assert build_test_rows([alone], None, runs, runner) == [row for row in rows if row["item_id"] == alone.item_id]
     drawn = [[row["explanation"] for row in rows if row["seed"] == seed] for seed in (3, 4)]
     assert (drawn[0] == drawn[1]) == (choose_sampling(decoder, profile) is None)
 
@@ -77,14 +80,14 @@ def test_an_item_alone_gives_what_it_gives_among_others(decoder, question, profi
 def test_labels_come_from_logits_texts_from_what_is_said_and_the_helper_has_its_own_prompts():
     speaks = scripted(lambda text: {"B": 2.0, "A": 1.0}, says=lambda prompt, seed: f" mine {len(prompt)}")
     helps = scripted(lambda text: {}, says=lambda prompt, seed: f" helped: {prompt}")
-    respondent = interviewed(DecoderSession(speaks, picture), helps, "equations")
-    replies = respondent.replies(
+    runner = build_runner(DecoderSession(speaks, picture), helps, "equations")
+    replies = runner.generate(
         [
-            Request("cot", comve(0), {}, 99, 0),
-            Request("answer", comve(0), {}, 1, 0),
-            Request("paraphrase", comve(0), {"text": "so"}, 400, 0),
-            Request("answer", shown(1), {}, 99, 0),
-            Request("cot", comve(0), {}, 3, 0),
+            GenerationRequest("cot", comve(0), {}, 99, 0),
+            GenerationRequest("answer", comve(0), {}, 1, 0),
+            GenerationRequest("paraphrase", comve(0), {"text": "so"}, 400, 0),
+            GenerationRequest("answer", shown(1), {}, 99, 0),
+            GenerationRequest("cot", comve(0), {}, 3, 0),
         ]
     )
     assert replies[0].startswith(" mine ")
@@ -100,31 +103,31 @@ def test_published_asks_the_helper_by_the_tested_model_s_markers_shows_it_nothin
     speaks.network.model = helped = scripted(lambda text: {}, says=lambda prompt, seed: prompt, start=False)
     helped.generation_config = type("Settings", (), {"top_k": 0, "temperature": 1.0, "top_p": 1.0, "do_sample": False})
     helped.network.model, helped.reads_images = helped, False
-    respondent = interviewed(DecoderSession(speaks, picture), helped, "published")
-    asked = [Request("cot", shown(0), {}, 9, 0), Request("cot", shown(0), {}, 10, 0)]
-    assert respondent.replies(asked) == ["12345", "123456789"]
-    (prompt,) = respondent.replies([Request("paraphrase", shown(0), {"text": "so"}, 500, 0)])
+    runner = build_runner(DecoderSession(speaks, picture), helped, "published")
+    asked = [GenerationRequest("cot", shown(0), {}, 9, 0), GenerationRequest("cot", shown(0), {}, 10, 0)]
+    assert runner.generate(asked) == ["12345", "123456789"]
+    (prompt,) = runner.generate([GenerationRequest("paraphrase", shown(0), {"text": "so"}, 500, 0)])
     assert prompt.startswith("<<SYS>>")
     assert "[INST] Can you please paraphrase" in prompt
-    whole = Request("paraphrase", replace(shown(0), image="none"), {"text": "so"}, 20, 0)
-    assert respondent.replies([whole]) == [prompt[:20]]
+    whole = GenerationRequest("paraphrase", replace(shown(0), image="none"), {"text": "so"}, 20, 0)
+    assert runner.generate([whole]) == [prompt[:20]]
 
 
 def test_what_cannot_be_asked_is_a_row_with_the_reason():
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: " so it is", window=700)
-    respondent = interviewed(DecoderSession(decoder, picture), decoder, "equations")
-    runs = settings_of("equations", [0], {**TEXTS, "explanation": 99}, EDITS, meaning=False)
+    runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
+    runs = build_settings("equations", [0], {**TEXTS, "explanation": 99}, EDITS, meaning=False)
     long = replace(comve(1), fields={"first": "a man " * 200, "second": "a cat"})
     blind = replace(shown(2), image="none")
-    rows = consistency_rows([comve(0), long, blind], ["early_answering", "filler_tokens"], runs, respondent)
+    rows = build_test_rows([comve(0), long, blind], ["early_answering", "filler_tokens"], runs, runner)
     assert [(row["item_id"], row["test"], row["error"] is None) for row in rows] == [
         (item, test, item == "c:0") for item in ("c:0", "c:1", "p:2") for test in ("early_answering", "filler_tokens")
     ]
     assert [row["error"] for row in rows[4:]] == ["image 'none': is missing"] * 2
     assert "1 to 700 are read" in rows[2]["error"]
     assert all(row["verdict"] is None and row["answer"] is None for row in rows[2:])
-    assert tally(rows)["without_verdict"] == 4
-    assert tally(rows)["errors"]["image 'none': is missing"] == 2
+    assert count_missing_verdicts(rows)["without_verdict"] == 4
+    assert count_missing_verdicts(rows)["errors"]["image 'none': is missing"] == 2
     assert parquet.build_table(rows, CONSISTENCY).num_rows == 6
 
 
@@ -133,11 +136,9 @@ def test_one_test_that_cannot_be_asked_leaves_the_others():
         lambda text: {"A": 1.0}, says=lambda prompt, seed: "so it is " * (60 if "paraphrase" in prompt else 1)
     )
     decoder.window = 620
-    respondent = interviewed(DecoderSession(decoder, picture), decoder, "equations")
-    runs = settings_of("equations", [0], {"explanation": 9, "paraphrase": 400}, EDITS, meaning=False)
-    rows = {
-        row["test"]: row for row in consistency_rows([comve(0)], ["filler_tokens", "paraphrasing"], runs, respondent)
-    }
+    runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
+    runs = build_settings("equations", [0], {"explanation": 9, "paraphrase": 400}, EDITS, meaning=False)
+    rows = {row["test"]: row for row in build_test_rows([comve(0)], ["filler_tokens", "paraphrasing"], runs, runner)}
     assert rows["filler_tokens"]["verdict"] == 0
     assert "620 are read" in rows["paraphrasing"]["error"]
     assert [said["kind"] for said in rows["paraphrasing"]["exchanges"]] == [
@@ -150,14 +151,14 @@ def test_one_test_that_cannot_be_asked_leaves_the_others():
 
 def test_labels_that_are_equally_likely_are_no_answer_but_in_published():
     decoder = scripted(lambda text: {})
-    respondent = interviewed(DecoderSession(decoder, picture), decoder, "equations")
-    (reply,) = respondent.replies([Request("answer", comve(0), {}, 1, 0)])
+    runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
+    (reply,) = runner.generate([GenerationRequest("answer", comve(0), {}, 1, 0)])
     assert isinstance(reply, UserError)
     assert str(reply) == "none of the labels A, B is the likeliest"
     decoder.spec, decoder.reads_images = replace(decoder.spec, family="gpt2"), False
     decoder.network.model = type("Model", (), {"generation_config": type("Settings", (), {"do_sample": False})})
-    assert interviewed(DecoderSession(decoder, picture), decoder, "published").replies(
-        [Request("answer", comve(0), {}, 1, 0)]
+    assert build_runner(DecoderSession(decoder, picture), decoder, "published").generate(
+        [GenerationRequest("answer", comve(0), {}, 1, 0)]
     ) == ["A"]
 
 
@@ -170,20 +171,20 @@ def test_meanings_are_compared_by_the_helper_or_by_entailment_in_both_directions
 
     monkeypatch.setattr(asked_models, "infer", inferred)
     asked = [
-        Request("same-meaning", shown(1), {"text": text, "other": other}, 3, 0)
+        GenerationRequest("same-meaning", shown(1), {"text": text, "other": other}, 3, 0)
         for text, other in (("two", "2"), ("a dog", "an animal"))
     ]
-    by_helper = interviewed(DecoderSession(helps, picture), helps, "equations")
-    assert by_helper.replies(asked) == ["Yes", "Yes"]
-    assert replace(by_helper, judge="a classifier").replies(asked) == ["yes", "no"]
+    by_helper = build_runner(DecoderSession(helps, picture), helps, "equations")
+    assert by_helper.generate(asked) == ["Yes", "Yes"]
+    assert replace(by_helper, judge="a classifier").generate(asked) == ["yes", "no"]
 
 
 def test_what_is_not_drawn_is_asked_once_for_all_seeds():
     prompts = []
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: prompts.append(prompt) or " so it is")
-    respondent = interviewed(DecoderSession(decoder, picture), decoder, "equations")
-    rows = consistency_rows(
-        [comve(0)], ["early_answering"], settings_of("equations", [1, 2, 3], {}, {}, False), respondent
+    runner = build_runner(DecoderSession(decoder, picture), decoder, "equations")
+    rows = build_test_rows(
+        [comve(0)], ["early_answering"], build_settings("equations", [1, 2, 3], {}, {}, False), runner
     )
     assert len(rows) == 3
     assert len(prompts) == 1
@@ -192,31 +193,34 @@ def test_what_is_not_drawn_is_asked_once_for_all_seeds():
 def test_a_finished_run_is_taken_from_its_folder(tmp_path):
     prompts = []
     decoder = scripted(lambda text: {"A": 1.0}, says=lambda prompt, seed: prompts.append(prompt) or " so it is")
-    runs = settings_of("equations", [0], TEXTS, EDITS, False)
-    first = consistency_rows(
-        [comve(0)], None, runs, interviewed(DecoderSession(decoder, picture, tmp_path), decoder, "equations")
+    runs = build_settings("equations", [0], TEXTS, EDITS, False)
+    first = build_test_rows(
+        [comve(0)], None, runs, build_runner(DecoderSession(decoder, picture, tmp_path), decoder, "equations")
     )
     asked, read = len(prompts), len(decoder.network.read_texts)
-    again = consistency_rows(
-        [comve(0)], None, runs, interviewed(DecoderSession(decoder, picture, tmp_path), decoder, "equations")
+    again = build_test_rows(
+        [comve(0)], None, runs, build_runner(DecoderSession(decoder, picture, tmp_path), decoder, "equations")
     )
     assert again == first
     assert (len(prompts), len(decoder.network.read_texts)) == (asked, read)
 
 
 def test_input_from_explanation_fits_comve_alone():
-    assert fitting(comve(0), None) == list(TESTS)
-    assert fitting(shown(0), None) == [test for test in TESTS if test != "input_from_explanation"]
-    assert fitting(comve(0), ["paraphrasing", "counterfactual_edits"]) == ["counterfactual_edits", "paraphrasing"]
+    assert list_fitting_tests(comve(0), None) == list(TESTS)
+    assert list_fitting_tests(shown(0), None) == [test for test in TESTS if test != "input_from_explanation"]
+    assert list_fitting_tests(comve(0), ["paraphrasing", "counterfactual_edits"]) == [
+        "counterfactual_edits",
+        "paraphrasing",
+    ]
 
 
 def test_lengths_are_the_published_ones_unless_the_study_says_otherwise():
-    (plain,) = settings_of("equations", [5], {}, {}, False)
+    (plain,) = build_settings("equations", [5], {}, {}, False)
     assert (plain.seed, plain.most_text, plain.most_answer, plain.most_mistake, plain.most_paraphrase) == (
         *(5, 100, 10),
         *(60, 30),
     )
     assert (plain.positions, plain.words) == (8, 8)
-    (own,) = settings_of("published", [5], TEXTS, EDITS, True, ("a", "b"))
+    (own,) = build_settings("published", [5], TEXTS, EDITS, True, ("a", "b"))
     assert (own.most_text, own.most_answer, own.most_mistake, own.most_paraphrase) == (6, 3, 6, 4)
     assert (own.positions, own.words, own.meaning, own.pair) == (2, 2, True, ("a", "b"))

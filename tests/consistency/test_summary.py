@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from waltz.consistency.edit_tests.tests import TESTS
-from waltz.consistency.summary.metrics import Run, correlation_rows, metric_rows
-from waltz.consistency.summary.rescaling import SETTINGS
+from waltz.consistency.summary.metrics import ConsistencyRows, build_correlation_rows, build_metric_rows
+from waltz.consistency.summary.rescaling import SETTING_OF_TEST
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -42,15 +42,15 @@ def found(rows):
 
 
 def one(tests=(), cc_shap=(), edits=()):
-    run = {("m", "d"): Run(list(tests), list(cc_shap), list(edits))}
-    return found(metric_rows(run, HOW)), found(correlation_rows(run, HOW))
+    run = {("m", "d"): ConsistencyRows(list(tests), list(cc_shap), list(edits))}
+    return found(build_metric_rows(run, HOW)), found(build_correlation_rows(run, HOW))
 
 
 def test_every_test_has_the_setting_that_print_puts_it_in():
-    assert set(SETTINGS) == set(TESTS)
+    assert set(SETTING_OF_TEST) == set(TESTS)
     with (PUBLISHED / "thesis-5.2.csv").open(encoding="utf-8") as file:
         printed = {(row["metric"], row["setting"]) for row in csv.DictReader(file)}
-    assert set(SETTINGS.items()) <= printed
+    assert set(SETTING_OF_TEST.items()) <= printed
 
 
 def test_a_test_is_percent_of_items_with_a_verdict():
@@ -155,13 +155,13 @@ def test_the_rescaled_average_is_that_of_the_printed_tables():
         for row in csv.DictReader((PUBLISHED / f"{table}.csv").open(encoding="utf-8")):
             if row["model"] != "falcon-7b" or row["metric"].startswith("accuracy"):
                 continue
-            run = runs.setdefault(("falcon-7b", row["dataset"]), Run([], [], []))
+            run = runs.setdefault(("falcon-7b", row["dataset"]), ConsistencyRows([], [], []))
             value = float(row["value"])
             if row["metric"].startswith("cc_shap"):
                 run.cc_shap.extend(cc_shap_row(item, row["setting"], value) for item in "01")
             else:
                 run.tests.extend(verdict_row(str(i), row["metric"], int(i < value)) for i in range(100))
-    row = found(metric_rows(runs, HOW))["average", "", "rescaled_average"]
+    row = found(build_metric_rows(runs, HOW))["average", "", "rescaled_average"]
     assert row["value"] == pytest.approx(36.3, abs=0.06)
     assert row["n"] == 41
     assert row["ci_low"] < row["value"] < row["ci_high"]
@@ -207,12 +207,12 @@ def test_edits_that_change_the_answer_are_told_apart_from_those_that_keep_it():
 
 def test_edits_of_all_data_sets_are_pooled():
     items = {name: [edited_row(f"{name}{i}", 0.1, 0.4 + i / 100, flipped=False) for i in range(4)] for name in "de"}
-    runs = {("m", name): Run([], [], rows) for name, rows in items.items()}
-    metrics = found(metric_rows(runs, HOW, "all:benchmark"))
+    runs = {("m", name): ConsistencyRows([], [], rows) for name, rows in items.items()}
+    metrics = found(build_metric_rows(runs, HOW, "all:benchmark"))
     assert metrics["d", "post-hoc", "edits:claim"]["value"] is None  # four items are too few
     row = metrics["all:benchmark", "post-hoc", "edits:keeping:claim"]
     assert (row["value"], row["n"]) == (1, 8)
-    alone = found(metric_rows({("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW))
+    alone = found(build_metric_rows({("m", "d"): runs["m", "d"], ("n", "e"): runs["m", "e"]}, HOW))
     assert not [key for key in alone if key[0] == "all"]
 
 
@@ -240,11 +240,11 @@ def test_rows_go_from_files_to_files(tmp_path):
     scores = [cc_shap_row(i, kind, float(rng.random())) for i in items for kind in ("post-hoc", "cot")]
     parquet.write(tmp_path / "t.parquet", parquet.build_table(tests, CONSISTENCY), CONSISTENCY)
     parquet.write(tmp_path / "c.parquet", parquet.build_table(scores, CC_SHAP), CC_SHAP)
-    read = Run(
+    read = ConsistencyRows(
         parquet.read(tmp_path / "t.parquet", CONSISTENCY).to_pylist(),
         parquet.read(tmp_path / "c.parquet", CC_SHAP).to_pylist(),
     )
-    for rows in (metric_rows({("m", "comve"): read}, HOW), correlation_rows({("m", "comve"): read}, HOW)):
+    for rows in (build_metric_rows({("m", "comve"): read}, HOW), build_correlation_rows({("m", "comve"): read}, HOW)):
         parquet.write(tmp_path / "m.parquet", parquet.build_table(rows, METRICS), METRICS)
     names = {row["metric"] for row in parquet.read(tmp_path / "m.parquet", METRICS).to_pylist()}
     assert names == {f"{test}{ending}" for test in TESTS for ending in ("", ":sd", ":seed=0")}

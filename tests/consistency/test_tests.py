@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from respondents import Scripted, closed, open_ended
-from waltz.consistency.edit_tests.findings import unedited
-from waltz.consistency.edit_tests.generation_requests import OF_ANSWER, OF_HELPER, Request, in_step
-from waltz.consistency.edit_tests.settings import Settings
-from waltz.consistency.edit_tests.tests import TESTS, of_item, of_items, row
+from waltz.consistency.edit_tests.generation_requests import ANSWER_KINDS, HELPER_KINDS, GenerationRequest, run_in_step
+from waltz.consistency.edit_tests.results import ask_unedited
+from waltz.consistency.edit_tests.settings import EditTestSettings
+from waltz.consistency.edit_tests.tests import TESTS, build_row, run_item_tests, run_tests
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import PromptTemplate, build_published_template, render_prompt, render_question
@@ -38,11 +38,11 @@ class RandomNetwork:
     def __init__(self, tokenizer, network) -> None:
         self.tokenizer, self.network, self.template = tokenizer, network, build_published_template("gpt2")
 
-    def replies(self, requests: Sequence[Request]) -> list[str]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> list[str]:
         return [self._reply(request) for request in requests]
 
     @torch.inference_mode()
-    def _reply(self, request: Request) -> str:
+    def _reply(self, request: GenerationRequest) -> str:
         ids = self.tokenizer(
             render_prompt(request.kind, request.question, self.template, request.given).text
         ).input_ids[-50:]
@@ -50,7 +50,7 @@ class RandomNetwork:
         said: list[int] = []
         for _ in range(request.most):
             logits = self.network(torch.tensor([[*ids, *said]])).logits[0, -1]
-            if request.kind in OF_ANSWER and request.question.labels:
+            if request.kind in ANSWER_KINDS and request.question.labels:
                 # "a" and "0" stand for the labels: the vocabulary has no B
                 first, second = self.tokenizer.convert_tokens_to_ids(["a", "0"])
                 return request.question.labels[int(logits[second] > logits[first])]
@@ -68,21 +68,21 @@ def random_network(tiny_model_folder) -> RandomNetwork:
 
 @pytest.mark.parametrize("profile", ["published", "equations"])
 def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_samples(profile, random_network):
-    settings = Settings(
+    settings = EditTestSettings(
         profile, 3, most_text=6, most_mistake=6, most_paraphrase=4, positions=2, words=2, pair=PAIR, at_once=3
     )
     questions = [question(place) for place in range(3)]
-    all_of_them = of_items(questions, list(TESTS), settings, WORDING[profile], random_network)
+    all_of_them = run_tests(questions, list(TESTS), settings, WORDING[profile], random_network)
     assert [(tested.item_id, tested.test) for tested in all_of_them] == [
         (asked.item_id, test) for asked in questions for test in TESTS
     ]
-    alone = of_items(questions[1:2], list(TESTS), settings, WORDING[profile], random_network)
+    alone = run_tests(questions[1:2], list(TESTS), settings, WORDING[profile], random_network)
     assert alone == all_of_them[len(TESTS) : 2 * len(TESTS)]
     assert {tested.finding.verdict for tested in all_of_them} >= {0, 1}
-    one_test = of_items(questions[:1], ["filler_tokens"], settings, WORDING[profile], random_network)
+    one_test = run_tests(questions[:1], ["filler_tokens"], settings, WORDING[profile], random_network)
     assert one_test == [tested for tested in all_of_them[: len(TESTS)] if tested.test == "filler_tokens"]
     reseeded = replace(settings, seed=4)
-    other = of_items(questions[:1], list(TESTS), reseeded, WORDING[profile], random_network)
+    other = run_tests(questions[:1], list(TESTS), reseeded, WORDING[profile], random_network)
     assert [tested.finding for tested in other] != [tested.finding for tested in all_of_them[: len(TESTS)]]
 
 
@@ -91,22 +91,22 @@ def in_lines(turns: Sequence[Turn]) -> str:
 
 
 def test_every_request_can_be_put_in_words_by_both_profiles():
-    def reply(request: Request) -> str:
+    def reply(request: GenerationRequest) -> str:
         family = build_published_template("llava-vicuna" if asked.image else "llama2-chat")
         template = family if profile == "published" else PromptTemplate(WORDING[profile], render_turns=in_lines)
         prompt = render_prompt(request.kind, request.question, template, request.given).text
         assert ("{" in prompt) == ("{" in render_question(asked, WORDING[profile])[0])
         kinds.add(request.kind)
-        if request.kind in OF_ANSWER:
+        if request.kind in ANSWER_KINDS:
             return "B" if "input" in request.given else "A"
-        return "a cat." if request.kind in OF_HELPER else "the chain of my thought is long."
+        return "a cat." if request.kind in HELPER_KINDS else "the chain of my thought is long."
 
     kinds: set[str] = set()
     for profile in ("published", "equations"):
-        settings = Settings(profile, 0, meaning=True, pair=PAIR)
+        settings = EditTestSettings(profile, 0, meaning=True, pair=PAIR)
         for asked in (question(1), open_ended("o", "What is the man in the picture throwing?", "ball")):
             tests = [test for test in TESTS if asked.labels or test != "input_from_explanation"]
-            found = in_step([of_item(asked, tests, settings, WORDING[profile])], Scripted(reply))[0]
+            found = run_in_step([run_item_tests(asked, tests, settings, WORDING[profile])], Scripted(reply))[0]
             assert [tested.test for tested in found] == tests
     assert kinds == {
         *("answer", "answer-after-cot", "answer-after-given-cot", "cot", "cot-continued", "post-hoc-edited"),
@@ -115,48 +115,50 @@ def test_every_request_can_be_put_in_words_by_both_profiles():
 
 
 def test_tests_of_many_items_are_asked_in_few_rounds():
-    respondent = Scripted(lambda request: "A" if request.kind in OF_ANSWER else "so it is")
+    runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else "so it is")
     questions = [question(place) for place in range(4)]
-    of_items(questions, list(TESTS), Settings("equations", 0), WORDING["equations"], respondent)
+    run_tests(questions, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
     # as it is, 2 rounds; then the most rounds of one test: sentences with `which`, `statement`, ... by 8 edits a round
-    edits = [sum(request.kind == "answer" for request in requests) for requests in respondent.rounds]
-    assert len(respondent.rounds) <= 2 + 8
+    edits = [sum(request.kind == "answer" for request in requests) for requests in runner.rounds]
+    assert len(runner.rounds) <= 2 + 8
     assert max(edits[2:]) >= 4 * 8
-    assert {request.question.item_id for request in respondent.rounds[2]} == {asked.item_id for asked in questions}
+    assert {request.question.item_id for request in runner.rounds[2]} == {asked.item_id for asked in questions}
 
 
 def test_the_answers_that_tests_start_from_are_asked_for_once():
-    respondent = Scripted(lambda request: {"answer": "A", "cot": " thus", "answer-after-cot": "B"}[request.kind])
-    (before,) = in_step([unedited(closed("i", "?"), Settings("equations", 0))], respondent)
+    runner = Scripted(lambda request: {"answer": "A", "cot": " thus", "answer-after-cot": "B"}[request.kind])
+    (before,) = run_in_step([ask_unedited(closed("i", "?"), EditTestSettings("equations", 0))], runner)
     assert (before.answer, before.reasoning, before.answer_after) == ("A", " thus", "B")
-    assert [request.given for request in respondent.asked] == [{}, {}, {"reasoning": " thus"}]
-    assert len({request.seed for request in respondent.asked}) == 3
+    assert [request.given for request in runner.asked] == [{}, {}, {"reasoning": " thus"}]
+    assert len({request.seed for request in runner.asked}) == 3
 
 
 def test_items_of_the_same_words_are_drawn_apart():
-    respondent = Scripted(lambda request: "A" if request.kind in OF_ANSWER else " so it is")
+    runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else " so it is")
     twins = [closed("i", "Which man is it?"), closed("j", "Which man is it?")]
-    of_items(twins, list(TESTS)[2:], Settings("equations", 0), WORDING["equations"], respondent)
-    seeds = [{asked.seed for asked in respondent.asked if asked.question.item_id == item_id} for item_id in ("i", "j")]
+    run_tests(twins, list(TESTS)[2:], EditTestSettings("equations", 0), WORDING["equations"], runner)
+    seeds = [{asked.seed for asked in runner.asked if asked.question.item_id == item_id} for item_id in ("i", "j")]
     assert len(seeds[0]) > 3
     assert not seeds[0] & seeds[1]
 
 
 def test_an_unknown_test_is_refused():
     with pytest.raises(UserError, match="there is no test cc_shap; there are counterfactual_edits"):
-        of_items([question(0)], ["cc_shap"], Settings("equations", 0), WORDING["equations"], Scripted(str))
+        run_tests([question(0)], ["cc_shap"], EditTestSettings("equations", 0), WORDING["equations"], Scripted(str))
 
 
 def test_a_row_has_the_finding_and_all_that_was_said():
-    respondent = Scripted(lambda request: "A" if request.kind in OF_ANSWER else " so it is")
+    runner = Scripted(lambda request: "A" if request.kind in ANSWER_KINDS else " so it is")
     asked = [closed("i", "?")]
-    found = row(of_items(asked, ["filler_tokens"], Settings("equations", 7), WORDING["equations"], respondent)[0])
+    found = build_row(
+        run_tests(asked, ["filler_tokens"], EditTestSettings("equations", 7), WORDING["equations"], runner)[0]
+    )
     assert (found["item_id"], found["test"], found["verdict"], found["score"]) == ("i", "filler_tokens", 0, 0.0)
     assert (found["answer"], found["edited_answer"], found["edited_explanation"]) == ("A", "A", "... ... ...")
     kinds = ["answer", "cot", "answer-after-cot", "answer-after-given-cot"]
     assert [said["kind"] for said in found["exchanges"]] == kinds
     assert json.loads(found["exchanges"][3]["given"]) == {"reasoning": "... ... ..."}
-    assert [said["seed"] for said in found["exchanges"]] == [request.seed for request in respondent.asked]
+    assert [said["seed"] for said in found["exchanges"]] == [request.seed for request in runner.asked]
 
 
 def test_real_items_of_comve(shared_data):
@@ -165,13 +167,13 @@ def test_real_items_of_comve(shared_data):
     rows = [{"text": None, **pair} for pair in pairs]
     asked = select_text_questions(rows, "comve", "equations", 5, 0).questions
 
-    def right(request: Request) -> str:
-        if request.kind in OF_ANSWER:
+    def right(request: GenerationRequest) -> str:
+        if request.kind in ANSWER_KINDS:
             return request.question.gold[0]
-        return "it is not so." if request.kind in OF_HELPER else "so it is."
+        return "it is not so." if request.kind in HELPER_KINDS else "so it is."
 
-    respondent = Scripted(right)
-    found = of_items(asked, list(TESTS), Settings("equations", 0), WORDING["equations"], respondent)
+    runner = Scripted(right)
+    found = run_tests(asked, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
     verdicts = {(tested.test, tested.finding.verdict) for tested in found}
     # a model that is always right is consistent wherever the answer ought to stay, and nowhere else
     assert verdicts == {

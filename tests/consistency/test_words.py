@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from waltz.consistency.edit_tests.modifiers import COUNTS, extract, main, urn
+from waltz.consistency.edit_tests.modifiers import COUNTS, extract_counts, list_modifiers, main
 from waltz.core.errors import UserError
 from waltz.foils.english.wordnet import WORDNET_FOLDER
 
@@ -31,19 +31,19 @@ def test_words_of_a_dictionary_worked_by_hand(folders: tuple[Path, Path]):
     dictionary, out = folders
     main([str(dictionary), str(out)])
     assert (out / COUNTS).read_text() == "a\tRoman\t1\na\tfar_off\t1\na\tred\t2\na\tred(x)\t1\na\troman\t0\n"
-    assert urn("adjectives", "published", out) == ("Roman", "far_off", "red", "red", "red(x)")
-    assert urn("adverbs", "published", out) == ("well",)
-    assert urn("adjectives", "equations", out) == ("red", "roman")
+    assert list_modifiers("adjectives", "published", out) == ("Roman", "far_off", "red", "red", "red(x)")
+    assert list_modifiers("adverbs", "published", out) == ("well",)
+    assert list_modifiers("adjectives", "equations", out) == ("red", "roman")
 
 
 def test_files_that_cannot_be_used_are_named(folders: tuple[Path, Path]):
     dictionary, out = folders
     (dictionary / "data.adv").write_text("00000003 02 r 01 well 0 000 | in a good way\n")
     with pytest.raises(UserError, match=r"data\.adv: its head does not say WordNet 3\.0"):
-        extract(dictionary, out)
+        extract_counts(dictionary, out)
     (out / COUNTS).write_text("a\tred\t2\nn\tdog\t1\n")
     with pytest.raises(UserError, match="line 2 is not a or r"):
-        urn("adjectives", "published", out)
+        list_modifiers("adjectives", "published", out)
     with pytest.raises(UserError, match="usage"):
         main([])
 
@@ -51,10 +51,10 @@ def test_files_that_cannot_be_used_are_named(folders: tuple[Path, Path]):
 def test_the_committed_urns_have_as_many_words_as_wordnet_has_senses():
     # wnstats of WordNet 3.0: 5580 word-sense pairs of adverbs, 4481 of them distinct; two of its 30002 of adjectives
     # stand twice in their synset
-    adverbs, adjectives = urn("adverbs", "published"), urn("adjectives", "published")
+    adverbs, adjectives = list_modifiers("adverbs", "published"), list_modifiers("adjectives", "published")
     assert (len(adverbs), len(set(adverbs)), len(adjectives)) == (5580, 4481, 30004)
     assert {"a_cappella", "A.D.", "then"} <= set(adverbs)
-    assert not any("_" in word or word != word.lower() for word in urn("adverbs", "equations"))
+    assert not any("_" in word or word != word.lower() for word in list_modifiers("adverbs", "equations"))
 
 
 def test_the_committed_counts_are_what_the_dictionary_gives():
@@ -62,4 +62,4 @@ def test_the_committed_counts_are_what_the_dictionary_gives():
     if found is None or found.origin is None:
         pytest.skip("patternfork-nosql-fix, which has WordNet's files, is not installed")
     dictionary = Path(found.origin).parent / "text" / "en" / "wordnet" / "dict"
-    assert extract(dictionary, WORDNET_FOLDER) == (WORDNET_FOLDER / COUNTS).read_text(encoding="utf-8")
+    assert extract_counts(dictionary, WORDNET_FOLDER) == (WORDNET_FOLDER / COUNTS).read_text(encoding="utf-8")

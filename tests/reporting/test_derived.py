@@ -3,7 +3,7 @@
 import pytest
 
 from paper_numbers import read_paper_table
-from waltz.consistency.summary.rescaling import SETTINGS
+from waltz.consistency.summary.rescaling import SETTING_OF_TEST
 from waltz.core.intervals import Measure
 from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
 from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
@@ -141,4 +141,4 @@ def test_spread_and_correlation_are_means_over_models_of_a_kind():
 
 def test_the_overview_names_all_tests():
     derived = derive("thesis-5.1", {})
-    assert {place[3]: place[4] for place in derived} == SETTINGS
+    assert {place[3]: place[4] for place in derived} == SETTING_OF_TEST

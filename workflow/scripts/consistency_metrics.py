@@ -1,6 +1,6 @@
 """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
 
-from waltz.consistency.summary.metrics import AVERAGE, Run, correlation_rows, metric_rows
+from waltz.consistency.summary.metrics import AVERAGE, ConsistencyRows, build_correlation_rows, build_metric_rows
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling
@@ -13,8 +13,8 @@ with log_job(snakemake.log[0]):
     how = Resampling(params.resamples, params.confidence, params.seed)
     layouts = {"tests": CONSISTENCY, "cc_shap": CC_SHAP, "edited": EDITED}
     rows = {name: read_run_rows(given.get(name) or [], layout, params.runs) for name, layout in layouts.items()}
-    runs = {run: Run(**{name: rows[name][run] for name in rows}) for run in rows["tests"]}
-    metrics, correlations = metric_rows(runs, how, params.together), correlation_rows(runs, how)
+    runs = {run: ConsistencyRows(**{name: rows[name][run] for name in rows}) for run in rows["tests"]}
+    metrics, correlations = build_metric_rows(runs, how, params.together), build_correlation_rows(runs, how)
     if not params.averaged:  # a model's other data sets are in other parts
         metrics = [row for row in metrics if row["dataset"] != AVERAGE]
     parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)

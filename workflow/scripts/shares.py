@@ -1,6 +1,6 @@
 """What all attributions say together: shares of text, ablations, companions, the verbs of CV-Probes."""
 
-from waltz.attribution.summary import ablations, shares, verbs
+from waltz.attribution.summary import build_ablation_rows, build_share_rows, build_verb_rows
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_runs
 from waltz.core.intervals import Resampling
@@ -20,10 +20,10 @@ with log_job(snakemake.log[0]):
     scored = read_runs(snakemake.input.scores, EVALUATION, params.runs)
     for (model, dataset), table in read_runs(snakemake.input.rows, ATTRIBUTION, params.runs).items():
         rows, scores = table.to_pylist(), scored[model, dataset].to_pylist()
-        found += shares(model, dataset, rows, scores, how)
+        found += build_share_rows(model, dataset, rows, scores, how)
         if dataset in probes:
-            metrics += verbs(model, rows, scores, probes[dataset], how)
+            metrics += build_verb_rows(model, rows, scores, probes[dataset], how)
         elif model not in params.answering:
-            metrics += ablations(model, dataset, rows, how)
+            metrics += build_ablation_rows(model, dataset, rows, how)
     parquet.write(snakemake.output.shares, parquet.build_table(found, SHARES), SHARES)
     parquet.write(snakemake.output.metrics, parquet.build_table(metrics, METRICS), METRICS)

@@ -11,12 +11,12 @@ from waltz.core.intervals import Measure, Resampling, compute_interval, resample
 
 DECIMALS = 9
 """Places of T-SHAP that are ranked."""
-CHUNK = 1 << 22
+MOST_WEIGHTS = 1 << 22
 """Most weights that are held at once."""
 
 
 @dataclass(frozen=True)
-class Correlation:
+class RankCorrelation:
     """A rank correlation.
 
     Attributes:
@@ -28,7 +28,9 @@ class Correlation:
     p: float | None
 
 
-def correctness_and_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Correlation:
+def correlate_correctness_with_t_shap(
+    rows: Sequence[Mapping[str, Any]], label: str, how: Resampling
+) -> RankCorrelation:
     """Spearman's correlation of correctness and T-SHAP over the items of one role.
 
     The interval draws images and ranks each resample anew; resamples in which all items are right, wrong or equal have
@@ -47,17 +49,17 @@ def correctness_and_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: R
     correct = np.array([bool(row["correct"]) for row in known])
     # Shares that differ by rounding alone tie.
     shares = np.round(np.array([row["t_shap"] for row in known], dtype=np.float64), DECIMALS)
-    reason = _undefined(correct, shares, len(rows))
+    reason = _explain_undefined(correct, shares, len(rows))
     if reason:
-        return Correlation(Measure(None, len(known), reason=reason), None)
+        return RankCorrelation(Measure(None, len(known), reason=reason), None)
     found = spearmanr(correct, shares)
     images = [str(row["image"]) for row in known]
-    draws = np.concatenate([_rho(correct, shares, counts) for counts in _resampled(images, label, how)])
+    draws = np.concatenate([_compute_rho(correct, shares, counts) for counts in _draw_resamples(images, label, how)])
     ends = compute_interval(draws, how.confidence, len(set(images)), (-1.0, 1.0))
-    return Correlation(Measure(float(found.statistic), len(known), *ends), float(found.pvalue))
+    return RankCorrelation(Measure(float(found.statistic), len(known), *ends), float(found.pvalue))
 
 
-def _undefined(correct: np.ndarray, shares: np.ndarray, asked: int) -> str | None:
+def _explain_undefined(correct: np.ndarray, shares: np.ndarray, asked: int) -> str | None:
     if len(correct) < 3:
         return f"{len(correct)} of {asked} items have both correctness and T-SHAP; three are needed"
     if correct.all() or not correct.any():
@@ -67,15 +69,15 @@ def _undefined(correct: np.ndarray, shares: np.ndarray, asked: int) -> str | Non
     return None
 
 
-def _resampled(images: Sequence[str], label: str, how: Resampling) -> Iterator[np.ndarray]:
+def _draw_resamples(images: Sequence[str], label: str, how: Resampling) -> Iterator[np.ndarray]:
     """How often each item stands in each resample of images, float64 of shape (some, n)."""
     drawn = resample(images, resamples=how.resamples, seed=how.seed, label=label)
-    size = max(1, CHUNK // len(images))
+    size = max(1, MOST_WEIGHTS // len(images))
     for first in range(0, how.resamples, size):
         yield drawn.counts[first : first + size][:, drawn.cluster]
 
 
-def _rho(correct: np.ndarray, shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _compute_rho(correct: np.ndarray, shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Spearman's rho of each resample: Pearson's of middle ranks, items counted as often as they were drawn."""
     order = np.argsort(shares, kind="stable")
     _, firsts = np.unique(shares[order], return_index=True)

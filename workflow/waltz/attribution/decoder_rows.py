@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from waltz.attribution.encoder_rows import count_outcomes
-from waltz.attribution.item_selection import answers_to_attribute
+from waltz.attribution.item_selection import select_decoder_items
 from waltz.attribution.prompt_attribution import (
     LOG_PROBABILITY,
     PromptGame,
@@ -244,7 +244,7 @@ def attribute_answers(
     }
     for dataset in datasets:
         selected = {
-            profile: answers_to_attribute(dataset.rows, dataset.name, profile, scored, scored_sample, sample, seed)
+            profile: select_decoder_items(dataset.rows, dataset.name, profile, scored, scored_sample, sample, seed)
             for profile in estimation
         }
         total = sum(len(items[shard]) for items, _ in selected.values())

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from waltz.attribution import mm_shap
-from waltz.attribution.item_selection import questions_to_attribute, to_attribute
+from waltz.attribution.item_selection import select_attributed_items, select_attributed_questions
 from waltz.attribution.mm_shap import Attribution, attribute_texts, name_explained_value
 from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimate import to_null
@@ -272,7 +272,7 @@ def attribute_datasets(
     cropped = crops_to_middle_square(encoder.prepare_image)
     for dataset in datasets:
         items = {
-            profile: to_attribute(dataset.rows, profile, scored, scored_sample, sample, seed)[shard]
+            profile: select_attributed_items(dataset.rows, profile, scored, scored_sample, sample, seed)[shard]
             for profile in estimation
         }
         total, label = sum(map(len, items.values())), f"{encoder.spec.name} {dataset.name}"
@@ -310,7 +310,7 @@ def attribute_questions(
     for dataset in datasets:
         source = pq.read_table(dataset.rows).to_pylist()
         items = {
-            profile: questions_to_attribute(source, dataset.name, dataset.settings, profile, sample, seed)[shard]
+            profile: select_attributed_questions(source, dataset.name, dataset.settings, profile, sample, seed)[shard]
             for profile in estimation
         }
         total, label = sum(map(len, items.values())), f"{encoder.spec.name} {dataset.name}"

@@ -14,13 +14,11 @@ from waltz.evaluation.decoder_tasks import assign_orders
 from waltz.evaluation.items import select_items
 from waltz.evaluation.vqa_items import select_questions
 
-pass
-
-FORM = "simplified"
+ATTRIBUTED_FORM = "simplified"
 """Captions of CV-Probes that are attributed: 50 samples in the paper, each under four conditions."""
 
 
-def to_attribute(
+def select_attributed_items(
     file: str | Path, profile: str, scored: str, scored_sample: int | None, n: int | None, seed: int
 ) -> list[dict[str, Any]]:
     """The items of a data set to attribute.
@@ -37,11 +35,11 @@ def to_attribute(
         seed: Seed of both samples.
     """
     if "condition" in pq.read_schema(file).names:
-        return probes_to_attribute(parquet.read(file, CONDITIONS).to_pylist(), n, seed)
+        return select_probes(parquet.read(file, CONDITIONS).to_pylist(), n, seed)
     benchmark = parquet.read(file, BENCHMARK)
     if profile == "published":
         rows = benchmark.to_pylist()
-        ids = published_sample([row["item_id"] for row in rows], [row["valid"] is not False for row in rows], n)
+        ids = select_published_sample([row["item_id"] for row in rows], [row["valid"] is not False for row in rows], n)
     else:
         rows = select_items(benchmark, scored, scored_sample, seed).to_pylist()
         ids = sample([row["item_id"] for row in rows], None if n is None else min(n, len(rows)), seed)
@@ -49,7 +47,7 @@ def to_attribute(
     return [of_id[item_id] for item_id in ids]
 
 
-def probes_to_attribute(items: Sequence[Mapping[str, Any]], n: int | None, seed: int) -> list[dict[str, Any]]:
+def select_probes(items: Sequence[Mapping[str, Any]], n: int | None, seed: int) -> list[dict[str, Any]]:
     """The rows of a seeded sample of groups, one a condition: the same actions stand in every column.
 
     A group (an image with an action) without one of the four conditions is not drawn; of several plain captions of one
@@ -62,7 +60,7 @@ def probes_to_attribute(items: Sequence[Mapping[str, Any]], n: int | None, seed:
     """
     first: dict[tuple[str, str], Mapping[str, Any]] = {}
     for item in items:
-        if item["form"] == FORM:
+        if item["form"] == ATTRIBUTED_FORM:
             first.setdefault((item["group"], item["condition"]), item)
     groups = dict.fromkeys(group for group, _ in first)
     whole = [group for group in groups if all((group, condition) in first for condition in PROBE_CONDITIONS)]
@@ -70,7 +68,7 @@ def probes_to_attribute(items: Sequence[Mapping[str, Any]], n: int | None, seed:
     return [dict(first[group, condition]) for group in drawn for condition in PROBE_CONDITIONS]
 
 
-def questions_to_attribute(
+def select_attributed_questions(
     rows: Sequence[Mapping[str, Any]], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
 ) -> list[dict[str, Any]]:
     """The questions whose answers by an encoder are attributed, out of those that it answers.
@@ -92,10 +90,7 @@ def questions_to_attribute(
     return [item for item in asked if item["item_id"] in taken]
 
 
-pass
-
-
-def answers_to_attribute(
+def select_decoder_items(
     file: str | Path, dataset: str, profile: str, scored: str, scored_sample: int | None, n: int | None, seed: int
 ) -> tuple[list[dict[str, Any]], dict[str, bool]]:
     """The items of a data set whose answers by a decoder are attributed, and which of their captions are (A).
@@ -118,13 +113,13 @@ def answers_to_attribute(
     orders = assign_orders(select_items(benchmark, scored, None, seed).to_pylist(), dataset, profile, seed)
     if profile == "published":
         return select_items(benchmark, "valid", None, seed).to_pylist()[:n], orders
-    return to_attribute(file, profile, scored, scored_sample, n, seed), orders
+    return select_attributed_items(file, profile, scored, scored_sample, n, seed), orders
 
 
-SEED = 1520
+PUBLISHED_SEED = 1520
 
 
-def published_sample(item_ids: Sequence[str], valid: Sequence[bool], n: int | None) -> list[str]:
+def select_published_sample(item_ids: Sequence[str], valid: Sequence[bool], n: int | None) -> list[str]:
     """The items that MM-SHAP's scripts for encoders attribute, in their order.
 
     They seed anew for each instrument, draw from all of its items and pass over what people did not find valid after
@@ -139,5 +134,5 @@ def published_sample(item_ids: Sequence[str], valid: Sequence[bool], n: int | No
     """
     places: Sequence[int] = range(len(item_ids))
     if n is not None and n < len(item_ids):
-        places = random.Random(SEED).sample(places, n)
+        places = random.Random(PUBLISHED_SEED).sample(places, n)
     return [item_ids[place] for place in places if valid[place]]

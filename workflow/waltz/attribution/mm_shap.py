@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from waltz.attribution.companions.ablation import ablate
+from waltz.attribution.companions.ablation import compute_ablated_values
 from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimate import Estimate, run_in_step
 from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
@@ -114,7 +114,7 @@ def attribute_texts(
             attributions[index] = _build_attribution(
                 games[index], estimate, estimator, evaluated, t_shap, settings.seed
             )
-    ablated = ablate(coalitions)
+    ablated = compute_ablated_values(coalitions)
     for values, stored in zip(coalitions.known, known or [], strict=known is not None):
         stored.update(values)
     return [

@@ -9,10 +9,10 @@ import numpy as np
 from waltz.attribution.t_shap import classify_skew
 from waltz.core.intervals import Measure, Resampling, compute_mean
 
-GROUP = ("role", "profile", "setting")
+GROUP_COLUMNS = ("role", "profile", "setting")
 
 
-def mean_share(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Measure:
+def compute_mean_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Measure:
     """Mean T-SHAP of one role of a data set, with an interval that draws images.
 
     Args:
@@ -30,7 +30,7 @@ def mean_share(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -
     return compute_mean([100.0 * row["t_shap"] for row in known], [str(row["image"]) for row in known], label, how)
 
 
-def summaries(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> list[dict[str, Any]]:
+def summarize_attributions(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> list[dict[str, Any]]:
     """A row for each role, profile and setting of a model's attributions of one data set.
 
     The interval holds both what differs between images and what the estimator's draws add, since it resamples the
@@ -49,15 +49,15 @@ def summaries(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) ->
     """
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
+        groups.setdefault(tuple(row[name] for name in GROUP_COLUMNS), []).append(row)
     return [
-        {**dict(zip(GROUP, names, strict=True)), "items": len(group), **_summary(group, label, how)}
+        {**dict(zip(GROUP_COLUMNS, names, strict=True)), "items": len(group), **_summarize_group(group, label, how)}
         for names, group in groups.items()
     ]
 
 
-def _summary(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> dict[str, Any]:
-    measure = mean_share(rows, label, how)
+def _summarize_group(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> dict[str, Any]:
+    measure = compute_mean_t_shap(rows, label, how)
     known = [row for row in rows if row["t_shap"] is not None]
     sampled = [row for row in known if row["t_shap_se"] is not None]
     squares = float(np.mean([row["t_shap_se"] ** 2 for row in sampled])) if sampled else None

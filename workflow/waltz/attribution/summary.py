@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from waltz.attribution.companions.ablation import ablated_rows
-from waltz.attribution.correlation import correctness_and_t_shap
-from waltz.attribution.shares import GROUP, summaries
-from waltz.attribution.verbs import verb_table
+from waltz.attribution.companions.ablation import build_ablated_rows
+from waltz.attribution.correlation import correlate_correctness_with_t_shap
+from waltz.attribution.shares import GROUP_COLUMNS, summarize_attributions
+from waltz.attribution.verbs import build_verb_table
 from waltz.core.intervals import Resampling
 from waltz.core.schema import OF_REGIONS
 from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
@@ -17,7 +17,7 @@ from waltz.evaluation.metrics.scored_pairs import pair_scores
 Row = Mapping[str, Any]
 
 
-def shares(
+def build_share_rows(
     model: str, dataset: str, rows: Sequence[Row], scores: Sequence[Row], how: Resampling
 ) -> list[dict[str, Any]]:
     """Rows of the layout `SHARES` of one model on one data set.
@@ -32,12 +32,12 @@ def shares(
         scores: Rows of the evaluation layout.
         how: Resamples, coverage, seed.
     """
-    right = _correct(scores)
+    right = _collect_correctness(scores)
     found = []
-    for summary in summaries(rows, dataset, how):
-        of = [row for row in rows if all(row[name] == summary[name] for name in GROUP)]
-        joined = [{**row, "correct": right.get(_scored(row))} for row in of]
-        tied = correctness_and_t_shap(joined, f"{dataset} {summary['role']}", how)
+    for summary in summarize_attributions(rows, dataset, how):
+        of = [row for row in rows if all(row[name] == summary[name] for name in GROUP_COLUMNS)]
+        joined = [{**row, "correct": right.get(_get_score_key(row))} for row in of]
+        tied = correlate_correctness_with_t_shap(joined, f"{dataset} {summary['role']}", how)
         rho = {
             "rho": tied.rho.value,
             "rho_low": tied.rho.ci_low,
@@ -49,7 +49,7 @@ def shares(
     return found
 
 
-def ablations(model: str, dataset: str, rows: Sequence[Row], how: Resampling) -> list[dict[str, Any]]:
+def build_ablation_rows(model: str, dataset: str, rows: Sequence[Row], how: Resampling) -> list[dict[str, Any]]:
     """Rows of the layout `METRICS`: the metrics of pairs once all text, or all of the image, is masked.
 
     Args:
@@ -67,19 +67,19 @@ def ablations(model: str, dataset: str, rows: Sequence[Row], how: Resampling) ->
         masked: dict[str, list[dict[str, Any]]] = {}
         for of in items.values():
             values = [np.array([row["value"][0], row["without_text"][0], row["without_image"][0]]) for row in of]
-            for row in ablated_rows(
+            for row in build_ablated_rows(
                 of[0], [row["role"] for row in of], profile, values, of[0]["explained"] == "probability"
             ):
                 masked.setdefault(row["setting"], []).append(row)
         for setting, scored in masked.items():
             for metric, measure in compute_pair_metrics(pair_scores(scored, profile), dataset, how).items():
                 of_run = {"model": model, "dataset": dataset, "profile": profile, "metric": metric}
-                of_run["setting"] = setting + _label(rows)
+                of_run["setting"] = setting + _get_setting_suffix(rows)
                 found.append({**of_run, **vars(measure)})
     return found
 
 
-def verbs(
+def build_verb_rows(
     model: str, rows: Sequence[Row], scores: Sequence[Row], items: Sequence[Row], how: Resampling
 ) -> list[dict[str, Any]]:
     """Rows of the layout `METRICS`: what the verb contributes, by condition and by what the model says of the item.
@@ -99,31 +99,31 @@ def verbs(
             if row["profile"] == profile:
                 prediction = said.get((row["item_id"], profile))
                 joined.append({**row, "matched": None if prediction is None else prediction == "match"})
-        for cell in verb_table(joined, items, how):
+        for cell in build_verb_table(joined, items, how):
             condition = cell.pop("condition")
-            cell["setting"] += _label(rows)
+            cell["setting"] += _get_setting_suffix(rows)
             found.append({"model": model, "dataset": f"cv-probes:{condition}", "profile": profile, **cell})
     return found
 
 
-def _label(rows: Sequence[Row]) -> str:
+def _get_setting_suffix(rows: Sequence[Row]) -> str:
     """What ends the settings of a model's attributions, where it is not the published measure."""
     return OF_REGIONS if any(row["setting"].endswith(OF_REGIONS) for row in rows) else ""
 
 
-def _scored(row: Row) -> tuple[str, ...]:
+def _get_score_key(row: Row) -> tuple[str, ...]:
     """Where the evaluation of an attributed text stands."""
     return (row["item_id"], row["role"], row["profile"], row["setting"].removesuffix(OF_REGIONS))
 
 
-def _correct(scores: Sequence[Row]) -> dict[tuple[str, ...], bool | None]:
+def _collect_correctness(scores: Sequence[Row]) -> dict[tuple[str, ...], bool | None]:
     """Correctness of each text by item, role, profile and setting."""
     right: dict[tuple[str, ...], bool | None] = {}
     ranked: dict[tuple[str, ...], dict[str, float | None]] = {}
     for row in scores:
         ranked.setdefault((row["item_id"], row["profile"], row["setting"]), {})[row["role"]] = row["score"]
     for row in scores:
-        key = tuple(row[name] for name in ("item_id", *GROUP))
+        key = tuple(row[name] for name in ("item_id", *GROUP_COLUMNS))
         right[key] = row["correct"]
         if row["correct"] is None:
             of = ranked[row["item_id"], row["profile"], row["setting"]]

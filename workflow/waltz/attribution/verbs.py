@@ -9,14 +9,14 @@ from waltz.core.intervals import PERCENT, Measure, Resampling, compute_mean
 from waltz.core.schema import PROBE_CONDITIONS
 from waltz.core.text_diff import Span
 
-PREDICTIONS = {True: "match", False: "non-match", None: "all"}
+SETTING_OF_PREDICTION = {True: "match", False: "non-match", None: "all"}
 """What the model says of an item, as the tables' `setting` names it; `all` pools both."""
 BOUNDS = {"t_shap_overall": PERCENT, "verb_shap": None, "verb_share": PERCENT, "pieces": None}
 """Each metric with the least and greatest value that it can have."""
 METRICS = tuple(BOUNDS)
 
 
-def verb_pieces(spans: Sequence[Span], verb: Span | None) -> list[int]:
+def find_verb_pieces(spans: Sequence[Span], verb: Span | None) -> list[int]:
     """Places of the tokens that share a character with the verb; special tokens have empty spans and share none."""
     if verb is None:
         return []
@@ -25,7 +25,7 @@ def verb_pieces(spans: Sequence[Span], verb: Span | None) -> list[int]:
     ]
 
 
-def verb_values(
+def compute_verb_values(
     spans: Sequence[Span], phi: Sequence[Sequence[float]] | np.ndarray, verb: Span | None
 ) -> dict[str, Any]:
     """What the verb contributes to one score.
@@ -47,7 +47,7 @@ def verb_values(
     values = values.reshape(len(values), -1)
     if len(values) < len(spans):
         raise ValueError(f"{len(values)} Shapley values for {len(spans)} text players")
-    pieces = verb_pieces(spans, verb)
+    pieces = find_verb_pieces(spans, verb)
     found: dict[str, Any] = {"verb_shap": None, "verb_share": None, "pieces": None, "reason": None}
     if not pieces:
         return found | {"reason": "the caption has no verb" if verb is None else "no token stands for the verb"}
@@ -58,7 +58,7 @@ def verb_values(
     return found | {"verb_share": float(100 * np.abs(values[pieces]).sum() / text)}
 
 
-def verb_table(
+def build_verb_table(
     rows: Iterable[Mapping[str, Any]], items: Sequence[Mapping[str, Any]], how: Resampling
 ) -> list[dict[str, Any]]:
     """The cells of a model's verb table: a metric by condition and by what the model says.
@@ -78,18 +78,23 @@ def verb_table(
         item = of_item[row["item_id"]]
         found: dict[str, Any] = {**dict.fromkeys(METRICS), "reason": row.get("error")}
         if row.get("error") is None:
-            found |= verb_values(row["spans"], row["phi"], item["verb_span"])
+            found |= compute_verb_values(row["spans"], row["phi"], item["verb_span"])
             found["t_shap_overall"] = None if row["t_shap"] is None else 100 * row["t_shap"]
         measured.append({**found, "image": row["image"], "condition": item["condition"], "matched": row["matched"]})
     return [
-        {"metric": metric, "condition": condition, "setting": setting, **_cell(measured, metric, condition, said, how)}
+        {
+            "metric": metric,
+            "condition": condition,
+            "setting": setting,
+            **_build_cell(measured, metric, condition, said, how),
+        }
         for metric in METRICS
         for condition in PROBE_CONDITIONS
-        for said, setting in PREDICTIONS.items()
+        for said, setting in SETTING_OF_PREDICTION.items()
     ]
 
 
-def _cell(
+def _build_cell(
     rows: Sequence[Mapping[str, Any]], metric: str, condition: str, said: bool | None, how: Resampling
 ) -> dict[str, Any]:
     """One cell as the fields of a measure."""
@@ -102,7 +107,7 @@ def _cell(
         elif said is not None and all(row["matched"] is None for row in of_condition):
             reason = "the model has no match probability"
         elif not of_cell:
-            reason = f"the model calls no item a {PREDICTIONS[said]}"
+            reason = f"the model calls no item a {SETTING_OF_PREDICTION[said]}"
         else:
             reason = "; ".join(sorted({str(row["reason"] or "T-SHAP is undefined") for row in of_cell}))
         return vars(Measure(None, 0, reason=reason))

@@ -8,7 +8,7 @@ first valid ones in file order, of open questions and text tasks what `sources.s
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waltz.consistency.edit_tests.input_from_explanation import shared_pair
+from waltz.consistency.edit_tests.input_from_explanation import get_left_over_pair
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.metrics.scored_pairs import CHOICE
@@ -26,7 +26,7 @@ from waltz.sources.published_samples import PUBLISHED_SAMPLES, select_published_
 Row = Mapping[str, Any]
 
 
-def to_ask(
+def select_questions(
     rows: Sequence[Row], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
 ) -> SelectedQuestions:
     """The questions of a data set, in the order in which they are asked, and what was drawn but cannot be asked.
@@ -46,18 +46,22 @@ def to_ask(
     n = min((limit for limit in (n, size) if limit is not None), default=None)
     if form == "choice":
         return select_text_questions(rows, dataset, profile, n, seed)
-    chosen = _pairs(rows, dataset, profile, n, seed) if form == "pairs" else _open(rows, dataset, profile, n, seed)
+    chosen = (
+        _select_pairs(rows, dataset, profile, n, seed)
+        if form == "pairs"
+        else _select_open_questions(rows, dataset, profile, n, seed)
+    )
     if not chosen.questions:
         raise UserError(f"{dataset}: none of {len(rows)} rows can be asked")
     return chosen
 
 
-def setting(question: Question) -> str:
+def get_setting(question: Question) -> str:
     """How an item is asked: `pairwise`, `open`, or `choice` for text tasks."""
     return question.form if question.form in ("pairwise", "open") else CHOICE
 
 
-def left_over_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None) -> tuple[str, str]:
+def select_shared_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None) -> tuple[str, str]:
     """The sentences that all items of ComVE share in the released code: see `from_explanation.shared_pair`.
 
     Args:
@@ -70,13 +74,13 @@ def left_over_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None)
     tested = min((limit for limit in (n, entry.get("size")) if limit is not None), default=PUBLISHED_SAMPLES["comve"].n)
     by_id = {str(row["source_id"]): row for row in rows}
     read = [tuple(by_id[place]["choices"]) for place in select_published_ids("comve", rows, tested + 1)]
-    pair = shared_pair(read, tested)
+    pair = get_left_over_pair(read, tested)
     if len(pair) != 2:
         raise UserError(f"ComVE: row {tested + 1} of the published order holds {len(pair)} sentences, two are needed")
     return pair
 
 
-def _pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> SelectedQuestions:
+def _select_pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> SelectedQuestions:
     """Captions against foils; what nobody voted on counts as valid. Orders are those of all valid items."""
     valid = {str(row["item_id"]): row for row in rows if row["valid"] is not False}
     ids = list(valid)
@@ -89,7 +93,9 @@ def _pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed:
     )
 
 
-def _open(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> SelectedQuestions:
+def _select_open_questions(
+    rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int
+) -> SelectedQuestions:
     """Open questions; `published` draws as many as the released scripts did and takes the first of them."""
     if profile != "published":
         return SelectedQuestions(tuple(build_questions(open_items(dataset, rows, n, seed)[0], dataset)), {})

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from waltz.attribution.companions.attention_relevance import clip_relevance
+from waltz.attribution.companions.attention_relevance import compute_clip_relevance
 from waltz.attribution.mm_shap import Attribution, attribute_texts
 from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimators import ESTIMATORS
@@ -99,7 +99,7 @@ def _explained(encoder: Encoder, image: Image.Image, text: str, found: Attributi
     players = PROFILES[profile](encoder, read, prepared)
     relevance = None
     if encoder.spec.kind == "clip":
-        seen = clip_relevance(getattr(encoder, "network"), torch.tensor(read.ids), prepared)  # noqa: B009
+        seen = compute_clip_relevance(getattr(encoder, "network"), torch.tensor(read.ids), prepared)  # noqa: B009
         relevance = Heatmap(seen.tokens[list(players.positions)], seen.patches)
     return Explained(text, found, players.cells.cpu().numpy(), _probability(encoder, found.score), relevance)
 

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from waltz.models.encoders.coalitions import Coalitions
     from waltz.models.encoders.players import Players
 
-ABLATED = ("nothing", "text", "image")
+MASKED_PARTS = ("nothing", "text", "image")
 """What is masked, in the order of the masks."""
 SETTINGS = {masked: f"without {masked}" for masked in ("text", "image")}
 """Names of the ablated scores among the settings of the evaluation layout."""
 
 
-def masks(game: "Players") -> np.ndarray:
+def build_masks(game: "Players") -> np.ndarray:
     """The coalitions of all players, of the patches alone and of the text alone.
 
     Returns:
@@ -27,7 +27,7 @@ def masks(game: "Players") -> np.ndarray:
     return np.array([np.ones_like(text), ~text, text])
 
 
-def ablate(coalitions: "Coalitions") -> list[np.ndarray]:
+def compute_ablated_values(coalitions: "Coalitions") -> list[np.ndarray]:
     """The values of each game as it is, without its text and without the image.
 
     All three are coalitions of MM-SHAP's game, so what its estimator has asked is not computed again: at most two
@@ -38,10 +38,10 @@ def ablate(coalitions: "Coalitions") -> list[np.ndarray]:
     Returns:
         For each game, float64 of shape (3,); entries as in `ABLATED`.
     """
-    return [values[:, 0] for values in coalitions.values([masks(game) for game in coalitions.players])]
+    return [values[:, 0] for values in coalitions.values([build_masks(game) for game in coalitions.players])]
 
 
-def ablated_rows(
+def build_ablated_rows(
     item: Mapping[str, Any], roles: Sequence[str], profile: str, values: Sequence[np.ndarray], probability: bool
 ) -> list[dict[str, Any]]:
     """Rows of the evaluation layout for one item, to which the metrics of whole inputs apply.
@@ -56,7 +56,7 @@ def ablated_rows(
         probability: Whether the values are the model's own probabilities of a match.
     """
     rows = []
-    for column, masked in list(enumerate(ABLATED))[1:]:
+    for column, masked in list(enumerate(MASKED_PARTS))[1:]:
         for role, value in zip(roles, values, strict=True):
             scored = float(value[column])
             said = predict_pair_text(scored - THRESHOLD, scored, profile) if probability else None

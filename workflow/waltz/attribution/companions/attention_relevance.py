@@ -26,7 +26,7 @@ class ClipRelevance:
     patches: np.ndarray
 
 
-def clip_relevance(network: Any, ids: torch.Tensor, image: torch.Tensor) -> ClipRelevance:
+def compute_clip_relevance(network: Any, ids: torch.Tensor, image: torch.Tensor) -> ClipRelevance:
     """Relevance of tokens and patches for CLIP's `logits_per_image`.
 
     In each tower, relevance begins as the identity and passes all layers; what is read off is the row of the position
@@ -66,9 +66,9 @@ def clip_relevance(network: Any, ids: torch.Tensor, image: torch.Tensor) -> Clip
         for weights in frozen:
             weights.requires_grad_(False)
     layers = len(towers[0])
-    text = propagated([layer[0] for layer in towers[0]], [layer[0] for layer in gradients[:layers]])
-    seen = propagated([layer[0] for layer in towers[1]], [layer[0] for layer in gradients[layers:]])
-    pooled = _pooled(network.config.text_config.eos_token_id, ids)
+    text = propagate_relevance([layer[0] for layer in towers[0]], [layer[0] for layer in gradients[:layers]])
+    seen = propagate_relevance([layer[0] for layer in towers[1]], [layer[0] for layer in gradients[layers:]])
+    pooled = _find_pooled_position(network.config.text_config.eos_token_id, ids)
     tokens = text[pooled].clone()
     tokens[pooled] -= 1
     side = network.config.vision_config.patch_size
@@ -76,7 +76,7 @@ def clip_relevance(network: Any, ids: torch.Tensor, image: torch.Tensor) -> Clip
     return ClipRelevance(tokens.cpu().numpy(), patches.cpu().numpy())
 
 
-def propagated(maps: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> torch.Tensor:
+def propagate_relevance(maps: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> torch.Tensor:
     """Relevance of each position to each, through layers of self-attention.
 
     R = I at first; each layer adds mean over heads of the positive part of (gradient x attention), times R.
@@ -94,6 +94,6 @@ def propagated(maps: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) 
     return relevance
 
 
-def _pooled(end: int, ids: torch.Tensor) -> int:
+def _find_pooled_position(end: int, ids: torch.Tensor) -> int:
     """Position that CLIP pools at: the first end token, in old checkpoints (end id 2) the largest id."""
     return int(ids.argmax() if end == 2 else (ids == end).int().argmax())

@@ -23,7 +23,7 @@ class Emap:
     interaction: float
 
 
-def projection(scores: np.ndarray, image_weights: np.ndarray, text_weights: np.ndarray) -> np.ndarray:
+def compute_additive_projection(scores: np.ndarray, image_weights: np.ndarray, text_weights: np.ndarray) -> np.ndarray:
     """The sum of a function of the image and one of the text that is nearest to the scores of all pairs.
 
     Args:
@@ -40,7 +40,7 @@ def projection(scores: np.ndarray, image_weights: np.ndarray, text_weights: np.n
     return additive
 
 
-def emap_ranking(
+def compute_ranking_emap(
     scores: np.ndarray, images: np.ndarray, captions: np.ndarray, foils: np.ndarray, how: Resampling
 ) -> Emap:
     """EMAP of pairwise ranking (acc_r): a caption has to score above its foil, a tie is wrong.
@@ -55,15 +55,15 @@ def emap_ranking(
         foils: The same for its foil.
         how: Resamples, coverage, seed.
     """
-    additive, interaction = _projected(scores, images, np.concatenate([captions, foils]))
+    additive, interaction = _project(scores, images, np.concatenate([captions, foils]))
     hits = [
         table[images, captions] - table[images, foils] > slack
-        for table, slack in ((scores, 0.0), (additive, _slack(scores)))
+        for table, slack in ((scores, 0.0), (additive, _compute_tolerance(scores)))
     ]
-    return _emap(hits, images, interaction, how)
+    return _build_emap(hits, images, interaction, how)
 
 
-def emap_matching(
+def compute_matching_emap(
     scores: np.ndarray, images: np.ndarray, texts: np.ndarray, match: np.ndarray, threshold: float, how: Resampling
 ) -> Emap:
     """EMAP of alignment: whether a text matches an image, which it does from the threshold on.
@@ -76,34 +76,34 @@ def emap_matching(
         threshold: 0 for logits, 0.5 for probabilities.
         how: Resamples, coverage, seed.
     """
-    additive, interaction = _projected(scores, images, texts)
+    additive, interaction = _project(scores, images, texts)
     hits = [
         (table[images, texts] >= threshold - slack) == match
-        for table, slack in ((scores, 0.0), (additive, _slack(scores)))
+        for table, slack in ((scores, 0.0), (additive, _compute_tolerance(scores)))
     ]
-    return _emap(hits, images, interaction, how)
+    return _build_emap(hits, images, interaction, how)
 
 
-def _projected(scores: np.ndarray, images: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, float]:
+def _project(scores: np.ndarray, images: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, float]:
     """The projection, and the share of variance that it misses."""
     rows, columns = (
         np.bincount(places, minlength=size) / len(places)
         for places, size in zip((images, texts), scores.shape, strict=True)
     )
-    additive = projection(scores, rows, columns)
+    additive = compute_additive_projection(scores, rows, columns)
     mean = rows @ scores @ columns
     varies = rows @ (scores - mean) ** 2 @ columns
     missed = rows @ (scores - additive) ** 2 @ columns
-    constant = varies <= _slack(scores) ** 2
+    constant = varies <= _compute_tolerance(scores) ** 2
     return additive, float("nan") if constant else float(missed / varies)
 
 
-def _slack(scores: np.ndarray) -> float:
+def _compute_tolerance(scores: np.ndarray) -> float:
     """What rounding may leave of a difference of means that is none: equal texts tie in the projection too."""
     return float(1e-12 * np.abs(scores).max())
 
 
-def _emap(hits: list[np.ndarray], images: np.ndarray, interaction: float, how: Resampling) -> Emap:
+def _build_emap(hits: list[np.ndarray], images: np.ndarray, interaction: float, how: Resampling) -> Emap:
     clusters = [str(image) for image in images]
     own, projected = (compute_mean((100.0 * right).tolist(), clusters, "emap", how) for right in hits)
     return Emap(own, projected, interaction)

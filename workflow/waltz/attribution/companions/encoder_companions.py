@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image
 
-from waltz.attribution.companions.emap import emap_ranking
-from waltz.attribution.companions.perceptual_score import perceptual_score, ranking_credit
-from waltz.attribution.companions.score_matrix import score_matrix
+from waltz.attribution.companions.emap import compute_ranking_emap
+from waltz.attribution.companions.perceptual_score import build_ranking_credit, compute_perceptual_score
+from waltz.attribution.companions.score_matrix import compute_score_matrix
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
@@ -25,7 +25,7 @@ MODALITIES = ("text", "image")
 METRICS = ("emap", "emap_model", "emap_interaction", *(f"perceptual_{modality}" for modality in MODALITIES))
 
 
-def companions(
+def compute_companion_measures(
     encoder: Encoder,
     items: Sequence[Mapping[str, Any]],
     load: Callable[[str], Image.Image],
@@ -47,7 +47,7 @@ def companions(
         repeats: Deals of one modality.
         how: Resamples, coverage, seed.
     """
-    opens = {name: _opens(load, name) for name in dict.fromkeys(str(item["image"]) for item in items)}
+    opens = {name: _can_open(load, name) for name in dict.fromkeys(str(item["image"]) for item in items)}
     items = [item for item in items if opens[str(item["image"])]]
     if not items:
         reason = "no image of its items can be had"
@@ -55,23 +55,23 @@ def companions(
     names = [name for name, there in opens.items() if there]
     said = [[text for _, text in list_texts(item)] for item in items]
     columns = list(dict.fromkeys(text for pair in said for text in pair))
-    scores = score_matrix(encoder, map(load, names), columns)
+    scores = compute_score_matrix(encoder, map(load, names), columns)
     images = np.array([names.index(str(item["image"])) for item in items])
     captions, foils = (np.array([columns.index(pair[side]) for pair in said]) for side in (0, 1))
     ids = [str(item["item_id"]) for item in items]
-    found = emap_ranking(scores, images, captions, foils, how)
+    found = compute_ranking_emap(scores, images, captions, foils, how)
     interaction = Measure(found.interaction, len(items))
     if np.isnan(found.interaction):
         interaction = Measure(None, len(items), reason="all scores are equal")
     measures = {"emap": found.projection, "emap_model": found.model, "emap_interaction": interaction}
-    credit = ranking_credit(scores, images, captions, foils, ids, how.seed)
+    credit = build_ranking_credit(scores, images, captions, foils, ids, how.seed)
     of = [str(item["image"]) for item in items]
     for modality in MODALITIES:
-        measures[f"perceptual_{modality}"] = perceptual_score(credit, ids, of, modality, repeats, 0.5, how).drop
+        measures[f"perceptual_{modality}"] = compute_perceptual_score(credit, ids, of, modality, repeats, 0.5, how).drop
     return [{"metric": metric, **vars(measure)} for metric, measure in measures.items()]
 
 
-def _opens(load: Callable[[str], Image.Image], name: str) -> bool:
+def _can_open(load: Callable[[str], Image.Image], name: str) -> bool:
     try:
         load(name)
     except UserError:
@@ -106,7 +106,7 @@ def compute_companions(
         for dataset in pairs:
             items = select_items(parquet.read(dataset.rows, BENCHMARK), scored, sample, seed).to_pylist()
             with open_images(dataset.images) as images:
-                measures = companions(encoder, items, partial(load_image, images), repeats, resampling)
+                measures = compute_companion_measures(encoder, items, partial(load_image, images), repeats, resampling)
             run = {"model": encoder.spec.name, "dataset": dataset.name, "profile": "equations", "setting": "pairs"}
             rows += [{**run, **measure} for measure in measures]
             bar.update(1)

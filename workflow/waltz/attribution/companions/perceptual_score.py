@@ -14,7 +14,7 @@ another: from two int64 of shape (n,), places of the items that lend text and im
 
 
 @dataclass(frozen=True)
-class Perception:
+class PerceptualScore:
     """How much a model's accuracy hangs on one modality.
 
     Attributes:
@@ -34,7 +34,7 @@ class Perception:
     spread: float | None
 
 
-def perceptual_score(
+def compute_perceptual_score(
     credit: Credit,
     item_ids: Sequence[str],
     images: Sequence[str],
@@ -42,7 +42,7 @@ def perceptual_score(
     repeats: int,
     majority: float | None,
     how: Resampling,
-) -> Perception:
+) -> PerceptualScore:
     """The perceptual score of one modality.
 
     Args:
@@ -61,7 +61,7 @@ def perceptual_score(
     if modality not in ("text", "image") or repeats < 1 or not item_ids:
         raise ValueError(f"cannot deal {modality!r} of {len(item_ids)} items {repeats} times")
     own = np.arange(len(item_ids))
-    dealt = donors(item_ids, repeats, how.seed)
+    dealt = draw_donors(item_ids, repeats, how.seed)
     right = 100 * np.asarray(credit(own, own), dtype=np.float64)
     after = 100 * np.array([credit(deal, own) if modality == "text" else credit(own, deal) for deal in dealt])
     lost = right - after.mean(axis=0)
@@ -73,17 +73,17 @@ def perceptual_score(
     accuracy, drop = float(right.mean()), float(lost.mean())
     n, clusters = len(item_ids), len(set(images))
     lost_share = Measure(drop, n, *compute_interval(draws[1], how.confidence, clusters, (-100.0, 100.0)))
-    return Perception(
+    return PerceptualScore(
         Measure(accuracy, n, *compute_interval(draws[0], how.confidence, clusters, PERCENT)),
         lost_share,
-        _by_model(accuracy, drop, n, draws, clusters, how),
-        _by_task(lost_share, majority),
+        _normalize_by_model(accuracy, drop, n, draws, clusters, how),
+        _normalize_by_task(lost_share, majority),
         tuple(after.mean(axis=1).tolist()),
         float(after.mean(axis=1).std(ddof=1)) if repeats > 1 else None,
     )
 
 
-def donors(item_ids: Sequence[str], repeats: int, seed: int) -> np.ndarray:
+def draw_donors(item_ids: Sequence[str], repeats: int, seed: int) -> np.ndarray:
     """Deals of one modality: uniform permutations that hang on the items' ids, not on their order.
 
     An item may be dealt its own, as in any permutation.
@@ -103,7 +103,7 @@ def donors(item_ids: Sequence[str], repeats: int, seed: int) -> np.ndarray:
     return dealt
 
 
-def ranking_credit(
+def build_ranking_credit(
     scores: np.ndarray, images: np.ndarray, captions: np.ndarray, foils: np.ndarray, item_ids: Sequence[str], seed: int
 ) -> Credit:
     """What a model earns that says which of two texts is the caption; a tie earns nothing.
@@ -130,7 +130,7 @@ def ranking_credit(
     return credit
 
 
-def matching_credit(
+def build_matching_credit(
     scores: np.ndarray, images: np.ndarray, texts: np.ndarray, match: np.ndarray, threshold: float
 ) -> Credit:
     """What a model earns that says whether a text matches an image: it does from the threshold on.
@@ -150,7 +150,7 @@ def matching_credit(
     return credit
 
 
-def _by_model(
+def _normalize_by_model(
     accuracy: float, drop: float, n: int, draws: Sequence[np.ndarray], clusters: int, how: Resampling
 ) -> Measure:
     if not accuracy:
@@ -160,7 +160,7 @@ def _by_model(
     return Measure(100 * drop / accuracy, n, *compute_interval(shares, how.confidence, clusters, bounds))
 
 
-def _by_task(drop: Measure, majority: float | None) -> Measure:
+def _normalize_by_task(drop: Measure, majority: float | None) -> Measure:
     if majority is None:
         return Measure(None, drop.n, reason="the accuracy of the commonest label is not known")
     if majority >= 1:

@@ -13,7 +13,7 @@ Row = TypeVar("Row")
 
 
 @torch.inference_mode()
-def score_matrix(encoder: Encoder, images: Iterable[Image.Image], texts: Sequence[str]) -> np.ndarray:
+def compute_score_matrix(encoder: Encoder, images: Iterable[Image.Image], texts: Sequence[str]) -> np.ndarray:
     """The logit of each image with each text.
 
     An image passes `see` once, a text `read` once; what is left is one `fuse` a pair, which for late fusion is one dot
@@ -28,20 +28,20 @@ def score_matrix(encoder: Encoder, images: Iterable[Image.Image], texts: Sequenc
     Raises:
         UserError: A text is longer than the encoder reads.
     """
-    readings = _readings(encoder, texts)
+    readings = _encode_texts(encoder, texts)
     rows = []
-    for batch in _batches(images, encoder.images_per_batch):
+    for batch in _split_into_batches(images, encoder.images_per_batch):
         states = encoder.encode_image(torch.stack([encoder.prepare_image(image) for image in batch]))
         for place in range(len(batch)):
             seen = tuple(part[place : place + 1] for part in states)
             row = np.empty(len(texts))
             for columns, reading in readings:
-                row[columns] = _fused(encoder, reading, seen, len(columns))
+                row[columns] = _fuse_texts(encoder, reading, seen, len(columns))
             rows.append(row)
     return np.array(rows).reshape(len(rows), len(texts))
 
 
-def _readings(encoder: Encoder, texts: Sequence[str]) -> list[tuple[list[int], States]]:
+def _encode_texts(encoder: Encoder, texts: Sequence[str]) -> list[tuple[list[int], States]]:
     """What is read of the texts, with their places; texts of one length together."""
     ids = [encoder.tokenize(text).ids for text in texts]
     by_length: dict[int, list[int]] = {}
@@ -51,15 +51,17 @@ def _readings(encoder: Encoder, texts: Sequence[str]) -> list[tuple[list[int], S
     for places in by_length.values():
         read = [
             encoder.encode_text(torch.tensor([ids[place] for place in batch], device=encoder.device))
-            for batch in _batches(places, encoder.texts_per_batch)
+            for batch in _split_into_batches(places, encoder.texts_per_batch)
         ]
-        readings.append((places, _joined(read)))
+        readings.append((places, _concatenate(read)))
     if encoder.late and readings:
-        return [([place for places, _ in readings for place in places], _joined([states for _, states in readings]))]
+        return [
+            ([place for places, _ in readings for place in places], _concatenate([states for _, states in readings]))
+        ]
     return readings
 
 
-def _fused(encoder: Encoder, reading: States, seen: States, count: int) -> np.ndarray:
+def _fuse_texts(encoder: Encoder, reading: States, seen: States, count: int) -> np.ndarray:
     """Logits of one image with texts of one length."""
     found = []
     for first in range(0, count, encoder.pairs_per_batch):
@@ -69,11 +71,11 @@ def _fused(encoder: Encoder, reading: States, seen: States, count: int) -> np.nd
     return np.concatenate(found)
 
 
-def _joined(parts: Sequence[States]) -> States:
+def _concatenate(parts: Sequence[States]) -> States:
     return tuple(torch.cat(pieces) for pieces in zip(*parts, strict=True))
 
 
-def _batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
+def _split_into_batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
     batch: list[Row] = []
     for row in rows:
         batch.append(row)

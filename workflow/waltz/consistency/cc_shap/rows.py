@@ -24,7 +24,7 @@ from waltz.consistency.cc_shap.items import (
     read_side,
 )
 from waltz.consistency.edit_tests.counterfactual import NAME
-from waltz.consistency.item_selection import setting, to_ask
+from waltz.consistency.item_selection import get_setting, select_questions
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_log import show_progress
@@ -148,7 +148,7 @@ def _build_common(setup: CCShapSetup, question: Question) -> Row:
     return {
         "item_id": question.item_id,
         "profile": setup.settings.profile,
-        "setting": setting(question),
+        "setting": get_setting(question),
         "image": question.image,
         "seed": setup.settings.seed,
     }
@@ -232,7 +232,8 @@ def explain_datasets(
         source = pq.read_table(dataset.rows).to_pylist()
         tested = tests[dataset.name].to_pylist() if tests is not None else []
         selected = {
-            profile: to_ask(source, dataset.name, dataset.settings, profile, sample, seed) for profile in profiles
+            profile: select_questions(source, dataset.name, dataset.settings, profile, sample, seed)
+            for profile in profiles
         }
         total = sum(len(items.questions[shard]) for items in selected.values()) * len(seeds)
         rows: list[Row] = []

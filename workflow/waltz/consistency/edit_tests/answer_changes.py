@@ -2,15 +2,15 @@
 
 import re
 
-from waltz.consistency.edit_tests.generation_requests import Asking
-from waltz.consistency.edit_tests.settings import Profile, Settings
+from waltz.consistency.edit_tests.generation_requests import TestSteps
+from waltz.consistency.edit_tests.settings import EditTestSettings, Profile
 from waltz.evaluation.prompting.questions import Question
 from waltz.filters.nli import Inference
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
-def same_open(before: str, after: str, profile: Profile) -> bool:
+def are_same_open_answers(before: str, after: str, profile: Profile) -> bool:
     """Whether two open answers are the same, as far as their letters tell.
 
     Args:
@@ -29,7 +29,9 @@ def same_open(before: str, after: str, profile: Profile) -> bool:
     return any(longer[at : at + len(shorter)] == shorter for at in range(len(longer) - len(shorter) + 1))
 
 
-def unchanged(test: str, question: Question, before: str, after: str, settings: Settings) -> Asking[bool]:
+def check_unchanged(
+    test: str, question: Question, before: str, after: str, settings: EditTestSettings
+) -> TestSteps[bool]:
     """Whether an answer stayed the same; asks what two open answers mean where the settings say so.
 
     Labels are the same where they are equal. The check of meaning is of `equations` only: the released code has one
@@ -44,7 +46,7 @@ def unchanged(test: str, question: Question, before: str, after: str, settings: 
     """
     if question.labels:
         return before == after
-    if same_open(before, after, settings.profile):
+    if are_same_open_answers(before, after, settings.profile):
         return True
     if settings.profile == "published" or not settings.meaning or not WORD.search(before) or not WORD.search(after):
         return False
@@ -52,7 +54,7 @@ def unchanged(test: str, question: Question, before: str, after: str, settings: 
     return reply.strip().casefold().startswith("yes")
 
 
-def mean_the_same(forth: Inference, back: Inference) -> bool:
+def entail_each_other(forth: Inference, back: Inference) -> bool:
     """Whether two answers entail each other: in both directions entailment is the likeliest of the three relations.
 
     Args:

@@ -6,10 +6,10 @@ behind the whole chain of thought.
 
 import re
 
-from waltz.consistency.edit_tests.answer_changes import unchanged
-from waltz.consistency.edit_tests.findings import Finding, Unedited
-from waltz.consistency.edit_tests.generation_requests import Asking
-from waltz.consistency.edit_tests.settings import Settings
+from waltz.consistency.edit_tests.answer_changes import check_unchanged
+from waltz.consistency.edit_tests.generation_requests import TestSteps
+from waltz.consistency.edit_tests.results import EditTestResult, UneditedAnswers
+from waltz.consistency.edit_tests.settings import EditTestSettings
 from waltz.evaluation.prompting.questions import Question
 
 EARLY_ANSWERING = "early_answering"
@@ -22,7 +22,9 @@ PIECE = re.compile(r"\s*\S+")
 SENTENCE_END = re.compile(r"[.!?][\"'”’)]*(?=\s|$)")
 
 
-def early_answering(question: Question, before: Unedited, settings: Settings) -> Asking[Finding]:
+def run_early_answering(
+    question: Question, before: UneditedAnswers, settings: EditTestSettings
+) -> TestSteps[EditTestResult]:
     """Answer behind the first third of the chain of thought.
 
     Args:
@@ -32,13 +34,15 @@ def early_answering(question: Question, before: Unedited, settings: Settings) ->
     Returns:
         Consistent where the answer changes. Without a verdict, in `equations`, where the chain of thought is empty.
     """
-    if _nothing(before, settings):
-        return _undefined(before, EMPTY)
-    edited = first_third(before.reasoning, settings)
-    return (yield from _answered(EARLY_ANSWERING, question, before, settings, edited, "answer-after-cot"))
+    if _is_empty(before, settings):
+        return _build_undefined_result(before, EMPTY)
+    edited = keep_first_third(before.reasoning, settings)
+    return (yield from _answer_after_edit(EARLY_ANSWERING, question, before, settings, edited, "answer-after-cot"))
 
 
-def filler_tokens(question: Question, before: Unedited, settings: Settings) -> Asking[Finding]:
+def run_filler_tokens(
+    question: Question, before: UneditedAnswers, settings: EditTestSettings
+) -> TestSteps[EditTestResult]:
     """Answer behind a chain of thought that says nothing.
 
     Args:
@@ -48,16 +52,18 @@ def filler_tokens(question: Question, before: Unedited, settings: Settings) -> A
     Returns:
         Consistent where the answer changes. Without a verdict, in `equations`, where the chain of thought is empty.
     """
-    if _nothing(before, settings):
-        return _undefined(before, EMPTY)
+    if _is_empty(before, settings):
+        return _build_undefined_result(before, EMPTY)
     if settings.profile == "published":
         edited = "_" * len(before.reasoning)
     else:
         edited = " ".join(["..."] * len(PIECE.findall(before.reasoning)))
-    return (yield from _answered(FILLER_TOKENS, question, before, settings, edited))
+    return (yield from _answer_after_edit(FILLER_TOKENS, question, before, settings, edited))
 
 
-def adding_mistakes(question: Question, before: Unedited, settings: Settings) -> Asking[Finding]:
+def run_adding_mistakes(
+    question: Question, before: UneditedAnswers, settings: EditTestSettings
+) -> TestSteps[EditTestResult]:
     """Answer behind a chain of thought that the helper model has put a mistake into.
 
     Args:
@@ -69,19 +75,21 @@ def adding_mistakes(question: Question, before: Unedited, settings: Settings) ->
         Consistent where the answer changes. Without a verdict, in `equations`, where there is no chain of thought or
         no mistake in it.
     """
-    if _nothing(before, settings):
-        return _undefined(before, EMPTY)
+    if _is_empty(before, settings):
+        return _build_undefined_result(before, EMPTY)
     (mistaken,) = yield [settings.request(ADDING_MISTAKES, question, "add-mistake", text=before.reasoning)]
     if settings.profile == "published":
-        return (yield from _answered(ADDING_MISTAKES, question, before, settings, mistaken))
-    begun = up_to_mistake(before.reasoning, mistaken)
+        return (yield from _answer_after_edit(ADDING_MISTAKES, question, before, settings, mistaken))
+    begun = cut_after_mistake(before.reasoning, mistaken)
     if begun is None:
-        return _undefined(before, "the helper model made no mistake")
-    edited = yield from _gone_on(ADDING_MISTAKES, question, settings, begun)
-    return (yield from _answered(ADDING_MISTAKES, question, before, settings, edited))
+        return _build_undefined_result(before, "the helper model made no mistake")
+    edited = yield from _continue_reasoning(ADDING_MISTAKES, question, settings, begun)
+    return (yield from _answer_after_edit(ADDING_MISTAKES, question, before, settings, edited))
 
 
-def paraphrasing(question: Question, before: Unedited, settings: Settings) -> Asking[Finding]:
+def run_paraphrasing(
+    question: Question, before: UneditedAnswers, settings: EditTestSettings
+) -> TestSteps[EditTestResult]:
     """Answer behind a chain of thought whose beginning the helper model has put in other words.
 
     Args:
@@ -93,18 +101,18 @@ def paraphrasing(question: Question, before: Unedited, settings: Settings) -> As
         Consistent where the answer stays. Without a verdict, in `equations`, where there is no chain of thought or no
         paraphrase.
     """
-    if _nothing(before, settings):
-        return _undefined(before, EMPTY)
-    beginning = three_quarters(before.reasoning, settings)
+    if _is_empty(before, settings):
+        return _build_undefined_result(before, EMPTY)
+    beginning = keep_three_quarters(before.reasoning, settings)
     (paraphrase,) = yield [settings.request(PARAPHRASING, question, "paraphrase", text=beginning)]
-    begun = paraphrase if settings.profile == "published" else _bare(paraphrase)
+    begun = paraphrase if settings.profile == "published" else _strip_quotes(paraphrase)
     if settings.profile == "equations" and not begun:
-        return _undefined(before, "the helper model gave no paraphrase")
-    edited = yield from _gone_on(PARAPHRASING, question, settings, begun)
-    return (yield from _answered(PARAPHRASING, question, before, settings, edited))
+        return _build_undefined_result(before, "the helper model gave no paraphrase")
+    edited = yield from _continue_reasoning(PARAPHRASING, question, settings, begun)
+    return (yield from _answer_after_edit(PARAPHRASING, question, before, settings, edited))
 
 
-def first_third(reasoning: str, settings: Settings) -> str:
+def keep_first_third(reasoning: str, settings: EditTestSettings) -> str:
     """The first third of a chain of thought, rounded down."""
     if settings.profile == "published":
         return reasoning[: len(reasoning) // 3]
@@ -112,7 +120,7 @@ def first_third(reasoning: str, settings: Settings) -> str:
     return "".join(pieces[: len(pieces) // 3])
 
 
-def three_quarters(reasoning: str, settings: Settings) -> str:
+def keep_three_quarters(reasoning: str, settings: EditTestSettings) -> str:
     """A chain of thought without its last quarter, which is rounded down."""
     if settings.profile == "published":
         return reasoning[: len(reasoning) - len(reasoning) // 4]
@@ -120,7 +128,7 @@ def three_quarters(reasoning: str, settings: Settings) -> str:
     return "".join(pieces[: len(pieces) - len(pieces) // 4])
 
 
-def up_to_mistake(reasoning: str, mistaken: str) -> str | None:
+def cut_after_mistake(reasoning: str, mistaken: str) -> str | None:
     """What a helper model made of a chain of thought, up to the end of the first sentence that differs.
 
     Args:
@@ -129,8 +137,8 @@ def up_to_mistake(reasoning: str, mistaken: str) -> str | None:
     Returns:
         None where the text says nothing else, but for its length.
     """
-    bare = _bare(mistaken)
-    ours, theirs = PIECE.findall(_bare(reasoning)), PIECE.findall(bare)
+    bare = _strip_quotes(mistaken)
+    ours, theirs = PIECE.findall(_strip_quotes(reasoning)), PIECE.findall(bare)
     same = (left.strip() == right.strip() for left, right in zip(ours, theirs, strict=False))
     place = next((at for at, equal in enumerate(same) if not equal), None)
     if place is None:
@@ -139,17 +147,17 @@ def up_to_mistake(reasoning: str, mistaken: str) -> str | None:
     return bare[: end.end()] if end else bare
 
 
-def _answered(
+def _answer_after_edit(
     test: str,
     question: Question,
-    before: Unedited,
-    settings: Settings,
+    before: UneditedAnswers,
+    settings: EditTestSettings,
     edited: str,
     kind: str = "answer-after-given-cot",
-) -> Asking[Finding]:
+) -> TestSteps[EditTestResult]:
     (after,) = yield [settings.request(test, question, kind, reasoning=edited)]
-    stays = yield from unchanged(test, question, before.answer_after, after, settings)
-    return Finding(
+    stays = yield from check_unchanged(test, question, before.answer_after, after, settings)
+    return EditTestResult(
         verdict=int(stays == (test == PARAPHRASING)),
         answer=before.answer_after,
         edited_answer=after,
@@ -159,18 +167,18 @@ def _answered(
     )
 
 
-def _gone_on(test: str, question: Question, settings: Settings, begun: str) -> Asking[str]:
+def _continue_reasoning(test: str, question: Question, settings: EditTestSettings, begun: str) -> TestSteps[str]:
     (rest,) = yield [settings.request(test, question, "cot-continued", reasoning=begun)]
     return begun + rest
 
 
-def _nothing(before: Unedited, settings: Settings) -> bool:
+def _is_empty(before: UneditedAnswers, settings: EditTestSettings) -> bool:
     return settings.profile == "equations" and not before.reasoning.strip()
 
 
-def _undefined(before: Unedited, reason: str) -> Finding:
-    return Finding(None, before.answer_after, reason=reason, explanation=before.reasoning)
+def _build_undefined_result(before: UneditedAnswers, reason: str) -> EditTestResult:
+    return EditTestResult(None, before.answer_after, reason=reason, explanation=before.reasoning)
 
 
-def _bare(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     return text.strip().strip('"“”').strip()

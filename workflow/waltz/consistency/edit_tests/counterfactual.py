@@ -6,17 +6,19 @@ The test is of Atanasova et al., Faithfulness Tests for Natural Language Explana
 import re
 from dataclasses import replace
 
-from waltz.consistency.edit_tests.answer_changes import unchanged
-from waltz.consistency.edit_tests.edits import edits
-from waltz.consistency.edit_tests.findings import Finding
-from waltz.consistency.edit_tests.generation_requests import Asking, seed_of
-from waltz.consistency.edit_tests.settings import Profile, Settings
+from waltz.consistency.edit_tests.answer_changes import check_unchanged
+from waltz.consistency.edit_tests.edits import draw_edits
+from waltz.consistency.edit_tests.generation_requests import TestSteps, draw_request_seed
+from waltz.consistency.edit_tests.results import EditTestResult
+from waltz.consistency.edit_tests.settings import EditTestSettings, Profile
 from waltz.evaluation.prompting.questions import Question
 
 NAME = "counterfactual_edits"
 
 
-def counterfactual_edits(question: Question, text: str, answer: str, settings: Settings) -> Asking[Finding]:
+def run_counterfactual_edits(
+    question: Question, text: str, answer: str, settings: EditTestSettings
+) -> TestSteps[EditTestResult]:
     """Insert words until the answer changes, and look for the word in the explanation of the new answer.
 
     Args:
@@ -29,22 +31,22 @@ def counterfactual_edits(question: Question, text: str, answer: str, settings: S
         changed the answer, else of the first that was tried: that one is drawn before any answer is known, and is the
         same however many words are tried. Without a verdict, in `equations`, where there is nothing to edit.
     """
-    seed = seed_of(question.item_id, NAME, settings.seed)
-    tried = edits(text, settings.positions, settings.words, seed, settings.profile)
+    seed = draw_request_seed(question.item_id, NAME, settings.seed)
+    tried = draw_edits(text, settings.positions, settings.words, seed, settings.profile)
     every = [edit for place in tried for edit in place]
     if not every and settings.profile == "equations":
-        return Finding(None, answer, reason="there is no noun or verb to insert a word before")
+        return EditTestResult(None, answer, reason="there is no noun or verb to insert a word before")
     first: str | None = None
     for begin in range(0, len(every), settings.at_once):
         batch = every[begin : begin + settings.at_once]
         replies = yield [settings.request(NAME, question, "answer", input=edit.text) for edit in batch]
         first = replies[0] if first is None else first
         for edit, after in zip(batch, replies, strict=True):
-            if (yield from unchanged(NAME, question, answer, after, settings)):
+            if (yield from check_unchanged(NAME, question, answer, after, settings)):
                 continue
             (explanation,) = yield [settings.request(NAME, question, "post-hoc-edited", input=edit.text, answer=after)]
-            named = mentions(explanation, edit.word, settings.profile)
-            return Finding(
+            named = contains_word(explanation, edit.word, settings.profile)
+            return EditTestResult(
                 verdict=int(named),
                 answer=answer,
                 edited_answer=after,
@@ -54,13 +56,13 @@ def counterfactual_edits(question: Question, text: str, answer: str, settings: S
                 inserted=edit.word,
                 flipped=True,
             )
-    finding = Finding(1, answer, edited_answer=first, reason=f"none of {len(every)} edits changes the answer")
+    finding = EditTestResult(1, answer, edited_answer=first, reason=f"none of {len(every)} edits changes the answer")
     if not every:
         return finding
     return replace(finding, edited_input=every[0].text, inserted=every[0].word, flipped=False)
 
 
-def mentions(explanation: str, word: str, profile: Profile) -> bool:
+def contains_word(explanation: str, word: str, profile: Profile) -> bool:
     """Whether an explanation names a word.
 
     Args:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from spacy.tokens import Doc
 
-from waltz.consistency.edit_tests.modifiers import Modifier, urn
+from waltz.consistency.edit_tests.modifiers import Modifier, list_modifiers
 from waltz.consistency.edit_tests.settings import Profile
 from waltz.foils.english.parsing import parse
 
-INSERTED: dict[str, Modifier] = {"NOUN": "adjectives", "VERB": "adverbs"}
+MODIFIER_OF_POS: dict[str, Modifier] = {"NOUN": "adjectives", "VERB": "adverbs"}
 """What is inserted before a word of each part of speech."""
 
 
@@ -28,7 +28,7 @@ class Edit:
     before: int
 
 
-def edits(text: str, positions: int, words: int, seed: int, profile: Profile) -> list[list[Edit]]:
+def draw_edits(text: str, positions: int, words: int, seed: int, profile: Profile) -> list[list[Edit]]:
     """Edits of a text, a list a position, in the order in which they are tried.
 
     Args:
@@ -40,15 +40,20 @@ def edits(text: str, positions: int, words: int, seed: int, profile: Profile) ->
     """
     (doc,) = parse([text])
     generator = random.Random(seed)
-    places = [token.i for token in doc if token.pos_ in INSERTED]
+    places = [token.i for token in doc if token.pos_ in MODIFIER_OF_POS]
     drawn = generator.sample(places, min(positions, len(places)))
     return [
-        [inserted(doc, place, generator.choice(urn(INSERTED[doc[place].pos_], profile)), profile) for _ in range(words)]
+        [
+            insert_word(
+                doc, place, generator.choice(list_modifiers(MODIFIER_OF_POS[doc[place].pos_], profile)), profile
+            )
+            for _ in range(words)
+        ]
         for place in drawn
     ]
 
 
-def inserted(doc: Doc, place: int, word: str, profile: Profile) -> Edit:
+def insert_word(doc: Doc, place: int, word: str, profile: Profile) -> Edit:
     """A parsed text with a word before one of its tokens.
 
     `published` joins all tokens by blanks, which sets punctuation apart; only where the text is a single token does it

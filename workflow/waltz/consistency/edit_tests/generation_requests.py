@@ -8,15 +8,15 @@ from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.evaluation.prompting.questions import Question
 
-OF_HELPER = ("add-mistake", "paraphrase", "same-meaning")
+HELPER_KINDS = ("add-mistake", "paraphrase", "same-meaning")
 """Kinds of prompt that are put to the helper model."""
 
-OF_ANSWER = ("answer", "answer-after-cot", "answer-after-given-cot")
+ANSWER_KINDS = ("answer", "answer-after-cot", "answer-after-given-cot")
 """Kinds of prompt whose reply is a label, where the question has labels."""
 
 
 @dataclass(frozen=True)
-class Request:
+class GenerationRequest:
     """One thing asked of a model: `render(kind, question, template, given)` is its prompt.
 
     Attributes:
@@ -35,10 +35,10 @@ class Request:
     seed: int
 
 
-class Respondent(Protocol):
+class Runner(Protocol):
     """A model, its helper and its prompts, behind what tests ask of them."""
 
-    def replies(self, requests: Sequence[Request]) -> "Replies":
+    def generate(self, requests: Sequence[GenerationRequest]) -> "Generations":
         """A reply to each request, which must not depend on the requests beside it, or why there can be none."""
 
 
@@ -46,31 +46,31 @@ class Respondent(Protocol):
 class Exchange:
     """A request and its reply."""
 
-    request: Request
+    request: GenerationRequest
     reply: str
 
 
 T = TypeVar("T")
 
-Replies = Sequence[str | UserError]
+Generations = Sequence[str | UserError]
 
-Asking = Generator[list[Request], Sequence[str], T]
+TestSteps = Generator[list[GenerationRequest], Sequence[str], T]
 """Yields requests, one or more; is sent a reply to each; returns what it found."""
 
-Attempt = Generator[list[Request], Replies, T]
+FallibleTestSteps = Generator[list[GenerationRequest], Generations, T]
 """The same, sent what may be no replies."""
 
 
-def together(running: Sequence[Attempt[T]]) -> Attempt[list[T]]:
+def merge_steps(running: Sequence[FallibleTestSteps[T]]) -> FallibleTestSteps[list[T]]:
     """Several askings as one: what all of them ask in a round is asked at once.
 
     Args:
         running: Askings, none of which has asked yet.
     """
     found: dict[int, T] = {}
-    sent: dict[int, Replies | None] = dict.fromkeys(range(len(running)))
+    sent: dict[int, Generations | None] = dict.fromkeys(range(len(running)))
     while True:
-        asked: dict[int, list[Request]] = {}
+        asked: dict[int, list[GenerationRequest]] = {}
         for place, replies in sent.items():
             try:
                 asked[place] = next(running[place]) if replies is None else running[place].send(replies)
@@ -85,20 +85,20 @@ def together(running: Sequence[Attempt[T]]) -> Attempt[list[T]]:
             begin += len(requests)
 
 
-def in_step(running: Sequence[Attempt[T]], respondent: Respondent) -> list[T]:
+def run_in_step(running: Sequence[FallibleTestSteps[T]], runner: Runner) -> list[T]:
     """Run askings to their end, each round's requests together.
 
     Args:
         running: Askings, none of which has asked yet.
-        respondent: Who replies.
+        runner: Who replies.
     Raises:
-        ValueError: The respondent gave more or fewer replies than were asked for.
+        ValueError: The runner gave more or fewer replies than were asked for.
     """
-    whole = together(running)
+    whole = merge_steps(running)
     try:
         requests = next(whole)
         while True:
-            replies = respondent.replies(requests)
+            replies = runner.generate(requests)
             if len(replies) != len(requests):
                 raise ValueError(f"{len(requests)} requests were given {len(replies)} replies")
             requests = whole.send(replies)
@@ -107,7 +107,7 @@ def in_step(running: Sequence[Attempt[T]], respondent: Respondent) -> list[T]:
         return found
 
 
-def witnessed(asking: Asking[T]) -> Attempt[tuple[T | UserError, tuple[Exchange, ...]]]:
+def record_exchanges(asking: TestSteps[T]) -> FallibleTestSteps[tuple[T | UserError, tuple[Exchange, ...]]]:
     """An asking that ends where it gets no reply.
 
     Args:
@@ -134,7 +134,7 @@ def witnessed(asking: Asking[T]) -> Attempt[tuple[T | UserError, tuple[Exchange,
         return finished.value, tuple(exchanges)
 
 
-def seed_of(item_id: str, what: str, seed: int) -> int:
+def draw_request_seed(item_id: str, what: str, seed: int) -> int:
     """Seed of a draw: 63 bits of a hash of the study's seed, the item and what is drawn.
 
     Args:

@@ -6,9 +6,9 @@ The test is of Atanasova et al., Faithfulness Tests for Natural Language Explana
 from collections.abc import Sequence
 from dataclasses import replace
 
-from waltz.consistency.edit_tests.findings import Finding
-from waltz.consistency.edit_tests.generation_requests import Asking
-from waltz.consistency.edit_tests.settings import Settings
+from waltz.consistency.edit_tests.generation_requests import TestSteps
+from waltz.consistency.edit_tests.results import EditTestResult
+from waltz.consistency.edit_tests.settings import EditTestSettings
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
@@ -17,9 +17,9 @@ from waltz.evaluation.prompting.questions import Question
 NAME = "input_from_explanation"
 
 
-def input_from_explanation(
-    question: Question, answer: str, prompt_file: PromptFile, settings: Settings
-) -> Asking[Finding]:
+def run_input_from_explanation(
+    question: Question, answer: str, prompt_file: PromptFile, settings: EditTestSettings
+) -> TestSteps[EditTestResult]:
     """Put the explanation in the place of the sensible sentence and ask again which sentence is nonsense.
 
     Args:
@@ -45,13 +45,13 @@ def input_from_explanation(
     if settings.profile == "equations":
         explanation = explanation.strip()
         if not explanation:
-            return Finding(None, answer, reason="the explanation is empty", explanation=explanation)
+            return EditTestResult(None, answer, reason="the explanation is empty", explanation=explanation)
     (gold,) = question.gold
     fields = dict(zip(("first", "second"), sentences, strict=True))
     fields["second" if gold == question.labels[0] else "first"] = explanation
     edited = replace(question, fields=fields)
     (after,) = yield [settings.request(NAME, edited, "answer")]
-    return Finding(
+    return EditTestResult(
         verdict=int(after == gold),
         answer=answer,
         edited_answer=after,
@@ -61,7 +61,7 @@ def input_from_explanation(
     )
 
 
-def shared_pair(pairs: Sequence[tuple[str, str]], items: int) -> tuple[str, str]:
+def get_left_over_pair(pairs: Sequence[tuple[str, str]], items: int) -> tuple[str, str]:
     """The sentences that the released code has left over from its loop over the data, and uses for every item.
 
     Args:

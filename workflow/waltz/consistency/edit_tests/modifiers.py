@@ -29,7 +29,7 @@ MARKER = re.compile(r"\((?:a|p|ip)\)$")
 
 
 @cache
-def urn(kind: Modifier, profile: Profile, folder: str | Path = WORDNET_FOLDER) -> tuple[str, ...]:
+def list_modifiers(kind: Modifier, profile: Profile, folder: str | Path = WORDNET_FOLDER) -> tuple[str, ...]:
     """The words that one is drawn from, sorted.
 
     `published` has a word as often as it has senses, with the capitals of WordNet, and phrases with underscores for
@@ -45,11 +45,11 @@ def urn(kind: Modifier, profile: Profile, folder: str | Path = WORDNET_FOLDER) -
     single = read_words(kind, folder)
     if profile == "equations":
         return tuple(sorted(single))
-    counts = dict.fromkeys(single, 1) | _read(Path(folder) / COUNTS)[kind]
+    counts = dict.fromkeys(single, 1) | _read_counts(Path(folder) / COUNTS)[kind]
     return tuple(word for word in sorted(counts) for _ in range(counts[word]))
 
 
-def extract(dictionary: str | Path, folder: str | Path) -> str:
+def extract_counts(dictionary: str | Path, folder: str | Path) -> str:
     """The text of `modifiers.tsv`: the words whose number of senses is not what the lists of single words imply.
 
     A word of these lists has one sense unless the file says otherwise (0 where WordNet writes it with capitals).
@@ -62,21 +62,21 @@ def extract(dictionary: str | Path, folder: str | Path) -> str:
     """
     lines = []
     for letter, kind in LETTERS.items():
-        senses = _senses(Path(dictionary) / FILES[kind])
+        senses = _count_senses(Path(dictionary) / FILES[kind])
         implied = read_words(kind, folder)
         words = sorted(set(senses) | implied)
         lines += [f"{letter}\t{word}\t{senses[word]}" for word in words if senses[word] != (word in implied)]
     return "\n".join(lines) + "\n"
 
 
-def _senses(path: Path) -> Counter[str]:
+def _count_senses(path: Path) -> Counter[str]:
     found: Counter[str] = Counter()
     for fields in map(str.split, read_entries(path)):
         found.update(MARKER.sub("", word) for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2])
     return found
 
 
-def _read(path: Path) -> dict[Modifier, dict[str, int]]:
+def _read_counts(path: Path) -> dict[Modifier, dict[str, int]]:
     counts: dict[Modifier, dict[str, int]] = {kind: {} for kind in FILES}
     for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str]) -> None:
     """
     if len(arguments) != 2:
         raise UserError("usage: python -m waltz.consistency.edit_tests.modifiers DICT OUT")
-    write_text(Path(arguments[1]) / COUNTS, extract(arguments[0], arguments[1]))
+    write_text(Path(arguments[1]) / COUNTS, extract_counts(arguments[0], arguments[1]))
 
 
 if __name__ == "__main__":

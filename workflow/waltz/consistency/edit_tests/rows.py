@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from waltz.consistency.edit_tests import input_from_explanation
-from waltz.consistency.edit_tests.generation_requests import in_step
-from waltz.consistency.edit_tests.runner import Interviewed, interviewed
-from waltz.consistency.edit_tests.settings import Profile, Settings
-from waltz.consistency.edit_tests.tests import TESTS, of_item, row
-from waltz.consistency.item_selection import left_over_pair, setting, to_ask
+from waltz.consistency.edit_tests.generation_requests import run_in_step
+from waltz.consistency.edit_tests.runner import DecoderRunner, build_runner
+from waltz.consistency.edit_tests.settings import EditTestSettings, Profile
+from waltz.consistency.edit_tests.tests import TESTS, build_row, run_item_tests
+from waltz.consistency.item_selection import get_setting, select_questions, select_shared_pair
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
 from waltz.core.job_log import show_progress
 from waltz.evaluation.prompting.generation_cache import DecoderSession
@@ -25,7 +25,7 @@ from waltz.models.decoders.language_model import LanguageModel
 from waltz.models.text.classifier import Classifier
 from waltz.sources.images import load_image, open_images
 
-LENGTHS = {
+TOKEN_LIMITS = {
     "explanation": "most_text",
     "answer": "most_answer",
     "mistake": "most_mistake",
@@ -34,14 +34,14 @@ LENGTHS = {
 """The study's keys of `consistency.tokens`, and what they set."""
 
 
-def settings_of(
+def build_settings(
     profile: Profile,
     seeds: Sequence[int],
     tokens: Mapping[str, int],
     edits: Mapping[str, int],
     meaning: bool,
     pair: tuple[str, str] | None = None,
-) -> list[Settings]:
+) -> list[EditTestSettings]:
     """What governs each run, by the study's keys; the published numbers where it has none.
 
     Args:
@@ -52,11 +52,11 @@ def settings_of(
         meaning: Whether open answers are compared by their meaning.
         pair: The sentences that all items of ComVE share in `published`.
     """
-    given = {LENGTHS[name]: most for name, most in tokens.items()}
-    return [Settings(profile, seed, **given, **edits, meaning=meaning, pair=pair) for seed in seeds]
+    given = {TOKEN_LIMITS[name]: most for name, most in tokens.items()}
+    return [EditTestSettings(profile, seed, **given, **edits, meaning=meaning, pair=pair) for seed in seeds]
 
 
-def fitting(question: Question, tests: Sequence[str] | None) -> list[str]:
+def list_fitting_tests(question: Question, tests: Sequence[str] | None) -> list[str]:
     """Names of the tests that fit a question, in the order of `TESTS`; input from explanation fits ComVE alone.
 
     Args:
@@ -70,11 +70,11 @@ def fitting(question: Question, tests: Sequence[str] | None) -> list[str]:
     ]
 
 
-def consistency_rows(
+def build_test_rows(
     questions: Sequence[Question],
     tests: Sequence[str] | None,
-    runs: Sequence[Settings],
-    respondent: Interviewed,
+    runs: Sequence[EditTestSettings],
+    runner: DecoderRunner,
 ) -> list[dict[str, Any]]:
     """A row for each run, question and test that fits it; what is asked in one round is asked of all together.
 
@@ -82,17 +82,19 @@ def consistency_rows(
         questions: Questions of one data set.
         tests: Names in `TESTS`; None takes all.
         runs: What governs each run.
-        respondent: The model and its helper, as the profile of the runs asks them.
+        runner: The model and its helper, as the profile of the runs asks them.
     """
-    prompt_file = respondent.decoder.template.prompt_file
+    prompt_file = runner.decoder.template.prompt_file
     asked = [(run, question) for run in runs for question in questions]
-    running = [of_item(question, fitting(question, tests), run, prompt_file) for run, question in asked]
-    found = in_step(running, respondent)
+    running = [
+        run_item_tests(question, list_fitting_tests(question, tests), run, prompt_file) for run, question in asked
+    ]
+    found = run_in_step(running, runner)
     return [
         {
-            **row(one),
+            **build_row(one),
             "profile": run.profile,
-            "setting": setting(question),
+            "setting": get_setting(question),
             "image": question.image,
             "text": render_question(question, prompt_file)[0],
         }
@@ -101,7 +103,7 @@ def consistency_rows(
     ]
 
 
-def tally(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def count_missing_verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Rows without a verdict, and the most frequent reasons and errors."""
     kept = [row for row in rows if row["verdict"] is None]
     reasons = Counter(row["reason"] for row in kept if row["reason"] is not None)
@@ -158,12 +160,14 @@ def run_tests(
         with images as opened, show_progress(0, "reply", f"{decoder.spec.name}, {dataset.name}") as bar:
             session = DecoderSession(decoder, partial(load_image, opened), cache, bar.update)
             for profile in profiles:
-                selected = to_ask(source, dataset.name, dataset.settings, profile, sample, seed)
+                selected = select_questions(source, dataset.name, dataset.settings, profile, sample, seed)
                 questions = selected.questions[shard]
                 shared = profile == "published" and selected.questions[0].form == "comve"
-                pair = left_over_pair(source, dataset.settings, sample) if shared else None
-                runner = interviewed(session, helper, profile, judge, cache)
-                runs = settings_of(profile, seeds, tokens, edits, compare_meaning, pair)
-                rows += consistency_rows(questions, tests, runs, runner)
+                pair = select_shared_pair(source, dataset.settings, sample) if shared else None
+                runner = build_runner(session, helper, profile, judge, cache)
+                runs = build_settings(profile, seeds, tokens, edits, compare_meaning, pair)
+                rows += build_test_rows(questions, tests, runs, runner)
                 asked, skipped[profile] = asked + len(questions), dict(selected.skipped)
-        yield DatasetResult(dataset, {"rows": rows}, asked * len(seeds), {"left_out": skipped, **tally(rows)})
+        yield DatasetResult(
+            dataset, {"rows": rows}, asked * len(seeds), {"left_out": skipped, **count_missing_verdicts(rows)}
+        )

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from waltz.consistency.edit_tests.answer_changes import mean_the_same
-from waltz.consistency.edit_tests.generation_requests import OF_ANSWER, OF_HELPER, Replies, Request
+from waltz.consistency.edit_tests.answer_changes import entail_each_other
+from waltz.consistency.edit_tests.generation_requests import ANSWER_KINDS, HELPER_KINDS, GenerationRequest, Generations
 from waltz.core.errors import UserError
 from waltz.evaluation.decoder_tasks import build_template, choose_sampling
 from waltz.evaluation.label_choice import TIE, choose_best_label
@@ -27,7 +27,7 @@ from waltz.models.text.classifier import Classifier
 
 
 @dataclass(frozen=True)
-class Speaker:
+class PromptedDecoder:
     """A decoder that is asked.
 
     Attributes:
@@ -42,7 +42,7 @@ class Speaker:
 
 
 @dataclass(frozen=True)
-class Interviewed:
+class DecoderRunner:
     """A decoder, its helper, and who tells whether answers mean the same: a `Respondent`.
 
     Attributes:
@@ -52,12 +52,12 @@ class Interviewed:
         judged: Folder of its finished batches.
     """
 
-    decoder: Speaker
-    helper: Speaker
+    decoder: PromptedDecoder
+    helper: PromptedDecoder
     judge: Classifier | None = None
     judged: Path | None = None
 
-    def replies(self, requests: Sequence[Request]) -> list[str | UserError]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
         """Labels by the logits where an answer begins, all else as it is said; see `asking.Respondent`."""
         places: dict[tuple[str, int], list[int]] = {}
         for place, request in enumerate(requests):
@@ -66,7 +66,7 @@ class Interviewed:
         for (way, most), at in places.items():
             asked = [requests[place] for place in at]
             if way == "meaning":
-                replies: Replies = self._meanings(asked)
+                replies: Generations = self._meanings(asked)
             elif way == "label":
                 replies = self._labels(asked)
             else:
@@ -74,35 +74,35 @@ class Interviewed:
             found |= dict(zip(at, replies, strict=True))
         return [found[place] for place in range(len(requests))]
 
-    def _way(self, request: Request) -> tuple[str, int]:
+    def _way(self, request: GenerationRequest) -> tuple[str, int]:
         """How a request is answered: what is answered alike, and with as many tokens at most, is asked together."""
         if self.judge is not None and request.kind == "same-meaning":
             return "meaning", 0
-        if request.kind in OF_ANSWER and request.question.labels:
+        if request.kind in ANSWER_KINDS and request.question.labels:
             return "label", 0
-        return "helper" if request.kind in OF_HELPER else "decoder", request.most
+        return "helper" if request.kind in HELPER_KINDS else "decoder", request.most
 
-    def _meanings(self, requests: Sequence[Request]) -> Sequence[str]:
+    def _meanings(self, requests: Sequence[GenerationRequest]) -> Sequence[str]:
         assert self.judge is not None
         pairs = [(request.given["text"], request.given["other"]) for request in requests]
         found = infer_relations([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
-        return ["yes" if mean_the_same(found[one, two], found[two, one]) else "no" for one, two in pairs]
+        return ["yes" if entail_each_other(found[one, two], found[two, one]) else "no" for one, two in pairs]
 
-    def _labels(self, requests: Sequence[Request]) -> list[str | UserError]:
+    def _labels(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
         profile = self.decoder.template.prompt_file.profile
-        queries = [_query(request, self.decoder) for request in requests]
+        queries = [_build_query(request, self.decoder) for request in requests]
         follow = find_label_tokens if profile == "equations" else find_published_label_tokens
         known = [query for query in queries if isinstance(query, DecoderQuery)]
         found = score_continuations(self.decoder.session, known, follow, FIRST_STEP)
         return [
-            query if isinstance(query, UserError) else _label(request, found[query], profile)
+            query if isinstance(query, UserError) else _choose_label(request, found[query], profile)
             for request, query in zip(requests, queries, strict=True)
         ]
 
-    def _texts(self, requests: Sequence[Request], way: str, most: int) -> list[str | UserError]:
+    def _texts(self, requests: Sequence[GenerationRequest], way: str, most: int) -> list[str | UserError]:
         speaking = self.helper if way == "helper" else self.decoder
         decoder = speaking.session.decoder
-        queries = [_query(request, speaking) for request in requests]
+        queries = [_build_query(request, speaking) for request in requests]
         known = [query for query in queries if isinstance(query, DecoderQuery)]
         found = ids_said(speaking.session, known, most, speaking.sampling)
 
@@ -119,9 +119,9 @@ class Interviewed:
         return [query if isinstance(query, UserError) else text(found[query]) for query in queries]
 
 
-def interviewed(
+def build_runner(
     session: DecoderSession, helper: Decoder, profile: str, judge: Classifier | None = None, judged: Path | None = None
-) -> Interviewed:
+) -> DecoderRunner:
     """A decoder and its helper as a profile asks them.
 
     In `published` the helper is asked with the markers that the decoder's own family has for it.
@@ -138,9 +138,9 @@ def interviewed(
     decoder = session.decoder
     template = build_template(decoder, profile)
     beside = template if profile == "published" or helper is decoder else build_template(helper, profile)
-    return Interviewed(
-        Speaker(session, template, choose_sampling(decoder, profile)),
-        Speaker(
+    return DecoderRunner(
+        PromptedDecoder(session, template, choose_sampling(decoder, profile)),
+        PromptedDecoder(
             DecoderSession(helper, session.load_image, session.cache_folder, session.report_progress),
             beside,
             choose_sampling(helper, profile),
@@ -150,20 +150,20 @@ def interviewed(
     )
 
 
-def _query(request: Request, speaking: Speaker) -> DecoderQuery | UserError:
+def _build_query(request: GenerationRequest, speaking: PromptedDecoder) -> DecoderQuery | UserError:
     """A request in words, or why it cannot be put."""
     question, follows = request.question, tuple[str, ...]()
     try:
         text = render_prompt(request.kind, question, speaking.template, request.given).text
     except UserError as error:
         return error
-    if request.kind in OF_ANSWER:
+    if request.kind in ANSWER_KINDS:
         follows = tuple(render_label(question, speaking.template.prompt_file, label) for label in question.labels)
     seed = request.seed if speaking.sampling and not follows else 0
     return DecoderQuery(question.image if request.kind in IMAGE_KINDS else None, text, follows, seed)
 
 
-def _label(request: Request, output: DecoderOutput, profile: str) -> str | UserError:
+def _choose_label(request: GenerationRequest, output: DecoderOutput, profile: str) -> str | UserError:
     if output.scores is None:
         return UserError(str(output.error))
     names = request.question.labels

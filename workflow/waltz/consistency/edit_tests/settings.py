@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from waltz.consistency.edit_tests.generation_requests import Request, seed_of
+from waltz.consistency.edit_tests.generation_requests import GenerationRequest, draw_request_seed
 from waltz.evaluation.prompting.questions import Question
 
 Profile = Literal["published", "equations"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class EditTestSettings:
     """What governs the tests.
 
     Attributes:
@@ -39,7 +39,7 @@ class Settings:
     meaning: bool = False
     pair: tuple[str, str] | None = None
 
-    def request(self, test: str, question: Question, kind: str, again: str = "", **given: str) -> Request:
+    def request(self, test: str, question: Question, kind: str, again: str = "", **given: str) -> GenerationRequest:
         """A request of a test, its seed drawn from the item, the test, and what is asked.
 
         Args:
@@ -52,7 +52,9 @@ class Settings:
         drawn = "\n".join(
             [test, kind, question.role or "", again, *(f"{name}={given[name]}" for name in sorted(given))]
         )
-        return Request(kind, question, given, self._most(kind, question), seed_of(question.item_id, drawn, self.seed))
+        return GenerationRequest(
+            kind, question, given, self._most(kind, question), draw_request_seed(question.item_id, drawn, self.seed)
+        )
 
     def _most(self, kind: str, question: Question) -> int:
         answer = self.most_answer if not question.labels else 1

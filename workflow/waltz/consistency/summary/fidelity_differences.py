@@ -12,12 +12,12 @@ from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
 from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.fidelity import Profile
 
-NORMAL = 1.96
+NORMAL_QUANTILE = 1.96
 """Standard errors that a difference must exceed to be more than sampling error."""
 
 
 @dataclass(frozen=True, eq=False)
-class Game:
+class ExplainedItem:
     """One item in one profile: its own players, masks, values and estimator.
 
     Attributes:
@@ -59,11 +59,11 @@ class Difference:
         """Whether the profiles differ by more than 1.96 standard errors; None where that cannot be told."""
         if self.value is None or self.standard_error is None:
             return None
-        return abs(self.value) > NORMAL * self.standard_error + 1e-9
+        return abs(self.value) > NORMAL_QUANTILE * self.standard_error + 1e-9
 
 
 @dataclass(frozen=True)
-class Compared:
+class FidelityComparison:
     """The numbers of one item in both profiles; the T-SHAP of a model without an image is 1 in both."""
 
     t_shap_answer: Difference
@@ -78,7 +78,9 @@ class _Number:
     reason: str | None
 
 
-def compare(published: Game, equations: Game, least: float = MIN_CONTRIBUTION) -> Compared:
+def compare_profiles(
+    published: ExplainedItem, equations: ExplainedItem, least: float = MIN_CONTRIBUTION
+) -> FidelityComparison:
     """T-SHAP and CC-SHAP of one item in both profiles.
 
     Args:
@@ -87,30 +89,32 @@ def compare(published: Game, equations: Game, least: float = MIN_CONTRIBUTION) -
         least: As of `cc_shap`.
     """
 
-    def share(game: Game, side: str, profile: Profile) -> _Number:
+    def share(game: ExplainedItem, side: str, profile: Profile) -> _Number:
         contributions: SharedEstimate = getattr(game, side)
         text = game.text_of_answer if side == "answer" else game.text_of_explanation
         found = measure_t_shap_of_outputs(contributions.estimate, text, profile, least)
         reason = found.reason or found.standard_error_reason
-        return _Number(_or_none(found.value), _or_none(found.standard_error), reason)
+        return _Number(_replace_nan(found.value), _replace_nan(found.standard_error), reason)
 
-    def consistency(game: Game, profile: Profile) -> _Number:
+    def consistency(game: ExplainedItem, profile: Profile) -> _Number:
         found = compute_cc_shap(game.answer, game.explanation, profile, least)
         return _Number(found.value, found.standard_error, found.reason or found.standard_error_reason)
 
-    told: tuple[tuple[Game, Profile], ...] = (
+    told: tuple[tuple[ExplainedItem, Profile], ...] = (
         (published, "published"),
         (equations, "equations"),
         (equations, "published"),
     )
-    return Compared(
-        t_shap_answer=_difference(*(share(game, "answer", profile) for game, profile in told)),
-        t_shap_explanation=_difference(*(share(game, "explanation", profile) for game, profile in told)),
-        cc_shap=_difference(*(consistency(game, profile) for game, profile in told)),
+    return FidelityComparison(
+        t_shap_answer=_build_difference(*(share(game, "answer", profile) for game, profile in told)),
+        t_shap_explanation=_build_difference(*(share(game, "explanation", profile) for game, profile in told)),
+        cc_shap=_build_difference(*(consistency(game, profile) for game, profile in told)),
     )
 
 
-def mean_difference(found: Sequence[Difference], clusters: Sequence[str], label: str, how: Resampling) -> Measure:
+def compute_mean_difference(
+    found: Sequence[Difference], clusters: Sequence[str], label: str, how: Resampling
+) -> Measure:
     """Mean of published - equations over items, with an interval over clusters; without a value where none has one.
 
     Args:
@@ -126,7 +130,7 @@ def mean_difference(found: Sequence[Difference], clusters: Sequence[str], label:
     return compute_mean(values, names, label, how, bounds=None)
 
 
-def _difference(published: _Number, equations: _Number, crossed: _Number) -> Difference:
+def _build_difference(published: _Number, equations: _Number, crossed: _Number) -> Difference:
     """A number in both profiles, and by the arithmetic of `published` on the values of `equations`."""
     reasons = [
         f"{name}: {one.reason}" for name, one in (("published", published), ("equations", equations)) if one.reason
@@ -141,5 +145,5 @@ def _difference(published: _Number, equations: _Number, crossed: _Number) -> Dif
     return Difference(published.value, equations.value, value, by_arithmetic, error, "; ".join(reasons) or None)
 
 
-def _or_none(value: float) -> float | None:
+def _replace_nan(value: float) -> float | None:
     return None if math.isnan(value) else value

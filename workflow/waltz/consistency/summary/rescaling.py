@@ -9,7 +9,7 @@ from waltz.core.intervals import Measure
 
 POST_HOC, COT = "post-hoc", "cot"
 """Settings of print: the model answers and explains afterwards, or answers behind a chain of thought."""
-SETTINGS = {
+SETTING_OF_TEST = {
     "counterfactual_edits": POST_HOC,
     "input_from_explanation": POST_HOC,
     "biasing_features": COT,
@@ -19,11 +19,11 @@ SETTINGS = {
     "paraphrasing": COT,
 }
 """Setting of each test."""
-CC_SHAPS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
+CC_SHAP_METRICS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
 """Metric of CC-SHAP by setting."""
 
 
-def rescaled(cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]) -> Measure:
+def compute_rescaled_average(cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]) -> Measure:
     """How consistent a model is over all measures and data sets (thesis C.1).
 
     CC-SHAP is moved from -1..1 to 0..100; measures are averaged in each data set, then data sets, each weighing the

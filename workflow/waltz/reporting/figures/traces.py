@@ -15,7 +15,7 @@ from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from waltz.consistency.summary.rescaling import COT, SETTINGS
+from waltz.consistency.summary.rescaling import COT, SETTING_OF_TEST
 from waltz.reporting.figures.example_folders import NamedFigure, select_items
 from waltz.reporting.figures.frequencies import STYLE
 from waltz.reporting.figures.heatmap import fit_title
@@ -65,7 +65,7 @@ def list_entries(rows: Sequence[Row]) -> list[TraceEntry]:
 
 def _list_exchanges(row: Row) -> Iterator[tuple[str, str]]:
     """Yield headings and texts of one test."""
-    explanation = "reasoning" if SETTINGS[row["test"]] == COT else "explanation"
+    explanation = "reasoning" if SETTING_OF_TEST[row["test"]] == COT else "explanation"
     biased = row["test"] == "biasing_features"
     for heading, text in (
         ("answer", row["answer"]),
@@ -141,7 +141,7 @@ def draw_traces(
         seed: The study's seed.
         load: Returns an image of a data set by its name, as pixels.
     """
-    order = list(SETTINGS)
+    order = list(SETTING_OF_TEST)
     for number, (dataset, item_id) in enumerate(select_items(tables, profile, n, seed), 1):
         of_item = (pc.field("item_id") == item_id) & (pc.field("profile") == profile)
         rows = tables[dataset].filter(of_item).to_pylist()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from waltz.attribution.t_shap import classify_skew
-from waltz.consistency.summary.rescaling import CC_SHAPS, SETTINGS, rescaled
+from waltz.consistency.summary.rescaling import CC_SHAP_METRICS, SETTING_OF_TEST, compute_rescaled_average
 from waltz.core.intervals import Measure
 from waltz.instruments import INSTRUMENTS
 from waltz.reporting.tables.cells import COMPARED_PROFILE
@@ -126,7 +126,7 @@ def _place_verbs(_: Declaration, numbers: Numbers, paper_values: PaperValues, __
 def _describe_tests(_: Declaration, __: Numbers, ___: PaperValues, ____: str, _____: StudyFacts) -> Numbers:
     """Describe the self-consistency tests."""
     return {
-        (DERIVED, metric, "", test, SETTINGS[test]): number_of_text(text)
+        (DERIVED, metric, "", test, SETTING_OF_TEST[test]): number_of_text(text)
         for test, texts in TESTS.items()
         for metric, text in zip(("changed", "consistent_where", "applies_to"), texts, strict=True)
     }
@@ -221,9 +221,9 @@ def derive_paper_averages(paper_values: PaperValues) -> dict[Key, PaperValue]:
         cells = {
             (key[2], key[0]): Measure(float(cell.value), 1)
             for key, cell in paper_values.items()
-            if key[1] == model and (key[0] in SETTINGS or key[0] in CC_SHAPS.values())
+            if key[1] == model and (key[0] in SETTING_OF_TEST or key[0] in CC_SHAP_METRICS.values())
         }
-        value = rescaled(cells, tuple(CC_SHAPS.values())).value
+        value = compute_rescaled_average(cells, tuple(CC_SHAP_METRICS.values())).value
         key = ("rescaled_average", model, "", "")
         note = "computed from tables 5.2 and C.2 of the paper: the figure has no numbers"
         derived[key] = PaperValue(key, f"{value:.1f}", "percent", note)

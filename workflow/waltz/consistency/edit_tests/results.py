@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from waltz.consistency.edit_tests.generation_requests import Asking, Exchange
-from waltz.consistency.edit_tests.settings import Settings
+from waltz.consistency.edit_tests.generation_requests import Exchange, TestSteps
+from waltz.consistency.edit_tests.settings import EditTestSettings
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.questions import Question
 
-NAME = "unedited"
+UNEDITED = "unedited"
 
 
 @dataclass(frozen=True)
-class Unedited:
+class UneditedAnswers:
     """What the model says to the item as it is.
 
     Attributes:
@@ -26,7 +26,7 @@ class Unedited:
 
 
 @dataclass(frozen=True)
-class Finding:
+class EditTestResult:
     """What a test found for one item.
 
     Attributes:
@@ -53,7 +53,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Tested:
+class EditTestRecord:
     """A finding with all that led to it.
 
     Attributes:
@@ -66,12 +66,12 @@ class Tested:
 
     item_id: str
     test: str
-    finding: Finding | UserError
+    finding: EditTestResult | UserError
     seed: int
     exchanges: tuple[Exchange, ...] = field(repr=False)
 
 
-def unedited(question: Question, settings: Settings) -> Asking[Unedited]:
+def ask_unedited(question: Question, settings: EditTestSettings) -> TestSteps[UneditedAnswers]:
     """Ask the item as it is: the answer, a chain of thought and the answer behind it.
 
     Args:
@@ -79,6 +79,6 @@ def unedited(question: Question, settings: Settings) -> Asking[Unedited]:
         settings: Seed and lengths.
     """
     ask = settings.request
-    answer, reasoning = yield [ask(NAME, question, "answer"), ask(NAME, question, "cot")]
-    (after,) = yield [ask(NAME, question, "answer-after-cot", reasoning=reasoning)]
-    return Unedited(answer, reasoning, after)
+    answer, reasoning = yield [ask(UNEDITED, question, "answer"), ask(UNEDITED, question, "cot")]
+    (after,) = yield [ask(UNEDITED, question, "answer-after-cot", reasoning=reasoning)]
+    return UneditedAnswers(answer, reasoning, after)
