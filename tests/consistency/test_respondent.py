@@ -169,7 +169,7 @@ def test_meanings_are_compared_by_the_helper_or_by_entailment_in_both_directions
     def inferred(pairs, model, stored):
         return {pair: Inference(0.8, 0.1, 0.1) if pair in likely else Inference(0.1, 0.8, 0.1) for pair in pairs}
 
-    monkeypatch.setattr(asked_models, "infer", inferred)
+    monkeypatch.setattr(asked_models, "infer_relations", inferred)
     asked = [
         GenerationRequest("same-meaning", shown(1), {"text": text, "other": other}, 3, 0)
         for text, other in (("two", "2"), ("a dog", "an animal"))
