@@ -13,8 +13,7 @@ from typing import Any
 import torch
 
 from waltz.core.errors import UserError
-from waltz.foils.masked_proposals import BEAM
-from waltz.foils.proposers import Proposal, Slot
+from waltz.foils.proposers import BEAM, Proposal, Slot
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.text.masked import MaskedModel
 

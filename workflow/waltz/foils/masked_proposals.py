@@ -14,7 +14,7 @@ from typing import Literal
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.foils.proposers import MakerOptions, Proposal, ProposeSpans, Slot
+from waltz.foils.proposers import BEAM, MakerOptions, Proposal, ProposeSpans, Slot
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.registry import ModelSpec
 from waltz.models.text.masked import (
@@ -30,7 +30,6 @@ from waltz.models.text.prefix_trees import Tokens
 
 log = logging.getLogger(__name__)
 
-BEAM = 10
 EXTRA = 10
 """A hypothesis is continued by the `BEAM + EXTRA` best tokens, so that the beam stays full of different ones."""
 SLOTS = 512

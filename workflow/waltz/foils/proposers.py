@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from waltz.core.text_diff import Span
 
+BEAM = 10
+"""Hypotheses that a beam search continues from one token to the next."""
+
 
 @dataclass(frozen=True, order=True)
 class Slot:
