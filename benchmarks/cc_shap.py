@@ -34,12 +34,12 @@ from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders import players, vision_language_model
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.decoder import PreparedImage
 from waltz.models.decoders.network import Network
 from waltz.models.decoders.outcomes import FIRST_STEP
-from waltz.models.registry import ModelSpec
 
 SIDE, PATCH = 336, 14
 OneRow = Callable[[vision_language_model.VisionLanguageModel, PreparedImage, Game, np.ndarray], np.ndarray]

@@ -23,7 +23,7 @@ from waltz.filters.gruen import (
     score_texts,
     split_sentences,
 )
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text.classifier import Classifier, load_classifier
 from waltz.models.text.masked import MaskedModel, load_masked_model
 from waltz.sources.formats.valse import read_release

@@ -46,9 +46,9 @@ from waltz.core.schema import BENCHMARK
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.prompting.prompts import PromptTemplate, build_equations_template, join_turns
 from waltz.evaluation.prompting.questions import Question
+from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Turn
-from waltz.models.registry import ModelSpec, resolve_model
 from waltz.reporting.page.plain_tables import format_interval
 from waltz.sources.formats import comve
 from waltz.sources.images import load_image, open_images

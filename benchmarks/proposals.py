@@ -19,7 +19,7 @@ from waltz.core.run_record import measure_peak_memory_mb
 from waltz.foils.checklist import propose_spans_with_checklist
 from waltz.foils.masked_proposals import propose_spans
 from waltz.foils.proposers import Slot
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text.masked import load_masked_model
 from waltz.sources.formats.valse import read_release
 

@@ -3,7 +3,7 @@
 from conftest import ROOT
 from waltz.core.devices import Device
 from waltz.foils.proposers import Slot
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text.masked import load_masked_model
 
 SCENES = ROOT / "resources" / "scenes" / "models" / "masked-lm"

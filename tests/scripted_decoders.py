@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import torch
 
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout
-from waltz.models.registry import ModelSpec
 
 START, PLACEHOLDER, BLOCK, VOCABULARY = 1, 2, 3, 256
 IMAGE = "<image>"

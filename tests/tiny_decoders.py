@@ -8,8 +8,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, pro
 from transformers import PreTrainedTokenizerFast
 
 from conftest import WORDS
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders import language_model, vision_language_model
-from waltz.models.registry import ModelSpec
 
 EXTRA = [
     "what",

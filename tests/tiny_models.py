@@ -5,7 +5,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from conftest import WORDS
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text import classifier, masked
 
 torch.set_num_threads(1)  # tiny batches: threads cost more than they give

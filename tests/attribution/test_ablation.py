@@ -8,10 +8,10 @@ from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
 from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
 from waltz.evaluation.metrics.scored_pairs import pair_scores
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds.ruler import load
 from waltz.models.encoders.players import PROFILES
-from waltz.models.registry import ModelSpec
 
 torch.set_num_threads(1)
 IMAGE = Image.new("RGB", (50, 40), "red")

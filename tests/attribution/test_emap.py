@@ -9,8 +9,8 @@ from waltz.attribution.companions.emap import compute_additive_projection, compu
 from waltz.attribution.companions.score_matrix import compute_score_matrix
 from waltz.core.devices import Device
 from waltz.core.intervals import Resampling
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.registry import ModelSpec
 
 torch.set_num_threads(1)
 CLIP = str(Path(__file__).parents[2] / "resources/scenes/models/clip")

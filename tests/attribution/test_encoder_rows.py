@@ -20,10 +20,10 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, SHARES
 from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
 from waltz.models.encoders.vqa import answer_question
 from waltz.models.regions import open_stored_regions
-from waltz.models.registry import ModelSpec
 from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
 from waltz.reporting.tables.declaration import ENCODER
 from waltz.reporting.tables.declarations import TABLES

@@ -15,8 +15,8 @@ from waltz.core.intervals import Resampling
 from waltz.core.schema import ATTRIBUTION, EVALUATION
 from waltz.evaluation.alignment import score_pairs
 from waltz.evaluation.metrics.summary import build_metric_rows
+from waltz.model_registry import resolve_model
 from waltz.models.encoders import load_encoder
-from waltz.models.registry import resolve_model
 from waltz.sources.images import load_image, open_images
 
 HOW = Resampling(100, 0.95, 0)

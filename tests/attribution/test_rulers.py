@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 
 from waltz.core.devices import Device
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds.ruler import load
 from waltz.models.encoders.players import PROFILES
-from waltz.models.registry import ModelSpec
 
 torch.set_num_threads(1)
 SHARES = (0, 0.25, 0.5, 1)

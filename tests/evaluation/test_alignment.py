@@ -17,10 +17,10 @@ from waltz.core.schema import EVALUATION
 from waltz.evaluation.alignment import compute_match_probability, count_unscored, score_pairs
 from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
 from waltz.evaluation.metrics.scored_pairs import pair_scores
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import alignment, load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores, split_into_blocks
 from waltz.models.encoders.kinds.ruler import Ruler
-from waltz.models.registry import ModelSpec
 from waltz.scenes.drawing.draw import render_scene
 from waltz.scenes.language.foils import draw_foils
 from waltz.scenes.world.sampling import draw_scenes

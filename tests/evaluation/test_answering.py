@@ -16,9 +16,9 @@ from waltz.core.schema import EVALUATION
 from waltz.evaluation.encoder_vqa import build_answer_rows, compute_answers
 from waltz.evaluation.metrics.vqa_accuracy import compute_agreement, compute_vqa_accuracy, score_answer
 from waltz.evaluation.vqa_items import list_unreachable_items, normalize_case, select_questions
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.alignment import PairScore, compute_pair_scores
 from waltz.models.encoders.kinds.ruler import Ruler
-from waltz.models.registry import ModelSpec
 from waltz.sources.images import open_images
 from waltz.sources.published_samples import select_published_ids
 

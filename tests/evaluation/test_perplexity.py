@@ -8,7 +8,7 @@ from conftest import build_network
 from waltz.core.files import parquet
 from waltz.core.schema import EVALUATION
 from waltz.evaluation import perplexity
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text import causal
 
 TEXTS = [

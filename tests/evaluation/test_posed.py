@@ -23,8 +23,8 @@ from waltz.evaluation.prompting.generation_cache import DecoderSession
 from waltz.evaluation.prompting.image_questions import assign_balanced_orders, draw_published_orders
 from waltz.evaluation.prompting.prompt_files import check_prompts, get_prompt_family
 from waltz.evaluation.prompting.prompts import build_equations_template
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import Turn
-from waltz.models.registry import ModelSpec
 from waltz.sources.layouts import QUESTIONS, TEXTS
 
 WHICH = {"scored": "valid", "sample": None, "seed": 3}

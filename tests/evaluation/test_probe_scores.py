@@ -12,8 +12,8 @@ from waltz.evaluation.alignment import compute_match_probability, score_probes
 from waltz.evaluation.metrics.cv_probes import compute_harmonic_mean, compute_probe_metrics
 from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE, predict_probe_text
 from waltz.foils.cv_probes import conditions
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.registry import ModelSpec
 from waltz.reporting.tables.paper_values import read_paper_values
 from waltz.sources.images import open_images
 

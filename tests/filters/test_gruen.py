@@ -10,7 +10,7 @@ from tiny_models import classifier_model, masked_model
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.filters import gruen
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text.classifier import compute_class_logits, load_classifier
 from waltz.models.text.masked import load_masked_model
 

@@ -14,7 +14,7 @@ from waltz.filters.nli import infer_relations
 from waltz.filters.pipeline import FilterModels, filter_candidates
 from waltz.filters.ranking import READS_WORSE, WORDED_WORSE
 from waltz.filters.verdicts import NO_CONTRADICTION
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text.causal import compute_mean_log_likelihoods, wrap_causal_model
 
 

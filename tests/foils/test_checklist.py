@@ -13,7 +13,7 @@ from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.foils.checklist import INSTALL, WORDNET_MODULE, build_text_generator, propose_spans_with_checklist
 from waltz.foils.masked_proposals import load_proposer, propose_spans
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 
 needs_checklist = pytest.mark.skipif(find_spec("checklist") is None, reason="the extra `checklist` is not installed")
 

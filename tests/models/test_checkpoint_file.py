@@ -8,8 +8,8 @@ import safetensors.torch
 import torch
 
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models import checkpoint_file
-from waltz.models.registry import ModelSpec
 
 WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "a.bias": torch.ones(2)}
 

@@ -9,8 +9,8 @@ import transformers
 
 from tiny_encoders import BERT, VOCABULARY, bert_tokenizer
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.pretrained import is_network_weight, load_pretrained
-from waltz.models.registry import ModelSpec
 
 CONFIG = transformers.BertConfig(vocab_size=VOCABULARY, max_position_embeddings=20, **BERT)
 

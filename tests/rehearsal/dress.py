@@ -15,7 +15,7 @@ import yaml
 from rehearsal import hub, released, upstream
 from rehearsal.checkpoints import original
 from rehearsal.server import World, environment, serving
-from waltz.models.registry import ModelSpec, resolve_model
+from waltz.model_registry import ModelSpec, resolve_model
 from workflow_checkout import PARTS, ROOT
 
 STUDY = "config/thesis.yaml"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rehearsal.checkpoints import encoders, judges, language, vision
 from rehearsal.server import Repository
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds import visual_bert
-from waltz.models.registry import ModelSpec
 
 BUILDERS = {**language.BUILDERS, **vision.BUILDERS, **encoders.BUILDERS, **judges.BUILDERS}
 """What makes the files of each repository."""

@@ -6,7 +6,7 @@ from urllib.parse import urldefrag
 
 from rehearsal.checkpoints import original
 from rehearsal.upstream import bare, packed, written
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 
 ANSWERS = {"vqa": 3129, "gqa": 1842}
 """How many answers LXMERT's heads choose from."""

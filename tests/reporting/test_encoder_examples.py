@@ -4,8 +4,8 @@ import tiny_clip
 from waltz.attribution.encoder_rows import compute_text_rows
 from waltz.attribution.settings import AttributionSettings
 from waltz.core.devices import Device
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.registry import ModelSpec
 from waltz.reporting.figures.encoder_examples import draw_encoder_example, select_example_items
 from waltz.sources.images import open_images
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from waltz.models.registry import load_registry
+from waltz.model_registry import load_registry
 from waltz.reporting.model_table import format_model_table, get_match_index, list_tables_by_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "models.md"

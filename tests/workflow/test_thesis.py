@@ -14,7 +14,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from waltz.models.registry import load_registry
+from waltz.model_registry import load_registry
 from waltz.reporting.tables.declarations import TABLES
 
 pytestmark = pytest.mark.workflow

@@ -7,8 +7,8 @@ from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.registry import ModelSpec
 
 params, given, output = snakemake.params, snakemake.input, snakemake.output
 shard = int(snakemake.wildcards.shard)

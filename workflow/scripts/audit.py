@@ -10,7 +10,7 @@ from waltz.core.schema import AUDIT, BENCHMARK
 from waltz.filters.gruen import score_texts
 from waltz.filters.nli import infer_relations
 from waltz.filters.pipeline import RANKING_TOKENS
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text.causal import compute_mean_log_likelihoods, load_causal_model
 from waltz.models.text.classifier import load_classifier
 from waltz.models.text.masked import compute_pseudo_log_likelihoods, load_masked_model

@@ -13,7 +13,7 @@ from waltz.core.run_record import write_record
 from waltz.core.schema import CANDIDATES
 from waltz.foils.build import build_candidate_rows, build_candidates, select_splits
 from waltz.foils.proposers import MakerOptions
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 
 params = snakemake.params
 instrument = snakemake.wildcards.instrument

@@ -7,8 +7,8 @@ from waltz.core.files.group_files import list_dataset_files
 from waltz.core.intervals import Resampling
 from waltz.core.job_log import log_job
 from waltz.core.schema import METRICS
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.registry import ModelSpec
 
 params, given = snakemake.params, snakemake.input
 

@@ -19,8 +19,8 @@ from waltz.foils.cv_probes.contextual_captions import (
     select_verbs,
 )
 from waltz.foils.english.wordnet import read_verbs
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders.language_model import load, reply_to
-from waltz.models.registry import ModelSpec
 
 params = snakemake.params
 settings = params.settings

@@ -24,7 +24,7 @@ from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.gruen import score_texts
 from waltz.foils.cv_probes.plain_captions import list_scene_captions, read_descriptions
 from waltz.foils.english.wordnet import read_verbs
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text.classifier import load_classifier
 from waltz.models.text.masked import load_masked_model
 from waltz.scenes.oracle.votes import VOTER

@@ -7,8 +7,8 @@ from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.job_log import log_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.decoder_tasks import prompt_datasets
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
-from waltz.models.registry import ModelSpec
 
 params, output = snakemake.params, snakemake.output
 

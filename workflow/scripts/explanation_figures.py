@@ -6,8 +6,8 @@ from waltz.core.devices import lease_device
 from waltz.core.files.group_files import read_runs
 from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
-from waltz.models.registry import ModelSpec
 from waltz.reporting.figures.example_folders import save_examples
 from waltz.reporting.figures.explanations import ExplanationTables, draw_edits, draw_explanations, make_image_loader
 from waltz.sources.images import load_image, open_images

@@ -10,7 +10,7 @@ from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CANDIDATES, FILTERED
 from waltz.filters.pipeline import FilterModels, filter_candidates
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 
 params = snakemake.params
 

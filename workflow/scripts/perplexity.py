@@ -7,7 +7,7 @@ from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.job_log import log_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.perplexity import score_datasets
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text.causal import load_causal_model
 
 params, output = snakemake.params, snakemake.output

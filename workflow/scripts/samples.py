@@ -4,8 +4,8 @@ from waltz.core.devices import lease_device
 from waltz.core.files.group_files import read_runs
 from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.models.registry import ModelSpec
 from waltz.reporting.figures.encoder_examples import draw_encoder_example, select_example_items
 from waltz.reporting.figures.example_folders import save_examples
 from waltz.sources.images import load_image, open_images

@@ -11,10 +11,10 @@ from waltz.attribution.shapley.shapiq_estimators import MIN_EVALUATIONS
 from waltz.attribution.t_shap import measure_t_shap
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds import ruler
 from waltz.models.encoders.players import PROFILES
-from waltz.models.registry import ModelSpec
 
 SHORT, LONG = "a dog", "there are two dogs on the green sofa"
 """With 4 and 16 patches: 6 or 8 players, and 24 or 26."""

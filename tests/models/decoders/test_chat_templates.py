@@ -4,9 +4,9 @@ import pytest
 
 import tiny_decoders
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec, load_registry
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.language_model import add_chat_template
-from waltz.models.registry import ModelSpec, load_registry
 from workflow_checkout import ROOT
 
 TURNS = [Turn("user", "what is this ?"), Turn("assistant", "a dog ."), Turn("user", "why ?")]

@@ -12,10 +12,10 @@ from PIL import Image
 import tiny_decoders
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders import language_model, load_decoder, prompts, vision_language_model
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.language_model import build_loading_arguments
-from waltz.models.registry import ModelSpec
 
 SCENES = Path(__file__).parents[3] / "resources" / "scenes" / "models" / "llava"
 TEMPLATE = (

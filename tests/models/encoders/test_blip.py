@@ -11,11 +11,11 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds.blip import Blip
 from waltz.models.encoders.players import build_published_players
-from waltz.models.registry import ModelSpec
 
 MATCHER = Path("resources/scenes/models/matcher")
 

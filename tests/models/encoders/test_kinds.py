@@ -9,9 +9,9 @@ from PIL import Image
 from tiny_encoders import ANSWERS, BUILDERS, TEXTS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.regions import load_image_or_regions
-from waltz.models.registry import ModelSpec
 from waltz.models.resolve_name import detect_encoder_kind
 
 CPU = Device("cpu", 1, "a test")

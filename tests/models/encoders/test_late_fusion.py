@@ -9,9 +9,9 @@ from tiny_encoders import build
 from waltz.cli.app import app
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector
-from waltz.models.registry import ModelSpec
 from waltz.scenes.drawing.draw import render_scene
 from waltz.scenes.world.sampling import draw_scenes
 

@@ -10,12 +10,12 @@ from PIL import Image
 from tiny_encoders import REGIONS, WIDTH
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.kinds import visual_bert
 from waltz.models.regions import StoredRegions, get_players_function, load_image_or_regions
-from waltz.models.registry import ModelSpec
 
 CPU = Device("cpu", 1, "a test")
 IMAGE = Image.new("RGB", (80, 60))

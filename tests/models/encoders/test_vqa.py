@@ -10,11 +10,11 @@ from PIL import Image
 from tiny_encoders import ANSWERS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.encoders.vqa import answer_question, build_answer_probability, compute_answer_logits
 from waltz.models.regions import get_players_function, load_image_or_regions
-from waltz.models.registry import ModelSpec
 
 CPU = Device("cpu", 1, "a test")
 

@@ -5,7 +5,7 @@ import torch
 from conftest import build_network
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text import causal
 from waltz.models.text.prefix_trees import build_prefix_trees
 

@@ -9,7 +9,7 @@ import transformers
 from tiny_models import bert_tokenizer, classifier_model, classifier_network, config
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec, select_decisive_fields
+from waltz.model_registry import ModelSpec, select_decisive_fields
 from waltz.models.text import classifier
 
 CPU = Device("cpu", 1, "test")

@@ -6,7 +6,7 @@ import transformers
 from tiny_models import bert_tokenizer, config, masked_model, masked_network, roberta_model
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text import masked
 
 CPU = Device("cpu", 1, "test")

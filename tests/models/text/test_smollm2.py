@@ -6,7 +6,7 @@ import pytest
 
 from waltz.core.devices import Device
 from waltz.evaluation.perplexity import score_pairs
-from waltz.models.registry import load_registry
+from waltz.model_registry import load_registry
 from waltz.models.text.causal import load_causal_model
 from waltz.sources.formats.valse import read_release
 

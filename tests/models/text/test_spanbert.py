@@ -10,7 +10,7 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.models.text.masked import load_masked_model
 from waltz.models.text.spanbert import convert_spanbert
 

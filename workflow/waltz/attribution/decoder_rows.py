@@ -31,11 +31,11 @@ from waltz.evaluation.prompting.label_tokens import choose_label
 from waltz.evaluation.prompting.prompts import PromptTemplate, RenderedPrompt, render_prompt
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import get_fidelity
+from waltz.model_files import compute_fingerprint
+from waltz.model_registry import select_decisive_fields
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.decoders.generation import generate_texts
-from waltz.models.registry import select_decisive_fields
 from waltz.models.visible_image import crops_to_middle_square
-from waltz.models.weights import compute_fingerprint
 from waltz.sources.images import load_image, open_images
 
 Row = dict[str, Any]

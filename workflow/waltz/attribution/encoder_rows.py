@@ -22,12 +22,12 @@ from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.items import list_texts
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT
 from waltz.evaluation.vqa_items import SETTING
+from waltz.model_files import compute_fingerprint
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.vqa import AnsweringEncoder, answer_question, build_answer_probability
 from waltz.models.regions import ImageOrRegions, label_setting, load_image_or_regions
 from waltz.models.visible_image import crops_to_middle_square
-from waltz.models.weights import compute_fingerprint
 from waltz.sources.images import ImageSource, load_image, open_images
 
 Row = dict[str, Any]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from waltz.explainer.decoder import DecoderQuestion, ReadyPrompts
     from waltz.explainer.decoder_explanation import DecoderExplanation
     from waltz.fidelity import Profile
-    from waltz.models.registry import ModelSpec
+    from waltz.model_registry import ModelSpec
 
 PROMPTS = ("prompt_answer", "tail_answer", "prompt_explanation", "tail_explanation")
 """Options of ready prompts, all of which are needed."""

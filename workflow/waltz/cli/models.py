@@ -4,7 +4,7 @@ import typer
 from rich.table import Table
 
 from waltz.cli.output import create_console
-from waltz.models.registry import ModelSpec, load_registry
+from waltz.model_registry import ModelSpec, load_registry
 
 app = typer.Typer(add_completion=False)
 

@@ -46,8 +46,8 @@ def score_command(
 def _compute_logits(
     model: Path, kind: str, config: Path | None, inputs: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
+    from waltz.model_registry import ModelSpec
     from waltz.models.checkpoint_file import find_checkpoint_file, read_settings
-    from waltz.models.registry import ModelSpec
 
     if not model.exists():
         raise UserError(f"{model}: no such file or folder; name a checkpoint file")

@@ -31,9 +31,9 @@ from waltz.evaluation.prompting.prompts import (
 from waltz.evaluation.prompting.questions import Question, list_letters
 from waltz.explainer.decoder_explanation import DecoderExplanation
 from waltz.explainer.explain import image_file
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, PreparedImage
-from waltz.models.registry import ModelSpec
 from waltz.models.visible_image import render_decoder_view
 
 IMAGE_PLACEHOLDER = "<image>"

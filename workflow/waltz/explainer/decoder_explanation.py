@@ -14,7 +14,7 @@ from waltz.attribution.prompt_attribution import PromptAttribution, PromptSettin
 from waltz.attribution.shapley.estimate import to_null
 from waltz.attribution.t_shap import TShap
 from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 from waltz.reporting.figures import answer_and_explanation
 from waltz.reporting.figures.answer_and_explanation import draw_answer_and_explanation
 

@@ -12,10 +12,10 @@ from waltz.attribution.shapley.estimators import ESTIMATORS
 from waltz.core.devices import Device, lease_device
 from waltz.core.errors import UserError
 from waltz.explainer.encoder_explanation import Explained, Explanation
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.players import PROFILES
-from waltz.models.registry import ModelSpec
 from waltz.models.resolve_name import resolve_encoder, suggest_name
 from waltz.models.visible_image import render_encoder_view
 from waltz.reporting.figures.heatmap import Heatmap

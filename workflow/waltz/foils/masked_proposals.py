@@ -15,8 +15,8 @@ from typing import Literal
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.foils.proposers import BEAM, MakerOptions, Proposal, ProposeSpans, Slot
+from waltz.model_registry import ModelSpec
 from waltz.models.batches import ProgressCallback, ignore_progress
-from waltz.models.registry import ModelSpec
 from waltz.models.text.masked import (
     MaskedModel,
     MaskPosition,

@@ -16,7 +16,7 @@ import torch
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 
 WEIGHT_LEVELS = ("model", "state_dict", "model_state_dict")
 """Keys under which training code keeps the weights, next to the optimiser's state."""

@@ -13,9 +13,9 @@ import torch
 import transformers
 
 from waltz.core.errors import UserError
+from waltz.model_files import find_package_gguf
+from waltz.model_registry import ModelSpec
 from waltz.models.checkpoint_file import format_keys, is_allowed
-from waltz.models.registry import ModelSpec
-from waltz.models.weights import find_package_gguf
 
 log = logging.getLogger(__name__)
 

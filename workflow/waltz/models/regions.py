@@ -14,10 +14,10 @@ from PIL import Image
 
 from waltz.core.errors import UserError
 from waltz.core.schema import OF_REGIONS
+from waltz.model_registry import ModelSpec
 from waltz.models import region_tsv
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText
 from waltz.models.encoders.players import PROFILES, Players
-from waltz.models.registry import ModelSpec
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from waltz.core.errors import UserError
-from waltz.models.registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
+from waltz.model_registry import DECODER_KINDS, ModelSpec, list_encoder_kinds, load_registry
 
 pass
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
 from waltz.core.files.urls import get_archive_member
-from waltz.models.registry import (
+from waltz.model_files import is_hub_snapshot, list_detector_files, list_downloads, list_weight_files, set_local_paths
+from waltz.model_registry import (
     DECODER_KINDS,
     DETECTOR_KIND,
     ModelSpec,
@@ -17,13 +18,6 @@ from waltz.models.registry import (
     load_registry,
     resolve_model,
     select_decisive_fields,
-)
-from waltz.models.weights import (
-    is_hub_snapshot,
-    list_detector_files,
-    list_downloads,
-    list_weight_files,
-    set_local_paths,
 )
 from waltz.plan.study import Study
 

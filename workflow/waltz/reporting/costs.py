@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
-from waltz.models.registry import load_registry
+from waltz.model_registry import load_registry
 from waltz.reporting.page.run_facts import SUFFIX, Record, read_records
 
 RATE = 1e14

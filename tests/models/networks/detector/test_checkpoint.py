@@ -9,10 +9,10 @@ from safetensors.torch import save_file
 
 from tiny_detector import CONFIG, save_tiny, tiny_weights
 from waltz.core.errors import UserError
+from waltz.model_files import compute_fingerprint, list_detector_files
+from waltz.model_registry import ModelSpec, select_decisive_fields
 from waltz.models.networks.detector.checkpoint import load_configured_detector, load_detector
 from waltz.models.networks.detector.settings import DetectorSettings, read_config
-from waltz.models.registry import ModelSpec, select_decisive_fields
-from waltz.models.weights import compute_fingerprint, list_detector_files
 
 
 def state(detector):

@@ -13,12 +13,12 @@ from tiny_vilbert import VILBERT, vilbert_weights, write_vilbert
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.alignment import build_score_columns
+from waltz.model_registry import ModelSpec, list_encoder_kinds
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.alignment import compute_pair_scores
 from waltz.models.encoders.coalitions import Coalitions
 from waltz.models.networks.vilbert.array_inputs import compute_logits
 from waltz.models.regions import get_players_function, load_image_or_regions
-from waltz.models.registry import ModelSpec, list_encoder_kinds
 
 CPU = Device("cpu", 1, "a test")
 KINDS = ("vilbert", "vilbert-12in1", "vilbert-12in1-itm")

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 
 RESOURCE = Path(__file__).resolve().parents[4] / "resources" / "prompts"
 """Folder of the prompt files."""

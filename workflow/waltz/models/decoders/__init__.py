@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.models.registry import DECODER_KINDS, ModelSpec
+from waltz.model_registry import DECODER_KINDS, ModelSpec
 
 if TYPE_CHECKING:
     from waltz.models.decoders.decoder import Decoder

@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 
 from waltz.core.text_diff import Span
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders.network import Network
-from waltz.models.registry import ModelSpec
 
 
 @dataclass(frozen=True)

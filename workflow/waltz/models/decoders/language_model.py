@@ -13,12 +13,12 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models import pretrained
 from waltz.models.decoders import network, prompts
 from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, Sampling, Turn
 from waltz.models.decoders.generation import generate_texts
 from waltz.models.decoders.network import Network
-from waltz.models.registry import ModelSpec
 
 pass
 

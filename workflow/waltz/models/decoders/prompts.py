@@ -7,8 +7,8 @@ import jinja2
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
+from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import Prompt, Turn
-from waltz.models.registry import ModelSpec
 
 UNDERSCORE = "_"
 """Masked token of a decoder in the published code."""

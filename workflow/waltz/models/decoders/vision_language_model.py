@@ -16,13 +16,13 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models import pretrained
 from waltz.models.decoders import language_model, network, prompts
 from waltz.models.decoders.decoder import PreparedImage, Prompt, PromptLayout, Sampling, Turn
 from waltz.models.decoders.generation import generate_texts
 from waltz.models.decoders.language_model import add_chat_template, build_loading_arguments, move_to_device
 from waltz.models.decoders.network import Network
-from waltz.models.registry import ModelSpec
 
 MAX_CACHED_IMAGES = 32
 """Maximum number of cached images: 90 MB of tiles of LLaVA-NeXT."""

@@ -4,8 +4,8 @@ import importlib
 from typing import cast
 
 from waltz.core.devices import Device
+from waltz.model_registry import ModelSpec, get_encoder_module
 from waltz.models.encoders.encoder import Encoder
-from waltz.models.registry import ModelSpec, get_encoder_module
 
 
 def load_encoder(spec: ModelSpec, device: Device) -> Encoder:

@@ -9,11 +9,11 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models import pretrained
 from waltz.models.encoders.encoder import TokenizedText, find_masked_id, tokenize_text
 from waltz.models.networks.detector.regions import load_detected_regions
 from waltz.models.regions import ImageOrRegions, RegionProvider, open_stored_regions
-from waltz.models.registry import ModelSpec
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from PIL import Image
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
-from waltz.models.registry import ModelSpec
+from waltz.model_registry import ModelSpec
 
 States = tuple[torch.Tensor, ...]
 """States of one modality for a batch; the first axis of each tensor is the batch."""

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.encoder import Encoder, States
 from waltz.models.regions import ImageOrRegions
-from waltz.models.registry import ModelSpec
 
 
 class AnsweringEncoder(Encoder, Protocol):

@@ -13,11 +13,11 @@ import transformers
 from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
+from waltz.model_files import compute_fingerprint
+from waltz.model_registry import ModelSpec
 from waltz.models.batches import ProgressCallback, compute_in_batches, ignore_progress
 from waltz.models.pretrained import get_max_positions, load_pretrained
-from waltz.models.registry import ModelSpec
 from waltz.models.text.prefix_trees import Tokens
-from waltz.models.weights import compute_fingerprint
 
 log = logging.getLogger(__name__)
 

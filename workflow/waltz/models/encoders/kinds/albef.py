@@ -12,6 +12,8 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_files import TOKENIZER_FILES
+from waltz.model_registry import ModelSpec
 from waltz.models import checkpoint_file
 from waltz.models.encoders.base import BaseEncoder, has_no_vocabulary
 from waltz.models.encoders.encoder import States, TokenizedText, compute_log_odds
@@ -19,8 +21,6 @@ from waltz.models.encoders.kinds.visual_bert import BERT_REVISION, BERT_TOKENIZE
 from waltz.models.encoders.packed_linear import pack_linear_layers
 from waltz.models.networks.albef import inputs
 from waltz.models.networks.albef.network import load_matching_network
-from waltz.models.registry import ModelSpec
-from waltz.models.weights import TOKENIZER_FILES
 
 MATCH = 1
 """Index of a match in the head's output."""

@@ -7,12 +7,12 @@ import torch
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models import checkpoint_file
 from waltz.models.encoders.encoder import States
 from waltz.models.encoders.kinds.albef import Albef, build_fields
 from waltz.models.encoders.vqa import read_answer_vocabulary
 from waltz.models.networks.albef.network import AnswerTrees, build_answer_trees, load_answering_network
-from waltz.models.registry import ModelSpec
 
 
 @dataclass(frozen=True, kw_only=True)

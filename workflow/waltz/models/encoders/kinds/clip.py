@@ -6,10 +6,10 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import load_pixel_encoder
 from waltz.models.encoders.late_fusion import LateFusionEncoder
 from waltz.models.encoders.packed_linear import pack_linear_layers
-from waltz.models.registry import ModelSpec
 
 EXCLAMATION_MARK = "!"
 """Masked token: the unknown token of the published tokenizers is their end token, at which CLIP pools."""

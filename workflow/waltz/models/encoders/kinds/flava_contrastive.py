@@ -3,9 +3,9 @@
 import transformers
 
 from waltz.core.devices import Device
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import load_pixel_encoder
 from waltz.models.encoders.late_fusion import LateFusionEncoder
-from waltz.models.registry import ModelSpec
 
 
 def load(spec: ModelSpec, device: Device) -> LateFusionEncoder:

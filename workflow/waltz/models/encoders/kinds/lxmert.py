@@ -6,9 +6,9 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import RegionEncoder, load_region_encoder
 from waltz.models.encoders.encoder import States, compute_log_odds
-from waltz.models.registry import ModelSpec
 
 MATCH = 1
 """Index of a match in the head's output; transformers' documentation has it the other way."""

@@ -6,11 +6,11 @@ import torch
 import transformers
 
 from waltz.core.devices import Device
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import load_region_encoder
 from waltz.models.encoders.encoder import States
 from waltz.models.encoders.kinds.lxmert import FEATURE_WIDTH_KEY, Lxmert
 from waltz.models.encoders.vqa import read_answer_vocabulary
-from waltz.models.registry import ModelSpec
 
 
 @dataclass(frozen=True, kw_only=True)

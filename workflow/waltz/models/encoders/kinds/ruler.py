@@ -16,8 +16,8 @@ from PIL import Image
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.core.text_diff import WORD, Span
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.encoder import States, TokenizedText
-from waltz.models.registry import ModelSpec
 
 MASKED_ID, START_ID, END_ID = 0, 1, 2
 FIRST_WORD_ID = 3

@@ -9,6 +9,7 @@ import transformers
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models import checkpoint_file
 from waltz.models.encoders.base import RegionEncoder
 from waltz.models.encoders.encoder import States, compute_log_odds
@@ -16,7 +17,6 @@ from waltz.models.encoders.kinds.visual_bert import BERT_REVISION, BERT_TOKENIZE
 from waltz.models.networks.vilbert.checkpoint import load_network as load_network
 from waltz.models.networks.vilbert.network import MATCH
 from waltz.models.regions import ImageOrRegions, open_stored_regions
-from waltz.models.registry import ModelSpec
 
 EXPECTED_DETECTOR = "vqa-maskrcnn-benchmark"
 """Detector of the released checkpoints: ResNeXt-152 with FPN, `fc6` of the 100 best proposals."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from waltz.core.devices import Device
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.encoder import States
 from waltz.models.encoders.kinds.vilbert import Vilbert, build_fields
-from waltz.models.registry import ModelSpec
 
 RETRIEVAL_TASK = 7
 """Number of the task of retrieval on COCO; 8 is that on Flickr30k."""

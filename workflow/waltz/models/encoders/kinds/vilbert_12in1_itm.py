@@ -1,9 +1,9 @@
 """ViLBERT 12-in-1 by its ITM head, which it keeps from pre-training: its multi-task run put no loss on it."""
 
 from waltz.core.devices import Device
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds.vilbert import Vilbert, build_fields
 from waltz.models.encoders.kinds.vilbert_12in1 import RETRIEVAL_TASK
-from waltz.models.registry import ModelSpec
 
 
 def load(spec: ModelSpec, device: Device) -> Vilbert:

@@ -9,9 +9,9 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.base import PixelEncoder, load_pixel_encoder
 from waltz.models.encoders.encoder import States
-from waltz.models.registry import ModelSpec
 
 MAX_ASPECT_RATIO = 1333 / 800
 """Longest side of a prepared image, in units of the side that its shortest one gets."""

@@ -14,6 +14,7 @@ import torch
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from waltz.core.errors import UserError
+from waltz.model_registry import DETECTOR_CONFIG, ModelSpec
 from waltz.models.checkpoint_file import find_checkpoint_file, load_weights, read_checkpoint
 from waltz.models.networks.detector.network import Detector
 from waltz.models.networks.detector.settings import (
@@ -23,7 +24,6 @@ from waltz.models.networks.detector.settings import (
     read_config,
     read_sizes,
 )
-from waltz.models.registry import DETECTOR_CONFIG, ModelSpec
 
 WEIGHTS_LEVEL = "model"
 """Key of the weights in the file."""

@@ -10,12 +10,12 @@ from PIL import Image
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file
+from waltz.model_registry import ModelSpec
 from waltz.models.encoders.encoder import States
 from waltz.models.networks.detector.checkpoint import load_configured_detector
 from waltz.models.networks.detector.images import prepare_image
 from waltz.models.networks.detector.network import Detector
 from waltz.models.regions import ImageOrRegions
-from waltz.models.registry import ModelSpec
 
 
 def detect_regions(detector: Detector, image: Image.Image, device: str) -> dict[str, np.ndarray]:

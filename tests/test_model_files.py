@@ -3,8 +3,7 @@ import importlib.metadata
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.models.registry import ModelSpec, resolve_model
-from waltz.models.weights import (
+from waltz.model_files import (
     compute_fingerprint,
     find_package_gguf,
     is_hub_snapshot,
@@ -12,6 +11,7 @@ from waltz.models.weights import (
     list_weight_files,
     set_local_paths,
 )
+from waltz.model_registry import ModelSpec, resolve_model
 
 
 def test_what_a_url_gives_has_one_place_for_all_models():

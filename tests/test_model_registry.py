@@ -5,7 +5,7 @@ import pytest
 from waltz.core.errors import UserError
 from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
 from waltz.core.files.urls import is_url
-from waltz.models.registry import (
+from waltz.model_registry import (
     ModelSpec,
     estimate_gpu_memory,
     list_encoder_kinds,

@@ -13,7 +13,7 @@ import yaml
 from waltz.core.errors import UserError
 from waltz.core.files.urls import is_url
 
-REGISTRY_FILE = Path(__file__).with_name("registry.yaml")
+REGISTRY_FILE = Path(__file__).with_name("model_registry.yaml")
 TEXT_KINDS = ("text", "masked", "classifier")
 """Kinds of models that read only text."""
 DECODER_KINDS = ("text", "vision")
@@ -177,7 +177,7 @@ def resolve_model(name: str, entry: Mapping[str, Any] | None) -> ModelSpec:
 
 def list_encoder_kinds() -> list[str]:
     """Return the kinds of alignment encoders: the modules of their package, with `-` for `_`; nothing is imported."""
-    folder = Path(__file__).parent / "encoders" / "kinds"
+    folder = Path(__file__).parent / "models" / "encoders" / "kinds"
     return sorted(file.stem.replace("_", "-") for file in folder.glob("[a-z]*.py"))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from waltz.core.errors import UserError
 from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
 from waltz.core.files.urls import get_archive_member, get_copy_path, is_url
-from waltz.models.registry import DETECTOR_CONFIG, ModelSpec
+from waltz.model_registry import DETECTOR_CONFIG, ModelSpec
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 """Files of a tokenizer next to an original checkpoint file."""
