@@ -55,7 +55,7 @@ def test_png_is_rgb_of_256_pixels_without_metadata() -> None:
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=120, deadline=None)
-def test_what_is_counted_does_not_cover_anything(seed: int) -> None:
+def test_countable_objects_do_not_overlap(seed: int) -> None:
     graph = draw_scene(0, seed)
     related = {index for relation in graph.relations for index in (relation.subject, relation.object)}
     acting = set() if graph.action is None else {graph.action.agent, graph.action.theme}

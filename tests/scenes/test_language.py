@@ -1,4 +1,4 @@
-"""Captions, questions, dialogues, and what models learn from."""
+"""Captions, questions, dialogues and training examples."""
 
 from random import Random
 
@@ -154,7 +154,7 @@ def test_instructions_can_be_answered() -> None:
     assert all(answer for answer in prompts.values())
 
 
-def test_splits_share_no_equal_scene_and_scenes_do_not_hang_on_each_other() -> None:
+def test_splits_share_no_equal_scene_and_scenes_do_not_depend_on_each_other() -> None:
     by_split = {split: {describe_content(graph) for graph in draw_scenes(150, 9, split)} for split in SPLITS}
     assert not by_split["benchmark"] & by_split["training"]
     assert not by_split["benchmark"] & by_split["held-out"]

@@ -1,4 +1,4 @@
-"""Truth against facts read straight from the graph, in both directions."""
+"""The oracle against facts computed from the scene graph."""
 
 from collections import Counter
 
@@ -58,9 +58,9 @@ def test_counts_and_existence_of_every_kind() -> None:
             for number in {0, 1, 2, 4, count}:
                 noun = kind.name if number == 1 else kind.plural
                 verdict = expected(number == count)
-                for written in (str(number), NUMBERS[number]):
+                for numeral in (str(number), NUMBERS[number]):
                     be = "is" if number == 1 else "are"
-                    assert decide_truth(graph, f"There {be} exactly {written} {noun}.") == verdict
+                    assert decide_truth(graph, f"There {be} exactly {numeral} {noun}.") == verdict
                     tally[verdict] += 1
             assert decide_truth(graph, f"There are no {kind.plural}.") == expected(count == 0)
             assert decide_truth(graph, f"There is a {kind.name} shown.") == expected(count > 0)
@@ -91,27 +91,30 @@ def test_every_verb_on_the_acting_pair_and_on_others() -> None:
         assert graph.action is not None
         assert graph.action.theme is not None
         agent, theme = graph.objects[graph.action.agent].kind, graph.objects[graph.action.theme].kind
-        meant = read_verbs()[graph.action.verb]
+        action_verb = read_verbs()[graph.action.verb]
         for verb in read_verbs().values():
-            if not verb.themes or verb.name in meant.vague:
+            if not verb.themes or verb.name in action_verb.vague:
                 continue
-            for doer, other in ((agent, theme), (theme, agent), (agent, "zebra"), ("giraffe", theme)):
-                if doer in read_kinds() and verb.name in read_kinds()[doer].seems:
+            for agent_kind, theme_kind in ((agent, theme), (theme, agent), (agent, "zebra"), ("giraffe", theme)):
+                if agent_kind in read_kinds() and verb.name in read_kinds()[agent_kind].seems:
                     continue
-                swapped_too = meant.symmetric and (doer, other) == (theme, agent)
-                right = verb is meant and ((doer, other) == (agent, theme) or swapped_too)
-                middle = f"{verb.preposition} a {other}".strip()
-                texts = [f"A {doer} {verb.third} {middle}.", f"There is a {doer} that is {verb.name} {middle}"]
+                is_swapped = action_verb.symmetric and (agent_kind, theme_kind) == (theme, agent)
+                is_true = verb is action_verb and ((agent_kind, theme_kind) == (agent, theme) or is_swapped)
+                middle = f"{verb.preposition} a {theme_kind}".strip()
+                texts = [
+                    f"A {agent_kind} {verb.third} {middle}.",
+                    f"There is a {agent_kind} that is {verb.name} {middle}",
+                ]
                 if not verb.preposition:
-                    texts.append(f"A {other} is being {verb.participle} by a {doer}.")
+                    texts.append(f"A {theme_kind} is being {verb.participle} by a {agent_kind}.")
                 for text in texts:
-                    assert decide_truth(graph, text) == expected(right), text
-                    tally[expected(right)] += 1
+                    assert decide_truth(graph, text) == expected(is_true), text
+                    tally[expected(is_true)] += 1
     assert tally["true"] > 60
     assert tally["false"] > 5000
 
 
-def test_another_of_the_same_category() -> None:
+def test_another_denotes_a_different_individual() -> None:
     graph = Graph("o", "grass", (Object("dog", cells(1)), Object("cow", cells(1, 30))), (), Action("chasing", 0, 1))
     assert decide_truth(graph, "An animal chases another animal.") == "true"
     assert decide_truth(graph, "A dog chases another dog.") == "false"
@@ -125,10 +128,10 @@ def test_verbs_without_theme() -> None:
             for entry in graph.objects:
                 if verb.name in read_kinds()[entry.kind].seems or (graph.action and graph.action.verb == "chasing"):
                     continue
-                acts = graph.action is not None and graph.objects[graph.action.agent] is entry
-                right = acts and graph.action is not None and graph.action.verb == verb.name
-                vague = acts and graph.action is not None and verb.name in read_verbs()[graph.action.verb].vague
-                verdict = "unknown" if vague else expected(right)
+                is_agent = graph.action is not None and graph.objects[graph.action.agent] is entry
+                is_true = is_agent and graph.action is not None and graph.action.verb == verb.name
+                is_vague = is_agent and graph.action is not None and verb.name in read_verbs()[graph.action.verb].vague
+                verdict = "unknown" if is_vague else expected(is_true)
                 assert decide_truth(graph, f"A {entry.kind} is {verb.name}.") == verdict
 
 
@@ -211,7 +214,7 @@ def test_colours() -> None:
         "is he riding a horse? maybe.",
     ],
 )
-def test_what_lies_outside_is_unknown(text: str) -> None:
+def test_sentences_outside_the_grammar_are_unknown(text: str) -> None:
     assert not is_in_grammar(text)
     assert all(decide_truth(graph, text) == "unknown" for graph in GRAPHS[:10])
 
@@ -242,7 +245,7 @@ WORDS = [
 
 @given(st.lists(st.sampled_from(WORDS), max_size=12), st.integers(0, 50))
 @settings(max_examples=150)
-def test_a_denied_question_is_the_opposite(words: list[str], index: int) -> None:
+def test_yes_and_no_answers_have_opposite_truth(words: list[str], index: int) -> None:
     graph, text = draw_scene(index, 4), " ".join(words)
     yes, no = decide_truth(graph, f"{text}? yes."), decide_truth(graph, f"{text}? no.")
     assert {yes, no} in ({"true", "false"}, {"unknown"})
@@ -275,12 +278,12 @@ FOILED = {
 
 
 @pytest.mark.parametrize(("text", "verdict"), FOILED.items())
-def test_what_instruments_make_of_captions(text: str, verdict: str) -> None:
+def test_foiled_captions(text: str, verdict: str) -> None:
     objects = (Object("man", cells(1)), Object("bicycle", cells(1, 30), "red"), Object("dog", cells(3, 150)))
     assert decide_truth(Graph("f", "beach", objects, (), Action("riding", 0, 1)), text) == verdict
 
 
-def test_long_chains_end_soon() -> None:
+def test_long_chains_are_decided_quickly() -> None:
     graph = Graph("n", "beach", (Object("man", cells(1)), Object("dog", cells(3, 150))))
     assert decide_truth(graph, "a dog " + "on a dog next to a man " * 12 + "nonsense") == "unknown"
     assert decide_truth(graph, "a man " + "who is next to a dog that is on the beach and a dog " * 9) in (

@@ -1,4 +1,4 @@
-"""Written files have the forms of the real ones, and say what is true of their scenes."""
+"""Written files have the formats of the real data sets and are true of their scenes."""
 
 import csv
 import io
@@ -20,28 +20,28 @@ GRAPHS = draw_scenes(40, 21)
 
 
 @cache
-def written() -> dict[str, str]:
+def build_test_files() -> dict[str, str]:
     return build_files(GRAPHS, 5)
 
 
-def read(name: str) -> Any:
-    return json.loads(written()[name])
+def read_document(name: str) -> Any:
+    return json.loads(build_test_files()[name])
 
 
-def rows(name: str) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(written()[name])))
+def read_rows(name: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(build_test_files()[name])))
 
 
 def test_same_seed_same_files() -> None:
-    assert build_files(GRAPHS, 5) == written()
-    assert build_files(GRAPHS, 6) != written()
+    assert build_files(GRAPHS, 5) == build_test_files()
+    assert build_files(GRAPHS, 6) != build_test_files()
 
 
 @pytest.mark.parametrize(
     ("edition", "name"), [("val2017", "000000000007.png"), ("val2014", "COCO_val2014_000000000007.png")]
 )
 def test_coco_captions(edition: str, name: str) -> None:
-    document = read(f"coco/annotations/captions_{edition}.json")
+    document = read_document(f"coco/annotations/captions_{edition}.json")
     assert set(document) == {"info", "licenses", "images", "annotations"}
     assert document["images"][6]["file_name"] == name
     assert set(document["images"][6]) == {
@@ -55,9 +55,9 @@ def test_coco_captions(edition: str, name: str) -> None:
 
 
 def test_foilit_pairs_with_coco_by_id() -> None:
-    captions = {entry["id"]: entry for entry in read("coco/annotations/captions_val2014.json")["annotations"]}
+    captions = {entry["id"]: entry for entry in read_document("coco/annotations/captions_val2014.json")["annotations"]}
     foiled = 0
-    for entry in read("foilit/foilv1.0_test_2017.json")["annotations"]:
+    for entry in read_document("foilit/foilv1.0_test_2017.json")["annotations"]:
         assert set(entry) == {"caption", "image_id", "foil_id", "foil_word", "target_word", "foil", "id"}
         graph = GRAPHS[entry["image_id"] - 1]
         original = captions[entry["id"]]["caption"]
@@ -72,7 +72,7 @@ def test_foilit_pairs_with_coco_by_id() -> None:
 
 
 def test_visual7w_telling() -> None:
-    document = read("visual7w/dataset_v7w_telling.json")
+    document = read_document("visual7w/dataset_v7w_telling.json")
     assert document["dataset"] == "visual7w-telling"
     zeros = 0
     for image in document["images"]:
@@ -90,7 +90,7 @@ def test_visual7w_telling() -> None:
 
 
 def test_swig_and_imsitu() -> None:
-    space = read("swig/imsitu_space.json")
+    space = read_document("swig/imsitu_space.json")
     assert set(space) == {"nouns", "verbs"}
     assert space["verbs"]["riding"]["abstract"] == "the AGENT rides the VEHICLE at a PLACE"
     assert space["verbs"]["sitting"]["abstract"] == "the AGENT sits on the CONTACT at a PLACE"
@@ -98,8 +98,8 @@ def test_swig_and_imsitu() -> None:
     assert all(set(entry["roles"]) == set(entry["order"]) for entry in space["verbs"].values())
     images, differ = 0, 0
     for split in ("train", "dev", "test"):
-        imsitu = read(f"imsitu/{split}.json")
-        for name, entry in read(f"swig/{split}.json").items():
+        imsitu = read_document(f"imsitu/{split}.json")
+        for name, entry in read_document(f"swig/{split}.json").items():
             images += 1
             verb, number = name.removesuffix(".png").rsplit("_", 1)
             graph = GRAPHS[int(number) - 1]
@@ -124,7 +124,7 @@ def test_swig_and_imsitu() -> None:
 
 
 def test_descriptions_for_contexts() -> None:
-    for name, entry in read("imsitu/descriptions.json").items():
+    for name, entry in read_document("imsitu/descriptions.json").items():
         graph = GRAPHS[int(name.removesuffix(".png").rsplit("_", 1)[1]) - 1]
         forms = set(read_verbs()[entry["verb"]].third.split())
         assert all(decide_truth(graph, text) == "true" for text in entry["contextual"] + entry["plain"])
@@ -134,7 +134,7 @@ def test_descriptions_for_contexts() -> None:
 
 @pytest.mark.parametrize(("file", "split"), [("train", "train"), ("val", "val2018")])
 def test_visdial(file: str, split: str) -> None:
-    document = read(f"visdial/visdial_1.0_{file}.json")
+    document = read_document(f"visdial/visdial_1.0_{file}.json")
     assert (document["version"], document["split"]) == ("1.0", split)
     data = document["data"]
     for dialog in data["dialogs"]:
@@ -151,27 +151,32 @@ def test_visdial(file: str, split: str) -> None:
 
 
 def test_vqa_v2() -> None:
-    questions = read("vqa/v2_OpenEnded_mscoco_val2014_questions.json")
-    annotations = read("vqa/v2_mscoco_val2014_annotations.json")
+    questions = read_document("vqa/v2_OpenEnded_mscoco_val2014_questions.json")
+    annotations = read_document("vqa/v2_mscoco_val2014_annotations.json")
     assert set(questions) == {"info", "task_type", "data_type", "license", "data_subtype", "questions"}
-    assert [q["question_id"] for q in questions["questions"]] == [a["question_id"] for a in annotations["annotations"]]
+    assert [question_entry["question_id"] for question_entry in questions["questions"]] == [
+        annotation_entry["question_id"] for annotation_entry in annotations["annotations"]
+    ]
     for question, annotation in zip(questions["questions"], annotations["annotations"], strict=True):
         assert set(question) == {"image_id", "question", "question_id"}
         assert len(annotation["answers"]) == 10
         assert annotation["answer_type"] in ("yes/no", "number", "other")
         if annotation["answer_type"] != "other":
-            said = f"{question['question']} {annotation['multiple_choice_answer']}."
-            assert decide_truth(GRAPHS[question["image_id"] - 1], said) == "true"
+            statement = f"{question['question']} {annotation['multiple_choice_answer']}."
+            assert decide_truth(GRAPHS[question["image_id"] - 1], statement) == "true"
 
 
 def test_gqa_balanced_is_part_of_all() -> None:
-    everything, balanced = read("gqa/testdev_all_questions.json"), read("gqa/testdev_balanced_questions.json")
-    assert 0 < len(balanced) < len(everything)
-    assert balanced == {key: entry for key, entry in everything.items() if entry["isBalanced"]}
-    needed = {"semantic", "entailed", "equivalent", "question", "imageId", "isBalanced", "groups", "answer",
+    entries, balanced = (
+        read_document("gqa/testdev_all_questions.json"),
+        read_document("gqa/testdev_balanced_questions.json"),
+    )
+    assert 0 < len(balanced) < len(entries)
+    assert balanced == {key: entry for key, entry in entries.items() if entry["isBalanced"]}
+    fields = {"semantic", "entailed", "equivalent", "question", "imageId", "isBalanced", "groups", "answer",
               "semanticStr", "annotations", "types", "fullAnswer"}  # fmt: skip
-    for entry in everything.values():
-        assert set(entry) == needed
+    for entry in entries.values():
+        assert set(entry) == fields
         assert entry["imageId"].startswith("n")
         if entry["answer"] in ("yes", "no"):
             assert (
@@ -180,15 +185,15 @@ def test_gqa_balanced_is_part_of_all() -> None:
 
 
 def test_esnli() -> None:
-    header, *pairs = rows("esnli/esnli_test.csv")
+    header, *pairs = read_rows("esnli/esnli_test.csv")
     assert header == ["gold_label", "Sentence1", "Sentence2", "Explanation_1", "Explanation_2", "Explanation_3"]
     assert all(len(pair) == 6 and all(pair) for pair in pairs)
     assert {pair[0] for pair in pairs} == {"entailment", "neutral", "contradiction"}
 
 
 def test_comve_has_the_index_of_the_nonsense() -> None:
-    header, *pairs = rows("comve/subtaskA_test_data.csv")
-    gold = dict(rows("comve/subtaskA_gold_answers.csv"))  # type: ignore[arg-type]
+    header, *pairs = read_rows("comve/subtaskA_test_data.csv")
+    gold = dict(read_rows("comve/subtaskA_gold_answers.csv"))  # type: ignore[arg-type]
     assert header == ["id", "sent0", "sent1"]
     assert [pair[0] for pair in pairs] == list(gold)
     assert len(set(gold)) == len(GRAPHS)

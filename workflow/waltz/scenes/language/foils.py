@@ -37,8 +37,8 @@ class Foil:
 
 def draw_foils(graph: Graph, rng: Random) -> Iterator[Foil]:
     """Yield one foil of each piece that the scene allows; truth calls every caption true and every foil false."""
-    for piece, make in _FOIL_DRAWERS.items():
-        pair = make(graph, rng)
+    for piece, draw_pair in _FOIL_DRAWERS.items():
+        pair = draw_pair(graph, rng)
         if pair is None:
             continue
         caption, foil = pair
@@ -53,9 +53,9 @@ def _draw_existence_foil(graph: Graph, rng: Random) -> tuple[str, str]:
         words = rng.choice((absent.plural, absent.plural, f"{absent.plural} shown"))
         return render_sentence(f"there are no {words}"), render_sentence(f"there are {words}")
     if entry.count == 1:
-        shown = rng.choice(("", " shown"))
-        return render_sentence(f"there is {render_indefinite(entry)}{shown}"), render_sentence(
-            f"there is no {entry.kind}{shown}"
+        suffix = rng.choice(("", " shown"))
+        return render_sentence(f"there is {render_indefinite(entry)}{suffix}"), render_sentence(
+            f"there is no {entry.kind}{suffix}"
         )
     plural = rng.choice((read_kinds()[entry.kind].plural, f"{read_kinds()[entry.kind].plural} shown"))
     return render_sentence(f"there are {plural}"), render_sentence(f"there are no {plural}")
@@ -125,7 +125,7 @@ def _draw_relation_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
         relation = graph.relations[0]
         subject, landmark = graph.objects[relation.subject], graph.objects[relation.object]
         right = relation.preposition
-        wrong = rng.choice([other for other in OTHER_PREPOSITIONS if other != right])
+        wrong = rng.choice([preposition for preposition in OTHER_PREPOSITIONS if preposition != right])
         where = f" {draw_place(graph, rng)}" if rng.random() < 0.4 else ""
     else:
         if len(graph.objects) < 2:
@@ -146,22 +146,22 @@ def _draw_action_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
         return None
     verb = read_verbs()[graph.action.verb]
     fitting = [
-        other
-        for other in read_verbs().values()
-        if other.name not in verb.vague | {verb.name}
-        and bool(other.themes) == bool(verb.themes)
-        and graph.agent.kind in other.agents
-        and (graph.theme is None or graph.theme.kind in other.themes)
+        wrong_verb
+        for wrong_verb in read_verbs().values()
+        if wrong_verb.name not in verb.vague | {verb.name}
+        and bool(wrong_verb.themes) == bool(verb.themes)
+        and graph.agent.kind in wrong_verb.agents
+        and (graph.theme is None or graph.theme.kind in wrong_verb.themes)
     ] or [
-        other
-        for other in read_verbs().values()
-        if other.name not in verb.vague | {verb.name}
-        and bool(other.themes) == bool(verb.themes)
-        and other.preposition == verb.preposition
+        wrong_verb
+        for wrong_verb in read_verbs().values()
+        if wrong_verb.name not in verb.vague | {verb.name}
+        and bool(wrong_verb.themes) == bool(verb.themes)
+        and wrong_verb.preposition == verb.preposition
     ]
     if not fitting:
         return None
-    other = rng.choice(fitting)
+    wrong_verb = rng.choice(fitting)
     where = f" {draw_place(graph, rng)}" if rng.random() < 0.5 else ""
     plural = graph.agent.count > 1
     finite = rng.random() < 0.5
@@ -175,7 +175,7 @@ def _draw_action_foil(graph: Graph, rng: Random) -> tuple[str, str] | None:
         assert graph.agent is not None
         return render_sentence(f"{render_indefinite(graph.agent)} {form}{theme}{where}")
 
-    return words(verb.name), words(other.name)
+    return words(verb.name), words(wrong_verb.name)
 
 
 _FOIL_DRAWERS: dict[str, Callable[[Graph, Random], tuple[str, str] | None]] = {
@@ -251,14 +251,14 @@ def draw_number_pair(graph: Graph, rng: Random) -> tuple[str, str] | None:
     """
     entry = rng.choice(graph.objects)
     count = 1 if entry.count > 1 else rng.randrange(2, 5)
-    changed = replace(entry, cells=(entry.cells * count)[:count])
+    changed_object = replace(entry, cells=(entry.cells * count)[:count])
     try:
-        other = replace_object(graph, entry, changed)
+        changed_graph = replace_object(graph, entry, changed_object)
     except ValueError:  # so many agents and themes do not go together
         return None
-    seed, which = rng.random(), rng.randrange(5)
+    seed, form = rng.random(), rng.randrange(5)
     texts = [
-        exchange_quantifier(draw_captions(world, Random(seed))[which], shown, rng)
-        for world, shown in ((graph, entry), (other, changed))
+        exchange_quantifier(draw_captions(scene, Random(seed))[form], mentioned, rng)
+        for scene, mentioned in ((graph, entry), (changed_graph, changed_object))
     ]
     return None if texts[0] is None or texts[1] is None else (texts[0], texts[1])

@@ -66,244 +66,250 @@ class Parser:
         self.words = words
         self.steps = 0
 
-    def at(self, pos: int) -> str:
+    def get_word(self, position: int) -> str:
         """Return the word at a position; empty past the end."""
-        return self.words[pos] if pos < len(self.words) else ""
+        return self.words[position] if position < len(self.words) else ""
 
-    def starts(self, pos: int, key: tuple[str, ...]) -> bool:
+    def starts_with(self, position: int, key: tuple[str, ...]) -> bool:
         """Return True if these words stand at a position."""
-        return self.words[pos : pos + len(key)] == key
+        return self.words[position : position + len(key)] == key
 
-    def determiner(self, pos: int) -> Iterator[tuple[Determiner, int]]:
+    def parse_determiner(self, position: int) -> Iterator[tuple[Determiner, int]]:
         """Yield determiners and numerals, longest first, and none at all."""
         for prefix in NUMERAL_BOUNDS:
-            if self.starts(pos, prefix):
-                number = list_numerals().get(self.at(pos + len(prefix)))
+            if self.starts_with(position, prefix):
+                number = list_numerals().get(self.get_word(position + len(prefix)))
                 if number is not None:
-                    yield build_numeral(prefix, number), pos + len(prefix) + 1
+                    yield build_numeral(prefix, number), position + len(prefix) + 1
         for length in (3, 2, 1):
-            found = list_determiners().get(self.words[pos : pos + length])
-            if found is not None and len(self.words) >= pos + length:
-                yield found, pos + length
-        yield BARE_PLURAL, pos
+            determiner = list_determiners().get(self.words[position : position + length])
+            if determiner is not None and len(self.words) >= position + length:
+                yield determiner, position + length
+        yield BARE_PLURAL, position
 
-    def noun(self, pos: int) -> Iterator[tuple[Noun, int]]:
+    def parse_noun(self, position: int) -> Iterator[tuple[Noun, int]]:
         """Yield nouns of up to three words."""
         for length in (3, 2, 1):
-            if pos + length <= len(self.words):
-                for noun in list_nouns().get(self.words[pos : pos + length], ()):
-                    yield noun, pos + length
+            if position + length <= len(self.words):
+                for noun in list_nouns().get(self.words[position : position + length], ()):
+                    yield noun, position + length
 
-    def noun_phrase(self, pos: int, restricted: bool = True) -> Iterator[tuple[NounPhrase | Pronoun, int]]:
+    def parse_noun_phrase(self, position: int, restricted: bool = True) -> Iterator[tuple[NounPhrase | Pronoun, int]]:
         """Yield a pronoun, or determiner, colour, noun and restrictions."""
         self.steps += 1
         if self.steps > MAX_NOUN_PHRASES:
             return
-        word = self.at(pos)
+        word = self.get_word(position)
         if word in PRONOUNS or word == "her":
-            yield Pronoun(PRONOUNS.get(word, "she")), pos + 1
-        for determiner, after in self.determiner(pos):
-            colour = self.at(after) if self.at(after) in COLOURS else ""
+            yield Pronoun(PRONOUNS.get(word, "she")), position + 1
+        for determiner, after in self.parse_determiner(position):
+            colour = self.get_word(after) if self.get_word(after) in COLOURS else ""
             options = [(colour, after + 1), ("", after)] if colour else [("", after)]
-            for shade, start in options:
-                for noun, end in self.noun(start):
-                    many = get_quantifier(determiner, noun)
-                    if many is None:
+            for adjective, start in options:
+                for noun, end in self.parse_noun(start):
+                    quantifier = get_quantifier(determiner, noun)
+                    if quantifier is None:
                         continue
-                    base = NounPhrase(many, noun.plural, noun.kinds, noun.place, shade.replace("grey", "gray"))
+                    noun_phrase = NounPhrase(
+                        quantifier, noun.plural, noun.kinds, noun.place, adjective.replace("grey", "gray")
+                    )
                     if restricted:
-                        yield from self._restrictions(base, end)
+                        yield from self._parse_restrictions(noun_phrase, end)
                     else:
-                        yield base, end
+                        yield noun_phrase, end
 
-    def _restrictions(self, phrase: NounPhrase, pos: int) -> Iterator[tuple[NounPhrase, int]]:
-        for predicate, after in self.restriction(pos, phrase.plural):
-            longer = replace(phrase, restrictions=(*phrase.restrictions, predicate))
-            yield from self._restrictions(longer, after)
-        yield phrase, pos
+    def _parse_restrictions(self, phrase: NounPhrase, position: int) -> Iterator[tuple[NounPhrase, int]]:
+        for predicate, after in self.parse_restriction(position, phrase.plural):
+            restricted_phrase = replace(phrase, restrictions=(*phrase.restrictions, predicate))
+            yield from self._parse_restrictions(restricted_phrase, after)
+        yield phrase, position
 
-    def restriction(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+    def parse_restriction(self, position: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
         """Yield what may follow a noun: a preposition and its phrase, a setting, a participle, a relative clause."""
-        if self.at(pos) in ("who", "that", "which"):
-            yield from self.finite(pos + 1, plural)
+        if self.get_word(position) in ("who", "that", "which"):
+            yield from self.parse_finite(position + 1, plural)
             return
-        if self.at(pos) in VISIBILITY_WORDS and self.at(pos) != "present":
-            yield Conjunction(()), pos + 1
-        yield from self.adjunct(pos)
-        yield from self.participle(pos)
+        if self.get_word(position) in VISIBILITY_WORDS and self.get_word(position) != "present":
+            yield Conjunction(()), position + 1
+        yield from self.parse_adjunct(position)
+        yield from self.parse_participle(position)
 
-    def phrase(self, pos: int) -> Iterator[tuple[Phrase, int]]:
+    def parse_phrase(self, position: int) -> Iterator[tuple[Phrase, int]]:
         """Yield a noun phrase, or several joined by `and`."""
-        for first, after in self.noun_phrase(pos):
-            for rest, end in self._joined(after):
+        for first, after in self.parse_noun_phrase(position):
+            for rest, end in self._parse_conjuncts(after):
                 yield (Coordination((first, *rest)), end)
             yield first, after
 
-    def _joined(self, pos: int) -> Iterator[tuple[tuple[NounPhrase | Pronoun, ...], int]]:
-        start = pos + 1 if self.at(pos) == "," else pos
-        if self.at(start) == "and":
-            for phrase, end in self.noun_phrase(start + 1):
+    def _parse_conjuncts(self, position: int) -> Iterator[tuple[tuple[NounPhrase | Pronoun, ...], int]]:
+        start = position + 1 if self.get_word(position) == "," else position
+        if self.get_word(start) == "and":
+            for phrase, end in self.parse_noun_phrase(start + 1):
                 yield (phrase,), end
-        if start > pos and self.at(start) != "and":
-            for phrase, end in self.noun_phrase(start):
-                for rest, last in self._joined(end):
+        if start > position and self.get_word(start) != "and":
+            for phrase, end in self.parse_noun_phrase(start):
+                for rest, last in self._parse_conjuncts(end):
                     yield (phrase, *rest), last
 
-    def adjunct(self, pos: int) -> Iterator[tuple[Predicate, int]]:
+    def parse_adjunct(self, position: int) -> Iterator[tuple[Predicate, int]]:
         """Yield a setting (indoors, at night), or a preposition with its phrase."""
-        for words in index_phrases("settings").get(self.at(pos), ()):
-            if self.starts(pos, words):
-                yield Setting(SETTINGS[" ".join(words)]), pos + len(words)
-        for words in index_phrases("prepositions").get(self.at(pos), ()):
-            if self.starts(pos, words):
-                for phrase, end in self.phrase(pos + len(words)):
+        for words in index_phrases("settings").get(self.get_word(position), ()):
+            if self.starts_with(position, words):
+                yield Setting(SETTINGS[" ".join(words)]), position + len(words)
+        for words in index_phrases("prepositions").get(self.get_word(position), ()):
+            if self.starts_with(position, words):
+                for phrase, end in self.parse_phrase(position + len(words)):
                     yield PrepositionalPhrase(" ".join(words), phrase), end
 
-    def adjuncts(self, pos: int) -> Iterator[tuple[tuple[Predicate, ...], int]]:
+    def parse_adjuncts(self, position: int) -> Iterator[tuple[tuple[Predicate, ...], int]]:
         """Yield any number of adjuncts."""
-        start = pos + 1 if self.at(pos) == "," else pos
-        for first, after in self.adjunct(start):
-            for rest, end in self.adjuncts(after):
+        start = position + 1 if self.get_word(position) == "," else position
+        for first, after in self.parse_adjunct(start):
+            for rest, end in self.parse_adjuncts(after):
                 yield (first, *rest), end
-        yield (), pos
+        yield (), position
 
-    def participle(self, pos: int) -> Iterator[tuple[Predicate, int]]:
+    def parse_participle(self, position: int) -> Iterator[tuple[Predicate, int]]:
         """Yield `riding a horse`, `ridden by a man`, `being ridden by a man`."""
-        passive = pos + 1 if self.at(pos) == "being" else pos
-        for verb, form in list_verb_forms().get(self.at(pos), ()):
+        passive = position + 1 if self.get_word(position) == "being" else position
+        for verb, form in list_verb_forms().get(self.get_word(position), ()):
             if form == "ing":
-                yield from self.arguments(verb, pos + 1)
-        for verb, form in list_verb_forms().get(self.at(passive), ()):
+                yield from self.parse_arguments(verb, position + 1)
+        for verb, form in list_verb_forms().get(self.get_word(passive), ()):
             if form == "pp":
-                yield from self._passive(verb, passive + 1)
+                yield from self._parse_passive(verb, passive + 1)
 
-    def _passive(self, verb: str, pos: int) -> Iterator[tuple[Predicate, int]]:
+    def _parse_passive(self, verb: str, position: int) -> Iterator[tuple[Predicate, int]]:
         preposition = tuple(read_verbs()[verb].preposition.split())
-        if not self.starts(pos, preposition):
+        if not self.starts_with(position, preposition):
             return
-        pos += len(preposition)
-        if self.at(pos) == "by":
-            for agent, end in self.phrase(pos + 1):
+        position += len(preposition)
+        if self.get_word(position) == "by":
+            for agent, end in self.parse_phrase(position + 1):
                 yield VerbPhrase(verb, agent, passive=True), end
-        yield VerbPhrase(verb, None, passive=True), pos
+        yield VerbPhrase(verb, None, passive=True), position
 
-    def arguments(self, verb: str, pos: int) -> Iterator[tuple[Predicate, int]]:
+    def parse_arguments(self, verb: str, position: int) -> Iterator[tuple[Predicate, int]]:
         """Yield what follows an active verb form: its object, or nothing."""
         entry = read_verbs()[verb]
         preposition = tuple(entry.preposition.split())
-        if entry.themes and self.starts(pos, preposition):
-            for theme, end in self.phrase(pos + len(preposition)):
+        if entry.themes and self.starts_with(position, preposition):
+            for theme, end in self.parse_phrase(position + len(preposition)):
                 yield VerbPhrase(verb, theme), end
-        yield VerbPhrase(verb), pos
+        yield VerbPhrase(verb), position
 
-    def finite(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+    def parse_finite(self, position: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
         """Yield a verb phrase whose verb agrees with its subject."""
-        for predicate, after in self._finite(pos, plural):
-            for further, end in self.adjuncts(after):
-                whole = Conjunction((predicate, *further)) if further else predicate
-                if self.at(end) == "and":
-                    for second, last in self.finite(end + 1, plural):
-                        yield Conjunction((whole, second)), last
-                yield whole, end
+        for predicate, after in self._parse_finite_verb(position, plural):
+            for adjuncts, end in self.parse_adjuncts(after):
+                conjoined = Conjunction((predicate, *adjuncts)) if adjuncts else predicate
+                if self.get_word(end) == "and":
+                    for second, last in self.parse_finite(end + 1, plural):
+                        yield Conjunction((conjoined, second)), last
+                yield conjoined, end
 
-    def _finite(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
-        word = self.at(pos)
+    def _parse_finite_verb(self, position: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+        word = self.get_word(position)
         if word in BE_FORMS and BE_FORMS[word] == plural:
-            yield from self.complement(pos + 1, plural)
-        if word in ("does", "do") and (word == "do") == plural and self.at(pos + 1) == "not":
-            for verb, form in list_verb_forms().get(self.at(pos + 2), ()):
+            yield from self.parse_complement(position + 1, plural)
+        if word in ("does", "do") and (word == "do") == plural and self.get_word(position + 1) == "not":
+            for verb, form in list_verb_forms().get(self.get_word(position + 2), ()):
                 if form == "base":
-                    yield from ((Negation(does), end) for does, end in self.arguments(verb, pos + 3))
+                    yield from (
+                        (Negation(verb_phrase), end) for verb_phrase, end in self.parse_arguments(verb, position + 3)
+                    )
         for verb, form in list_verb_forms().get(word, ()):
             if form == ("base" if plural else "third"):
-                yield from self.arguments(verb, pos + 1)
+                yield from self.parse_arguments(verb, position + 1)
 
-    def complement(self, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+    def parse_complement(self, position: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
         """Yield what follows `is` or `are`."""
-        if self.at(pos) == "not":
-            for predicate, end in self.complement(pos + 1, plural):
+        if self.get_word(position) == "not":
+            for predicate, end in self.parse_complement(position + 1, plural):
                 yield Negation(predicate), end
             return
-        yield from self.participle(pos)
-        yield from self.adjunct(pos)
-        if self.at(pos) in COLOURS:
-            yield ColourPredicate(self.at(pos).replace("grey", "gray")), pos + 1
-        if self.at(pos) == "alone":
-            yield AlonePredicate(), pos + 1
-        if self.at(pos) in VISIBILITY_WORDS:
-            yield Conjunction(()), pos + 1
-        if self.at(pos) in ("a", "an") or plural:
-            start = pos + 1 if self.at(pos) in ("a", "an") else pos
-            for noun, end in self.noun(start):
-                if noun.plural == plural and not noun.place and (start > pos) != plural:
+        yield from self.parse_participle(position)
+        yield from self.parse_adjunct(position)
+        if self.get_word(position) in COLOURS:
+            yield ColourPredicate(self.get_word(position).replace("grey", "gray")), position + 1
+        if self.get_word(position) == "alone":
+            yield AlonePredicate(), position + 1
+        if self.get_word(position) in VISIBILITY_WORDS:
+            yield Conjunction(()), position + 1
+        if self.get_word(position) in ("a", "an") or plural:
+            start = position + 1 if self.get_word(position) in ("a", "an") else position
+            for noun, end in self.parse_noun(start):
+                if noun.plural == plural and not noun.place and (start > position) != plural:
                     yield NounPredicate(noun.kinds), end
 
-    def existence(self, pos: int) -> Iterator[tuple[Clause, int]]:
+    def parse_existence(self, position: int) -> Iterator[tuple[Clause, int]]:
         """Yield `there is`, `there are`."""
-        if self.at(pos) == "there" and self.at(pos + 1) in BE_FORMS:
-            start = pos + 2 + (self.at(pos + 2) == "not")
-            yield from self.exists(start, BE_FORMS[self.at(pos + 1)], start > pos + 2)
+        if self.get_word(position) == "there" and self.get_word(position + 1) in BE_FORMS:
+            start = position + 2 + (self.get_word(position + 2) == "not")
+            yield from self.parse_existential_phrase(start, BE_FORMS[self.get_word(position + 1)], start > position + 2)
 
-    def exists(self, pos: int, plural: bool, negated: bool) -> Iterator[tuple[Clause, int]]:
+    def parse_existential_phrase(self, position: int, plural: bool, negated: bool) -> Iterator[tuple[Clause, int]]:
         """Yield what follows `there is` or `there are`."""
-        for phrase, after in self.phrase(pos):
+        for phrase, after in self.parse_phrase(position):
             first = phrase.phrases[0] if isinstance(phrase, Coordination) else phrase
             if isinstance(first, Pronoun) or first.plural != plural:
                 continue
-            for further, end in self.adjuncts(after):
-                yield Clause(phrase, Conjunction(further) if further else None, negated), end
+            for adjuncts, end in self.parse_adjuncts(after):
+                yield Clause(phrase, Conjunction(adjuncts) if adjuncts else None, negated), end
 
-    def clause(self, pos: int) -> Iterator[tuple[Clause, int]]:
+    def parse_clause(self, position: int) -> Iterator[tuple[Clause, int]]:
         """Yield a main clause, an existential one, or a bare noun phrase; a place may stand before it."""
-        if self.words[pos : pos + 1] in (("the",), ("this",)) and self.at(pos + 1) in (
+        if self.words[position : position + 1] in (("the",), ("this",)) and self.get_word(position + 1) in (
             "picture",
             "image",
             "photo",
             "scene",
         ):
-            if self.at(pos + 2) in ("shows", "contains"):
-                yield from ((Clause(phrase), end) for phrase, end in self.phrase(pos + 3))
-            elif self.at(pos + 2) == "is":
-                yield from ((Clause(Pronoun("it"), setting), end) for setting, end in self.adjunct(pos + 3))
-        yield from self.existence(pos)
-        if self.at(pos) in ("this", "that") and self.at(pos + 1) == "is":
-            yield from ((Clause(Pronoun("it"), said), end) for said, end in self.complement(pos + 2, False))
-        for subject, after in self.phrase(pos):
-            for plural in self.numbers(pos, subject):
-                for predicate, end in self.finite(after, plural):
+            if self.get_word(position + 2) in ("shows", "contains"):
+                yield from ((Clause(phrase), end) for phrase, end in self.parse_phrase(position + 3))
+            elif self.get_word(position + 2) == "is":
+                yield from ((Clause(Pronoun("it"), setting), end) for setting, end in self.parse_adjunct(position + 3))
+        yield from self.parse_existence(position)
+        if self.get_word(position) in ("this", "that") and self.get_word(position + 1) == "is":
+            yield from (
+                (Clause(Pronoun("it"), predicate), end) for predicate, end in self.parse_complement(position + 2, False)
+            )
+        for subject, after in self.parse_phrase(position):
+            for plural in self.list_numbers(position, subject):
+                for predicate, end in self.parse_finite(after, plural):
                     yield Clause(subject, predicate), end
             if not isinstance(subject, Pronoun):
                 yield Clause(subject), after
-        for place, after in self.adjunct(pos):
-            start = after + 1 if self.at(after) == "," else after
-            for main, end in self.clause(start):
-                both = Conjunction((main.predicate, place)) if main.predicate is not None else place
-                yield Clause(main.subject, both, main.negated), end
+        for place, after in self.parse_adjunct(position):
+            start = after + 1 if self.get_word(after) == "," else after
+            for main, end in self.parse_clause(start):
+                conjoined = Conjunction((main.predicate, place)) if main.predicate is not None else place
+                yield Clause(main.subject, conjoined, main.negated), end
 
-    def numbers(self, pos: int, subject: Phrase) -> tuple[bool, ...]:
+    def list_numbers(self, position: int, subject: Phrase) -> tuple[bool, ...]:
         """Numbers of the verb that go with a subject: both with `a group of`."""
-        return (True, False) if self.starts(pos, ("a", "group", "of")) else (subject.plural,)
+        return (True, False) if self.starts_with(position, ("a", "group", "of")) else (subject.plural,)
 
-    def sentence(self, pos: int) -> Iterator[tuple[tuple[Clause, ...], int]]:
+    def parse_sentence(self, position: int) -> Iterator[tuple[tuple[Clause, ...], int]]:
         """Yield clauses joined by `and` or `while`."""
-        for first, after in self.clause(pos):
-            start = after + 1 if self.at(after) == "," else after
-            if self.at(start) in ("and", "while"):
-                for rest, end in self.sentence(start + 1):
+        for first, after in self.parse_clause(position):
+            start = after + 1 if self.get_word(after) == "," else after
+            if self.get_word(start) in ("and", "while"):
+                for rest, end in self.parse_sentence(start + 1):
                     yield (first, *rest), end
             yield (first,), after
 
 
-def select_complete(found: Iterator[tuple[Meaning, int]], length: int) -> Iterator[Meaning]:
+def select_complete(readings: Iterator[tuple[Meaning, int]], length: int) -> Iterator[Meaning]:
     """Yield the readings that take up all words."""
-    return (meaning for meaning, end in found if end == length)
+    return (meaning for meaning, end in readings if end == length)
 
 
 @lru_cache(maxsize=65536)
 def read_sentence(words: tuple[str, ...]) -> tuple[tuple[Clause, ...], ...]:
     """Return every reading of a sentence, as clauses that all hold; none where it lies outside the grammar."""
-    found = islice(select_complete(Parser(words).sentence(0), len(words)), MAX_READINGS)
-    return tuple(dict.fromkeys(found))
+    readings = islice(select_complete(Parser(words).parse_sentence(0), len(words)), MAX_READINGS)
+    return tuple(dict.fromkeys(readings))
 
 
 pass
@@ -312,54 +318,58 @@ _PICTURE_PHRASES = tuple(tuple(frame.split()) for frame in PICTURE_PHRASES)
 _PICTURE_NOUNS = frozenset(frame[-1] for frame in _PICTURE_PHRASES)
 
 
-def parse_question(parser: Parser, pos: int) -> Iterator[tuple[Clause, int]]:
+def parse_question(parser: Parser, position: int) -> Iterator[tuple[Clause, int]]:
     """Yield a yes/no question, as the clause that `yes` affirms."""
-    word = parser.at(pos)
-    if word in BE_FORMS and parser.at(pos + 1) == "there":
-        yield from parser.exists(pos + 2, BE_FORMS[word], False)
-    elif word in BE_FORMS and parser.at(pos + 1) in ("this", "that") and not BE_FORMS[word]:
-        yield from ((Clause(Pronoun("it"), said), end) for said, end in _parse_complements(parser, pos + 2, False))
+    word = parser.get_word(position)
+    if word in BE_FORMS and parser.get_word(position + 1) == "there":
+        yield from parser.parse_existential_phrase(position + 2, BE_FORMS[word], False)
+    elif word in BE_FORMS and parser.get_word(position + 1) in ("this", "that") and not BE_FORMS[word]:
+        yield from (
+            (Clause(Pronoun("it"), predicate), end)
+            for predicate, end in _parse_complements(parser, position + 2, False)
+        )
     elif word in BE_FORMS:
-        for subject, after in parser.phrase(pos + 1):
-            if BE_FORMS[word] in parser.numbers(pos + 1, subject):
+        for subject, after in parser.parse_phrase(position + 1):
+            if BE_FORMS[word] in parser.list_numbers(position + 1, subject):
                 yield from (
-                    (Clause(subject, said), end) for said, end in _parse_complements(parser, after, BE_FORMS[word])
+                    (Clause(subject, predicate), end)
+                    for predicate, end in _parse_complements(parser, after, BE_FORMS[word])
                 )
-    elif parser.words[pos : pos + 3] in (("can", "you", "see"), ("do", "you", "see")):
-        yield from ((Clause(phrase), end) for phrase, end in parser.phrase(pos + 3))
+    elif parser.words[position : position + 3] in (("can", "you", "see"), ("do", "you", "see")):
+        yield from ((Clause(phrase), end) for phrase, end in parser.parse_phrase(position + 3))
     elif word in ("does", "do"):
-        for subject, after in parser.phrase(pos + 1):
-            for verb, form in list_verb_forms().get(parser.at(after), ()):
+        for subject, after in parser.parse_phrase(position + 1):
+            for verb, form in list_verb_forms().get(parser.get_word(after), ()):
                 if form == "base" and subject.plural == (word == "do"):
-                    for does, end in parser.arguments(verb, after + 1):
-                        for further, last in parser.adjuncts(end):
-                            yield Clause(subject, Conjunction((does, *further))), last
+                    for verb_phrase, end in parser.parse_arguments(verb, after + 1):
+                        for adjuncts, last in parser.parse_adjuncts(end):
+                            yield Clause(subject, Conjunction((verb_phrase, *adjuncts))), last
 
 
-def _parse_complements(parser: Parser, pos: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
-    for predicate, after in parser.complement(pos, plural):
-        for further, end in parser.adjuncts(after):
-            yield Conjunction((predicate, *further)) if further else predicate, end
+def _parse_complements(parser: Parser, position: int, plural: bool) -> Iterator[tuple[Predicate, int]]:
+    for predicate, after in parser.parse_complement(position, plural):
+        for adjuncts, end in parser.parse_adjuncts(after):
+            yield Conjunction((predicate, *adjuncts)) if adjuncts else predicate, end
 
 
-def parse_answered_question(parser: Parser, pos: int, answer: str) -> Iterator[tuple[Clause, int]]:
+def parse_answered_question(parser: Parser, position: int, answer: str) -> Iterator[tuple[Clause, int]]:
     """Yield `how many dogs are there` or `what color is the car`, as the clause that the answer makes."""
     number = list_numerals().get(answer)
-    if parser.starts(pos, ("how", "many")) and number is not None:
-        for noun, after in parser.noun(pos + 2):
-            if not noun.plural or parser.at(after) != "are":
+    if parser.starts_with(position, ("how", "many")) and number is not None:
+        for noun, after in parser.parse_noun(position + 2):
+            if not noun.plural or parser.get_word(after) != "are":
                 continue
             phrase = NounPhrase(Quantifier(number, number), True, noun.kinds, noun.place)
-            if parser.at(after + 1) == "there":
-                for further, end in parser.adjuncts(after + 2):
-                    yield Clause(phrase, Conjunction(further)), end
-            for said, end in _parse_complements(parser, after + 1, True):
-                yield Clause(phrase, said), end
+            if parser.get_word(after + 1) == "there":
+                for adjuncts, end in parser.parse_adjuncts(after + 2):
+                    yield Clause(phrase, Conjunction(adjuncts)), end
+            for predicate, end in _parse_complements(parser, after + 1, True):
+                yield Clause(phrase, predicate), end
             yield Clause(phrase), after + 1
-    asks = parser.at(pos) == "what" and parser.at(pos + 1) in ("color", "colour")
-    if asks and answer in COLOURS and parser.at(pos + 2) in BE_FORMS:
-        for subject, end in parser.phrase(pos + 3):
-            if subject.plural == BE_FORMS[parser.at(pos + 2)]:
+    is_colour_question = parser.get_word(position) == "what" and parser.get_word(position + 1) in ("color", "colour")
+    if is_colour_question and answer in COLOURS and parser.get_word(position + 2) in BE_FORMS:
+        for subject, end in parser.parse_phrase(position + 3):
+            if subject.plural == BE_FORMS[parser.get_word(position + 2)]:
                 yield Clause(subject, ColourPredicate(answer)), end
 
 
@@ -367,8 +377,8 @@ def parse_answered_question(parser: Parser, pos: int, answer: str) -> Iterator[t
 def read_answered_question(words: tuple[str, ...], answer: str) -> tuple[tuple[Clause, ...], ...]:
     """Return every reading of a question together with its answer, as in `readings`; for `no`, of what it denies."""
     parser = Parser(words)
-    found = parse_question(parser, 0) if answer in ("yes", "no") else parse_answered_question(parser, 0, answer)
-    return tuple(dict.fromkeys((clause,) for clause in islice(select_complete(found, len(words)), MAX_READINGS)))
+    readings = parse_question(parser, 0) if answer in ("yes", "no") else parse_answered_question(parser, 0, answer)
+    return tuple(dict.fromkeys((clause,) for clause in islice(select_complete(readings, len(words)), MAX_READINGS)))
 
 
 def split_statements(words: Sequence[str]) -> Iterable[tuple[tuple[str, ...], str | None]]:

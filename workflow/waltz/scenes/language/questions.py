@@ -56,7 +56,7 @@ def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
     plural = rng.choice(sorted(name for name, number in counts.items() if number == count))
     words = rng.choice(EXISTENCE_PHRASES)
     text = f"how many {plural} are there" if words == "there" else f"how many {plural} are {words}"
-    wrong = [str(other) for other in range(10) if other != count]
+    wrong = [str(number) for number in range(10) if number != count]
     return Question(render_question(text), str(count), "number", tuple(rng.sample(wrong, 3)))
 
 
@@ -118,14 +118,14 @@ def _draw_relation_question(graph: Graph, rng: Random) -> str:
     others = [entry for entry in graph.objects if entry != subject]
     if not others:
         return _draw_place_question(graph, rng)
-    other = rng.choice(others)
+    landmark = rng.choice(others)
     if graph.relations and rng.random() < 0.4:
-        preposition, other = graph.relations[0].preposition, graph.objects[graph.relations[0].object]
+        preposition, landmark = graph.relations[0].preposition, graph.objects[graph.relations[0].object]
     else:
         preposition = rng.choice(
             ("on", "under", "behind", "in front of", "to the left of", "to the right of", "next to")
         )
-    return f"{BE[subject.count > 1]} {render_definite(subject)} {preposition} {render_definite(other)}"
+    return f"{BE[subject.count > 1]} {render_definite(subject)} {preposition} {render_definite(landmark)}"
 
 
 def draw_wh_question(graph: Graph, rng: Random) -> Question | None:
@@ -141,11 +141,11 @@ def draw_wh_question(graph: Graph, rng: Random) -> Question | None:
     return rng.choice(forms)(graph, rng)
 
 
-def _choose_names(rng: Random, right: Object, graph: Graph, group: tuple[str, ...]) -> tuple[str, ...]:
-    absent = [name for name in group if graph.count(name) == 0 and name != right.kind]
-    further = [name for name in read_kinds() if graph.count(name) == 0 and name not in absent]
-    chosen = (rng.sample(absent, len(absent)) + rng.sample(further, 3))[:3]
-    return tuple(add_article(name) for name in chosen)
+def _choose_names(rng: Random, answer: Object, graph: Graph, group: tuple[str, ...]) -> tuple[str, ...]:
+    absent = [name for name in group if graph.count(name) == 0 and name != answer.kind]
+    others = [name for name in read_kinds() if graph.count(name) == 0 and name not in absent]
+    names = (rng.sample(absent, len(absent)) + rng.sample(others, 3))[:3]
+    return tuple(add_article(name) for name in names)
 
 
 def _draw_what(graph: Graph, rng: Random) -> Question | None:
@@ -220,12 +220,12 @@ def _draw_what_doing(graph: Graph, rng: Random) -> Question | None:
 
 def draw_questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
     """Different questions: one how-many with answer 0, two with more, then yes/no and wh- in turn."""
-    found = [draw_how_many(graph, rng, True), draw_how_many(graph, rng, False), draw_how_many(graph, rng, False)]
-    while len({question.text for question in found}) < count:
+    questions = [draw_how_many(graph, rng, True), draw_how_many(graph, rng, False), draw_how_many(graph, rng, False)]
+    while len({question.text for question in questions}) < count:
         question = draw_yes_no(graph, rng) if rng.random() < 0.5 else draw_wh_question(graph, rng)
         if question is not None:
-            found.append(question)
-    return list({question.text: question for question in reversed(found)}.values())[::-1][:count]
+            questions.append(question)
+    return list({question.text: question for question in reversed(questions)}.values())[::-1][:count]
 
 
 def draw_dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, str]]:

@@ -98,7 +98,7 @@ class VerbPhrase:
     """A verb with its object, or (passive) with who does it."""
 
     verb: str
-    other: Phrase | None = None
+    argument: Phrase | None = None
     passive: bool = False
 
 
@@ -160,16 +160,16 @@ def list_noun_phrases(node: Phrase | Predicate | None) -> list[NounPhrase]:
     """Noun phrases in the order in which they are mentioned."""
     match node:
         case NounPhrase():
-            return [node, *(phrase for part in node.restrictions for phrase in list_noun_phrases(part))]
+            return [node, *(phrase for predicate in node.restrictions for phrase in list_noun_phrases(predicate))]
         case Coordination():
-            return [found for phrase in node.phrases for found in list_noun_phrases(phrase)]
+            return [noun_phrase for phrase in node.phrases for noun_phrase in list_noun_phrases(phrase)]
         case PrepositionalPhrase():
             return list_noun_phrases(node.landmark)
         case VerbPhrase():
-            return list_noun_phrases(node.other)
+            return list_noun_phrases(node.argument)
         case Negation():
             return list_noun_phrases(node.predicate)
         case Conjunction():
-            return [phrase for part in node.predicates for phrase in list_noun_phrases(part)]
+            return [phrase for predicate in node.predicates for phrase in list_noun_phrases(predicate)]
         case _:
             return []

@@ -88,16 +88,16 @@ def list_nouns() -> dict[tuple[str, ...], tuple[Noun, ...]]:
     for category in read_categories().values():
         add(category.name, Noun(frozenset(category.members), False, mass=category.mass))
         add(category.plural, Noun(frozenset(category.members), True))
-    for noun, (plural, means) in read_synonyms().items():
-        add(noun, Noun(frozenset(means), False))
-        add(plural, Noun(frozenset(means), True))
+    for noun, (plural, kinds) in read_synonyms().items():
+        add(noun, Noun(frozenset(kinds), False))
+        add(plural, Noun(frozenset(kinds), True))
     for place in read_places().values():
         for word, name in PLACE_NOUNS.items():
             if name == place.name:
                 add(word, Noun(frozenset(), False, place=place.name, mass=place.name in ("grass", "snow", "night")))
     for word in ("streets", "roads", "rooms", "houses", "beaches", "seashores", "shores", "lawns", "fields", "meadows"):
         add(word, Noun(frozenset(), True, place=PLACE_NOUNS[word[:-2] if word == "beaches" else word[:-1]]))
-    return {key: tuple(found) for key, found in table.items()}
+    return {key: tuple(nouns) for key, nouns in table.items()}
 
 
 PLACE_NOUNS = {
@@ -132,7 +132,7 @@ def list_verb_forms() -> dict[str, tuple[tuple[str, str], ...]]:
         for form, word in (("third", verb.third), ("base", verb.base), ("ing", verb.name), ("pp", verb.participle)):
             if word:
                 table.setdefault(word, []).append((verb.name, form))
-    return {word: tuple(found) for word, found in table.items()}
+    return {word: tuple(forms) for word, forms in table.items()}
 
 
 @cache
@@ -142,7 +142,7 @@ def index_phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
     by_first: dict[str, list[tuple[str, ...]]] = {}
     for entry in entries:
         by_first.setdefault(entry.split()[0], []).append(split_words(entry))
-    return {first: tuple(sorted(found, key=len, reverse=True)) for first, found in by_first.items()}
+    return {first: tuple(sorted(phrases, key=len, reverse=True)) for first, phrases in by_first.items()}
 
 
 @cache
@@ -220,10 +220,10 @@ def get_quantifier(determiner: Determiner, noun: Noun) -> Quantifier | None:
     if determiner is BARE_PLURAL:
         return AT_LEAST_ONE if noun.mass and not noun.plural else BARE_PLURAL.quantifier if noun.plural else None
     if noun.plural and determiner.plural:
-        the = determiner.quantifier == AT_LEAST_ONE and determiner.singular
+        definite = determiner.quantifier == AT_LEAST_ONE and determiner.singular
         return (
             Quantifier(2, never_below=1)
-            if the and determiner is not list_determiners()[("any",)]
+            if definite and determiner is not list_determiners()[("any",)]
             else determiner.quantifier
         )
     if not noun.plural and determiner.singular:

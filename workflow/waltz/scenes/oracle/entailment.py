@@ -37,11 +37,11 @@ class Pair:
     explanation: str
 
 
-def compute_label(premise: str, hypothesis: str, around: list[Graph]) -> str | None:
+def compute_label(premise: str, hypothesis: str, worlds: list[Graph]) -> str | None:
     """Return entailment, neutral or contradiction: the hypothesis is true in all, some or none of the worlds in which
     the premise is; None if the oracle leaves one open."""
     verdicts: set[str] = set()
-    for world in around:
+    for world in worlds:
         if decide_truth(world, premise) == "true":
             verdict = decide_truth(world, hypothesis)
             if verdict == "unknown":
@@ -59,23 +59,25 @@ def build_worlds(graph: Graph, hypothesis: str) -> list[Graph]:
 
     Kinds that the hypothesis names and the scene lacks are added.
     """
-    found = [graph, mirror_scene(graph)]
-    found += [replace(graph, place=name) for name in read_places() if name != graph.place]
+    worlds = [graph, mirror_scene(graph)]
+    worlds += [replace(graph, place=name) for name in read_places() if name != graph.place]
     for entry in graph.objects:
         colours = read_kinds()[entry.kind].colours if entry.colour else ()
-        found += [
+        worlds += [
             replace_object(graph, entry, replace(entry, colour=colour)) for colour in colours if colour != entry.colour
         ]
     for entry in find_bystanders(graph):
         if len(graph.objects) > 1 and entry != find_focus(graph):
-            found.append(_remove_object(graph, entry))
+            worlds.append(_remove_object(graph, entry))
         if entry.count < 9:
-            found.append(replace_object(graph, entry, Object(entry.kind, (*entry.cells, _SPARE), entry.colour)))
-    found += _change_facts(graph)
-    new = find_named_objects(hypothesis)
-    for world in list(found):
-        found += [replace(world, objects=(*world.objects, entry)) for entry in new if not world.count(entry.kind)]
-    return found
+            worlds.append(replace_object(graph, entry, Object(entry.kind, (*entry.cells, _SPARE), entry.colour)))
+    worlds += _change_facts(graph)
+    missing_objects = find_named_objects(hypothesis)
+    for world in list(worlds):
+        worlds += [
+            replace(world, objects=(*world.objects, entry)) for entry in missing_objects if not world.count(entry.kind)
+        ]
+    return worlds
 
 
 _SPARE = Cell(0, 0, 8)
@@ -93,15 +95,15 @@ def mirror_scene(graph: Graph) -> Graph:
 def _change_facts(graph: Graph) -> list[Graph]:
     """Return the same things with another relation, another action, or none."""
     if graph.relations:
-        meant = graph.relations[0]
+        relation = graph.relations[0]
         return [
-            replace(graph, relations=(replace(meant, preposition=other),))
-            for other in PREPOSITIONS
-            if other != meant.preposition
+            replace(graph, relations=(replace(relation, preposition=preposition),))
+            for preposition in PREPOSITIONS
+            if preposition != relation.preposition
         ]
     if graph.action is None or graph.agent is None:
         return []
-    fitting = [
+    verbs = [
         verb
         for verb in read_verbs().values()
         if verb.name != graph.action.verb
@@ -112,23 +114,26 @@ def _change_facts(graph: Graph) -> list[Graph]:
             or (graph.theme.kind in verb.themes and verb.items == graph.theme.count / graph.agent.count)
         )
     ]
-    return [replace(graph, action=None), *(replace(graph, action=replace(graph.action, verb=v.name)) for v in fitting)]
+    return [
+        replace(graph, action=None),
+        *(replace(graph, action=replace(graph.action, verb=verb.name)) for verb in verbs),
+    ]
 
 
 def find_named_objects(text: str) -> list[Object]:
     """Return the kinds that a sentence names, as many of each as it says."""
-    found: dict[str, Object] = {}
+    objects: dict[str, Object] = {}
     for clause in next(iter(read_sentence(tokenize(text.rstrip(".")))), ()):
         for phrase in list_noun_phrases(clause.subject) + list_noun_phrases(clause.predicate):
             count = min(max(phrase.quantifier.least, 1), 9)
             for kind in sorted(phrase.kinds)[:1]:
-                found[kind] = Object(kind, (_SPARE,) * count)
-    return list(found.values())
+                objects[kind] = Object(kind, (_SPARE,) * count)
+    return list(objects.values())
 
 
-def _remove_object(graph: Graph, gone: Object) -> Graph:
-    keep = [entry for entry in graph.objects if entry != gone]
-    index = {old: keep.index(entry) for old, entry in enumerate(graph.objects) if entry != gone}
+def _remove_object(graph: Graph, removed: Object) -> Graph:
+    remaining = [entry for entry in graph.objects if entry != removed]
+    index = {old: remaining.index(entry) for old, entry in enumerate(graph.objects) if entry != removed}
     relations = tuple(
         replace(relation, subject=index[relation.subject], object=index[relation.object])
         for relation in graph.relations
@@ -136,33 +141,33 @@ def _remove_object(graph: Graph, gone: Object) -> Graph:
     action = graph.action
     if action is not None:
         action = replace(action, agent=index[action.agent], theme=None if action.theme is None else index[action.theme])
-    return replace(graph, objects=tuple(keep), relations=relations, action=action)
+    return replace(graph, objects=tuple(remaining), relations=relations, action=action)
 
 
-def draw_nli_pairs(graph: Graph, rng: Random, wanted: int = 3) -> Iterator[Pair]:
+def draw_nli_pairs(graph: Graph, rng: Random, count: int = 3) -> Iterator[Pair]:
     """Yield pairs of a caption of the scene with one hypothesis of each label, as far as the draws allow."""
-    missing = list(LABELS) * -(-wanted // 3)
-    for _ in range(12 * wanted):
+    missing = list(LABELS) * -(-count // 3)
+    for _ in range(12 * count):
         premise = rng.choice(draw_captions(graph, rng))
-        aim = missing[0]
-        hypothesis = _draw_hypothesis(graph, aim, rng)
-        found = compute_label(premise, hypothesis, build_worlds(graph, hypothesis)) if hypothesis != premise else None
-        if found in missing:
-            missing.remove(found)
-            yield Pair(premise, hypothesis, found, _render_explanation(hypothesis, found))
-        if len(missing) <= len(LABELS) * -(-wanted // 3) - wanted:
+        target = missing[0]
+        hypothesis = _draw_hypothesis(graph, target, rng)
+        label = compute_label(premise, hypothesis, build_worlds(graph, hypothesis)) if hypothesis != premise else None
+        if label in missing:
+            missing.remove(label)
+            yield Pair(premise, hypothesis, label, _render_explanation(hypothesis, label))
+        if len(missing) <= len(LABELS) * -(-count // 3) - count:
             return
 
 
-def _draw_hypothesis(graph: Graph, aim: str, rng: Random) -> str:
+def _draw_hypothesis(graph: Graph, target: str, rng: Random) -> str:
     absent = rng.choice([kind for kind in read_kinds() if not graph.count(kind)])
     count = rng.choice((1, 1, 2, 3, 4))
-    newcomer = Object(absent, (_SPARE,) * count)
-    if aim == "neutral":
+    absent_object = Object(absent, (_SPARE,) * count)
+    if target == "neutral":
         coloured = [entry for entry in graph.objects if entry.colour]
         options = [
-            render_sentence(f"there {BE[count > 1]} {render_indefinite(newcomer)} {draw_place(graph, rng)}"),
-            render_sentence(f"there {BE[count > 1]} {render_indefinite(newcomer)}"),
+            render_sentence(f"there {BE[count > 1]} {render_indefinite(absent_object)} {draw_place(graph, rng)}"),
+            render_sentence(f"there {BE[count > 1]} {render_indefinite(absent_object)}"),
             render_sentence(f"there are no {inflect_noun(absent, 2)}"),
             *(
                 render_sentence(f"the {inflect_noun(e.kind, e.count)} {BE[e.count > 1]} {c}")
@@ -171,13 +176,13 @@ def _draw_hypothesis(graph: Graph, aim: str, rng: Random) -> str:
             ),
         ]
         return rng.choice(options)
-    if aim == "contradiction":
-        found = [foil.foil for foil in draw_foils(graph, rng) if foil.piece != "existence" or " no " in foil.foil]
+    if target == "contradiction":
+        options = [foil.foil for foil in draw_foils(graph, rng) if foil.piece != "existence" or " no " in foil.foil]
         elsewhere = rng.choice([name for name in read_places() if name != graph.place])
-        found.append(render_sentence(f"{render_main_clause(graph)} {PLACES[elsewhere][0]}"))
-        return rng.choice(found)
+        options.append(render_sentence(f"{render_main_clause(graph)} {PLACES[elsewhere][0]}"))
+        return rng.choice(options)
     entry = rng.choice(graph.objects)
-    above = [
+    categories = [
         category for category in read_categories().values() if entry.kind in category.members and not category.mass
     ]
     options = [
@@ -189,7 +194,7 @@ def _draw_hypothesis(graph: Graph, aim: str, rng: Random) -> str:
             render_sentence(
                 f"there is {add_article(category.name)}" if entry.count == 1 else f"there are {category.plural}"
             )
-            for category in above
+            for category in categories
         ),
     ]
     if entry.count > 1:

@@ -50,16 +50,16 @@ def decide_truth(graph: Graph, sentence: str) -> Truth:
     Returns:
         `true`, `false`, or `unknown` where the scene or the grammar does not decide it.
     """
-    said: list[NounPhrase] = []
+    mentioned: list[NounPhrase] = []
     values: list[TruthValue] = []
     for options, answer in _parse_sentence(sentence):
-        value = _any(_decide_clauses(graph, option, said) for option in options) if options else None
-        values.append(_not(value) if answer == "no" else value)
+        value = _disjoin(_decide_clauses(graph, option, mentioned) for option in options) if options else None
+        values.append(_negate(value) if answer == "no" else value)
         if options:
-            said.extend(phrase for _, mentioned in options[0] for phrase in mentioned)
+            mentioned.extend(phrase for _, phrases in options[0] for phrase in phrases)
     if not values:
         return "unknown"
-    return {True: "true", False: "false", None: "unknown"}[_all(values)]  # type: ignore[return-value]
+    return {True: "true", False: "false", None: "unknown"}[_conjoin(values)]  # type: ignore[return-value]
 
 
 def is_in_grammar(sentence: str) -> bool:
@@ -70,130 +70,132 @@ def is_in_grammar(sentence: str) -> bool:
 @lru_cache(maxsize=4096)
 def _parse_sentence(sentence: str) -> tuple[tuple[tuple[Reading, ...], str | None], ...]:
     """Return the readings of each statement, and of each question with its answer, and that answer."""
-    found = []
+    statements = []
     for words, answer in split_statements(tokenize(sentence)):
         options = read_sentence(words) if answer is None else read_answered_question(words, answer)
-        told = tuple(
+        readings = tuple(
             tuple(
                 (clause, (*list_noun_phrases(clause.subject), *list_noun_phrases(clause.predicate)))
-                for clause in option
+                for clause in clauses
             )
-            for option in options
+            for clauses in options
         )
-        found.append((told, answer))
-    return tuple(found)
+        statements.append((readings, answer))
+    return tuple(statements)
 
 
-def _decide_clauses(graph: Graph, reading: Reading, said: list[NounPhrase]) -> TruthValue:
-    world = _Evaluator(graph, list(said))
+def _decide_clauses(graph: Graph, reading: Reading, mentioned: list[NounPhrase]) -> TruthValue:
+    evaluator = _Evaluator(graph, list(mentioned))
     values = []
-    for clause, mentioned in reading:
-        values.append(world.clause(clause))
-        world.said.extend(mentioned)
-    return _all(values)
+    for clause, phrases in reading:
+        values.append(evaluator.decide_clause(clause))
+        evaluator.mentioned.extend(phrases)
+    return _conjoin(values)
 
 
-def _all(values: Iterable[TruthValue]) -> TruthValue:
-    found: TruthValue = True
+def _conjoin(values: Iterable[TruthValue]) -> TruthValue:
+    result: TruthValue = True
     for value in values:
         if value is False:
             return False
-        found = found and value
-    return found
+        result = result and value
+    return result
 
 
-def _any(values: Iterable[TruthValue]) -> TruthValue:
-    return _not(_all(map(_not, values)))
+def _disjoin(values: Iterable[TruthValue]) -> TruthValue:
+    return _negate(_conjoin(map(_negate, values)))
 
 
-def _not(value: TruthValue) -> TruthValue:
+def _negate(value: TruthValue) -> TruthValue:
     return None if value is None else not value
 
 
 class _Evaluator:
     """A scene, and the phrases that pronouns can stand for."""
 
-    def __init__(self, graph: Graph, said: list[NounPhrase]) -> None:
-        self.graph, self.said = graph, said
-        self.known: dict[tuple[Individual, NounPhrase, int], TruthValue] = {}
+    def __init__(self, graph: Graph, mentioned: list[NounPhrase]) -> None:
+        self.graph, self.mentioned = graph, mentioned
+        self.restriction_values: dict[tuple[Individual, NounPhrase, int], TruthValue] = {}
         self.domains: dict[frozenset[str], list[Individual]] = {}
-        self.things: list[Individual] = [
+        self.individuals: list[Individual] = [
             (index, number) for index, entry in enumerate(graph.objects) for number in range(entry.count)
         ]
 
-    def kind(self, thing: Individual) -> str:
+    def get_kind(self, thing: Individual) -> str:
         return "" if thing == PLACE else self.graph.objects[thing[0]].kind
 
-    def clause(self, clause: Clause) -> TruthValue:
+    def decide_clause(self, clause: Clause) -> TruthValue:
         predicate = clause.predicate or Conjunction(())
         if isinstance(clause.subject, Pronoun) and _is_about_place(predicate):
-            return self.satisfies(PLACE, predicate, False)
-        value = self._subject(clause.subject, predicate)
-        return _not(value) if clause.negated else value
+            return self.decide_predicate(PLACE, predicate, False)
+        value = self._decide_subject(clause.subject, predicate)
+        return _negate(value) if clause.negated else value
 
-    def _subject(self, subject: Phrase, predicate: Predicate) -> TruthValue:
+    def _decide_subject(self, subject: Phrase, predicate: Predicate) -> TruthValue:
         if isinstance(subject, Coordination):
-            return _all(self._subject(phrase, predicate) for phrase in subject.phrases)
+            return _conjoin(self._decide_subject(phrase, predicate) for phrase in subject.phrases)
         if isinstance(subject, Pronoun):
-            return _agree(self._subject(phrase, predicate) for phrase in self.antecedents(subject))
-        return self._quantified(subject, lambda thing: self.satisfies(thing, predicate, subject.plural))
+            return _require_agreement(
+                self._decide_subject(phrase, predicate) for phrase in self.find_antecedents(subject)
+            )
+        return self._decide_quantified(subject, lambda thing: self.decide_predicate(thing, predicate, subject.plural))
 
-    def _domain(self, phrase: NounPhrase) -> list[Individual]:
+    def _list_individuals(self, phrase: NounPhrase) -> list[Individual]:
         if phrase.place:
             return [PLACE] if phrase.place == self.graph.place else []
         if phrase.kinds not in self.domains:
-            self.domains[phrase.kinds] = [thing for thing in self.things if self.kind(thing) in phrase.kinds]
+            self.domains[phrase.kinds] = [thing for thing in self.individuals if self.get_kind(thing) in phrase.kinds]
         return self.domains[phrase.kinds]
 
-    def _quantified(self, phrase: NounPhrase, scope: Callable[[Individual], TruthValue]) -> TruthValue:
-        domain = self._domain(phrase)
-        limits = [self._restricted(thing, phrase) for thing in domain]
+    def _decide_quantified(self, phrase: NounPhrase, scope: Callable[[Individual], TruthValue]) -> TruthValue:
+        domain = self._list_individuals(phrase)
+        limits = [self._decide_restrictions(thing, phrase) for thing in domain]
         each = list(zip(limits, domain, strict=True))
         if phrase.quantifier.every:
             enough = _check_quantifier(phrase.quantifier, limits)
-            return _all((enough, _all(_any((_not(limit), scope(thing))) for limit, thing in each)))
+            return _conjoin((enough, _conjoin(_disjoin((_negate(limit), scope(thing))) for limit, thing in each)))
         return _check_quantifier(
-            phrase.quantifier, [limit is not False and _all((limit, scope(thing))) for limit, thing in each]
+            phrase.quantifier, [limit is not False and _conjoin((limit, scope(thing))) for limit, thing in each]
         )
 
-    def _restricted(self, thing: Individual, phrase: NounPhrase) -> TruthValue:
+    def _decide_restrictions(self, thing: Individual, phrase: NounPhrase) -> TruthValue:
         if not phrase.restrictions and not phrase.colour:
             return True
-        key = (thing, phrase, len(self.said))
-        if key not in self.known:
-            self.known[key] = self._limits(thing, phrase)
-        return self.known[key]
+        key = (thing, phrase, len(self.mentioned))
+        if key not in self.restriction_values:
+            self.restriction_values[key] = self._combine_restrictions(thing, phrase)
+        return self.restriction_values[key]
 
-    def _limits(self, thing: Individual, phrase: NounPhrase) -> TruthValue:
-        values = [self.satisfies(thing, part, phrase.plural) for part in phrase.restrictions]
+    def _combine_restrictions(self, thing: Individual, phrase: NounPhrase) -> TruthValue:
+        values = [self.decide_predicate(thing, part, phrase.plural) for part in phrase.restrictions]
         if phrase.colour:
-            values.append(self._coloured(thing, phrase.colour))
-        return _all(values)
+            values.append(self._decide_colour(thing, phrase.colour))
+        return _conjoin(values)
 
-    def _coloured(self, thing: Individual, colour: str) -> TruthValue:
+    def _decide_colour(self, thing: Individual, colour: str) -> TruthValue:
         own = None if thing == PLACE else self.graph.objects[thing[0]].colour
         return None if own is None else own == colour
 
-    def satisfies(self, thing: Individual, predicate: Predicate, plural: bool) -> TruthValue:
+    def decide_predicate(self, thing: Individual, predicate: Predicate, plural: bool) -> TruthValue:
         match predicate:
             case Conjunction():
-                return _all(self.satisfies(thing, part, plural) for part in predicate.predicates)
+                return _conjoin(self.decide_predicate(thing, part, plural) for part in predicate.predicates)
             case Negation():
-                return _not(self.satisfies(thing, predicate.predicate, plural))
+                return _negate(self.decide_predicate(thing, predicate.predicate, plural))
             case Setting():
-                return self._setting(predicate.name)
+                return self._decide_setting(predicate.name)
             case ColourPredicate():
-                return self._coloured(thing, predicate.colour)
+                return self._decide_colour(thing, predicate.colour)
             case NounPredicate():
-                return self.kind(thing) in predicate.kinds
+                return self.get_kind(thing) in predicate.kinds
             case AlonePredicate():
-                return self._alone(thing)
+                return self._decide_alone(thing)
             case PrepositionalPhrase():
-                return self._located(thing, predicate, plural)
+                return self._decide_prepositional_phrase(thing, predicate, plural)
             case VerbPhrase():
-                return self._does(thing, predicate, plural)
+                return self._decide_verb_phrase(thing, predicate, plural)
 
-    def _setting(self, name: str) -> TruthValue:
+    def _decide_setting(self, name: str) -> TruthValue:
         place = self.graph.place
         if name in ("indoors", "outdoors"):
             return (place == "indoors") == (name == "indoors")
@@ -201,11 +203,13 @@ class _Evaluator:
             return False if name == "night" else None
         return (place == "night") == (name == "night")
 
-    def _alone(self, thing: Individual) -> TruthValue:
-        groups = [read_kinds()[self.kind(other)].group for other in self.things if other != thing]
+    def _decide_alone(self, thing: Individual) -> TruthValue:
+        groups = [read_kinds()[self.get_kind(neighbour)].group for neighbour in self.individuals if neighbour != thing]
         return False if "people" in groups else None if "animals" in groups else True
 
-    def _located(self, thing: Individual, predicate: PrepositionalPhrase, plural: bool) -> TruthValue:
+    def _decide_prepositional_phrase(
+        self, thing: Individual, predicate: PrepositionalPhrase, plural: bool
+    ) -> TruthValue:
         def holds(subject: Individual, landmark: Individual) -> TruthValue:
             return _TRUTH_VALUES[decide_position(self.graph, subject, predicate.preposition, landmark)]
 
@@ -214,20 +218,22 @@ class _Evaluator:
             return _TRUTH_VALUES[decide_absent_place(SENSES[predicate.preposition])]
         if isinstance(landmark, NounPhrase) and predicate.preposition == "without":
             positive = replace(predicate, preposition="with")
-            return _not(self._located(thing, positive, plural)) if landmark.kinds else True
-        return self._related(thing, landmark, holds, plural)
+            return _negate(self._decide_prepositional_phrase(thing, positive, plural)) if landmark.kinds else True
+        return self._decide_relation(thing, landmark, holds, plural)
 
-    def _does(self, thing: Individual, predicate: VerbPhrase, plural: bool) -> TruthValue:
-        def holds(subject: Individual, other: Individual) -> TruthValue:
-            return self._acts(predicate.verb, *((other, subject) if predicate.passive else (subject, other)))
+    def _decide_verb_phrase(self, thing: Individual, predicate: VerbPhrase, plural: bool) -> TruthValue:
+        def holds(subject: Individual, partner: Individual) -> TruthValue:
+            return self._decide_action(
+                predicate.verb, *((partner, subject) if predicate.passive else (subject, partner))
+            )
 
-        if predicate.other is not None:
-            return self._related(thing, predicate.other, holds, plural)
+        if predicate.argument is not None:
+            return self._decide_relation(thing, predicate.argument, holds, plural)
         if predicate.passive:
-            return _any(self._acts(predicate.verb, other, thing) for other in self.things)
-        return self._acts_alone(predicate.verb, thing)
+            return _disjoin(self._decide_action(predicate.verb, partner, thing) for partner in self.individuals)
+        return self._decide_intransitive(predicate.verb, thing)
 
-    def _acts(self, verb: str, agent: Individual, theme: Individual) -> TruthValue:
+    def _decide_action(self, verb: str, agent: Individual, theme: Individual) -> TruthValue:
         action = self.graph.action
         if action is None or action.theme is None or PLACE in (agent, theme):
             return False
@@ -238,9 +244,9 @@ class _Evaluator:
             return False
         return True if verb == action.verb else None if verb in read_verbs()[action.verb].vague else False
 
-    def _acts_alone(self, verb: str, agent: Individual) -> TruthValue:
+    def _decide_intransitive(self, verb: str, agent: Individual) -> TruthValue:
         action = self.graph.action
-        seems = None if agent != PLACE and verb in read_kinds()[self.kind(agent)].seems else False
+        seems = None if agent != PLACE and verb in read_kinds()[self.get_kind(agent)].seems else False
         if action is None or agent == PLACE:
             return seems
         entry = read_verbs()[action.verb]
@@ -250,7 +256,7 @@ class _Evaluator:
             return None
         return seems
 
-    def _related(
+    def _decide_relation(
         self, thing: Individual, phrase: Phrase, holds: Callable[[Individual, Individual], TruthValue], plural: bool
     ) -> TruthValue:
         """Decide whether a thing stands in a relation to what a phrase speaks of.
@@ -259,39 +265,41 @@ class _Evaluator:
         singular object, the readings must agree.
         """
         if isinstance(phrase, Coordination):
-            return _all(self._related(thing, part, holds, plural) for part in phrase.phrases)
+            return _conjoin(self._decide_relation(thing, part, holds, plural) for part in phrase.phrases)
         if isinstance(phrase, Pronoun):
-            others = (part for part in self.antecedents(phrase) if self.kind(thing) not in part.kinds)
-            return _agree(self._related(thing, part, holds, plural) for part in others)
-        each = self._quantified(phrase, lambda other: holds(thing, other))
+            others = (part for part in self.find_antecedents(phrase) if self.get_kind(thing) not in part.kinds)
+            return _require_agreement(self._decide_relation(thing, part, holds, plural) for part in others)
+        distributive = self._decide_quantified(phrase, lambda partner: holds(thing, partner))
         if not plural:
-            return each
-        fellows = [other for other in self.things if other[0] == thing[0]] or [thing]
-        together = self._quantified(phrase, lambda other: _any(holds(fellow, other) for fellow in fellows))
-        return together if phrase.plural or each == together else None
+            return distributive
+        fellows = [partner for partner in self.individuals if partner[0] == thing[0]] or [thing]
+        collective = self._decide_quantified(
+            phrase, lambda partner: _disjoin(holds(fellow, partner) for fellow in fellows)
+        )
+        return collective if phrase.plural or distributive == collective else None
 
-    def antecedents(self, pronoun: Pronoun) -> list[NounPhrase]:
+    def find_antecedents(self, pronoun: Pronoun) -> list[NounPhrase]:
         """Phrases said before that a pronoun may stand for, as definite ones."""
-        found: list[NounPhrase] = []
-        for phrase in self.said:
+        antecedents: list[NounPhrase] = []
+        for phrase in self.mentioned:
             fitting = frozenset(
                 name for name in phrase.kinds if pronoun.plural or read_kinds()[name].pronoun == pronoun.word
             )
             if phrase.place or not fitting or phrase.plural != pronoun.plural:
                 continue
             definite = replace(phrase, kinds=fitting, quantifier=Quantifier(1, every=pronoun.plural))
-            if definite not in found:
-                found.append(definite)
-        return found
+            if definite not in antecedents:
+                antecedents.append(definite)
+        return antecedents
 
 
 def _check_quantifier(quantifier: Quantifier, values: list[TruthValue]) -> TruthValue:
     return quantifier.check(values.count(True), len(values) - values.count(False))
 
 
-def _agree(values: Iterable[TruthValue]) -> TruthValue:
-    seen = set(values)
-    return seen.pop() if len(seen) == 1 else None
+def _require_agreement(values: Iterable[TruthValue]) -> TruthValue:
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _is_about_place(predicate: Predicate) -> bool:

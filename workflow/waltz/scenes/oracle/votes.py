@@ -38,11 +38,11 @@ def cast_votes(items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]
     """
     rows = []
     for item in items:
-        chosen = cast_vote(scene_of[item["image"]], item["caption"], item["foil"])
+        vote = cast_vote(scene_of[item["image"]], item["caption"], item["foil"])
         counts = {
-            "votes_caption": VOTES * (chosen == "caption"),
-            "votes_foil": VOTES * (chosen == "foil"),
-            "votes_other": VOTES * (chosen not in ("caption", "foil")),
+            "votes_caption": VOTES * (vote == "caption"),
+            "votes_foil": VOTES * (vote == "foil"),
+            "votes_other": VOTES * (vote not in ("caption", "foil")),
         }
-        rows.append({"item_id": item["item_id"], "voter": VOTER, "vote": chosen, **counts})
+        rows.append({"item_id": item["item_id"], "voter": VOTER, "vote": vote, **counts})
     return rows

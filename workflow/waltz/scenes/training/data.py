@@ -49,18 +49,18 @@ def render_pixels(graphs: Iterable[Graph]) -> torch.Tensor:
 
 def draw_sentences(graph: Graph, rng: Random) -> list[str]:
     """True captions, descriptions, statements and short dialogues of a scene."""
-    found = [
+    sentences = [
         *draw_captions(graph, rng),
         *draw_contextual_descriptions(graph, rng),
         *draw_plain_descriptions(graph, rng),
     ]
-    found += [said for question in draw_questions(graph, rng) if (said := render_statement(question))]
+    sentences += [statement for question in draw_questions(graph, rng) if (statement := render_statement(question))]
     caption = rng.choice(draw_captions(graph, rng))
-    asked = draw_dialogue(graph, caption, rng)
-    if asked:
-        question, answer = rng.choice(asked)
-        found.append(f"{caption.rstrip('.')}. {question} {answer}.")
-    return [*found, *(foil.caption for foil in draw_foils(graph, rng)), *_draw_number_pair(graph, rng)]
+    dialogue = draw_dialogue(graph, caption, rng)
+    if dialogue:
+        question, answer = rng.choice(dialogue)
+        sentences.append(f"{caption.rstrip('.')}. {question} {answer}.")
+    return [*sentences, *(foil.caption for foil in draw_foils(graph, rng)), *_draw_number_pair(graph, rng)]
 
 
 def draw_judged_sentences(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
@@ -74,7 +74,7 @@ def draw_judged_sentences(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
     exchanged = exchange_preposition(rng.choice(draw_captions(graph, rng)), rng)
     if exchanged and is_in_grammar(exchanged):
         good.append(exchanged)
-    bad = [spoilt for text in good if (spoilt := corrupt_text(text, rng))]
+    bad = [corrupted for text in good if (corrupted := corrupt_text(text, rng))]
     return [(text, True) for text in good] + [(text, False) for text in bad]
 
 
@@ -97,14 +97,14 @@ def draw_inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
     swapped = swap_actants(graph)
     if swapped:
         pairs.append(swapped)
-    described = [(rng.choice(draw_captions(graph, rng)), rng.choice(draw_captions(graph, rng))) for _ in range(2)]
+    caption_pairs = [(rng.choice(draw_captions(graph, rng)), rng.choice(draw_captions(graph, rng))) for _ in range(2)]
     pairs += [
-        (rng.choice((text, other)), exchanged)
-        for text, other in described
-        if (exchanged := exchange_preposition(text, rng))
+        (rng.choice((first, second)), exchanged)
+        for first, second in caption_pairs
+        if (exchanged := exchange_preposition(first, rng))
     ]
     labels = [compute_label(premise, hypothesis, build_worlds(graph, hypothesis)) for premise, hypothesis in pairs]
-    return [(*pair, found) for pair, found in zip(pairs, labels, strict=True) if found]
+    return [(*pair, label) for pair, label in zip(pairs, labels, strict=True) if label]
 
 
 def _exchange_quantifiers(graph: Graph, premise: str, hypothesis: str, rng: Random) -> tuple[str, str]:
@@ -128,10 +128,10 @@ def draw_presence_turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
     """Draw questions whether there are things of a kind, with their answers, as many of kinds that the scene lacks."""
     present = [entry.kind for entry in graph.objects]
     absent = rng.sample([name for name in read_kinds() if name not in present], len(present))
-    asked = [(name, "yes") for name in present] + [(name, "no") for name in absent]
+    kinds = [(name, "yes") for name in present] + [(name, "no") for name in absent]
     return [
         (rng.choice(PRESENCE).format(add_article(name), read_kinds()[name].plural), answer)
-        for name, answer in asked * 2
+        for name, answer in kinds * 2
     ]
 
 

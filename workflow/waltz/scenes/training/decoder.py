@@ -48,7 +48,7 @@ def train_llava(
     tower: Any,
     pixels: torch.Tensor,
     turns: Sequence[Sequence[Turn]],
-    seen: PatchLabels,
+    labels: PatchLabels,
     *,
     seed: int,
     steps: int,
@@ -64,13 +64,13 @@ def train_llava(
         tower: The trained `CLIPVisionModel`; its first layers are kept.
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
         turns: Questions and answers about each scene.
-        seen: What there is to be seen in each scene.
+        labels: What there is to be seen in each scene.
         seed: Seed of weights and batches.
         steps: Number of batches.
         report: Called with step and loss.
     """
     torch.manual_seed(seed)
-    texts = [render_prompt(asked) + " " + answered for scene in turns for asked, answered in scene]
+    texts = [render_prompt(question) + " " + answer for scene in turns for question, answer in scene]
     specials = {**LLAVA, "image_token": IMAGE_TOKEN}
     tokenizer = train_word_pieces(texts, specials=specials, template="<s> $A", lower=False, longest=CONTEXT_LENGTH)
     network = transformers.LlavaForConditionalGeneration(_build_config(tokenizer, tower.config))
@@ -79,33 +79,35 @@ def train_llava(
     nouns = torch.nn.functional.pad(_find_noun_ids(tokenizer), (0, 0, 1, 0), value=-100)
     generator = torch.Generator().manual_seed(seed)
     order = draw_batches(len(turns), BATCH_IMAGES, generator)
-    written = [_encode_turns(tokenizer, scene) for scene in turns]
-    before = torch.tensor(tokenizer(f"USER: {IMAGE_TOKEN}")["input_ids"][:-1])
-    left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
+    encoded_turns = [_encode_turns(tokenizer, scene) for scene in turns]
+    prompt_ids = torch.tensor(tokenizer(f"USER: {IMAGE_TOKEN}")["input_ids"][:-1])
+    left_id, right_id = tokenizer.convert_tokens_to_ids(["left", "right"])
 
     def loss(step: int) -> torch.Tensor:
-        wanted = FIRST_WEIGHTS if step < SHORT_SHARE * steps else LATER_WEIGHTS
-        chosen = next(order)
-        values, turned = normalise_pixels(pixels[chosen], generator)
-        drawn = [_draw_rows(written[index], wanted, generator) for index in chosen]
+        sort_counts = FIRST_WEIGHTS if step < SHORT_SHARE * steps else LATER_WEIGHTS
+        indices = next(order)
+        values, mirrored = normalise_pixels(pixels[indices], generator)
+        turn_rows = [_draw_rows(encoded_turns[index], sort_counts, generator) for index in indices]
         image = network.model.multi_modal_projector(network.model.vision_tower(pixel_values=values).last_hidden_state)
         embed = network.get_input_embeddings()
-        prefix = torch.cat([embed(before).expand(len(chosen), -1, -1), image], dim=1)
-        kept = network.model.language_model(inputs_embeds=prefix, use_cache=True).past_key_values
-        swapped = torch.tensor(turned)[:, None]
-        answered = torch.zeros(())
+        prefix = torch.cat([embed(prompt_ids).expand(len(indices), -1, -1), image], dim=1)
+        prefix_cache = network.model.language_model(inputs_embeds=prefix, use_cache=True).past_key_values
+        is_mirrored = torch.tensor(mirrored)[:, None]
+        answer_loss = torch.zeros(())
         for deal in range(PACKS):
-            packed = pack_rows([row[deal::PACKS] for row in drawn], prefix.shape[1])
+            packed = pack_rows([row[deal::PACKS] for row in turn_rows], prefix.shape[1])
             ids = torch.where(
-                swapped & (packed.ids == left), right, torch.where(swapped & (packed.ids == right), left, packed.ids)
+                is_mirrored & (packed.ids == left_id),
+                right_id,
+                torch.where(is_mirrored & (packed.ids == right_id), left_id, packed.ids),
             )
-            answered = answered + (packed.weights * compute_loss(network, kept, packed, ids)).sum()
-        answered = answered / sum(map(len, drawn))
-        words = network.lm_head(network.model.language_model.norm(image[:, 1:])).flatten(0, 1)
-        shown = seen.of(chosen, turned)
-        several = torch.nn.functional.pad(shown.counts > 1, (1, 0)).gather(1, shown.kinds.flatten(1))
-        return answered + torch.nn.functional.cross_entropy(
-            words, nouns[shown.kinds.flatten(), several.long().flatten()]
+            answer_loss = answer_loss + (packed.weights * compute_loss(network, prefix_cache, packed, ids)).sum()
+        answer_loss = answer_loss / sum(map(len, turn_rows))
+        noun_logits = network.lm_head(network.model.language_model.norm(image[:, 1:])).flatten(0, 1)
+        batch_labels = labels.select(indices, mirrored)
+        is_plural = torch.nn.functional.pad(batch_labels.counts > 1, (1, 0)).gather(1, batch_labels.kinds.flatten(1))
+        return answer_loss + torch.nn.functional.cross_entropy(
+            noun_logits, nouns[batch_labels.kinds.flatten(), is_plural.long().flatten()]
         )
 
     optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
@@ -133,28 +135,28 @@ class PackedRows:
 
 def pack_rows(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int) -> PackedRows:
     """Rows of turns, each turn the ids of what is asked and of what is answered, behind a prefix of some tokens."""
-    longest = max(sum(len(asked) + len(answered) for asked, answered in row) for row in rows)
+    longest = max(sum(len(question) + len(answer) for question, answer in row) for row in rows)
     ids = torch.zeros((len(rows), longest), dtype=torch.int64)
     turn = torch.full_like(ids, -1)
     positions = torch.zeros_like(ids)
     answers, weights = [], []
     for index, row in enumerate(rows):
-        place = 0
-        for number, (asked, answered) in enumerate(row):
-            end = place + len(asked) + len(answered)
-            ids[index, place:end] = torch.tensor(asked + answered)
-            turn[index, place:end] = number
-            positions[index, place:end] = torch.arange(prefix, prefix + end - place)
-            answers += [(index, at) for at in range(place + len(asked), end)]
-            weights += [1 / len(answered)] * len(answered)
-            place = end
-    own = (turn[:, :, None] == turn[:, None, :]).tril()
-    mask = torch.cat([torch.ones((len(rows), longest, prefix), dtype=torch.bool), own], dim=2)
+        start = 0
+        for number, (question, answer) in enumerate(row):
+            end = start + len(question) + len(answer)
+            ids[index, start:end] = torch.tensor(question + answer)
+            turn[index, start:end] = number
+            positions[index, start:end] = torch.arange(prefix, prefix + end - start)
+            answers += [(index, position) for position in range(start + len(question), end)]
+            weights += [1 / len(answer)] * len(answer)
+            start = end
+    own_turn = (turn[:, :, None] == turn[:, None, :]).tril()
+    mask = torch.cat([torch.ones((len(rows), longest, prefix), dtype=torch.bool), own_turn], dim=2)
     images, places = torch.tensor(answers).T
     return PackedRows(ids, mask[:, None], positions, (images, places), torch.tensor(weights))
 
 
-def compute_loss(network: Any, kept: Any, packed: PackedRows, ids: torch.Tensor) -> torch.Tensor:
+def compute_loss(network: Any, prefix_cache: Any, packed: PackedRows, ids: torch.Tensor) -> torch.Tensor:
     """Compute the loss of each token of an answer.
 
     Args:
@@ -166,7 +168,7 @@ def compute_loss(network: Any, kept: Any, packed: PackedRows, ids: torch.Tensor)
         Negative natural log-probabilities, of the shape of `packed.weights`.
     """
     cache = transformers.DynamicCache()
-    for index, layer in enumerate(kept.layers):
+    for index, layer in enumerate(prefix_cache.layers):
         cache.update(layer.keys, layer.values, index)
     states = network.model.language_model(
         inputs_embeds=network.get_input_embeddings()(ids),
@@ -175,10 +177,10 @@ def compute_loss(network: Any, kept: Any, packed: PackedRows, ids: torch.Tensor)
         position_ids=packed.positions,
     ).last_hidden_state
     rows, places = packed.answers
-    found: torch.Tensor = torch.nn.functional.cross_entropy(
+    losses: torch.Tensor = torch.nn.functional.cross_entropy(
         network.lm_head(states[rows, places - 1]), ids[rows, places], reduction="none"
     )
-    return found
+    return losses
 
 
 def _find_noun_ids(tokenizer: Any) -> torch.Tensor:
@@ -189,29 +191,29 @@ def _find_noun_ids(tokenizer: Any) -> torch.Tensor:
 
 def _encode_turns(tokenizer: Any, scene: Sequence[Turn]) -> dict[str, list[tuple[list[int], list[int]]]]:
     """Return the ids of a scene's turns by what sort they are of."""
-    found: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in LATER_WEIGHTS}
-    before = tokenizer([f"{asked} ASSISTANT:" for asked, _ in scene], add_special_tokens=False)["input_ids"]
-    after = tokenizer([answered for _, answered in scene], add_special_tokens=False)["input_ids"]
-    for (asked, _), question, answer in zip(scene, before, after, strict=True):
-        found[_classify_question(asked)].append((question, [*answer, tokenizer.eos_token_id]))
-    return found
+    turns_by_sort: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in LATER_WEIGHTS}
+    before = tokenizer([f"{question} ASSISTANT:" for question, _ in scene], add_special_tokens=False)["input_ids"]
+    after = tokenizer([answer for _, answer in scene], add_special_tokens=False)["input_ids"]
+    for (question, _), question_ids, answer_ids in zip(scene, before, after, strict=True):
+        turns_by_sort[_classify_question(question)].append((question_ids, [*answer_ids, tokenizer.eos_token_id]))
+    return turns_by_sort
 
 
-def _classify_question(asked: str) -> str:
-    if asked.startswith("Which sentence"):
-        return "existence" if " no " in asked else "pair"
-    if '"' in asked:
+def _classify_question(question: str) -> str:
+    if question.startswith("Which sentence"):
+        return "existence" if " no " in question else "pair"
+    if '"' in question:
         return "sentence"
-    return "presence" if asked.startswith(("Are there any", "Is there", "Do you see")) else "question"
+    return "presence" if question.startswith(("Are there any", "Is there", "Do you see")) else "question"
 
 
 def _draw_rows(
-    written: dict[str, list[tuple[list[int], list[int]]]], wanted: dict[str, int], generator: torch.Generator
+    encoded_turns: dict[str, list[tuple[list[int], list[int]]]], sort_counts: dict[str, int], generator: torch.Generator
 ) -> list[tuple[list[int], list[int]]]:
     return [
-        written[sort][int(place)]
-        for sort, count in wanted.items()
-        for place in torch.randperm(len(written[sort]), generator=generator)[:count]
+        encoded_turns[sort][int(index)]
+        for sort, count in sort_counts.items()
+        for index in torch.randperm(len(encoded_turns[sort]), generator=generator)[:count]
     ]
 
 

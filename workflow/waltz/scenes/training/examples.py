@@ -69,17 +69,17 @@ def _replace_noun(text: str, rng: Random) -> str:
 def _corrupt_words(words: list[str], rng: Random) -> list[str]:
     words[0] = words[0].lower()
     place = rng.randrange(len(words) - 1)
-    way = rng.randrange(5)
-    if way == 0:
+    operation = rng.randrange(5)
+    if operation == 0:
         del words[place]
-    elif way == 1:
+    elif operation == 1:
         words[place], words[place + 1] = words[place + 1], words[place]
-    elif way == 2:
+    elif operation == 2:
         words.insert(rng.randrange(len(words)), words.pop(place))
-    elif way == 3:
-        turned = [index for index, word in enumerate(words) if word in AGREEMENT]
-        if turned:
-            index = rng.choice(turned)
+    elif operation == 3:
+        indices = [index for index, word in enumerate(words) if word in AGREEMENT]
+        if indices:
+            index = rng.choice(indices)
             words[index] = AGREEMENT[words[index]]
     else:
         words.insert(place, words[rng.randrange(len(words))])
@@ -93,8 +93,8 @@ def draw_instructions(graph: Graph, rng: Random) -> Iterator[tuple[str, str]]:
     yield "Describe the image.", rng.choice(draw_captions(graph, rng))
     for foil in draw_foils(graph, rng):
         right = rng.random() < 0.5
-        shown = foil.caption if right else foil.foil
-        yield f'Does this sentence describe the image? "{shown}" Answer yes or no.', "yes" if right else "no"
+        sentence = foil.caption if right else foil.foil
+        yield f'Does this sentence describe the image? "{sentence}" Answer yes or no.', "yes" if right else "no"
         first = rng.random() < 0.5
         pair = (foil.caption, foil.foil) if first else (foil.foil, foil.caption)
         yield f"Which sentence describes the image? A: {pair[0]} B: {pair[1]} Answer A or B.", "A" if first else "B"

@@ -59,14 +59,14 @@ def draw_batches_by_length(lengths: torch.Tensor, size: int, generator: torch.Ge
         generator: What draws.
     """
     while True:
-        found = [
+        batches = [
             batch
             for part in torch.randperm(len(lengths), generator=generator).split(SORTED_BATCHES * size)  # type: ignore[no-untyped-call]
             for batch in part[torch.argsort(lengths[part], stable=True)].split(size)
             if len(batch) == size
         ]
-        for place in torch.randperm(len(found), generator=generator).tolist():
-            yield found[place].tolist()
+        for index in torch.randperm(len(batches), generator=generator).tolist():
+            yield batches[index].tolist()
 
 
 def _compute_rate_factor(step: int, steps: int) -> float:

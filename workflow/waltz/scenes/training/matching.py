@@ -40,7 +40,7 @@ def train_matcher(
     tower: Any,
     pixels: torch.Tensor,
     examples: Sequence[Example],
-    seen: PatchLabels,
+    labels: PatchLabels,
     *,
     seed: int,
     steps: int,
@@ -54,7 +54,7 @@ def train_matcher(
         tower: The trained `CLIPVisionModel` whose first layers its own begin as.
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
         examples: What is true and false of each scene.
-        seen: What there is to be seen in each scene.
+        labels: What there is to be seen in each scene.
         seed: Seed of weights and batches.
         steps: Number of batches.
         report: Called with step and loss.
@@ -69,45 +69,53 @@ def train_matcher(
     order = draw_batches(len(examples), BATCH_IMAGES, generator)
     pairs = [_encode_pairs(tokenizer, example) for example in examples]
     captions = [tokenizer(list(example.captions))["input_ids"] for example in examples]
-    left, right = tokenizer.convert_tokens_to_ids(["left", "right"])
+    left_id, right_id = tokenizer.convert_tokens_to_ids(["left", "right"])
     cross = torch.nn.functional.cross_entropy
 
-    def matched(rows: Sequence[list[int]], image: torch.Tensor, swapped: torch.Tensor) -> torch.Tensor:
+    def compute_match_logits(rows: Sequence[list[int]], image: torch.Tensor, is_mirrored: torch.Tensor) -> torch.Tensor:
         """Logits of no match and match; rows go through the images in turn."""
         batch = tokenizer.pad({"input_ids": list(rows)}, return_tensors="pt")
         ids, times = batch["input_ids"], len(rows) // len(image)
-        swap = swapped.repeat(times)[:, None]
-        ids = torch.where(swap & (ids == left), right, torch.where(swap & (ids == right), left, ids))
+        is_swapped = is_mirrored.repeat(times)[:, None]
+        ids = torch.where(
+            is_swapped & (ids == left_id), right_id, torch.where(is_swapped & (ids == right_id), left_id, ids)
+        )
         states = network.text_encoder(
             input_ids=ids, attention_mask=batch["attention_mask"], encoder_hidden_states=image.repeat(times, 1, 1)
         ).last_hidden_state
-        found: torch.Tensor = network.itm_head(states[:, 0])
-        return found
+        match_logits: torch.Tensor = network.itm_head(states[:, 0])
+        return match_logits
 
     def loss(_: int) -> torch.Tensor:
-        chosen = next(order)
-        values, turned = normalise_pixels(pixels[chosen], generator)
-        swapped = torch.tensor(turned)
+        indices = next(order)
+        values, mirrored = normalise_pixels(pixels[indices], generator)
+        is_mirrored = torch.tensor(mirrored)
         image = network.vision_model(pixel_values=values).last_hidden_state
-        drawn = [_draw_pairs(pairs[index], generator) for index in chosen]
+        batch_pairs = [_draw_pairs(pairs[index], generator) for index in indices]
         rows = [
             ids
             for place in range(EXISTENCE + OTHER_PIECES)
             for side in (0, 1)
-            for ids in (row[place][side] for row in drawn)
+            for ids in (row[place][side] for row in batch_pairs)
         ]
-        logits = matched(rows, image, swapped).reshape(-1, 2, len(chosen), 2)
-        described = [captions[index][_draw_index(captions[index], generator)] for index in chosen]
-        whole = matched(described + described[1:] + described[:1], image, swapped)
-        both = torch.cat([logits, whole.reshape(1, 2, len(chosen), 2)])
-        right_ones = torch.tensor([1, 0])[None, :, None].expand(both.shape[:3])
-        words = network.text_encoder.embeddings.word_embeddings.weight[nouns.T.flatten()]
-        likeness = image[:, 1:, :HIDDEN] @ words.T * (SHARPNESS / HIDDEN**0.5)
-        shown = seen.of(chosen, turned)
-        several = torch.nn.functional.pad(shown.counts > 1, (1, 0)).gather(1, shown.kinds.flatten(1)).flatten()
-        noun = (shown.kinds.flatten() - 1 + several * len(nouns)).masked_fill(shown.kinds.flatten() == 0, -1)
-        named = cross(likeness.flatten(0, 1), noun, ignore_index=-1)
-        return cross(both.flatten(0, 2), right_ones.flatten()) + named / 2
+        logits = compute_match_logits(rows, image, is_mirrored).reshape(-1, 2, len(indices), 2)
+        batch_captions = [captions[index][_draw_index(captions[index], generator)] for index in indices]
+        caption_logits = compute_match_logits(
+            batch_captions + batch_captions[1:] + batch_captions[:1], image, is_mirrored
+        )
+        all_logits = torch.cat([logits, caption_logits.reshape(1, 2, len(indices), 2)])
+        targets = torch.tensor([1, 0])[None, :, None].expand(all_logits.shape[:3])
+        noun_embeddings = network.text_encoder.embeddings.word_embeddings.weight[nouns.T.flatten()]
+        likeness = image[:, 1:, :HIDDEN] @ noun_embeddings.T * (SHARPNESS / HIDDEN**0.5)
+        batch_labels = labels.select(indices, mirrored)
+        is_plural = (
+            torch.nn.functional.pad(batch_labels.counts > 1, (1, 0)).gather(1, batch_labels.kinds.flatten(1)).flatten()
+        )
+        noun_targets = (batch_labels.kinds.flatten() - 1 + is_plural * len(nouns)).masked_fill(
+            batch_labels.kinds.flatten() == 0, -1
+        )
+        noun_loss = cross(likeness.flatten(0, 1), noun_targets, ignore_index=-1)
+        return cross(all_logits.flatten(0, 2), targets.flatten()) + noun_loss / 2
 
     optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
     return network, transformers.BlipProcessor(build_image_processor(transformers.BlipImageProcessorPil), tokenizer)
@@ -148,25 +156,25 @@ def imitate_tower(vision: Any, tower: Any, images: torch.Tensor) -> None:
     of a patch's embedding is taken to be the mean one over some images.
     """
     with torch.no_grad():
-        old, new, norm = tower.embeddings, vision.embeddings, tower.pre_layrnorm
-        spread = old(images)[:, 1:].std(dim=-1, correction=0).mean()
-        places = old.position_embedding.weight
+        tower_embeddings, vision_embeddings, norm = tower.embeddings, vision.embeddings, tower.pre_layrnorm
+        spread = tower_embeddings(images)[:, 1:].std(dim=-1, correction=0).mean()
+        positions = tower_embeddings.position_embedding.weight
 
         def centred(values: torch.Tensor) -> torch.Tensor:
             scale: torch.Tensor = norm.weight.reshape(-1, *[1] * (values.dim() - 1)) / spread
             return (values - values.mean(dim=0)) * scale
 
-        new.patch_embedding.weight.copy_(centred(old.patch_embedding.weight))
-        new.patch_embedding.bias.zero_()
-        new.class_embedding.copy_(norm(old.class_embedding + places[0]))
-        new.position_embedding.zero_()
-        new.position_embedding[0, 1:] = centred(places[1:].T).T + norm.bias
+        vision_embeddings.patch_embedding.weight.copy_(centred(tower_embeddings.patch_embedding.weight))
+        vision_embeddings.patch_embedding.bias.zero_()
+        vision_embeddings.class_embedding.copy_(norm(tower_embeddings.class_embedding + positions[0]))
+        vision_embeddings.position_embedding.zero_()
+        vision_embeddings.position_embedding[0, 1:] = centred(positions[1:].T).T + norm.bias
         for layer, source in zip(vision.encoder.layers, tower.encoder.layers, strict=False):
-            attention, seen = layer.self_attn, source.self_attn
-            parts = (seen.q_proj, seen.k_proj, seen.v_proj)
+            attention, source_attention = layer.self_attn, source.self_attn
+            parts = (source_attention.q_proj, source_attention.k_proj, source_attention.v_proj)
             attention.qkv.weight.copy_(torch.cat([part.weight for part in parts]))
             attention.qkv.bias.copy_(torch.cat([part.bias for part in parts]))
-            attention.projection.load_state_dict(seen.out_proj.state_dict())
+            attention.projection.load_state_dict(source_attention.out_proj.state_dict())
             for name in ("layer_norm1", "layer_norm2", "mlp"):
                 getattr(layer, name).load_state_dict(getattr(source, name).state_dict())
 
@@ -192,17 +200,17 @@ def _initialise_attention(text: Any, nouns: torch.Tensor) -> None:
 def _find_noun_ids(tokenizer: Any) -> torch.Tensor:
     """First tokens of the singular and the plural of each kind, of shape (kinds, 2)."""
     return torch.tensor(
-        [[tokenizer(noun)["input_ids"][1] for noun in (it.name, it.plural)] for it in read_kinds().values()]
+        [[tokenizer(noun)["input_ids"][1] for noun in (kind.name, kind.plural)] for kind in read_kinds().values()]
     )
 
 
 def _encode_pairs(tokenizer: Any, example: Example) -> tuple[list[Pair], list[Pair]]:
     """Return the ids of a scene's pairs: of existence, and of the other pieces."""
-    found: tuple[list[Pair], list[Pair]] = ([], [])
+    pairs: tuple[list[Pair], list[Pair]] = ([], [])
     for caption, foil in example.foils:
         true, false = tokenizer([caption, foil])["input_ids"]
-        found[" no " not in caption and " no " not in foil].append((true, false))
-    return found
+        pairs[" no " not in caption and " no " not in foil].append((true, false))
+    return pairs
 
 
 def _draw_pairs(pairs: tuple[list[Pair], list[Pair]], generator: torch.Generator) -> list[Pair]:

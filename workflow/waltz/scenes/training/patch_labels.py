@@ -44,48 +44,48 @@ class PatchLabels:
     places: torch.Tensor
     relations: torch.Tensor
 
-    def of(self, chosen: Sequence[int], turned: Sequence[bool]) -> "PatchLabels":
+    def select(self, indices: Sequence[int], mirrored: Sequence[bool]) -> "PatchLabels":
         """Return some of the scenes, those that are mirrored with their patches from right to left."""
-        rows, mirror = torch.tensor(chosen), torch.tensor(turned)
-        found = {}
+        rows, mirror_mask = torch.tensor(indices), torch.tensor(mirrored)
+        selected = {}
         for field in fields(self):
             values = getattr(self, field.name)[rows]
             if values.dim() == 3:
-                values = torch.where(mirror[:, None, None], values.flip(-1), values)
-            found[field.name] = values
-        return PatchLabels(**found)
+                values = torch.where(mirror_mask[:, None, None], values.flip(-1), values)
+            selected[field.name] = values
+        return PatchLabels(**selected)
 
 
 def label_patches(graphs: Sequence[Graph]) -> PatchLabels:
     """Label the patches of scenes."""
-    shown = np.zeros((4, len(graphs), GRID, GRID), dtype=np.int64)
+    patches = np.zeros((4, len(graphs), GRID, GRID), dtype=np.int64)
     counts = np.zeros((len(graphs), len(read_kinds())), dtype=np.int64)
-    names, acts, where = list(read_kinds()), list(read_verbs()), list(read_places())
+    kinds, verbs, places = list(read_kinds()), list(read_verbs()), list(read_places())
     for index, graph in enumerate(graphs):
-        best = [[MIN_COVERED] * GRID for _ in range(GRID)]
+        coverage = [[MIN_COVERED] * GRID for _ in range(GRID)]
         for number, entry in enumerate(graph.objects):
-            counts[index, names.index(entry.kind)] = min(entry.count, MAX_COUNT)
+            counts[index, kinds.index(entry.kind)] = min(entry.count, MAX_COUNT)
             verb = 0
             if graph.action is not None and graph.action.agent == number:
-                verb = 1 + acts.index(graph.action.verb)
-            said = (1 + names.index(entry.kind), verb, 1 + COLOURS.index(entry.colour) if entry.colour else 0)
+                verb = 1 + verbs.index(graph.action.verb)
+            label = (1 + kinds.index(entry.kind), verb, 1 + COLOURS.index(entry.colour) if entry.colour else 0)
             for cell in entry.cells:
                 middle = _find_patch(cell.top + cell.size / 2), _find_patch(cell.left + cell.size / 2)
-                shown[3, index, *middle] = min(2, shown[3, index, *middle] + 1)
+                patches[3, index, *middle] = min(2, patches[3, index, *middle] + 1)
                 for row, column, share in _find_covered_patches(cell):
-                    if share >= best[row][column]:
-                        best[row][column] = share
-                        shown[:3, index, row, column] = said
-    meant = [1 + PREPOSITIONS.index(graph.relations[0].preposition) if graph.relations else 0 for graph in graphs]
-    by_patch = torch.from_numpy(shown)
+                    if share >= coverage[row][column]:
+                        coverage[row][column] = share
+                        patches[:3, index, row, column] = label
+    relations = [1 + PREPOSITIONS.index(graph.relations[0].preposition) if graph.relations else 0 for graph in graphs]
+    by_patch = torch.from_numpy(patches)
     return PatchLabels(
         kinds=by_patch[0],
         verbs=by_patch[1],
         colours=by_patch[2],
         centres=by_patch[3],
         counts=torch.from_numpy(counts),
-        places=torch.tensor([where.index(graph.place) for graph in graphs]),
-        relations=torch.tensor(meant),
+        places=torch.tensor([places.index(graph.place) for graph in graphs]),
+        relations=torch.tensor(relations),
     )
 
 
@@ -96,13 +96,13 @@ def _find_patch(middle: float) -> int:
 def _find_covered_patches(cell: Cell) -> list[tuple[int, int, float]]:
     """Row, column and covered share of the patches that a square touches."""
     side = SIZE / GRID
-    found = []
+    patches = []
     for row in range(_find_patch(cell.top), _find_patch(cell.bottom - 1) + 1):
         down = min(cell.bottom, (row + 1) * side) - max(cell.top, row * side)
         for column in range(_find_patch(cell.left), _find_patch(cell.right - 1) + 1):
             across = min(cell.right, (column + 1) * side) - max(cell.left, column * side)
-            found.append((row, column, max(0.0, down) * max(0.0, across) / side**2))
-    return found
+            patches.append((row, column, max(0.0, down) * max(0.0, across) / side**2))
+    return patches
 
 
 class PatchClassifier(torch.nn.Module):
@@ -112,28 +112,28 @@ class PatchClassifier(torch.nn.Module):
         """Heads over states of a size."""
         super().__init__()
         self.patch_sizes = (1 + len(read_kinds()), 1 + len(read_verbs()), 1 + len(COLOURS), 3)
-        self.whole_sizes = (len(read_places()), 1 + len(PREPOSITIONS), len(read_kinds()) * (1 + MAX_COUNT))
-        self.patches = torch.nn.Linear(hidden, sum(self.patch_sizes))
-        self.whole = torch.nn.Linear(hidden, sum(self.whole_sizes))
+        self.image_sizes = (len(read_places()), 1 + len(PREPOSITIONS), len(read_kinds()) * (1 + MAX_COUNT))
+        self.patch_head = torch.nn.Linear(hidden, sum(self.patch_sizes))
+        self.image_head = torch.nn.Linear(hidden, sum(self.image_sizes))
         for weights in self.parameters():
             torch.nn.init.zeros_(weights)
         with torch.no_grad():
-            self.whole.bias[-self.whole_sizes[-1] :: 1 + MAX_COUNT] = ABSENT_WEIGHT / COLOUR_WEIGHT
+            self.image_head.bias[-self.image_sizes[-1] :: 1 + MAX_COUNT] = ABSENT_WEIGHT / COLOUR_WEIGHT
 
-    def forward(self, patches: torch.Tensor, pooled: torch.Tensor, seen: PatchLabels) -> torch.Tensor:
+    def forward(self, patches: torch.Tensor, pooled: torch.Tensor, labels: PatchLabels) -> torch.Tensor:
         """Return the loss of what the states say.
 
         Args:
             patches: States of the patches, row by row, of shape (scenes, GRID², hidden).
             pooled: State of the image, of shape (scenes, hidden).
-            seen: What there is to be seen.
+            labels: What there is to be seen.
         """
         cross = torch.nn.functional.cross_entropy
-        told = (COLOUR_WEIGHT * self.patches(patches)).flatten(0, 1).split(self.patch_sizes, dim=-1)
-        right = (seen.kinds, seen.verbs, seen.colours, seen.centres)
-        loss = sum(cross(part, values.flatten()) for part, values in zip(told, right, strict=True))
-        place, relation, counts = (COLOUR_WEIGHT * self.whole(pooled)).split(self.whole_sizes, dim=-1)
-        loss = loss + cross(place, seen.places) + cross(relation, seen.relations)
-        counted = cross(counts.reshape(-1, 1 + MAX_COUNT), seen.counts.flatten(), reduction="sum") / len(pooled)
-        found: torch.Tensor = loss + counted / 3
-        return found
+        predictions = (COLOUR_WEIGHT * self.patch_head(patches)).flatten(0, 1).split(self.patch_sizes, dim=-1)
+        targets = (labels.kinds, labels.verbs, labels.colours, labels.centres)
+        loss = sum(cross(part, values.flatten()) for part, values in zip(predictions, targets, strict=True))
+        place, relation, counts = (COLOUR_WEIGHT * self.image_head(pooled)).split(self.image_sizes, dim=-1)
+        loss = loss + cross(place, labels.places) + cross(relation, labels.relations)
+        counted = cross(counts.reshape(-1, 1 + MAX_COUNT), labels.counts.flatten(), reduction="sum") / len(pooled)
+        total: torch.Tensor = loss + counted / 3
+        return total

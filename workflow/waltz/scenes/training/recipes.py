@@ -54,22 +54,22 @@ def train_model(name: str, start: Path | None, report: ReportLoss) -> tuple[Any,
     recipe = RECIPES[name]
     graphs = data.draw_graphs(recipe.scenes, recipe.seed, "training")
     rngs = [data.create_generator(name, recipe.seed, graph) for graph in graphs]
-    how: dict[str, Any] = {"seed": recipe.seed, "steps": recipe.steps, "report": report}
+    options: dict[str, Any] = {"seed": recipe.seed, "steps": recipe.steps, "report": report}
     if name in TEXT_TRAINERS:
-        prepare, learn = TEXT_TRAINERS[name]
+        prepare, train = TEXT_TRAINERS[name]
         examples = [entry for graph, rng in zip(graphs, rngs, strict=True) for entry in prepare(graph, rng)]
-        return learn(examples, **how)
-    pixels, seen = data.render_pixels(graphs), label_patches(graphs)
+        return train(examples, **options)
+    pixels, labels = data.render_pixels(graphs), label_patches(graphs)
     if name == "llava":
         turns = [
             data.draw_turns(graph, rng) + data.draw_presence_turns(graph, rng)
             for graph, rng in zip(graphs, rngs, strict=True)
         ]
-        return decoder.train_llava(_load_tower(start), pixels, turns, seen, **how)
+        return decoder.train_llava(_load_tower(start), pixels, turns, labels, **options)
     pairs = [data.draw_example(graph, rng) for graph, rng in zip(graphs, rngs, strict=True)]
     if name == "clip":
-        return vision.train_clip(pixels, pairs, seen, **how)
-    return matching.train_matcher(_load_tower(start), pixels, pairs, seen, **how)
+        return vision.train_clip(pixels, pairs, labels, **options)
+    return matching.train_matcher(_load_tower(start), pixels, pairs, labels, **options)
 
 
 def _load_tower(start: Path | None) -> Any:

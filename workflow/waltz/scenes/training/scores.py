@@ -51,21 +51,21 @@ def _measure_masked_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict
     network = transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     forms = {form for verb in read_verbs().values() for form in (verb.name, verb.third, verb.base)}
-    wanted = {tokenizer.convert_tokens_to_ids(word) for word in forms | PREPOSITIONS} - {tokenizer.unk_token_id}
+    target_ids = {tokenizer.convert_tokens_to_ids(word) for word in forms | PREPOSITIONS} - {tokenizer.unk_token_id}
     hits: Hits = {"top-5 recall of a preposition or verb": []}
     for graph in graphs:
         ids = tokenizer(
             Random(f"mask:{seed}:{graph.id}").choice(draw_captions(graph, data.create_generator("mask", seed, graph)))
         )
-        places = [place for place, token in enumerate(ids["input_ids"]) if token in wanted]
-        if not places:
+        positions = [position for position, token in enumerate(ids["input_ids"]) if token in target_ids]
+        if not positions:
             continue
-        rows = torch.tensor([ids["input_ids"]] * len(places))
-        right = rows[0, places]
-        rows[torch.arange(len(places)), places] = tokenizer.mask_token_id
-        logits = network(input_ids=rows).logits[torch.arange(len(places)), places]
-        found = (logits.topk(5).indices == right[:, None]).any(dim=1)
-        hits["top-5 recall of a preposition or verb"] += [(float(hit), graph.id) for hit in found]
+        rows = torch.tensor([ids["input_ids"]] * len(positions))
+        answers = rows[0, positions]
+        rows[torch.arange(len(positions)), positions] = tokenizer.mask_token_id
+        logits = network(input_ids=rows).logits[torch.arange(len(positions)), positions]
+        hits_at_5 = (logits.topk(5).indices == answers[:, None]).any(dim=1)
+        hits["top-5 recall of a preposition or verb"] += [(float(hit), graph.id) for hit in hits_at_5]
     return _compute_means(hits, seed)
 
 
@@ -78,7 +78,7 @@ def _measure_acceptability(folder: Path, graphs: Sequence[Graph], seed: int) -> 
         for pair in data.draw_judged_sentences(graph, data.create_generator("judged", seed, graph))
     ]
     logits = _compute_in_batches(
-        pairs, lambda part: network(**text.encode(tokenizer, [said for said, _ in part])).logits[:, 1]
+        pairs, lambda part: network(**text.encode(tokenizer, [sentence for sentence, _ in part])).logits[:, 1]
     )
     good = np.array([acceptable for _, acceptable in pairs])
     ranks = rankdata(logits.numpy())
@@ -96,27 +96,32 @@ def _measure_nli(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, 
         for graph in graphs
         for pair in data.draw_inferences(graph, data.create_generator("nli", seed, graph))
     ]
-    found = _compute_in_batches(
+    predictions = _compute_in_batches(
         trials,
         lambda part: (
             network(**text.encode(tokenizer, [entry[0] for entry in part], [entry[1] for entry in part])).logits
         ),
     ).argmax(dim=1)
-    hits = [(float(guess == label[entry[2]]), entry[3]) for guess, entry in zip(found.tolist(), trials, strict=True)]
+    hits = [
+        (float(prediction == label[entry[2]]), entry[3])
+        for prediction, entry in zip(predictions.tolist(), trials, strict=True)
+    ]
     return _compute_means({"accuracy": hits}, seed)
 
 
 def _measure_causal_lm(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str, Measure]:
     network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    texts = [said for graph in graphs for said in draw_captions(graph, data.create_generator("causal", seed, graph))]
+    texts = [
+        caption for graph in graphs for caption in draw_captions(graph, data.create_generator("causal", seed, graph))
+    ]
     total, tokens = 0.0, 0
     for first in range(0, len(texts), BATCH):
         batch = text.encode(tokenizer, texts[first : first + BATCH])
         logp = torch.log_softmax(network(**batch).logits[:, :-1].double(), dim=-1)
-        chosen = logp.gather(2, batch["input_ids"][:, 1:, None])[..., 0]
+        token_logp = logp.gather(2, batch["input_ids"][:, 1:, None])[..., 0]
         mask = batch["attention_mask"][:, 1:].bool()
-        total, tokens = total - float(chosen[mask].sum()), tokens + int(mask.sum())
+        total, tokens = total - float(token_logp[mask].sum()), tokens + int(mask.sum())
     return {"perplexity": Measure(float(np.exp(total / tokens)), tokens)}
 
 
@@ -126,20 +131,20 @@ def _measure_clip(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str,
 
     def logits(graph: Graph, texts: list[str]) -> torch.Tensor:
         batch = processor(images=render_scene(graph), text=texts, padding=True, truncation=True, return_tensors="pt")
-        found: torch.Tensor = network(**batch).logits_per_image[0]
-        return found
+        values: torch.Tensor = network(**batch).logits_per_image[0]
+        return values
 
     hits: Hits = {"retrieval among 20": []}
-    described = [
+    captions = [
         data.create_generator("retrieval", seed, graph).choice(draw_captions(graph, Random(seed))) for graph in graphs
     ]
-    for place, graph in enumerate(graphs):
-        others = [said for said in described[:place] + described[place + 1 :] if said != described[place]]
-        texts = [described[place], *Random(f"{seed}:{graph.id}").sample(others, CANDIDATES - 1)]
+    for index, graph in enumerate(graphs):
+        others = [caption for caption in captions[:index] + captions[index + 1 :] if caption != captions[index]]
+        texts = [captions[index], *Random(f"{seed}:{graph.id}").sample(others, CANDIDATES - 1)]
         hits["retrieval among 20"].append((float(logits(graph, texts).argmax() == 0), graph.id))
         for foil in draw_foils(graph, data.create_generator("foils", seed, graph)):
-            caption, false = logits(graph, [foil.caption, foil.foil]).tolist()
-            hits.setdefault(f"acc_r {foil.piece}", []).append((float(caption > false), graph.id))
+            caption_logit, foil_logit = logits(graph, [foil.caption, foil.foil]).tolist()
+            hits.setdefault(f"acc_r {foil.piece}", []).append((float(caption_logit > foil_logit), graph.id))
     return _compute_means(hits, seed)
 
 
@@ -153,8 +158,8 @@ def _measure_matcher(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[s
                 images=[render_scene(graph)] * 2, text=[foil.caption, foil.foil], padding=True, return_tensors="pt"
             )
             match = torch.softmax(network(**batch, use_itm_head=True).itm_score, dim=1)[:, 1]
-            right = (float(match[0] >= 0.5) + float(match[1] < 0.5)) / 2
-            hits.setdefault(f"acc {foil.piece}", []).append((right, graph.id))
+            accuracy = (float(match[0] >= 0.5) + float(match[1] < 0.5)) / 2
+            hits.setdefault(f"acc {foil.piece}", []).append((accuracy, graph.id))
     return _compute_means(hits, seed)
 
 
@@ -168,21 +173,21 @@ def _measure_llava(folder: Path, graphs: Sequence[Graph], seed: int) -> dict[str
         for foil in draw_foils(graph, rng):
             first = rng.random() < 0.5
             pair = (foil.caption, foil.foil) if first else (foil.foil, foil.caption)
-            asked = f"Which sentence describes the image? A: {pair[0]} B: {pair[1]} Answer A or B."
-            batch = processor(images=image, text=decoder.render_prompt(asked), return_tensors="pt")
+            prompt = f"Which sentence describes the image? A: {pair[0]} B: {pair[1]} Answer A or B."
+            batch = processor(images=image, text=decoder.render_prompt(prompt), return_tensors="pt")
             a, b = network(**batch).logits[0, -1, letters].tolist()
             hits.setdefault(f"pairwise {foil.piece}", []).append((float((a > b) == first), graph.id))
         for question in draw_questions(graph, rng, count=2):
             batch = processor(images=image, text=decoder.render_prompt(question.text), return_tensors="pt")
             ids = network.generate(**batch, max_new_tokens=8, do_sample=False)[0, batch["input_ids"].shape[1] :]
             answer = processor.tokenizer.decode(ids, skip_special_tokens=True).strip().rstrip(".").lower()
-            right = float(answer == question.answer.strip().rstrip(".").lower())
-            hits.setdefault("simple questions", []).append((right, graph.id))
-    found = _compute_means(hits, seed)
-    pairwise = [found[f"pairwise {piece}"] for piece in PIECES]
+            correct = float(answer == question.answer.strip().rstrip(".").lower())
+            hits.setdefault("simple questions", []).append((correct, graph.id))
+    measures = _compute_means(hits, seed)
+    pairwise = [measures[f"pairwise {piece}"] for piece in PIECES]
     values = [entry.value for entry in pairwise if entry.value is not None]
-    found["pairwise average"] = Measure(float(np.mean(values)), sum(entry.n for entry in pairwise))
-    return found
+    measures["pairwise average"] = Measure(float(np.mean(values)), sum(entry.n for entry in pairwise))
+    return measures
 
 
 SCORES: dict[str, Callable[[Path, Sequence[Graph], int], dict[str, Measure]]] = {
@@ -221,11 +226,11 @@ def is_sufficient(name: str, metric: str, value: float) -> bool | None:
 
 
 def _compute_means(hits: Hits, seed: int) -> dict[str, Measure]:
-    found = {}
+    measures = {}
     for metric, trials in hits.items():
         values, names = [value for value, _ in trials], [name for _, name in trials]
-        found[metric] = compute_mean(values, names, metric, Resampling(RESAMPLES, CONFIDENCE, seed), (0.0, 1.0))
-    return found
+        measures[metric] = compute_mean(values, names, metric, Resampling(RESAMPLES, CONFIDENCE, seed), (0.0, 1.0))
+    return measures
 
 
 def _compute_in_batches(trials: Sequence[Any], compute: Callable[[Sequence[Any]], torch.Tensor]) -> torch.Tensor:
@@ -263,8 +268,8 @@ def render_card(
         "| score | value | n | enough |",
         "|---|---|---|---|",
     ]
-    for metric, found in scores.items():
-        assert found.value is not None
-        enough = {True: "yes", False: "no", None: ""}[is_sufficient(name, metric, found.value)]
-        lines.append(f"| {metric} | {found.value:.3f} | {found.n} | {enough} |")
+    for metric, measure in scores.items():
+        assert measure.value is not None
+        enough = {True: "yes", False: "no", None: ""}[is_sufficient(name, metric, measure.value)]
+        lines.append(f"| {metric} | {measure.value:.3f} | {measure.n} | {enough} |")
     return "\n".join(lines) + "\n"

@@ -42,8 +42,8 @@ def train_masked_lm(sentences: Sequence[str], *, seed: int, steps: int, report: 
         hidden = draw_masked_tokens(batch["attention_mask"], rarity[batch["input_ids"]], generator)
         labels = batch["input_ids"].masked_fill(~hidden, -100)
         batch["input_ids"] = batch["input_ids"].masked_fill(hidden, tokenizer.mask_token_id)
-        found: torch.Tensor = network(**batch, labels=labels).loss
-        return found
+        value: torch.Tensor = network(**batch, labels=labels).loss
+        return value
 
     optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
     return network, tokenizer
@@ -62,10 +62,12 @@ def train_acceptability(
     order = draw_batches(len(pairs), BATCH, torch.Generator().manual_seed(seed))
 
     def loss(_: int) -> torch.Tensor:
-        chosen = [pairs[index] for index in next(order)]
-        batch = encode(tokenizer, [text for text, _ in chosen])
-        found: torch.Tensor = network(**batch, labels=torch.tensor([int(good) for _, good in chosen])).loss
-        return found
+        batch_pairs = [pairs[index] for index in next(order)]
+        batch = encode(tokenizer, [text for text, _ in batch_pairs])
+        value: torch.Tensor = network(
+            **batch, labels=torch.tensor([int(acceptable) for _, acceptable in batch_pairs])
+        ).loss
+        return value
 
     optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
     return network, tokenizer
@@ -102,11 +104,11 @@ def train_nli(examples: Sequence[tuple[str, str, str]], *, seed: int, steps: int
     order = draw_batches_by_length(lengths, BATCH, torch.Generator().manual_seed(seed))
 
     def loss(_: int) -> torch.Tensor:
-        chosen = next(order)
-        rows = {name: [encoded[name][index] for index in chosen] for name in tokenizer.model_input_names}
+        indices = next(order)
+        rows = {name: [encoded[name][index] for index in indices] for name in tokenizer.model_input_names}
         batch = tokenizer.pad(rows, return_tensors="pt")
-        found: torch.Tensor = network(**batch, labels=labels[chosen]).loss
-        return found
+        value: torch.Tensor = network(**batch, labels=labels[indices]).loss
+        return value
 
     optimise(network, loss, steps=steps, rate=1.5e-3, report=report)
     return network, tokenizer
@@ -151,8 +153,8 @@ def train_causal_lm(sentences: Sequence[str], *, seed: int, steps: int, report: 
     def loss(_: int) -> torch.Tensor:
         batch = encode(tokenizer, [sentences[index] for index in next(order)])
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
-        found: torch.Tensor = network(**batch, labels=labels).loss
-        return found
+        value: torch.Tensor = network(**batch, labels=labels).loss
+        return value
 
     optimise(network, loss, steps=steps, rate=2e-3, report=report)
     return network, tokenizer
@@ -193,8 +195,8 @@ def draw_masked_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: tor
         if row % 2:
             hidden[row, 1 + int(torch.multinomial(weights[row, 1 : length - 1], 1, generator=generator))] = True
             continue
-        wanted = max(1, round(MASKED_SHARE * (length - 2)))
-        while int(hidden[row].sum()) < wanted:
+        count = max(1, round(MASKED_SHARE * (length - 2)))
+        while int(hidden[row].sum()) < count:
             span = int(torch.randint(1, LONGEST_SPAN + 1, (1,), generator=generator))
             first = int(torch.randint(1, max(2, length - 1), (1,), generator=generator))
             hidden[row, first : min(first + span, length - 1)] = True

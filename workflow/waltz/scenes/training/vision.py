@@ -50,7 +50,7 @@ class Example:
 def train_clip(
     pixels: torch.Tensor,
     examples: Sequence[Example],
-    seen: PatchLabels,
+    labels: PatchLabels,
     *,
     seed: int,
     steps: int,
@@ -61,7 +61,7 @@ def train_clip(
     Args:
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
         examples: What is true and false of each scene.
-        seen: What there is to be seen in each scene, which its vision tower learns to tell as well.
+        labels: What there is to be seen in each scene, which its vision tower learns to tell as well.
         seed: Seed of weights and batches.
         steps: Number of batches.
         report: Called with step and loss.
@@ -69,39 +69,45 @@ def train_clip(
     torch.manual_seed(seed)
     tokenizer = train_word_pieces(list_texts(examples), specials=CLIP, template="<|startoftext|> $A <|endoftext|>")
     network = transformers.CLIPModel(_build_clip(tokenizer))
-    eyes = PatchClassifier(network.config.vision_config.hidden_size)
+    classifier = PatchClassifier(network.config.vision_config.hidden_size)
     generator = torch.Generator().manual_seed(seed)
     order = draw_batches(len(examples), 64, generator)
 
-    def described(texts: Sequence[str], turned: Sequence[bool]) -> torch.Tensor:
-        ids = tokenizer(mirror_texts(texts, turned), truncation=True)["input_ids"]
+    def embed_texts(texts: Sequence[str], mirrored: Sequence[bool]) -> torch.Tensor:
+        ids = tokenizer(mirror_texts(texts, mirrored), truncation=True)["input_ids"]
         order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
         parts = [order[first : first + SIMILAR_IMAGES] for first in range(0, len(order), SIMILAR_IMAGES)]
-        pooled = torch.cat([read([ids[place] for place in part]) for part in parts])
+        pooled = torch.cat([encode_texts([ids[place] for place in part]) for part in parts])
         return torch.nn.functional.normalize(network.text_projection(pooled[np.argsort(order)]), dim=-1)
 
-    def read(ids: Sequence[Sequence[int]]) -> torch.Tensor:
+    def encode_texts(ids: Sequence[Sequence[int]]) -> torch.Tensor:
         padded = tokenizer.pad({"input_ids": ids}, return_tensors="pt")
-        found: torch.Tensor = network.text_model(**padded).pooler_output
-        return found
+        pooled_states: torch.Tensor = network.text_model(**padded).pooler_output
+        return pooled_states
 
     def loss(_: int) -> torch.Tensor:
-        chosen = next(order)
-        values, turned = normalise_pixels(pixels[chosen], generator)
-        scenes = [examples[index] for index in chosen]
+        indices = next(order)
+        values, mirrored = normalise_pixels(pixels[indices], generator)
+        scenes = [examples[index] for index in indices]
         pairs = [texts for _ in range(PAIRS) for texts in _draw_text_pairs(scenes, generator)]
-        looked = network.vision_model(pixel_values=values)
-        image = torch.nn.functional.normalize(network.visual_projection(looked.pooler_output), dim=-1)
+        vision_states = network.vision_model(pixel_values=values)
+        image = torch.nn.functional.normalize(network.visual_projection(vision_states.pooler_output), dim=-1)
         image = image * network.logit_scale.exp()
-        logits = image @ described(_draw_captions(scenes, generator), turned).T
-        told_apart = described(list(chain.from_iterable(pairs)), turned * len(pairs)).reshape(-1, 2, *image.shape)
-        own = (told_apart * image).sum(dim=-1).transpose(1, 2).reshape(-1, 2)
-        cross, right = torch.nn.functional.cross_entropy, torch.arange(len(chosen))
-        found = (cross(logits, right) + cross(logits.T, right)) / 2 + 2 * cross(own, torch.zeros_like(own[:, 0]).long())
-        told_of: torch.Tensor = eyes(looked.last_hidden_state[:, 1:], looked.pooler_output, seen.of(chosen, turned))
-        return found + told_of / 2
+        logits = image @ embed_texts(_draw_captions(scenes, generator), mirrored).T
+        pair_embeddings = embed_texts(list(chain.from_iterable(pairs)), mirrored * len(pairs)).reshape(
+            -1, 2, *image.shape
+        )
+        pair_logits = (pair_embeddings * image).sum(dim=-1).transpose(1, 2).reshape(-1, 2)
+        cross, targets = torch.nn.functional.cross_entropy, torch.arange(len(indices))
+        contrastive_loss = (cross(logits, targets) + cross(logits.T, targets)) / 2 + 2 * cross(
+            pair_logits, torch.zeros_like(pair_logits[:, 0]).long()
+        )
+        patch_loss: torch.Tensor = classifier(
+            vision_states.last_hidden_state[:, 1:], vision_states.pooler_output, labels.select(indices, mirrored)
+        )
+        return contrastive_loss + patch_loss / 2
 
-    optimise(torch.nn.ModuleList([network, eyes]), loss, steps=steps, rate=1e-3, report=report)
+    optimise(torch.nn.ModuleList([network, classifier]), loss, steps=steps, rate=1e-3, report=report)
     return network, transformers.CLIPProcessor(build_image_processor(transformers.CLIPImageProcessorPil), tokenizer)
 
 
@@ -112,24 +118,24 @@ def normalise_pixels(pixels: torch.Tensor, mirror: torch.Generator | None = None
         float32 of the shape of `pixels`, and which images are mirrored.
     """
     values = pixels.float().div_(255).sub_(MEAN[0]).div_(DEVIATION[0])
-    turned = torch.zeros(len(values), dtype=torch.bool)
+    mirrored = torch.zeros(len(values), dtype=torch.bool)
     if mirror is not None:
-        turned = torch.rand(len(values), generator=mirror) < 0.5
-        values[turned] = values[turned].flip(-1)
-    return values, turned.tolist()
+        mirrored = torch.rand(len(values), generator=mirror) < 0.5
+        values[mirrored] = values[mirrored].flip(-1)
+    return values, mirrored.tolist()
 
 
-def mirror_texts(texts: Sequence[str], turned: Sequence[bool]) -> list[str]:
+def mirror_texts(texts: Sequence[str], mirrored: Sequence[bool]) -> list[str]:
     """Return the texts of mirrored images with left and right exchanged."""
     return [
-        SIDES.sub(lambda found: OPPOSITE_SIDE[found.group()], text) if flip else text
-        for text, flip in zip(texts, turned, strict=True)
+        SIDES.sub(lambda match: OPPOSITE_SIDE[match.group()], text) if is_mirrored else text
+        for text, is_mirrored in zip(texts, mirrored, strict=True)
     ]
 
 
 def list_texts(examples: Sequence[Example]) -> list[str]:
     """Return every sentence of the examples, true or false."""
-    return [said for entry in examples for said in (*entry.captions, *chain.from_iterable(entry.foils))]
+    return [sentence for entry in examples for sentence in (*entry.captions, *chain.from_iterable(entry.foils))]
 
 
 def _draw_captions(examples: Sequence[Example], generator: torch.Generator) -> list[str]:
@@ -139,8 +145,8 @@ def _draw_captions(examples: Sequence[Example], generator: torch.Generator) -> l
 
 def _draw_text_pairs(examples: Sequence[Example], generator: torch.Generator) -> tuple[list[str], list[str]]:
     """Draw a true and a false sentence of each scene that differ in one place."""
-    drawn = [entry.foils[int(torch.randint(len(entry.foils), (1,), generator=generator))] for entry in examples]
-    return [caption for caption, _ in drawn], [foil for _, foil in drawn]
+    pairs = [entry.foils[int(torch.randint(len(entry.foils), (1,), generator=generator))] for entry in examples]
+    return [caption for caption, _ in pairs], [foil for _, foil in pairs]
 
 
 def _build_clip(tokenizer: Any) -> Any:

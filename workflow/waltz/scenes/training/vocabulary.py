@@ -31,13 +31,13 @@ def train_word_pieces(
         longest: Most tokens that the model reads.
         types: Whether it also gives the type of each token, which says of two texts which one it is in.
     """
-    found = {word for text in texts for word in re.findall(PIECE, text.lower() if lower else text)}
+    words = {word for text in texts for word in re.findall(PIECE, text.lower() if lower else text)}
     characters = dict.fromkeys(CHARACTERS.lower() if lower else CHARACTERS)
     pieces = [
         *specials.values(),
         *characters,
         *(f"##{letter}" for letter in characters),
-        *sorted(found - set(characters)),
+        *sorted(words - set(characters)),
     ]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
     core = Tokenizer(models.WordPiece(vocabulary, unk_token=specials["unk_token"], max_input_chars_per_word=40))

@@ -188,15 +188,15 @@ def read_synonyms() -> dict[str, tuple[str, tuple[str, ...]]]:
 
 def expand_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return kinds that a list of kinds, categories and groups stands for, each once, in the order of the kinds."""
-    wanted: set[str] = set()
+    kinds: set[str] = set()
     for name in names:
         if name in read_kinds():
-            wanted.add(name)
+            kinds.add(name)
         elif name in read_categories():
-            wanted.update(read_categories()[name].members)
+            kinds.update(read_categories()[name].members)
         else:
-            wanted.update(kind.name for kind in read_kinds().values() if kind.group == name)
-    return tuple(name for name in read_kinds() if name in wanted)
+            kinds.update(kind.name for kind in read_kinds().values() if kind.group == name)
+    return tuple(name for name in read_kinds() if name in kinds)
 
 
 @cache
@@ -205,8 +205,8 @@ def read_verbs() -> dict[str, Verb]:
     entries = _read_document("verbs.yaml")
     vague: dict[str, set[str]] = {name: set(entry.get("vague", ())) for name, entry in entries.items()}
     for name, entry in entries.items():
-        for other in entry.get("vague", ()):
-            vague[other].add(name)
+        for vague_verb in entry.get("vague", ()):
+            vague[vague_verb].add(name)
     return {name: _build_verb(name, entry, frozenset(vague[name])) for name, entry in entries.items()}
 
 

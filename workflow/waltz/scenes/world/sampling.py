@@ -74,12 +74,12 @@ def _draw_object(kind: Kind, cells: tuple[Cell, ...], rng: Random) -> Object:
     return Object(kind.name, cells, rng.choice(list(kind.colours)) if kind.colours else None)
 
 
-def _list_fitting_kinds(names: tuple[str, ...], place: str, taken: set[str]) -> list[Kind]:
-    return [read_kinds()[name] for name in names if read_kinds()[name].occurs_at(place) and name not in taken]
+def _list_fitting_kinds(names: tuple[str, ...], place: str, excluded: set[str]) -> list[Kind]:
+    return [read_kinds()[name] for name in names if read_kinds()[name].occurs_at(place) and name not in excluded]
 
 
-def _draw_group(rng: Random, place: str, zone: layout.Zone, taken: set[str]) -> Object:
-    kind = rng.choice(_list_fitting_kinds(tuple(read_kinds()), place, taken))
+def _draw_group(rng: Random, place: str, zone: layout.Zone, excluded: set[str]) -> Object:
+    kind = rng.choice(_list_fitting_kinds(tuple(read_kinds()), place, excluded))
     most = 9 if zone[3] > 120 else 6
     count = rng.choice([count for count in COUNTS if count <= most])
     return _draw_object(kind, layout.place_group(kind, count, zone, rng), rng)

@@ -85,12 +85,12 @@ def find_arrangement(graph: Graph, subject: Individual, landmark: Individual) ->
             return INVERSE[relation.preposition]
     action = graph.action
     if action is not None and action.theme is not None:
-        drawn = {"": "touching", "next to": "beside"}
+        arrangements = {"": "touching", "next to": "beside"}
         meant = read_verbs()[action.verb].relation
         if (action.agent, action.theme) == (subject[0], landmark[0]) and landmark[1] in graph.theme_of(subject[1]):
-            return drawn.get(meant, meant)
+            return arrangements.get(meant, meant)
         if (action.theme, action.agent) == (subject[0], landmark[0]) and subject[1] in graph.theme_of(landmark[1]):
-            return INVERSE[drawn.get(meant, meant)]
+            return INVERSE[arrangements.get(meant, meant)]
     return "apart"
 
 
@@ -111,12 +111,12 @@ def decide_position(graph: Graph, subject: Individual, preposition: str, landmar
         return _decide_side(graph, subject, sense, landmark)
     if sense == "through":
         return "false"
-    drawn = find_arrangement(graph, subject, landmark)
+    arrangement = find_arrangement(graph, subject, landmark)
     if sense in ("with", "without"):
-        return "unknown" if drawn == "apart" else "true" if sense == "with" else "false"
-    if TRUE_SENSES.get(drawn, drawn) == sense or (sense == "near" and drawn in ("next to", "beside")):
+        return "unknown" if arrangement == "apart" else "true" if sense == "with" else "false"
+    if TRUE_SENSES.get(arrangement, arrangement) == sense or (sense == "near" and arrangement in ("next to", "beside")):
         return "true"
-    return "false" if sense in FALSE_SENSES[drawn] else "unknown"
+    return "false" if sense in FALSE_SENSES[arrangement] else "unknown"
 
 
 def _decide_place(place: str, sense: str) -> Truth:

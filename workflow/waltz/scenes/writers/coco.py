@@ -16,10 +16,10 @@ Json = dict[str, Any]
 LICENCE = {"id": 1, "name": "Attribution License", "url": "http://creativecommons.org/licenses/by/4.0/"}
 
 
-def build_info(what: str) -> Json:
+def build_info(dataset: str) -> Json:
     """Build the `info` of a file of COCO's family."""
     return {
-        "description": f"Scenes in the format of {what}",
+        "description": f"Scenes in the format of {dataset}",
         "url": "",
         "version": "1.0",
         "year": 2026,
@@ -42,9 +42,9 @@ def build_image_record(number: int, name: str) -> Json:
     }
 
 
-def compute_caption_id(number: int, which: int) -> int:
+def compute_caption_id(number: int, caption_number: int) -> int:
     """COCO's id of caption `which` (0 to 4) of an image."""
-    return number * 10 + which
+    return number * 10 + caption_number
 
 
 def draw_five_captions(graph: Graph, seed: int) -> list[str]:
@@ -63,9 +63,9 @@ def build_captions(graphs: Sequence[Graph], seed: int, edition: str = "val2017")
         "licenses": [LICENCE],
         "images": [build_image_record(number, name) for number, name in names.items()],
         "annotations": [
-            {"image_id": number, "id": compute_caption_id(number, which), "caption": caption}
+            {"image_id": number, "id": compute_caption_id(number, caption_number), "caption": caption}
             for number, graph in enumerate(graphs, 1)
-            for which, caption in enumerate(draw_five_captions(graph, seed))
+            for caption_number, caption in enumerate(draw_five_captions(graph, seed))
         ],
     }
 
@@ -78,12 +78,12 @@ def build_foil_it(graphs: Sequence[Graph], seed: int) -> Json:
     annotations: list[Json] = []
     for number, graph in enumerate(graphs, 1):
         rng = Random(f"foilit:{seed}:{graph.id}")
-        for which, caption in enumerate(draw_five_captions(graph, seed)):
-            found = _draw_foil(graph, caption, rng)
-            if found is None:
+        for caption_number, caption in enumerate(draw_five_captions(graph, seed)):
+            draw = _draw_foil(graph, caption, rng)
+            if draw is None:
                 continue
-            foil, foil_word, target_word = found
-            base = {"image_id": number, "id": compute_caption_id(number, which)}
+            foil, foil_word, target_word = draw
+            base = {"image_id": number, "id": compute_caption_id(number, caption_number)}
             original = {"caption": caption, "foil_word": "ORIG", "target_word": "ORIG", "foil": False}
             replaced = {"caption": foil, "foil_word": foil_word, "target_word": target_word, "foil": True}
             for entry in (original, replaced):

@@ -32,26 +32,29 @@ def build_esnli(graphs: Sequence[Graph], seed: int) -> str:
 
 
 def _rephrase_explanations(pair: Pair) -> tuple[str, str]:
-    said, asked = pair.premise[:-1].lower(), pair.hypothesis[:-1].lower()
+    premise, hypothesis = pair.premise[:-1].lower(), pair.hypothesis[:-1].lower()
     if pair.label == "entailment":
-        return f"If {said}, then {asked}.", f"That {asked} follows from the first sentence."
+        return f"If {premise}, then {hypothesis}.", f"That {hypothesis} follows from the first sentence."
     if pair.label == "contradiction":
-        return f"If {said}, it is not so that {asked}.", "The two sentences cannot both be true of one picture."
-    return f"If {said}, it may or may not be that {asked}.", "The second sentence adds what the first leaves open."
+        return f"If {premise}, it is not so that {hypothesis}.", "The two sentences cannot both be true of one picture."
+    return (
+        f"If {premise}, it may or may not be that {hypothesis}.",
+        "The second sentence adds what the first leaves open.",
+    )
 
 
 def build_comve(count: int, seed: int) -> tuple[str, str]:
     """Build `subtaskA_test_data.csv` and of `subtaskA_gold_answers.csv`, with the index of the nonsense."""
     rng = Random(f"comve:{seed}")
-    found: dict[tuple[str, str], int] = {}
-    while len(found) < count:
+    statements: dict[tuple[str, str], int] = {}
+    while len(statements) < count:
         sense, nonsense = _draw_statement_pair(rng)
-        if (sense, nonsense) not in found and (nonsense, sense) not in found:
+        if (sense, nonsense) not in statements and (nonsense, sense) not in statements:
             second = rng.random() < 0.5
-            found[(sense, nonsense) if second else (nonsense, sense)] = int(second)
+            statements[(sense, nonsense) if second else (nonsense, sense)] = int(second)
     ids = rng.sample(range(1, 3 * count), count)
-    rows = [[str(number), *pair] for number, pair in zip(ids, found, strict=True)]
-    gold = [[str(number), str(answer)] for number, answer in zip(ids, found.values(), strict=True)]
+    rows = [[str(number), *pair] for number, pair in zip(ids, statements, strict=True)]
+    gold = [[str(number), str(answer)] for number, answer in zip(ids, statements.values(), strict=True)]
     return _render_csv([["id", "sent0", "sent1"], *rows]), _render_csv(gold)
 
 
@@ -60,15 +63,15 @@ def _draw_statement_pair(rng: Random) -> tuple[str, str]:
     agent = rng.choice(verb.agents)
     theme = rng.choice([name for name in verb.themes if name != agent])
 
-    def words(doer: str, other: str) -> str:
+    def words(agent_noun: str, theme_noun: str) -> str:
         return render_sentence(
-            f"{add_article(doer)} {verb.third} {verb.preposition} {add_article(other)}".replace("  ", " ")
+            f"{add_article(agent_noun)} {verb.third} {verb.preposition} {add_article(theme_noun)}".replace("  ", " ")
         )
 
     lifeless = [kind.name for kind in read_kinds().values() if kind.group not in ("people", "animals", "vehicles")]
     if verb.name in SELECTIVE_VERBS and rng.random() < 0.6:
         groups = {read_kinds()[name].group for name in verb.themes} | {"people"}
         return words(agent, theme), words(
-            agent, rng.choice([k.name for k in read_kinds().values() if k.group not in groups])
+            agent, rng.choice([kind.name for kind in read_kinds().values() if kind.group not in groups])
         )
     return words(agent, theme), words(rng.choice([name for name in lifeless if name != theme]), theme)

@@ -53,11 +53,11 @@ def find_scene(image: str, graphs: Sequence[Graph]) -> Graph:
     Raises:
         ValueError: The name has no number of a scene.
     """
-    named = re.search(r"(\d+)(_still)?\.[a-z]+$", image)
-    if named is None or not 0 < int(named[1]) <= len(graphs):
+    match = re.search(r"(\d+)(_still)?\.[a-z]+$", image)
+    if match is None or not 0 < int(match[1]) <= len(graphs):
         raise ValueError(f"{image} is no image of the {len(graphs)} scenes")
-    graph = graphs[int(named[1]) - 1]
-    return remove_action(graph) if named[2] else graph
+    graph = graphs[int(match[1]) - 1]
+    return remove_action(graph) if match[2] else graph
 
 
 def write_images(directory: Path, graphs: Sequence[Graph]) -> int:
@@ -66,7 +66,7 @@ def write_images(directory: Path, graphs: Sequence[Graph]) -> int:
     Returns:
         Number of files written.
     """
-    written = 0
+    count = 0
     for number, graph in enumerate(graphs, 1):
         picture = render_png(graph)
         paths = [
@@ -82,11 +82,11 @@ def write_images(directory: Path, graphs: Sequence[Graph]) -> int:
             _write(
                 directory / f"swig/images_512/{name_still(graph.action.verb, number)}", render_png(remove_action(graph))
             )
-            written += 1
+            count += 1
         for path in paths:
             _write(directory / path, picture)
-        written += len(paths)
-    return written
+        count += len(paths)
+    return count
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -37,10 +37,10 @@ def build_annotations(graphs: Sequence[Graph], seed: int, split: str, boxes: boo
 def _find_fillers(graph: Graph) -> dict[str, Object]:
     assert graph.action is not None
     roles = read_verbs()[graph.action.verb].roles
-    found = {roles[0]: graph.objects[graph.action.agent]}
+    fillers = {roles[0]: graph.objects[graph.action.agent]}
     if graph.action.theme is not None:
-        found[roles[1]] = graph.objects[graph.action.theme]
-    return found
+        fillers[roles[1]] = graph.objects[graph.action.theme]
+    return fillers
 
 
 def _draw_frame(graph: Graph, rng: Random, annotator: int) -> dict[str, str]:
@@ -60,8 +60,8 @@ def _draw_frame(graph: Graph, rng: Random, annotator: int) -> dict[str, str]:
 
 
 def _choose_synset(kind: str, wider: bool, rng: Random) -> str:
-    above = [category.synset for category in read_categories().values() if kind in category.members]
-    return rng.choice(above) if wider and above else read_kinds()[kind].synset
+    synsets = [category.synset for category in read_categories().values() if kind in category.members]
+    return rng.choice(synsets) if wider and synsets else read_kinds()[kind].synset
 
 
 def _compute_boxes(graph: Graph) -> dict[str, list[int]]:

@@ -42,9 +42,9 @@ def format_answer(answer: str) -> str:
 
 
 def _draw_questions(graph: Graph, rng: Random) -> list[Question]:
-    found = [draw_how_many(graph, rng, zero) for zero in (True, True, False, False, False)]
+    questions = [draw_how_many(graph, rng, zero) for zero in (True, True, False, False, False)]
     for _ in range(12):
         question = draw_wh_question(graph, rng)
         if question is not None and len(question.wrong) == 3:
-            found.append(question)
-    return list({question.text: question for question in found}.values())[:8]
+            questions.append(question)
+    return list({question.text: question for question in questions}.values())[:8]

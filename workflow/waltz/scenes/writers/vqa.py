@@ -33,10 +33,10 @@ def build_vqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
         "data_type": "mscoco",
         "data_subtype": "val2014",
     }
-    asked = _draw_questions(graphs, seed, "vqa")
-    listed = [
+    questions = _draw_questions(graphs, seed, "vqa")
+    question_entries = [
         {"image_id": number, "question": question.text, "question_id": number * 1000 + index}
-        for number, index, question in asked
+        for number, index, question in questions
     ]
     annotations = [
         {
@@ -50,10 +50,10 @@ def build_vqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
             "answer_type": question.kind,
             "question_id": number * 1000 + index,
         }
-        for number, index, question in asked
+        for number, index, question in questions
     ]
     return (
-        {**head, "task_type": "Open-Ended", "questions": listed},
+        {**head, "task_type": "Open-Ended", "questions": question_entries},
         {**head, "annotations": annotations},
     )
 
@@ -65,15 +65,15 @@ def _strip_answer(answer: str) -> str:
 
 def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
     """Build `testdev_all_questions.json` and of `testdev_balanced_questions.json`."""
-    asked = [entry for entry in _draw_questions(graphs, seed, "gqa") if entry[2].kind != "number"]
+    questions = [entry for entry in _draw_questions(graphs, seed, "gqa") if entry[2].kind != "number"]
     answers: Counter[str] = Counter()
-    everything: Json = {}
-    for number, index, question in asked:
+    entries: Json = {}
+    for number, index, question in questions:
         answer = _strip_answer(question.answer)
         answers[answer] += 1
-        balanced = answers[answer] <= max(2, len(asked) // BALANCED)
-        everything[str(number * 1000 + index)] = _build_gqa_entry(number, index, question, answer, balanced)
-    return everything, {key: entry for key, entry in everything.items() if entry["isBalanced"]}
+        balanced = answers[answer] <= max(2, len(questions) // BALANCED)
+        entries[str(number * 1000 + index)] = _build_gqa_entry(number, index, question, answer, balanced)
+    return entries, {key: entry for key, entry in entries.items() if entry["isBalanced"]}
 
 
 def _build_gqa_entry(number: int, index: int, question: Question, answer: str, balanced: bool) -> Json:
