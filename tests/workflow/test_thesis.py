@@ -137,4 +137,4 @@ def test_archives_are_fetched_once_locked_and_missing_images_counted(fresh, web)
     printed = fresh.snakemake("--", "results/tiny/sources/raw/coco/val/val.json", check=False)
     (line,) = [line for line in printed.splitlines() if line.startswith("waltz: ")]
     assert "annotations.zip: cannot be fetched" in line
-    assert "config/locks/tiny.yaml holds what it gave first" in line
+    assert "config/locks/tiny.yaml records the checksum of the first download" in line
