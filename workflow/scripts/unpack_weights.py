@@ -10,7 +10,8 @@ from waltz.models.text.spanbert import convert_spanbert
 with log_job(snakemake.log[0]):
     archives, folder = [Path(file) for file in snakemake.input.weights], Path(snakemake.output.folder)
     if snakemake.params.unpack == "spanbert":
-        dropped = convert_spanbert(*archives, folder)
+        with_head, with_config = archives
+        dropped = convert_spanbert(with_head, with_config, folder)
         logging.info("weights of the archive that the model has no use for: %s", ", ".join(dropped) or "none")
     else:
         extract_folder(archives[0], folder)
