@@ -147,15 +147,15 @@ def test_lexicon_is_rich_and_consistent() -> None:
     for verb in read_verbs().values():
         assert set(verb.roles) <= set(verb.order)
         assert verb.agents
-        assert all(verb.name in read_verbs()[other].vague for other in verb.vague)
+        assert all(verb.name in read_verbs()[vague_verb].vague for vague_verb in verb.vague)
         assert bool(verb.themes) == (len(verb.roles) == 2)
     for category in read_categories().values():
         assert set(category.members) <= set(read_kinds())
 
 
 def test_every_verb_is_sampled_and_drawn() -> None:
-    seen = {graph.action.verb for graph in draw_scenes(1500, 4, "training") if graph.action is not None}
-    assert seen == set(read_verbs())
+    verbs = {graph.action.verb for graph in draw_scenes(1500, 4, "training") if graph.action is not None}
+    assert verbs == set(read_verbs())
 
 
 def test_contact_sheet_shows_every_scene() -> None:

@@ -91,14 +91,14 @@ def test_dialogues_have_ten_different_rounds_true_with_pronouns() -> None:
 
 
 def test_foils_are_false_in_one_place_and_cover_every_piece() -> None:
-    seen = set()
+    pieces = set()
     for graph in draw_scenes(120, 7, "training"):
         for foil in draw_foils(graph, Random(graph.id)):
-            seen.add(foil.piece)
+            pieces.add(foil.piece)
             assert decide_truth(graph, foil.caption) == "true"
             assert decide_truth(graph, foil.foil) == "false"
             assert foil.caption != foil.foil
-    assert seen == set(PIECES)
+    assert pieces == set(PIECES)
 
 
 def test_actant_swap() -> None:
@@ -106,13 +106,13 @@ def test_actant_swap() -> None:
 
 
 def test_corrupted_sentences_are_outside_the_grammar() -> None:
-    spoilt = 0
+    count = 0
     for (graph, texts), _ in zip(draw_caption_stream(1), range(60), strict=False):
         for text in texts:
-            found = corrupt_text(text, Random(graph.id + text))
-            assert found is None or (found != text and not is_in_grammar(found))
-            spoilt += found is not None
-    assert spoilt > 290
+            corrupted = corrupt_text(text, Random(graph.id + text))
+            assert corrupted is None or (corrupted != text and not is_in_grammar(corrupted))
+            count += corrupted is not None
+    assert count > 290
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the writers write, the adapters of the real data read: the same sentences, answers and fillers."""
+"""Round trip of the scene files: the readers of the real data sets return the same sentences and answers."""
 
 import json
 from pathlib import Path
@@ -41,50 +41,52 @@ ENTRIES = {
 
 
 def _read(folder: Path, texts: dict[str, str]) -> dict[str, list[dict]]:
-    found = {}
-    for source, (form, named) in ENTRIES.items():
-        for name in named.values():
+    rows_by_source = {}
+    for source, (form, files) in ENTRIES.items():
+        for name in files.values():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(texts[name])
-        rows, layout = read_source(form, {part: str(folder / name) for part, name in named.items()}, source)
-        found[source] = list(rows)
-        parquet.build_table(found[source], layout)
-    return found
+        source_rows, layout = read_source(form, {part: str(folder / name) for part, name in files.items()}, source)
+        rows_by_source[source] = list(source_rows)
+        parquet.build_table(rows_by_source[source], layout)
+    return rows_by_source
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000))
-def test_what_is_written_is_read(tmp_path: Path, seed: int) -> None:
+def test_readers_return_what_writers_wrote(tmp_path: Path, seed: int) -> None:
     graphs = draw_scenes(COUNT, seed)
     texts = build_files(graphs, seed)
     rows = _read(tmp_path, texts)
     assert [row["caption"] for row in rows["coco"]] == [
-        said for graph in graphs for said in coco.draw_five_captions(graph, seed)
+        caption for graph in graphs for caption in coco.draw_five_captions(graph, seed)
     ]
     telling = json.loads(texts["visual7w/dataset_v7w_telling.json"])["images"]
-    asked = [
+    visual7w_questions = [
         (pair["question"], pair["answer"], pair["multiple_choices"]) for image in telling for pair in image["qa_pairs"]
     ]
-    assert [(row["question"], row["answer"], row["choices"]) for row in rows["visual7w"]] == asked
+    assert [(row["question"], row["answer"], row["choices"]) for row in rows["visual7w"]] == visual7w_questions
     for source in ("swig", "imsitu"):
-        written = json.loads(texts[f"{source}/test.json"])
+        document = json.loads(texts[f"{source}/test.json"])
         fillers = [
             (entry["verb"], {role: noun or None for role, noun in frame.items()})
-            for entry in written.values()
+            for entry in document.values()
             for frame in entry["frames"]
         ]
-        read = [(row["verb"], {filler["role"]: filler["noun"] for filler in row["roles"]}) for row in rows[source]]
-        assert read == fillers
-    talks = json.loads(texts["visdial/visdial_1.0_val.json"])["data"]
+        read_fillers = [
+            (row["verb"], {filler["role"]: filler["noun"] for filler in row["roles"]}) for row in rows[source]
+        ]
+        assert read_fillers == fillers
+    dialogues = json.loads(texts["visdial/visdial_1.0_val.json"])["data"]
     rounds = [
-        (talks["questions"][turn["question"]], talks["answers"][turn["answer"]])
-        for dialog in talks["dialogs"]
+        (dialogues["questions"][turn["question"]], dialogues["answers"][turn["answer"]])
+        for dialog in dialogues["dialogs"]
         for turn in dialog["dialog"]
     ]
     assert [(row["question"], row["answer"]) for row in rows["visdial"]] == rounds
     assert len(rounds) % 10 == 0
-    written = json.loads(texts["foilit/foilv1.0_test_2017.json"])["annotations"]
-    foils = [entry["caption"] for entry in written if entry["foil"]]
+    document = json.loads(texts["foilit/foilv1.0_test_2017.json"])["annotations"]
+    foils = [entry["caption"] for entry in document if entry["foil"]]
     assert [row["foil"] for row in rows["foil-it"] if row["rejected"] is None] == foils
     answers = json.loads(texts["vqa/v2_mscoco_val2014_annotations.json"])["annotations"]
     assert [row["answer"] for row in rows["vqa"]] == [entry["multiple_choice_answer"] for entry in answers]
@@ -107,7 +109,7 @@ def test_captions_are_true_and_foil_it_foils_are_not(tmp_path: Path) -> None:
             assert decide_truth(graph, row["foil"]) == "false"
 
 
-def test_captions_and_dialogues_hang_on_the_generator_alone() -> None:
+def test_captions_and_dialogues_depend_on_the_generator_only() -> None:
     graph = draw_scenes(1, 3)[0]
     assert draw_captions(graph, Random(5)) == draw_captions(graph, Random(5))
     assert draw_dialogue(graph, "A.", Random(5)) == draw_dialogue(graph, "A.", Random(5))

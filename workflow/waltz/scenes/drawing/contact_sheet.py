@@ -23,12 +23,12 @@ BLACK, GREEN, RED = (20, 20, 20), (0, 110, 40), (170, 20, 20)
 
 def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
     """Draw an RGB image of the first 24 scenes: below each a caption, true (green) and false texts (red)."""
-    shown = graphs[:SCENES]
-    rows = -(-len(shown) // COLUMNS)
+    scenes = graphs[:SCENES]
+    rows = -(-len(scenes) // COLUMNS)
     sheet = Image.new("RGB", (COLUMNS * (SIZE + MARGIN) + MARGIN, rows * (SIZE + TEXT) + MARGIN), (255, 255, 255))
     pen = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(size=11)
-    for index, graph in enumerate(shown):
+    for index, graph in enumerate(scenes):
         left = MARGIN + (index % COLUMNS) * (SIZE + MARGIN)
         top = MARGIN + (index // COLUMNS) * (SIZE + TEXT)
         sheet.paste(render_scene(graph), (left, top))
@@ -41,9 +41,9 @@ def draw_contact_sheet(graphs: Sequence[Graph], seed: int) -> Image.Image:
 
 
 def _choose_texts(graph: Graph, rng: Random) -> list[tuple[str, tuple[int, int, int]]]:
-    found = list(draw_foils(graph, rng))
-    chosen = [foil for foil in found if foil.piece in ("relation", "action", "count")][-2:] or found[:2]
+    foils = list(draw_foils(graph, rng))
+    preferred = [foil for foil in foils if foil.piece in ("relation", "action", "count")][-2:] or foils[:2]
     texts = [(rng.choice(draw_captions(graph, rng)), BLACK)]
-    for foil in chosen:
+    for foil in preferred:
         texts += [(f"+ {foil.caption}", GREEN), (f"- {foil.foil}", RED)]
     return texts

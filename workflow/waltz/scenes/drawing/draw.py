@@ -56,12 +56,12 @@ def _draw_action(image: Image.Image, graph: Graph) -> None:
     pose = entry.get("pose", "stand")
     agent_box, _ = get_boxes(verb, kind, read_kinds()[theme.kind] if theme else None)
     for index, cell in enumerate(agent.cells):
-        one = range(index, index + 1)
+        indices = range(index, index + 1)
         if theme is not None and entry.get("front") != "theme":
-            _paste(image, theme, graph.theme_of(index), entry.get("theme_pose", "stand"))
-        _paste(image, agent, one, pose)
+            _paste(image, theme, graph.get_theme_indices(index), entry.get("theme_pose", "stand"))
+        _paste(image, agent, indices, pose)
         if theme is not None and entry.get("front") == "theme":
-            _paste(image, theme, graph.theme_of(index), entry.get("theme_pose", "stand"))
+            _paste(image, theme, graph.get_theme_indices(index), entry.get("theme_pose", "stand"))
         turned = entry.get("agent_faces", "right") != ("right" if kind.group == "people" else "left")
         _decorate(image, entry, _Square(cell, agent_box, kind.size if kind.group == "people" else 1.0, turned))
 

@@ -28,7 +28,7 @@ def draw_zones(clusters: int, rng: Random) -> list[Zone]:
 
 
 def split_zone(zone: Zone, count: int, largest: int = SIZE) -> list[tuple[int, int, int]]:
-    """Left, top and size of `count` equal squares that fill a zone from its ground up without touching."""
+    """Compute left, top and size of `count` equal squares that fill a zone upwards without touching."""
     left, top, width, height = zone
     sizes = [
         (min(width // columns, height // -(-count // columns), largest), columns) for columns in range(1, count + 1)
@@ -47,7 +47,7 @@ def split_zone(zone: Zone, count: int, largest: int = SIZE) -> list[tuple[int, i
 
 
 def place_group(kind: Kind, count: int, zone: Zone, rng: Random) -> tuple[Cell, ...]:
-    """Cells of a group that only stands there: a loose grid with some jitter, none touching another."""
+    """Draw the cells of a group without relation: a loose grid with jitter, in which no two cells touch."""
     mirrored = rng.random() < 0.5
     cells = []
     for left, top, size in split_zone(zone, count, LARGEST):
@@ -60,7 +60,7 @@ def place_group(kind: Kind, count: int, zone: Zone, rng: Random) -> tuple[Cell, 
 def place_action(
     verb: Verb, agent: Kind, theme: Kind | None, count: int, zone: Zone, rng: Random
 ) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
-    """Cells of the agents and the themes of an action, one square of its arrangement for each agent."""
+    """Draw the cells of the agents and themes of an action, one square of the arrangement for each agent."""
     mirrored = rng.random() < 0.5
     agent_box, theme_boxes = get_boxes(verb, agent, theme)
     agents, themes = [], []
@@ -108,7 +108,7 @@ def _place_cell(box: tuple[float, ...], square: tuple[int, int, int], mirrored: 
 def place_relation(
     preposition: str, subject: Kind, subjects: int, landmark: Kind, landmarks: int, zone: Zone, rng: Random
 ) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
-    """Cells of subjects and landmarks that stand in a relation; one landmark only, but for next to."""
+    """Draw the cells of subjects and landmarks in a relation; several landmarks are possible for `next to` only."""
     left, top, size = split_zone(zone, 1, 190)[0]
     mirrored = rng.random() < 0.5
 

@@ -13,7 +13,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "snow": ("in the snow", "on the snow"),
     "night": ("at night", "outdoors at night"),
 }
-"""What a caption may say about where a scene is."""
+"""Place phrases of the captions, by place."""
 
 BE = {False: "is", True: "are"}
 
@@ -42,7 +42,7 @@ def render_definite(entry: Object) -> str:
 
 
 def get_pronoun(entry: Object) -> str:
-    """he, she, it or they."""
+    """Return `he`, `she`, `it` or `they`."""
     return read_kinds()[entry.kind].pronoun if entry.count == 1 else "they"
 
 
@@ -57,7 +57,7 @@ def join_words(items: list[str]) -> str:
 
 
 def find_bystanders(graph: Graph) -> list[Object]:
-    """Objects that neither act, nor are acted upon, nor stand in a relation."""
+    """Return the objects that are neither agent nor theme of the action nor part of a relation."""
     busy = {index for relation in graph.relations for index in (relation.subject, relation.object)}
     if graph.action is not None:
         busy |= {graph.action.agent} | ({graph.action.theme} if graph.action.theme is not None else set())

@@ -1,6 +1,6 @@
 """Foils in the scenes' own grammar: false sentences that differ from a true one in one place.
 
-They train and test the scenes' models; the instruments of the benchmark make their own, from the written files.
+They train and test the scene models; the benchmark builds its foils from the written files.
 """
 
 import re
@@ -36,7 +36,7 @@ class Foil:
 
 
 def draw_foils(graph: Graph, rng: Random) -> Iterator[Foil]:
-    """Yield one foil of each piece that the scene allows; truth calls every caption true and every foil false."""
+    """Yield one foil of each possible piece; the oracle decides every caption true and every foil false."""
     for piece, draw_pair in _FOIL_DRAWERS.items():
         pair = draw_pair(graph, rng)
         if pair is None:

@@ -50,10 +50,10 @@ from waltz.scenes.world.lexicon import read_verbs
 Meaning = TypeVar("Meaning")
 
 MAX_READINGS = 32
-"""Most readings of a sentence that are looked at."""
+"""Maximum number of readings of a sentence that are considered."""
 
 MAX_NOUN_PHRASES = 4000
-"""Most noun phrases that are tried, because the readings of a long chain of prepositions multiply."""
+"""Maximum number of noun phrases that are tried: the readings of a long chain of prepositions multiply."""
 
 BE_FORMS = {"is": False, "are": True, "was": False, "were": True}
 
@@ -287,7 +287,7 @@ class Parser:
                 yield Clause(main.subject, conjoined, main.negated), end
 
     def list_numbers(self, position: int, subject: Phrase) -> tuple[bool, ...]:
-        """Numbers of the verb that go with a subject: both with `a group of`."""
+        """Return the grammatical numbers of the verb that agree with a subject: both for `a group of`."""
         return (True, False) if self.starts_with(position, ("a", "group", "of")) else (subject.plural,)
 
     def parse_sentence(self, position: int) -> Iterator[tuple[tuple[Clause, ...], int]]:
@@ -382,7 +382,7 @@ def read_answered_question(words: tuple[str, ...], answer: str) -> tuple[tuple[C
 
 
 def split_statements(words: Sequence[str]) -> Iterable[tuple[tuple[str, ...], str | None]]:
-    """Statements, and questions with their answers, without marks and without `in the picture`."""
+    """Yield statements, and questions with their answers, without punctuation and without `in the picture`."""
     pieces: list[tuple[tuple[str, ...], str]] = []
     start = 0
     for index, word in enumerate(words):

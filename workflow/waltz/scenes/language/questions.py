@@ -47,7 +47,7 @@ def render_question(words: str) -> str:
 
 
 def draw_how_many(graph: Graph, rng: Random, zero: bool) -> Question:
-    """Return how many there are of a kind or category: none where `zero`, else some."""
+    """Draw a how-many question about a kind or category; its answer is 0 if and only if `zero`."""
     counts = {kind.plural: graph.count(kind.name) for kind in read_kinds().values()}
     for category in read_categories().values():
         if not category.mass:
@@ -219,7 +219,7 @@ def _draw_what_doing(graph: Graph, rng: Random) -> Question | None:
 
 
 def draw_questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
-    """Different questions: one how-many with answer 0, two with more, then yes/no and wh- in turn."""
+    """Draw different questions: one how-many question with answer 0, two with larger answers, then yes/no and wh-."""
     questions = [draw_how_many(graph, rng, True), draw_how_many(graph, rng, False), draw_how_many(graph, rng, False)]
     while len({question.text for question in questions}) < count:
         question = draw_yes_no(graph, rng) if rng.random() < 0.5 else draw_wh_question(graph, rng)
@@ -229,7 +229,7 @@ def draw_questions(graph: Graph, rng: Random, count: int = 8) -> list[Question]:
 
 
 def draw_dialogue(graph: Graph, caption: str, rng: Random) -> list[tuple[str, str]]:
-    """Ten rounds of question and answer, lower case, without marks; pronouns stand for what the caption names."""
+    """Draw ten rounds of question and answer, lower case, without punctuation; pronouns refer to the caption."""
     rounds: dict[str, str] = {}
     while len(rounds) < ROUNDS:
         if rng.random() < 0.3:

@@ -69,7 +69,7 @@ class Pronoun:
 
 @dataclass(frozen=True)
 class Coordination:
-    """Phrases joined by `and`."""
+    """Noun phrases joined by `and`."""
 
     phrases: tuple["NounPhrase | Pronoun", ...]
     plural: bool = True
@@ -80,7 +80,7 @@ Phrase = NounPhrase | Pronoun | Coordination
 
 @dataclass(frozen=True)
 class PrepositionalPhrase:
-    """preposition + phrase."""
+    """Preposition and its noun phrase (`under a table`)."""
 
     preposition: str
     landmark: Phrase
@@ -88,14 +88,14 @@ class PrepositionalPhrase:
 
 @dataclass(frozen=True)
 class Setting:
-    """indoors, outdoors, night or day."""
+    """Setting of the scene: indoors, outdoors, night or day."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class VerbPhrase:
-    """A verb with its object, or (passive) with who does it."""
+    """A verb with its object or, in the passive, its agent."""
 
     verb: str
     argument: Phrase | None = None
@@ -104,33 +104,33 @@ class VerbPhrase:
 
 @dataclass(frozen=True)
 class ColourPredicate:
-    """is red."""
+    """Colour adjective after `is` (`is red`)."""
 
     colour: str
 
 
 @dataclass(frozen=True)
 class NounPredicate:
-    """is a dog."""
+    """Noun after `is` (`is a dog`)."""
 
     kinds: frozenset[str]
 
 
 @dataclass(frozen=True)
 class AlonePredicate:
-    """is alone."""
+    """The adjective `alone` after `is`."""
 
 
 @dataclass(frozen=True)
 class Negation:
-    """not + predicate."""
+    """Negated predicate."""
 
     predicate: "Predicate"
 
 
 @dataclass(frozen=True)
 class Conjunction:
-    """Predicates that all hold."""
+    """Predicates joined by `and`."""
 
     predicates: tuple["Predicate", ...]
 
@@ -149,7 +149,7 @@ Predicate = (
 
 @dataclass(frozen=True)
 class Clause:
-    """A phrase and what is said of it; `predicate` is None where it is only said to exist."""
+    """Subject and predicate; `predicate` is None in an existential clause."""
 
     subject: Phrase
     predicate: Predicate | None = None
@@ -157,7 +157,7 @@ class Clause:
 
 
 def list_noun_phrases(node: Phrase | Predicate | None) -> list[NounPhrase]:
-    """Noun phrases in the order in which they are mentioned."""
+    """Return the noun phrases in the order of mention."""
     match node:
         case NounPhrase():
             return [node, *(phrase for predicate in node.restrictions for phrase in list_noun_phrases(predicate))]

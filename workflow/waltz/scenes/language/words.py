@@ -36,7 +36,7 @@ SETTINGS = {
     "at a night": "night",
     "at the night": "night",
 }
-"""Words that say where or when the whole scene is."""
+"""Phrases for the setting (place or time) of the scene."""
 
 PICTURE_PHRASES = tuple(
     f"{preposition} {article} {noun}"
@@ -44,14 +44,14 @@ PICTURE_PHRASES = tuple(
     for article in ("the", "this")
     for noun in ("picture", "image", "photo", "photograph", "scene")
 )
-"""Phrases that add nothing, because all that is said is said of the picture."""
+"""Phrases without meaning of their own, because every sentence is about the picture."""
 
 VISIBILITY_WORDS = ("shown", "pictured", "visible", "present", "here", "depicted", "seen")
 
 
 @dataclass(frozen=True)
 class Noun:
-    """A noun as it may stand in a sentence: what it means, and the numbers it has."""
+    """A noun form: the kinds or the place it denotes, and its grammatical number."""
 
     kinds: frozenset[str]
     plural: bool
@@ -60,7 +60,7 @@ class Noun:
 
 
 def tokenize(text: str) -> tuple[str, ...]:
-    """Lower-case words, numerals and punctuation marks."""
+    """Split a text into lower-case words, numerals and punctuation marks."""
     text = text.lower().replace("’", "'")
     for short, full in CONTRACTIONS.items():
         text = text.replace(short, full)
@@ -120,7 +120,7 @@ PLACE_NOUNS = {
 
 @cache
 def list_numerals() -> dict[str, int]:
-    """Number words and digits."""
+    """Return the value of each number word and digit string."""
     return {word: value for value, word in enumerate(NUMBERS)} | {str(value): value for value in range(100)}
 
 
@@ -137,7 +137,7 @@ def list_verb_forms() -> dict[str, tuple[tuple[str, str], ...]]:
 
 @cache
 def index_phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Multi-word entries by their first word, longest first: of prepositions, settings or frames."""
+    """Return the entries of `prepositions`, `settings` or `frames` by first word, longest first."""
     entries = {"prepositions": tuple(SENSES), "settings": tuple(SETTINGS), "frames": PICTURE_PHRASES}[table]
     by_first: dict[str, list[tuple[str, ...]]] = {}
     for entry in entries:
@@ -147,13 +147,13 @@ def index_phrases(table: str) -> dict[str, tuple[tuple[str, ...], ...]]:
 
 @cache
 def compile_word_pattern(words: str) -> re.Pattern[str]:
-    """Finds words where they are no part of longer ones."""
+    """Compile a pattern that matches the words as whole words only."""
     return re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")
 
 
 @dataclass(frozen=True)
 class Determiner:
-    """Words before a noun: how many they speak of, and which number of the noun they go with."""
+    """Determiner of a noun: the quantity it denotes and the grammatical numbers it agrees with."""
 
     quantifier: Quantifier
     singular: bool
@@ -179,7 +179,7 @@ NUMERAL_BOUNDS: dict[tuple[str, ...], tuple[int | None, int | None]] = {
     ("all",): (0, 0),
     (): (0, 0),
 }
-"""What may stand before a numeral, and what it adds to it as the fewest and the most; None where that is unbounded."""
+"""Prefixes of a numeral, with the offsets of the minimum and the maximum; None for unbounded."""
 
 
 def build_numeral(prefix: tuple[str, ...], number: int) -> Determiner:
@@ -191,7 +191,7 @@ def build_numeral(prefix: tuple[str, ...], number: int) -> Determiner:
 
 @cache
 def list_determiners() -> dict[tuple[str, ...], Determiner]:
-    """Return every determiner but the numerals and what is built on them."""
+    """Return every determiner except those with a numeral."""
     some = Determiner(Quantifier(1), True, False)
     several = {
         "some": Quantifier(2), "a number of": Quantifier(2), "multiple": Quantifier(2), "various": Quantifier(2),
@@ -216,7 +216,7 @@ def list_determiners() -> dict[tuple[str, ...], Determiner]:
 
 
 def get_quantifier(determiner: Determiner, noun: Noun) -> Quantifier | None:
-    """Return how many a noun with this determiner speaks of; None where they do not agree."""
+    """Return the quantity that a determiner and noun denote; None where they do not agree."""
     if determiner is BARE_PLURAL:
         return AT_LEAST_ONE if noun.mass and not noun.plural else BARE_PLURAL.quantifier if noun.plural else None
     if noun.plural and determiner.plural:

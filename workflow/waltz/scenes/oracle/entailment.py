@@ -29,7 +29,7 @@ LABELS = ("entailment", "neutral", "contradiction")
 
 @dataclass(frozen=True)
 class Pair:
-    """Premise, hypothesis, label, and a sentence that says why."""
+    """Premise, hypothesis, label and explanation."""
 
     premise: str
     hypothesis: str
@@ -55,7 +55,7 @@ def compute_label(premise: str, hypothesis: str, worlds: list[Graph]) -> str | N
 
 
 def build_worlds(graph: Graph, hypothesis: str) -> list[Graph]:
-    """Build the scene and variants of what a caption may not mention: place, colours, bystanders, sides and action.
+    """Build the scene and its variants in place, colours, bystanders, sides and action.
 
     Kinds that the hypothesis names and the scene lacks are added.
     """
@@ -93,7 +93,7 @@ def mirror_scene(graph: Graph) -> Graph:
 
 
 def _change_facts(graph: Graph) -> list[Graph]:
-    """Return the same things with another relation, another action, or none."""
+    """Return the scene with another relation, another action, or no action."""
     if graph.relations:
         relation = graph.relations[0]
         return [
@@ -121,7 +121,7 @@ def _change_facts(graph: Graph) -> list[Graph]:
 
 
 def find_named_objects(text: str) -> list[Object]:
-    """Return the kinds that a sentence names, as many of each as it says."""
+    """Return the kinds that a sentence names, in the stated number."""
     objects: dict[str, Object] = {}
     for clause in next(iter(read_sentence(tokenize(text.rstrip(".")))), ()):
         for phrase in list_noun_phrases(clause.subject) + list_noun_phrases(clause.predicate):
@@ -145,7 +145,7 @@ def _remove_object(graph: Graph, removed: Object) -> Graph:
 
 
 def draw_nli_pairs(graph: Graph, rng: Random, count: int = 3) -> Iterator[Pair]:
-    """Yield pairs of a caption of the scene with one hypothesis of each label, as far as the draws allow."""
+    """Yield pairs of caption and hypothesis, one for each label where the draws give one."""
     missing = list(LABELS) * -(-count // 3)
     for _ in range(12 * count):
         premise = rng.choice(draw_captions(graph, rng))

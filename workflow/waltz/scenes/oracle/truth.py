@@ -1,4 +1,4 @@
-"""The oracle: whether a sentence is true of a scene, as far as the scene decides it.
+"""Oracle that decides the truth of a sentence about a scene, as far as the scene determines it.
 
 A sentence is true if one of its readings is, false if all are, unknown otherwise and where it lies outside the
 grammar. Bare numerals mean exactly that many; `some`, `a number of` and a bare plural two or more.
@@ -111,7 +111,7 @@ def _negate(value: TruthValue) -> TruthValue:
 
 
 class _Evaluator:
-    """A scene, and the phrases that pronouns can stand for."""
+    """A scene with the noun phrases that pronouns can refer to."""
 
     def __init__(self, graph: Graph, mentioned: list[NounPhrase]) -> None:
         self.graph, self.mentioned = graph, mentioned
@@ -237,9 +237,11 @@ class _Evaluator:
         action = self.graph.action
         if action is None or action.theme is None or PLACE in (agent, theme):
             return False
-        fits = (agent[0], theme[0]) == (action.agent, action.theme) and theme[1] in self.graph.theme_of(agent[1])
+        fits = (agent[0], theme[0]) == (action.agent, action.theme) and theme[1] in self.graph.get_theme_indices(
+            agent[1]
+        )
         if read_verbs()[action.verb].symmetric and (theme[0], agent[0]) == (action.agent, action.theme):
-            fits = fits or agent[1] in self.graph.theme_of(theme[1])
+            fits = fits or agent[1] in self.graph.get_theme_indices(theme[1])
         if not fits:
             return False
         return True if verb == action.verb else None if verb in read_verbs()[action.verb].vague else False
@@ -259,7 +261,7 @@ class _Evaluator:
     def _decide_relation(
         self, thing: Individual, phrase: Phrase, holds: Callable[[Individual, Individual], TruthValue], plural: bool
     ) -> TruthValue:
-        """Decide whether a thing stands in a relation to what a phrase speaks of.
+        """Decide the relation of an individual to the referents of a phrase.
 
         Two plurals are read cumulatively: two men ride two horses if each rides one. Where a plural subject meets a
         singular object, the readings must agree.
@@ -279,7 +281,7 @@ class _Evaluator:
         return collective if phrase.plural or distributive == collective else None
 
     def find_antecedents(self, pronoun: Pronoun) -> list[NounPhrase]:
-        """Phrases said before that a pronoun may stand for, as definite ones."""
+        """Return the preceding noun phrases that a pronoun may refer to, as definite ones."""
         antecedents: list[NounPhrase] = []
         for phrase in self.mentioned:
             fitting = frozenset(

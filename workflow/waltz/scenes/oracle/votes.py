@@ -1,6 +1,6 @@
-"""Votes of the oracle, instead of those of people who validate a real benchmark.
+"""Votes of the oracle, in the place of human validators.
 
-These are no people's answers: every row says so in its column `voter`.
+The column `voter` of every row marks them as the oracle's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ Vote = Literal["caption", "foil", "both", "neither", "cannot tell"]
 
 
 def cast_vote(graph: Graph, caption: str, foil: str) -> Vote:
-    """Return which of two texts describes a scene, by the oracle."""
+    """Return the oracle's vote on which of two texts describes a scene."""
     verdicts = (decide_truth(graph, caption), decide_truth(graph, foil))
     if "unknown" in verdicts:
         return "cannot tell"
@@ -26,7 +26,7 @@ def cast_vote(graph: Graph, caption: str, foil: str) -> Vote:
 
 
 def cast_votes(items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]) -> list[dict[str, Any]]:
-    """Return three votes an item, all the oracle's.
+    """Return the oracle's votes on items, counted as three votes for each item.
 
     Args:
         items: Rows with item_id, image, caption and foil.
@@ -34,7 +34,7 @@ def cast_votes(items: Iterable[Mapping[str, Any]], scene_of: Mapping[str, Graph]
     Returns:
         item_id, voter, vote, votes_caption, votes_foil, votes_other of each item, in order.
     Raises:
-        KeyError: An image is no scene's.
+        KeyError: An image belongs to no scene.
     """
     rows = []
     for item in items:

@@ -39,7 +39,7 @@ def draw_graphs(count: int, seed: int, split: str) -> list[Graph]:
 
 
 def render_pixels(graphs: Iterable[Graph]) -> torch.Tensor:
-    """Drawn scenes as the models see them: uint8 of shape (scenes, 3, SIDE, SIDE)."""
+    """Render scenes as model input: uint8 of shape (scenes, 3, SIDE, SIDE)."""
     images = [
         np.asarray(render_scene(graph).convert("RGB").resize((SIDE, SIDE), Image.Resampling.BICUBIC))
         for graph in graphs
@@ -48,7 +48,7 @@ def render_pixels(graphs: Iterable[Graph]) -> torch.Tensor:
 
 
 def draw_sentences(graph: Graph, rng: Random) -> list[str]:
-    """True captions, descriptions, statements and short dialogues of a scene."""
+    """Draw true captions, descriptions, statements and short dialogues of a scene."""
     sentences = [
         *draw_captions(graph, rng),
         *draw_contextual_descriptions(graph, rng),
@@ -64,7 +64,7 @@ def draw_sentences(graph: Graph, rng: Random) -> list[str]:
 
 
 def draw_judged_sentences(graph: Graph, rng: Random) -> list[tuple[str, bool]]:
-    """Acceptable sentences, true and false ones, and as many corrupted ones."""
+    """Draw acceptable sentences, true or false, and corrupted versions of them."""
     good = [
         *rng.sample(draw_captions(graph, rng), 2),
         *(foil.foil for foil in draw_foils(graph, rng)),
@@ -84,10 +84,10 @@ def _draw_number_pair(graph: Graph, rng: Random) -> tuple[str, ...]:
 
 
 def draw_inferences(graph: Graph, rng: Random) -> list[tuple[str, str, str]]:
-    """Premise, hypothesis and label, as truth decides it over the worlds that the premise leaves open.
+    """Draw premises, hypotheses and labels, decided by the oracle over the worlds in which the premise is true.
 
-    Half of the pairs have other quantifiers; captions whose number, actants or one preposition are exchanged are among
-    the hypotheses, and as many true ones as like their premise.
+    Half of the pairs have other quantifiers. Hypotheses include captions with an exchanged number, preposition or
+    actants, and true captions that resemble their premise.
     """
     pairs = [(pair.premise, pair.hypothesis) for pair in draw_nli_pairs(graph, rng)]
     pairs = [(_exchange_quantifiers(graph, *pair, rng) if rng.random() < 0.5 else pair) for pair in pairs]
@@ -114,18 +114,18 @@ def _exchange_quantifiers(graph: Graph, premise: str, hypothesis: str, rng: Rand
 
 
 def draw_example(graph: Graph, rng: Random) -> Example:
-    """True captions, and pairs that differ in one place."""
+    """Draw true captions, and pairs of caption and foil that differ in one place."""
     pairs = [(foil.caption, foil.foil) for _ in range(3) for foil in draw_foils(graph, rng)]
     return Example(tuple(draw_captions(graph, rng)), tuple(dict.fromkeys(pairs)))
 
 
 def draw_turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
-    """Prompts about the image with the answers to give."""
+    """Draw prompts about the image with their answers."""
     return [turn for _ in range(3) for turn in draw_instructions(graph, rng)]
 
 
 def draw_presence_turns(graph: Graph, rng: Random) -> list[tuple[str, str]]:
-    """Draw questions whether there are things of a kind, with their answers, as many of kinds that the scene lacks."""
+    """Draw existence questions with their answers, half of them about kinds that the scene lacks."""
     present = [entry.kind for entry in graph.objects]
     absent = rng.sample([name for name in read_kinds() if name not in present], len(present))
     kinds = [(name, "yes") for name in present] + [(name, "no") for name in absent]

@@ -1,4 +1,4 @@
-"""A LLaVA of the scenes, which answers questions about an image."""
+"""LLaVA of the scenes, which answers questions about an image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ PATCHES = (SIDE // PATCH) ** 2
 HIDDEN, EMBEDDING_DEVIATION = 96, 0.25
 """Size of the decoder's states, and the standard deviation of its first embeddings."""
 LAYERS = 2
-"""Layers of the vision tower that it keeps."""
+"""Layers of the vision tower that it uses."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ message['role'].upper() + ': ' }}"
     "{% for part in message['content'] %}"
@@ -25,22 +25,22 @@ CHAT_TEMPLATE = (
     "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
 )
 CONTEXT_LENGTH = 256
-"""Most tokens of prompt, patches and answer."""
+"""Maximum number of tokens of prompt, patches and answer."""
 Turn = tuple[str, str]
-"""What is asked, what is answered."""
+"""Question and answer."""
 BATCH_IMAGES = 16
 """Images of a batch."""
 SHORT_SHARE = 0.2
-"""Share of the steps, the first ones, in which it is asked short questions only."""
+"""Share of the steps, at the start, with short questions only."""
 FIRST_WEIGHTS = {"presence": 10, "question": 3}
 LATER_WEIGHTS = {"presence": 5, "question": 1, "sentence": 1, "existence": 3, "pair": 3}
-"""How many turns of each sort a batch has about an image in these steps, and after them."""
+"""Turns of each sort about an image in these steps, and after them."""
 PACKS = 3
 """Packs that the turns about an image are dealt into: attention costs the square of a pack's tokens."""
 
 
 def render_prompt(question: str) -> str:
-    """Render the text that asks a question about an image."""
+    """Render the prompt of a question about an image."""
     return f"USER: {IMAGE_TOKEN}\n{question} ASSISTANT:"
 
 
@@ -56,15 +56,14 @@ def train_llava(
 ) -> TrainedModel:
     """Train a decoder over the states of a trained CLIP's vision tower, which goes on learning.
 
-    Turns about an image share it: each attends to what the decoder keeps of the image and to itself, as if it stood
-    alone.
-    The projected patches learn to be the words of what they show beside.
+    Turns about an image share its cached states: each attends to the image and to itself only. An auxiliary loss
+    trains the projected patches to predict the nouns of what they show.
 
     Args:
-        tower: The trained `CLIPVisionModel`; its first layers are kept.
+        tower: The trained `CLIPVisionModel`; its first layers are used.
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
         turns: Questions and answers about each scene.
-        labels: What there is to be seen in each scene.
+        labels: Patch labels of each scene.
         seed: Seed of weights and batches.
         steps: Number of batches.
         report: Called with step and loss.
@@ -134,7 +133,7 @@ class PackedRows:
 
 
 def pack_rows(rows: Sequence[Sequence[tuple[list[int], list[int]]]], prefix: int) -> PackedRows:
-    """Rows of turns, each turn the ids of what is asked and of what is answered, behind a prefix of some tokens."""
+    """Pack rows of turns (ids of question and answer) behind a prefix of `prefix` tokens."""
     longest = max(sum(len(question) + len(answer) for question, answer in row) for row in rows)
     ids = torch.zeros((len(rows), longest), dtype=torch.int64)
     turn = torch.full_like(ids, -1)
@@ -161,7 +160,7 @@ def compute_loss(network: Any, prefix_cache: Any, packed: PackedRows, ids: torch
 
     Args:
         network: The LLaVA.
-        kept: Keys and values of the prefix, a cache of transformers; left as it is.
+        prefix_cache: Keys and values of the prefix, a cache of transformers; not modified.
         packed: Turns about the images of the prefix.
         ids: Their tokens, where these are others than `packed.ids`.
     Returns:
@@ -184,13 +183,13 @@ def compute_loss(network: Any, prefix_cache: Any, packed: PackedRows, ids: torch
 
 
 def _find_noun_ids(tokenizer: Any) -> torch.Tensor:
-    """First tokens of the singular and the plural of each kind, of shape (kinds, 2)."""
+    """Return the first token ids of the singular and the plural of each kind, of shape (kinds, 2)."""
     nouns = [noun for kind in read_kinds().values() for noun in (kind.name, kind.plural)]
     return torch.tensor([tokenizer(noun, add_special_tokens=False)["input_ids"][0] for noun in nouns]).reshape(-1, 2)
 
 
 def _encode_turns(tokenizer: Any, scene: Sequence[Turn]) -> dict[str, list[tuple[list[int], list[int]]]]:
-    """Return the ids of a scene's turns by what sort they are of."""
+    """Return the token ids of a scene's turns by sort."""
     turns_by_sort: dict[str, list[tuple[list[int], list[int]]]] = {sort: [] for sort in LATER_WEIGHTS}
     before = tokenizer([f"{question} ASSISTANT:" for question, _ in scene], add_special_tokens=False)["input_ids"]
     after = tokenizer([answer for _, answer in scene], add_special_tokens=False)["input_ids"]
@@ -218,11 +217,11 @@ def _draw_rows(
 
 
 def _initialise_attention(network: Any, nouns: torch.Tensor) -> None:
-    """Start with keys equal to queries, so that a token first attends to its like: to the patches that it names.
+    """Initialise keys equal to queries, so that a token first attends to similar tokens and patches.
 
     Args:
         network: The LLaVA.
-        nouns: Ids of words that start alike but for a little, of shape (kinds, 2).
+        nouns: Ids of words with similar initial embeddings, of shape (kinds, 2).
     """
     with torch.no_grad():
         words = network.get_input_embeddings().weight.normal_(0, EMBEDDING_DEVIATION)

@@ -12,14 +12,14 @@ from waltz.scenes.world.graph import Graph
 from waltz.scenes.world.sampling import draw_scene
 
 NOUN_CORRUPTION_SHARE = 0.4
-"""Share of the attempts that put in a word that does not go with its noun."""
+"""Share of the attempts that insert a word that does not fit its noun."""
 PREPOSITIONAL_PHRASE = re.compile(r"\b(?P<before>at|in|on)(?: the| an?)? (?P<noun>[a-z]+)\b")
 """A place or a time: a preposition with a noun."""
 AGREEMENT = {"is": "are", "are": "is", "a": "three", "an": "two", "two": "a", "three": "a"}
 
 
 def draw_training_scenes(seed: int, start: int = 0, split: str = "training") -> Iterator[Graph]:
-    """Scenes of a split without end, from number `start`."""
+    """Yield the scenes of a split without end, from number `start`."""
     index = start
     while True:
         yield draw_scene(index, seed, split)
@@ -27,7 +27,7 @@ def draw_training_scenes(seed: int, start: int = 0, split: str = "training") -> 
 
 
 def draw_caption_stream(seed: int, start: int = 0, split: str = "training") -> Iterator[tuple[Graph, list[str]]]:
-    """Scenes with their five captions, without end."""
+    """Yield scenes with their five captions, without end."""
     for graph in draw_training_scenes(seed, start, split):
         yield graph, draw_captions(graph, Random(f"captions:{seed}:{graph.id}"))
 
@@ -87,7 +87,7 @@ def _corrupt_words(words: list[str], rng: Random) -> list[str]:
 
 
 def draw_instructions(graph: Graph, rng: Random) -> Iterator[tuple[str, str]]:
-    """Prompts about the image with the answers to give: questions, a description, judged and paired sentences."""
+    """Yield prompts about the image with their answers: questions, a description, judged and paired sentences."""
     for question in draw_questions(graph, rng):
         yield question.text, question.answer
     yield "Describe the image.", rng.choice(draw_captions(graph, rng))

@@ -1,4 +1,4 @@
-"""One optimisation loop for all of them."""
+"""Optimisation loop of the scene models."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -22,9 +22,9 @@ def optimise(
     """Minimise a loss with AdamW, a cosine schedule and clipped gradients.
 
     Args:
-        network: What is trained, in place.
-        losses: Gives the loss of one batch, by the number of its step.
-        steps: How many batches.
+        network: Network to train, in place.
+        losses: Function that returns the loss of a step's batch.
+        steps: Number of batches.
         rate: Highest learning rate.
         report: Called with step and loss, for a progress bar and the log.
     """
@@ -43,7 +43,7 @@ def optimise(
 
 
 def draw_batches(count: int, size: int, generator: torch.Generator) -> Iterator[list[int]]:
-    """Endless batches of indices, every index once an epoch."""
+    """Yield batches of indices without end, every index once in an epoch."""
     while True:
         order = torch.randperm(count, generator=generator).tolist()
         for first in range(0, count - size + 1, size):
@@ -51,12 +51,12 @@ def draw_batches(count: int, size: int, generator: torch.Generator) -> Iterator[
 
 
 def draw_batches_by_length(lengths: torch.Tensor, size: int, generator: torch.Generator) -> Iterator[list[int]]:
-    """Endless batches of indices of about the same length, every index but the last few once an epoch.
+    """Yield batches of indices of similar length without end, every index except the last few once in an epoch.
 
     Args:
-        lengths: Of each, int64 of shape (count).
-        size: Of a batch.
-        generator: What draws.
+        lengths: Length of each row, int64 of shape (count).
+        size: Batch size.
+        generator: Random generator.
     """
     while True:
         batches = [

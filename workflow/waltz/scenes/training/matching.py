@@ -1,4 +1,4 @@
-"""A BLIP of the scenes, which says whether a sentence matches an image."""
+"""BLIP of the scenes, which decides image-text matching."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,18 +22,18 @@ from waltz.scenes.training.vocabulary import train_word_pieces
 from waltz.scenes.world.lexicon import read_kinds
 
 LAYERS = 2
-"""Layers of the vision tower that it keeps."""
+"""Layers of the vision tower that it uses."""
 HIDDEN = 96
 """Size of its text states."""
 BATCH_IMAGES = 24
 """Images of a batch."""
 EXISTENCE, OTHER_PIECES = 2, 1
-"""Pairs of existence, and of the other pieces, that a batch has about each image."""
+"""Pairs about each image of a batch: of existence, and of the other pieces."""
 SHARPNESS = 4.0
-"""Scale of the likeness of patches and nouns."""
+"""Scale of the similarity of patches and nouns."""
 
 Pair = tuple[list[int], list[int]]
-"""Ids of what is true and what is false."""
+"""Token ids of the true and the false sentence."""
 
 
 def train_matcher(
@@ -48,13 +48,13 @@ def train_matcher(
 ) -> TrainedModel:
     """Train a BLIP with an image-text matching head: captions match; foils and other scenes' captions do not.
 
-    The patches learn to be like the nouns of what they show beside.
+    An auxiliary loss aligns the patches with the nouns of what they show.
 
     Args:
-        tower: The trained `CLIPVisionModel` whose first layers its own begin as.
+        tower: The trained `CLIPVisionModel` whose first layers initialise the vision model.
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
-        examples: What is true and false of each scene.
-        labels: What there is to be seen in each scene.
+        examples: True and false sentences about each scene.
+        labels: Patch labels of each scene.
         seed: Seed of weights and batches.
         steps: Number of batches.
         report: Called with step and loss.
@@ -73,7 +73,7 @@ def train_matcher(
     cross = torch.nn.functional.cross_entropy
 
     def compute_match_logits(rows: Sequence[list[int]], image: torch.Tensor, is_mirrored: torch.Tensor) -> torch.Tensor:
-        """Logits of no match and match; rows go through the images in turn."""
+        """Return the logits of no match and match; rows go through the images in turn."""
         batch = tokenizer.pad({"input_ids": list(rows)}, return_tensors="pt")
         ids, times = batch["input_ids"], len(rows) // len(image)
         is_swapped = is_mirrored.repeat(times)[:, None]
@@ -150,7 +150,7 @@ def build_config(tokenizer: Any, tower: Any) -> Any:
 
 
 def imitate_tower(vision: Any, tower: Any, images: torch.Tensor) -> None:
-    """Begin a BLIP's vision model as the first layers of a CLIP's.
+    """Initialise a BLIP's vision model with the first layers of a CLIP's.
 
     BLIP has no layer norm before its first layer: what is linear in CLIP's goes into the embeddings, and the deviation
     of a patch's embedding is taken to be the mean one over some images.
@@ -180,11 +180,11 @@ def imitate_tower(vision: Any, tower: Any, images: torch.Tensor) -> None:
 
 
 def _initialise_attention(text: Any, nouns: torch.Tensor) -> None:
-    """Start with keys equal to queries, so that a word first attends to its like, among words and among patches.
+    """Initialise keys equal to queries, so that a word first attends to similar words and patches.
 
     Args:
         text: The text encoder.
-        nouns: Ids of words that start alike but for a little, of shape (kinds, 2).
+        nouns: Ids of words with similar initial embeddings, of shape (kinds, 2).
     """
     with torch.no_grad():
         words = text.embeddings.word_embeddings.weight.normal_(0, 1)
@@ -198,7 +198,7 @@ def _initialise_attention(text: Any, nouns: torch.Tensor) -> None:
 
 
 def _find_noun_ids(tokenizer: Any) -> torch.Tensor:
-    """First tokens of the singular and the plural of each kind, of shape (kinds, 2)."""
+    """Return the token ids of the singular and the plural of each kind, of shape (kinds, 2)."""
     return torch.tensor(
         [[tokenizer(noun)["input_ids"][1] for noun in (kind.name, kind.plural)] for kind in read_kinds().values()]
     )

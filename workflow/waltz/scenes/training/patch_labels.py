@@ -1,4 +1,4 @@
-"""Labels that image models learn besides sentences: the content of each patch, the number of things."""
+"""Auxiliary labels of the image models: content of each patch and counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -15,9 +15,9 @@ MAX_COUNT = 9
 """Highest number of individuals of a kind."""
 COLOURS = ("red", "green", "blue", "yellow", "purple", "orange")
 COLOUR_WEIGHT = 8.0
-"""What the heads' outputs are multiplied by: as much as if they learned that much faster than the tower."""
+"""Factor of the heads' outputs, equivalent to a higher learning rate than the tower's."""
 ABSENT_WEIGHT = 5.0
-"""Logit that a kind has at first for not being there."""
+"""Initial logit of the absence of a kind."""
 MIN_COVERED = 0.3
 """Share of a patch that the square of an individual covers where the patch shows it."""
 
@@ -45,7 +45,7 @@ class PatchLabels:
     relations: torch.Tensor
 
     def select(self, indices: Sequence[int], mirrored: Sequence[bool]) -> "PatchLabels":
-        """Return some of the scenes, those that are mirrored with their patches from right to left."""
+        """Return the labels of some scenes, with the patches of mirrored ones from right to left."""
         rows, mirror_mask = torch.tensor(indices), torch.tensor(mirrored)
         selected = {}
         for field in fields(self):
@@ -94,7 +94,7 @@ def _find_patch(middle: float) -> int:
 
 
 def _find_covered_patches(cell: Cell) -> list[tuple[int, int, float]]:
-    """Row, column and covered share of the patches that a square touches."""
+    """Return row, column and covered share of the patches that a square touches."""
     side = SIZE / GRID
     patches = []
     for row in range(_find_patch(cell.top), _find_patch(cell.bottom - 1) + 1):
@@ -106,10 +106,10 @@ def _find_covered_patches(cell: Cell) -> list[tuple[int, int, float]]:
 
 
 class PatchClassifier(torch.nn.Module):
-    """Linear heads that say what a vision tower sees; they are thrown away with the training."""
+    """Auxiliary linear heads over a vision tower, used in training only."""
 
     def __init__(self, hidden: int) -> None:
-        """Heads over states of a size."""
+        """Build heads over states of a size."""
         super().__init__()
         self.patch_sizes = (1 + len(read_kinds()), 1 + len(read_verbs()), 1 + len(COLOURS), 3)
         self.image_sizes = (len(read_places()), 1 + len(PREPOSITIONS), len(read_kinds()) * (1 + MAX_COUNT))
@@ -121,12 +121,12 @@ class PatchClassifier(torch.nn.Module):
             self.image_head.bias[-self.image_sizes[-1] :: 1 + MAX_COUNT] = ABSENT_WEIGHT / COLOUR_WEIGHT
 
     def forward(self, patches: torch.Tensor, pooled: torch.Tensor, labels: PatchLabels) -> torch.Tensor:
-        """Return the loss of what the states say.
+        """Compute the loss of the labels predicted from the states.
 
         Args:
             patches: States of the patches, row by row, of shape (scenes, GRID², hidden).
             pooled: State of the image, of shape (scenes, hidden).
-            labels: What there is to be seen.
+            labels: Patch labels of the scenes.
         """
         cross = torch.nn.functional.cross_entropy
         predictions = (COLOUR_WEIGHT * self.patch_head(patches)).flatten(0, 1).split(self.patch_sizes, dim=-1)

@@ -16,10 +16,10 @@ ReportLoss = Callable[[int, float], object]
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides a model, but for the code.
+    """Settings that determine a model, apart from the code.
 
     Attributes:
-        role: What it stands for.
+        role: Model of the papers that it replaces.
         scenes: Training scenes seen.
         steps: Batches, over which the learning rate rises and falls once.
         seed: Seed of scenes, batches and weights.
@@ -85,7 +85,7 @@ TEXT_TRAINERS: dict[str, tuple[Callable[..., Any], Callable[..., tuple[Any, Any]
 
 
 def save_model(network: Any, words: Any, folder: Path) -> None:
-    """Half-precision safetensors with config and tokenizer or processor, in transformers format."""
+    """Write half-precision weights with config and tokenizer or processor, in transformers format."""
     if "vision_config" in network.config.sub_configs:
         network.config.vision_config._name_or_path = ""  # the folder of the model that it started from
     network.to(torch.float16).save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""Scores of the scene models on held-out scenes."""
+"""Scores of the scene models on held-out scenes, and their model cards."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,11 +24,11 @@ from waltz.scenes.world.sampling import draw_scenes
 RESAMPLES, CONFIDENCE = 1000, 0.95
 PREPOSITIONS = frozenset(["on", "under", "in", "behind", "front", "next", "over", "at"])
 CANDIDATES = 20
-"""Captions among which the right one is to be found."""
+"""Number of captions in a retrieval trial."""
 BATCH = 50
 
 Hits = dict[str, list[tuple[float, str]]]
-"""By metric, one number for each trial and the scene that it is about."""
+"""Value and scene of each trial, by metric."""
 
 
 def measure_model(name: str, folder: str | Path, seed: int, count: int) -> dict[str, Measure]:
@@ -199,7 +199,7 @@ SCORES: dict[str, Callable[[Path, Sequence[Graph], int], dict[str, Measure]]] = 
     "matcher": _measure_matcher,
     "llava": _measure_llava,
 }
-"""How each model is measured."""
+"""Function that measures each model."""
 
 MINIMUM_SCORES = {
     ("masked-lm", "top-5 recall of a preposition or verb"): 0.9,
@@ -213,13 +213,13 @@ MINIMUM_SCORES = {
     ("llava", "pairwise existence"): 0.8,
     ("llava", "pairwise average"): 0.65,
 }
-"""What a model must reach to serve in the workflow."""
+"""Minimum scores of a model for the workflow."""
 MAXIMUM_SCORES = {("causal-lm", "perplexity"): 6.0}
-"""What a model must not exceed."""
+"""Maximum scores of a model for the workflow."""
 
 
 def is_sufficient(name: str, metric: str, value: float) -> bool | None:
-    """Decide whether a score is good enough; None where nothing is asked of it."""
+    """Decide whether a score meets its bound; None where it has no bound."""
     if (name, metric) in MINIMUM_SCORES:
         return value >= MINIMUM_SCORES[name, metric]
     return value <= MAXIMUM_SCORES[name, metric] if (name, metric) in MAXIMUM_SCORES else None
@@ -240,7 +240,7 @@ def _compute_in_batches(trials: Sequence[Any], compute: Callable[[Sequence[Any]]
 def render_card(
     name: str, architecture: str, parameters: int, seconds: float, scores: Mapping[str, Measure], seed: int
 ) -> str:
-    """Markdown: what the model is, how it was made, and what it can do on scenes that it has not seen.
+    """Render a Markdown card: the model, its training, and its scores on held-out scenes.
 
     Args:
         name: One of the scene models.

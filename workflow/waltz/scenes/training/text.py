@@ -15,7 +15,7 @@ PAIR_TEMPLATE = "[CLS] $A [SEP] $B:1 [SEP]:1"
 GPT = {"pad_token": "<|pad|>", "unk_token": "<|unk|>", "bos_token": "<|endoftext|>"}
 BATCH = 64
 MASKED_SHARE = 0.15
-"""Share of the tokens that are hidden."""
+"""Share of the tokens that are masked."""
 LONGEST_SPAN = 3
 RARITY = 0.7
 """How strongly rare words are preferred where one word is hidden: the power of their frequency, inverted."""
@@ -175,7 +175,7 @@ def _build_bert(tokenizer: Any, *, hidden: int, layers: int) -> Any:
 
 
 def encode(tokenizer: Any, *texts: list[str]) -> dict[str, torch.Tensor]:
-    """Texts, or pairs of texts, as a padded batch."""
+    """Return texts, or pairs of texts, as a padded batch."""
     encoded = tokenizer(*texts, padding=True, truncation=True, max_length=96, return_tensors="pt")
     return {name: encoded[name] for name in tokenizer.model_input_names}
 
@@ -185,8 +185,8 @@ def draw_masked_tokens(mask: torch.Tensor, weights: torch.Tensor, generator: tor
 
     Args:
         mask: 1 where a row has a token, int64 of shape (rows, tokens).
-        weights: How likely each token is the one, float32 of shape (rows, tokens).
-        generator: What draws.
+        weights: Sampling weight of each token, float32 of shape (rows, tokens).
+        generator: Random generator.
     Returns:
         bool of shape (rows, tokens).
     """

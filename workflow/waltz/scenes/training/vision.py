@@ -22,7 +22,7 @@ BLIP = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_t
 LLAVA = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 IMAGE_TOKEN = "<image>"
 PAIRS = 2
-"""Pairs of caption and foil that each image of a CLIP batch is asked about."""
+"""Pairs of caption and foil for each image of a CLIP batch."""
 SIMILAR_IMAGES = 64
 """Texts of about the same length that are read together: padding to the longest of all would double the tokens."""
 
@@ -56,12 +56,12 @@ def train_clip(
     steps: int,
     report: ReportLoss,
 ) -> TrainedModel:
-    """Train a CLIP that learns to find a caption among the batch's, and to tell captions from their foils.
+    """Train a CLIP to retrieve captions within a batch and to distinguish captions from foils.
 
     Args:
         pixels: uint8 of shape (scenes, 3, SIDE, SIDE).
-        examples: What is true and false of each scene.
-        labels: What there is to be seen in each scene, which its vision tower learns to tell as well.
+        examples: True and false sentences about each scene.
+        labels: Patch labels of each scene, an auxiliary objective of the vision tower.
         seed: Seed of weights and batches.
         steps: Number of batches.
         report: Called with step and loss.
@@ -112,7 +112,7 @@ def train_clip(
 
 
 def normalise_pixels(pixels: torch.Tensor, mirror: torch.Generator | None = None) -> tuple[torch.Tensor, list[bool]]:
-    """Pixel values as the image processors make them, half of the images mirrored where a generator is given.
+    """Normalise pixels as the image processors do; mirror half of the images where a generator is passed.
 
     Returns:
         float32 of the shape of `pixels`, and which images are mirrored.
@@ -168,7 +168,7 @@ def _build_clip(tokenizer: Any) -> Any:
 
 
 def build_vision_config(*, hidden: int, layers: int) -> dict[str, Any]:
-    """Build what a vision tower of the scenes is like: states of a size, so many layers."""
+    """Build the configuration of a vision tower with a hidden size and a number of layers."""
     return {
         "hidden_size": hidden,
         "intermediate_size": 3 * hidden,
@@ -181,7 +181,7 @@ def build_vision_config(*, hidden: int, layers: int) -> dict[str, Any]:
 
 
 def build_image_processor(kind: Any) -> Any:
-    """Build an image processor of a kind that makes pixel values as `normalised` does."""
+    """Build an image processor that computes pixel values as `normalise_pixels` does."""
     return kind(
         size={"height": SIDE, "width": SIDE},
         do_center_crop=False,

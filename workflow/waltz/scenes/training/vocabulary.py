@@ -1,4 +1,4 @@
-"""Tokenizers whose words are those of the scenes."""
+"""Tokenizers with the vocabulary of the scenes."""
 
 import re
 from collections.abc import Iterable
@@ -20,16 +20,16 @@ def train_word_pieces(
     longest: int = 64,
     types: bool = False,
 ) -> PreTrainedTokenizerFast:
-    """Train a word-piece tokenizer: each word of the texts is one token, any other word falls into its characters.
+    """Train a word-piece tokenizer: each word of the texts is one token, other words are split into characters.
 
     Args:
-        texts: What the words are taken from.
+        texts: Texts with the words of the vocabulary.
         specials: Special tokens by role (`pad_token`, `unk_token`, …), padding first; their ids are 0, 1, ….
         template: Special tokens around one text, `$A` in its place.
         pair: The same for two texts, `$A` and `$B`.
         lower: Whether capitals are folded.
-        longest: Most tokens that the model reads.
-        types: Whether it also gives the type of each token, which says of two texts which one it is in.
+        longest: Maximum number of tokens.
+        types: Whether the tokenizer returns token types (which of two texts a token is in).
     """
     words = {word for text in texts for word in re.findall(PIECE, text.lower() if lower else text)}
     characters = dict.fromkeys(CHARACTERS.lower() if lower else CHARACTERS)

@@ -60,7 +60,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Action:
-    """Action of an agent on a theme; every agent has its own share of the themes (see `Graph.theme_of`)."""
+    """Action of an agent on a theme; every agent has its own share of the themes (see `Graph.get_theme_indices`)."""
 
     verb: str
     agent: int
@@ -126,7 +126,7 @@ class Graph:
         """Object that is acted upon, or None."""
         return None if self.action is None or self.action.theme is None else self.objects[self.action.theme]
 
-    def theme_of(self, agent: int) -> range:
+    def get_theme_indices(self, agent: int) -> range:
         """Return which individuals of the theme the agent's individual number `agent` acts upon."""
         if self.action is None or self.action.theme is None:
             return range(0)

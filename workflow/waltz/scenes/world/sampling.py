@@ -17,7 +17,7 @@ COUNTS = (1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9)
 
 
 def draw_scene(index: int, seed: int, split: str = "benchmark") -> Graph:
-    """Scene number `index` of a seed and split.
+    """Draw scene number `index` of a seed and split.
 
     Raises:
         KeyError: The split is none of `SPLITS`.
@@ -35,7 +35,7 @@ def draw_scenes(count: int, seed: int, split: str = "benchmark") -> list[Graph]:
 
 
 def remove_action(graph: Graph) -> Graph:
-    """Return the same things in the same place, standing side by side: nobody does anything to anything."""
+    """Return the scene without its action: the same objects and place, side by side."""
     rng = Random(int.from_bytes(hashlib.sha256(f"still:{graph.id}".encode()).digest()[:16], "big"))
     zones = layout.draw_zones(min(len(graph.objects), 3), rng)
     if len(graph.objects) > 3:
@@ -122,7 +122,7 @@ def _draw_relation(rng: Random, place: str, zone: layout.Zone) -> tuple[list[Obj
 
 
 def can_relate(preposition: str, subject: Kind, landmark: Kind) -> bool:
-    """Return True if scenes put a thing of one kind into this relation to one of another."""
+    """Return True if scenes can have this relation between objects of two kinds."""
     small = subject.group in ("food", "dishes", "toys", "things") or subject.name in SMALL
     if preposition == "on":
         return landmark.supports > 0 and small and subject.name not in ("balloon", "kite")

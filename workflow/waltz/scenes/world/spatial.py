@@ -29,7 +29,7 @@ SENSES = {
     "towards": "towards", "toward": "towards", "between": "between", "past": "past", "beyond": "past",
     "among": "between", "down": "down", "up": "up", "for": "for", "of": "of", "about": "about", "to": "to",
 }  # fmt: skip
-"""What each preposition asks."""
+"""Sense of each preposition."""
 
 INVERSE = {
     "on": "bearing",
@@ -87,9 +87,13 @@ def find_arrangement(graph: Graph, subject: Individual, landmark: Individual) ->
     if action is not None and action.theme is not None:
         arrangements = {"": "touching", "next to": "beside"}
         meant = read_verbs()[action.verb].relation
-        if (action.agent, action.theme) == (subject[0], landmark[0]) and landmark[1] in graph.theme_of(subject[1]):
+        if (action.agent, action.theme) == (subject[0], landmark[0]) and landmark[1] in graph.get_theme_indices(
+            subject[1]
+        ):
             return arrangements.get(meant, meant)
-        if (action.theme, action.agent) == (subject[0], landmark[0]) and subject[1] in graph.theme_of(landmark[1]):
+        if (action.theme, action.agent) == (subject[0], landmark[0]) and subject[1] in graph.get_theme_indices(
+            landmark[1]
+        ):
             return INVERSE[arrangements.get(meant, meant)]
     return "apart"
 

@@ -43,7 +43,7 @@ def build_image_record(number: int, name: str) -> Json:
 
 
 def compute_caption_id(number: int, caption_number: int) -> int:
-    """COCO's id of caption `which` (0 to 4) of an image."""
+    """Compute COCO's id of caption number 0 to 4 of an image."""
     return number * 10 + caption_number
 
 
@@ -121,7 +121,7 @@ def _inflect(kind: str, entry: Object) -> str:
 
 
 def replace_noun(text: str, old: str, new: str) -> str:
-    """Return a text with every occurrence of a noun replaced, and `a` or `an` before it put right."""
+    """Return a text with every occurrence of a noun replaced, and a preceding `a` or `an` corrected."""
 
     right = "an" if new[0] in "aeiou" else "a"
     for wrong in ("a", "an"):

@@ -44,7 +44,7 @@ def _rephrase_explanations(pair: Pair) -> tuple[str, str]:
 
 
 def build_comve(count: int, seed: int) -> tuple[str, str]:
-    """Build `subtaskA_test_data.csv` and of `subtaskA_gold_answers.csv`, with the index of the nonsense."""
+    """Build `subtaskA_test_data.csv` and `subtaskA_gold_answers.csv`, with the index of the nonsense sentence."""
     rng = Random(f"comve:{seed}")
     statements: dict[tuple[str, str], int] = {}
     while len(statements) < count:

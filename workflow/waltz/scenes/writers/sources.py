@@ -1,4 +1,4 @@
-"""All files of the embedded world in one folder, as the real data sets lay theirs out."""
+"""All files of the scenes in one folder, in the layout of the real data sets."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from waltz.scenes.writers import coco, esnli_comve, images, swig, visdial, visua
 
 
 def build_files(graphs: Sequence[Graph], seed: int) -> dict[str, str]:
-    """Path below the folder and text of every annotation file."""
+    """Build the text of every annotation file, by its path in the folder."""
     vqa_questions, vqa_annotations = vqa.build_vqa(graphs, seed)
     gqa_all, gqa_balanced = vqa.build_gqa(graphs, seed)
     documents: dict[str, Any] = {

@@ -111,7 +111,7 @@ def _describe_role(base: str, role: str) -> str:
 
 
 def build_descriptions(graphs: Sequence[Graph], seed: int) -> Json:
-    """For each image: its verb, the image without the action, descriptions that name the action and that avoid it."""
+    """Build verb, image without the action, and descriptions with and without the verb, for each image."""
     entries: Json = {}
     for number, graph in enumerate(graphs, 1):
         if graph.action is not None:

@@ -53,7 +53,7 @@ def build_dialogs(graphs: Sequence[Graph], seed: int, split: str) -> dict[str, A
 
 
 def _list_answers() -> set[str]:
-    """Answers that fill the pool, so that every round has its hundred."""
+    """Return the answers that fill the pool to at least a hundred options."""
     answers = {"yes", "no", "i can't tell", "not that i can see", *NUMBERS, *COLOURS, *read_verbs()}
     return (
         answers | {add_article(name) for name in read_kinds()} | {words for forms in PLACES.values() for words in forms}

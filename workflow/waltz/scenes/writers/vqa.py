@@ -26,7 +26,7 @@ def _draw_questions(graphs: Sequence[Graph], seed: int, name: str) -> list[tuple
 
 
 def build_vqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
-    """Build the whole of the questions file and of the annotations file of VQA v2, val2014."""
+    """Build the questions file and the annotations file of VQA v2, val2014."""
     head = {
         "info": build_info("VQA v2"),
         "license": {"url": "http://creativecommons.org/licenses/by/4.0/", "name": "Attribution License"},
@@ -59,12 +59,12 @@ def build_vqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
 
 
 def _strip_answer(answer: str) -> str:
-    """Return an answer without its article, as VQA and GQA give it."""
+    """Return an answer without its article, as in VQA and GQA."""
     return answer.removeprefix("a ").removeprefix("an ")
 
 
 def build_gqa(graphs: Sequence[Graph], seed: int) -> tuple[Json, Json]:
-    """Build `testdev_all_questions.json` and of `testdev_balanced_questions.json`."""
+    """Build `testdev_all_questions.json` and `testdev_balanced_questions.json`."""
     questions = [entry for entry in _draw_questions(graphs, seed, "gqa") if entry[2].kind != "number"]
     answers: Counter[str] = Counter()
     entries: Json = {}
