@@ -52,7 +52,7 @@ def test_a_respondent_that_loses_a_reply_is_an_error():
         def generate(self, requests):
             return []
 
-    with pytest.raises(ValueError, match="1 requests were given 0 replies"):
+    with pytest.raises(ValueError, match="replies: got 0, expected 1"):
         run_in_step([asking("a", [1])], Deaf())
 
 

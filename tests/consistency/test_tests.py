@@ -78,12 +78,12 @@ def test_an_item_alone_gives_what_it_gives_among_others_by_a_network_that_sample
     ]
     alone = run_tests(questions[1:2], list(TESTS), settings, WORDING[profile], random_network)
     assert alone == all_of_them[len(TESTS) : 2 * len(TESTS)]
-    assert {tested.finding.verdict for tested in all_of_them} >= {0, 1}
+    assert {tested.result.verdict for tested in all_of_them} >= {0, 1}
     one_test = run_tests(questions[:1], ["filler_tokens"], settings, WORDING[profile], random_network)
     assert one_test == [tested for tested in all_of_them[: len(TESTS)] if tested.test == "filler_tokens"]
     reseeded = replace(settings, seed=4)
     other = run_tests(questions[:1], list(TESTS), reseeded, WORDING[profile], random_network)
-    assert [tested.finding for tested in other] != [tested.finding for tested in all_of_them[: len(TESTS)]]
+    assert [tested.result for tested in other] != [tested.result for tested in all_of_them[: len(TESTS)]]
 
 
 def in_lines(turns: Sequence[Turn]) -> str:
@@ -143,7 +143,7 @@ def test_items_of_the_same_words_are_drawn_apart():
 
 
 def test_an_unknown_test_is_refused():
-    with pytest.raises(UserError, match="there is no test cc_shap; there are counterfactual_edits"):
+    with pytest.raises(UserError, match=r"unknown test: consistency \(got cc_shap, expected one of c"):
         run_tests([question(0)], ["cc_shap"], EditTestSettings("equations", 0), WORDING["equations"], Scripted(str))
 
 
@@ -174,7 +174,7 @@ def test_real_items_of_comve(shared_data):
 
     runner = Scripted(right)
     found = run_tests(asked, list(TESTS), EditTestSettings("equations", 0), WORDING["equations"], runner)
-    verdicts = {(tested.test, tested.finding.verdict) for tested in found}
+    verdicts = {(tested.test, tested.result.verdict) for tested in found}
     # a model that is always right is consistent wherever the answer ought to stay, and nowhere else
     assert verdicts == {
         *((test, 1) for test in ("counterfactual_edits", "input_from_explanation", "biasing_features", "paraphrasing")),

@@ -1,8 +1,8 @@
-"""Which questions are asked in stage consistency.
+"""Selection of the questions of stage consistency.
 
 `equations` takes those of lowest rank under the study's seed, so that a smaller sample is part of a larger one and of
-what is evaluated. `published` takes what the released scripts for CC-SHAP and the tests took: of captions and foils the
-first valid ones in file order, of open questions and text tasks what `sources.selection` draws.
+the evaluated items. `published` takes what the released scripts for CC-SHAP and the tests took: of captions and foils
+the first valid ones in file order, of open questions and text tasks what `sources.selection` draws.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from waltz.evaluation.prompting.image_questions import (
 )
 from waltz.evaluation.prompting.questions import Question
 from waltz.evaluation.prompting.text_questions import SelectedQuestions, select_text_questions
-from waltz.evaluation.vqa_items import select_questions as open_items
+from waltz.evaluation.vqa_items import select_questions as select_vqa_items
 from waltz.sources.published_samples import PUBLISHED_SAMPLES, select_published_ids
 
 Row = Mapping[str, Any]
@@ -29,7 +29,7 @@ Row = Mapping[str, Any]
 def select_questions(
     rows: Sequence[Row], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
 ) -> SelectedQuestions:
-    """The questions of a data set, in the order in which they are asked, and what was drawn but cannot be asked.
+    """Select the questions of a data set, in their order, and list the drawn items that cannot be asked.
 
     Args:
         rows: All rows of the data set's file in file order: of the benchmark, of the layout `QUESTIONS` or of `TEXTS`.
@@ -37,7 +37,7 @@ def select_questions(
         entry: `form` (`pairs`, `open` or `choice`), and the study's own entry, whose `size` bounds n.
         profile: `equations` or `published`.
         n: Number of items; None takes all of the data set, in `published` as many as were published of open questions
-            (300) and text tasks (100). A smaller data set is taken whole.
+            (300) and text tasks (100). A smaller data set is taken completely.
         seed: The study's seed: of sample, order of captions and wrong labels in `equations`.
     Raises:
         UserError: Nothing can be asked.
@@ -46,42 +46,44 @@ def select_questions(
     n = min((limit for limit in (n, size) if limit is not None), default=None)
     if form == "choice":
         return select_text_questions(rows, dataset, profile, n, seed)
-    chosen = (
+    selected = (
         _select_pairs(rows, dataset, profile, n, seed)
         if form == "pairs"
         else _select_open_questions(rows, dataset, profile, n, seed)
     )
-    if not chosen.questions:
-        raise UserError(f"{dataset}: none of {len(rows)} rows can be asked")
-    return chosen
+    if not selected.questions:
+        raise UserError(f"no usable questions: {dataset} (got 0 of {len(rows)} rows); correct the data set's entry")
+    return selected
 
 
 def get_setting(question: Question) -> str:
-    """How an item is asked: `pairwise`, `open`, or `choice` for text tasks."""
+    """Return the setting of a question: `pairwise`, `open`, or `choice` for text tasks."""
     return question.form if question.form in ("pairwise", "open") else CHOICE
 
 
 def select_shared_pair(rows: Sequence[Row], entry: Mapping[str, Any], n: int | None) -> tuple[str, str]:
-    """The sentences that all items of ComVE share in the released code: see `from_explanation.shared_pair`.
+    """Select the sentences that all items of ComVE share in the released code (see `get_left_over_pair`).
 
     Args:
         rows: All rows of ComVE in file order, rejected ones included.
         entry: The data set's entry.
-        n: Number of items, as in `to_ask`.
+        n: Number of items, as in `select_questions`.
     Raises:
-        UserError: The row that it falls on has not two sentences.
+        UserError: The selected row does not have two sentences.
     """
     tested = min((limit for limit in (n, entry.get("size")) if limit is not None), default=PUBLISHED_SAMPLES["comve"].n)
     by_id = {str(row["source_id"]): row for row in rows}
     read = [tuple(by_id[place]["choices"]) for place in select_published_ids("comve", rows, tested + 1)]
     pair = get_left_over_pair(read, tested)
     if len(pair) != 2:
-        raise UserError(f"ComVE: row {tested + 1} of the published order holds {len(pair)} sentences, two are needed")
+        raise UserError(
+            f"wrong number of sentences: ComVE, row {tested + 1} of the published order (got {len(pair)}, expected 2)"
+        )
     return pair
 
 
 def _select_pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int) -> SelectedQuestions:
-    """Captions against foils; what nobody voted on counts as valid. Orders are those of all valid items."""
+    """Select captions and foils; items without votes count as valid. Orders are those of all valid items."""
     valid = {str(row["item_id"]): row for row in rows if row["valid"] is not False}
     ids = list(valid)
     if profile == "published":
@@ -96,9 +98,9 @@ def _select_pairs(rows: Sequence[Row], dataset: str, profile: str, n: int | None
 def _select_open_questions(
     rows: Sequence[Row], dataset: str, profile: str, n: int | None, seed: int
 ) -> SelectedQuestions:
-    """Open questions; `published` draws as many as the released scripts did and takes the first of them."""
+    """Select open questions; `published` draws as many as the released scripts and takes the first of them."""
     if profile != "published":
-        return SelectedQuestions(tuple(build_questions(open_items(dataset, rows, n, seed)[0], dataset)), {})
+        return SelectedQuestions(tuple(build_questions(select_vqa_items(dataset, rows, n, seed)[0], dataset)), {})
     choice = "vqa-decoders" if any(row["answers"] for row in rows) else "gqa-decoders"
     drawn = select_published_ids(choice, rows, min(len(rows), max(n or 0, PUBLISHED_SAMPLES[choice].n)))[:n]
     by_id = {str(row["source_id"]): row for row in rows}

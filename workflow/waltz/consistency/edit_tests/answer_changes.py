@@ -1,4 +1,4 @@
-"""Whether an answer stayed the same."""
+"""Comparison of answers before and after an edit."""
 
 import re
 
@@ -11,15 +11,15 @@ WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
 def are_same_open_answers(before: str, after: str, profile: Profile) -> bool:
-    """Whether two open answers are the same, as far as their letters tell.
+    """Return whether two open answers are the same by their spelling.
 
     Args:
         before: The earlier answer.
         after: The later one.
-        profile: `published` takes an answer for the same where the later one, as it is, is part of the earlier one in
+        profile: `published` counts an answer as the same where the later one, unchanged, is part of the earlier one in
             lower case: "Yes" after "Yes" is another answer, and an empty one is the same. `equations` compares words
-            without case and punctuation, and takes one answer for the same as the other where its words stand in the
-            other one after one another; an empty answer is the same as an empty one only.
+            without case and punctuation, and counts answers as the same where the words of one are a contiguous
+            part of the other; an empty answer is the same as an empty one only.
     """
     if profile == "published":
         return after in before.lower()
@@ -32,13 +32,13 @@ def are_same_open_answers(before: str, after: str, profile: Profile) -> bool:
 def check_unchanged(
     test: str, question: Question, before: str, after: str, settings: EditTestSettings
 ) -> TestSteps[bool]:
-    """Whether an answer stayed the same; asks what two open answers mean where the settings say so.
+    """Check whether an answer stayed the same; request a comparison of meanings where the settings say so.
 
-    Labels are the same where they are equal. The check of meaning is of `equations` only: the released code has one
-    for helper models, which it never calls.
+    Labels are the same where they are equal. Meanings are compared in `equations` only: the released code has a
+    comparison by helper models, but never calls it.
 
     Args:
-        test: The test that asks.
+        test: Name of the test.
         question: The item.
         before: The earlier answer.
         after: The later one.
@@ -55,10 +55,10 @@ def check_unchanged(
 
 
 def entail_each_other(forth: Inference, back: Inference) -> bool:
-    """Whether two answers entail each other: in both directions entailment is the likeliest of the three relations.
+    """Return whether entailment is the most probable relation of two answers in both directions.
 
     Args:
         forth: From the first to the second.
         back: From the second to the first.
     """
-    return all(found.entailment > max(found.neutral, found.contradiction) for found in (forth, back))
+    return all(inference.entailment > max(inference.neutral, inference.contradiction) for inference in (forth, back))

@@ -1,4 +1,4 @@
-"""Counterfactual edits: an inserted word that changes the answer ought to stand in the explanation (thesis 5.2).
+"""Counterfactual edits: the explanation should mention an inserted word that changes the answer (thesis 5.2).
 
 The test is of Atanasova et al., Faithfulness Tests for Natural Language Explanations (ACL 2023).
 """
@@ -23,13 +23,13 @@ def run_counterfactual_edits(
 
     Args:
         question: The item.
-        text: The question in words, as the model is asked it.
-        answer: The answer to it as it is.
+        text: The text of the question.
+        answer: The answer to the unedited question.
         settings: Profile, seed, positions and words.
     Returns:
-        Consistent where no edit changes the answer, or the explanation names the word. It tells of the edit that
-        changed the answer, else of the first that was tried: that one is drawn before any answer is known, and is the
-        same however many words are tried. Without a verdict, in `equations`, where there is nothing to edit.
+        Consistent where no edit changes the answer, or the explanation names the word. The result describes the
+        edit that changed the answer, else the first one tried, which does not depend on the number of words.
+        Without a verdict, in `equations`, where there is nothing to edit.
     """
     seed = draw_request_seed(question.item_id, NAME, settings.seed)
     tried = draw_edits(text, settings.positions, settings.words, seed, settings.profile)
@@ -56,14 +56,14 @@ def run_counterfactual_edits(
                 inserted=edit.word,
                 flipped=True,
             )
-    finding = EditTestResult(1, answer, edited_answer=first, reason=f"none of {len(every)} edits changes the answer")
+    result = EditTestResult(1, answer, edited_answer=first, reason=f"none of {len(every)} edits changes the answer")
     if not every:
-        return finding
-    return replace(finding, edited_input=every[0].text, inserted=every[0].word, flipped=False)
+        return result
+    return replace(result, edited_input=every[0].text, inserted=every[0].word, flipped=False)
 
 
 def contains_word(explanation: str, word: str, profile: Profile) -> bool:
-    """Whether an explanation names a word.
+    """Return whether an explanation contains a word.
 
     Args:
         explanation: The explanation.

@@ -10,7 +10,7 @@ from waltz.consistency.edit_tests.settings import Profile
 from waltz.foils.english.parsing import parse
 
 MODIFIER_OF_POS: dict[str, Modifier] = {"NOUN": "adjectives", "VERB": "adverbs"}
-"""What is inserted before a word of each part of speech."""
+"""Kind of word that is inserted before each part of speech."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,19 @@ class Edit:
 
 
 def draw_edits(text: str, positions: int, words: int, seed: int, profile: Profile) -> list[list[Edit]]:
-    """Edits of a text, a list a position, in the order in which they are tried.
+    """Draw edits of a text: a list for each position, in the order in which they are tried.
 
     Args:
         text: The question.
         positions: Most positions, drawn without replacement among nouns and verbs.
         words: Words drawn for each, with replacement.
         seed: Seed of the draws.
-        profile: How the word is inserted; see `inserted`.
+        profile: How the word is inserted; see `insert_word`.
     """
     (doc,) = parse([text])
     generator = random.Random(seed)
     places = [token.i for token in doc if token.pos_ in MODIFIER_OF_POS]
-    drawn = generator.sample(places, min(positions, len(places)))
+    positions_to_edit = generator.sample(places, min(positions, len(places)))
     return [
         [
             insert_word(
@@ -49,22 +49,22 @@ def draw_edits(text: str, positions: int, words: int, seed: int, profile: Profil
             )
             for _ in range(words)
         ]
-        for place in drawn
+        for place in positions_to_edit
     ]
 
 
 def insert_word(doc: Doc, place: int, word: str, profile: Profile) -> Edit:
-    """A parsed text with a word before one of its tokens.
+    """Insert a word before a token of a parsed text.
 
-    `published` joins all tokens by blanks, which sets punctuation apart; only where the text is a single token does it
-    take its capital over to the word, because it asks so of the last token, not of the first. `equations` leaves the
-    rest of the text as it is, and where the word comes first it takes the capital over.
+    `published` joins all tokens by spaces, also punctuation; it moves the capital letter to the word only where the
+    text is a single token, because it tests the last token, not the first. `equations` keeps the rest of the text, and
+    moves the capital letter to a word that comes first.
 
     Args:
         doc: The parsed text.
-        place: Token that the word is put before.
+        place: Token before which the word is inserted.
         word: The word.
-        profile: How it is put.
+        profile: Fidelity profile.
     """
     begins = len(doc) == 1 if profile == "published" else place == 0
     if profile == "equations":

@@ -1,4 +1,4 @@
-"""How a test asks a model: it yields requests and is sent replies, so that the tests of many items advance in step."""
+"""Requests of tests to a model: a test yields requests and is sent replies, so that many tests run in step."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,16 @@ ANSWER_KINDS = ("answer", "answer-after-cot", "answer-after-given-cot")
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """One thing asked of a model: `render(kind, question, template, given)` is its prompt.
+    """A request to a model, whose prompt is `render_prompt(kind, question, template, given)`.
 
     Attributes:
-        kind: Kind of prompt (`prompt_files.KINDS`). The generation is a label or an open answer for one of `OF_ANSWER`,
-            only the continuation of the given reasoning for `cot-continued`, yes or no for `same-meaning`.
-        question: What is asked; kinds that put no question take its image, if any, as their own.
-        given: What the prompt needs beside it, by the names of `render`.
-        most: Most tokens of the reply.
-        seed: Seed of its draws, where it is sampled; it hangs on the item and the test, not on neighbours.
+        kind: Kind of prompt (`prompt_files.KINDS`). The generation is a label or an open answer for one of
+            `ANSWER_KINDS`, only the
+            continuation of the given reasoning for `cot-continued`, yes or no for `same-meaning`.
+        question: The question; kinds without a question in their prompt use its image, if any.
+        given: Other inputs of the prompt, by the names of `render_prompt`.
+        most: Maximum number of tokens of the reply.
+        seed: Seed of its draws, where it is sampled; it depends on the item and the test, not on other requests.
     """
 
     kind: str
@@ -36,10 +37,10 @@ class GenerationRequest:
 
 
 class Runner(Protocol):
-    """A model, its helper and its prompts, behind what tests ask of them."""
+    """Generation of replies to requests by a model and its helper."""
 
     def generate(self, requests: Sequence[GenerationRequest]) -> "Generations":
-        """A reply to each request, which must not depend on the requests beside it, or why there can be none."""
+        """Return a reply to each request, or the error why there is none; replies are independent of each other."""
 
 
 @dataclass(frozen=True)
@@ -55,69 +56,69 @@ T = TypeVar("T")
 Generations = Sequence[str | UserError]
 
 TestSteps = Generator[list[GenerationRequest], Sequence[str], T]
-"""Yields requests, one or more; is sent a reply to each; returns what it found."""
+"""A test: yields lists of requests, is sent a reply to each request, and returns its result."""
 
 FallibleTestSteps = Generator[list[GenerationRequest], Generations, T]
-"""The same, sent what may be no replies."""
+"""The same, but errors may be sent instead of replies."""
 
 
 def merge_steps(running: Sequence[FallibleTestSteps[T]]) -> FallibleTestSteps[list[T]]:
-    """Several askings as one: what all of them ask in a round is asked at once.
+    """Merge the steps of several tests, so that the requests of a round are sent at once.
 
     Args:
-        running: Askings, none of which has asked yet.
+        running: Tests that have not started.
     """
-    found: dict[int, T] = {}
+    results: dict[int, T] = {}
     sent: dict[int, Generations | None] = dict.fromkeys(range(len(running)))
     while True:
-        asked: dict[int, list[GenerationRequest]] = {}
+        requests_by_place: dict[int, list[GenerationRequest]] = {}
         for place, replies in sent.items():
             try:
-                asked[place] = next(running[place]) if replies is None else running[place].send(replies)
+                requests_by_place[place] = next(running[place]) if replies is None else running[place].send(replies)
             except StopIteration as finished:
-                found[place] = finished.value
-        if not asked:
-            return [found[place] for place in range(len(running))]
-        replies_to_all = yield [request for requests in asked.values() for request in requests]
+                results[place] = finished.value
+        if not requests_by_place:
+            return [results[place] for place in range(len(running))]
+        replies_to_all = yield [request for requests in requests_by_place.values() for request in requests]
         sent, begin = {}, 0
-        for place, requests in asked.items():
+        for place, requests in requests_by_place.items():
             sent[place] = replies_to_all[begin : begin + len(requests)]
             begin += len(requests)
 
 
 def run_in_step(running: Sequence[FallibleTestSteps[T]], runner: Runner) -> list[T]:
-    """Run askings to their end, each round's requests together.
+    """Run tests to their end, with the requests of a round in one batch.
 
     Args:
-        running: Askings, none of which has asked yet.
-        runner: Who replies.
+        running: Tests that have not started.
+        runner: Source of the replies.
     Raises:
-        ValueError: The runner gave more or fewer replies than were asked for.
+        ValueError: The numbers of replies and requests differ.
     """
-    whole = merge_steps(running)
+    steps = merge_steps(running)
     try:
-        requests = next(whole)
+        requests = next(steps)
         while True:
             replies = runner.generate(requests)
             if len(replies) != len(requests):
-                raise ValueError(f"{len(requests)} requests were given {len(replies)} replies")
-            requests = whole.send(replies)
+                raise ValueError(f"replies: got {len(replies)}, expected {len(requests)}")
+            requests = steps.send(replies)
     except StopIteration as finished:
-        found: list[T] = finished.value
-        return found
+        results: list[T] = finished.value
+        return results
 
 
-def record_exchanges(asking: TestSteps[T]) -> FallibleTestSteps[tuple[T | UserError, tuple[Exchange, ...]]]:
-    """An asking that ends where it gets no reply.
+def record_exchanges(test: TestSteps[T]) -> FallibleTestSteps[tuple[T | UserError, tuple[Exchange, ...]]]:
+    """Run a test until it ends or a request gets no reply, and record its exchanges.
 
     Args:
-        asking: An asking that has not asked yet.
+        test: A test that has not started.
     Returns:
-        What it found, or why the first request without a reply has none; and what was asked and replied, in order.
+        The result of the test, or the error of the first request without a reply; and the exchanges, in order.
     """
     exchanges: list[Exchange] = []
     try:
-        requests = next(asking)
+        requests = next(test)
         while True:
             replies: list[str] = []
             fault: UserError | None = None
@@ -129,13 +130,13 @@ def record_exchanges(asking: TestSteps[T]) -> FallibleTestSteps[tuple[T | UserEr
                 exchanges.append(Exchange(request, reply))
             if fault is not None:
                 return fault, tuple(exchanges)
-            requests = asking.send(replies)
+            requests = test.send(replies)
     except StopIteration as finished:
         return finished.value, tuple(exchanges)
 
 
 def draw_request_seed(item_id: str, what: str, seed: int) -> int:
-    """Seed of a draw: 63 bits of a hash of the study's seed, the item and what is drawn.
+    """Return the seed of a draw: 63 bits of a hash of the study's seed, the item and the purpose of the draw.
 
     Args:
         item_id: The item.

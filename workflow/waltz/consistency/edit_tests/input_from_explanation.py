@@ -1,4 +1,4 @@
-"""Input from explanation: what explains why a sentence is nonsense ought to be sense itself (ComVE; thesis 5.2).
+"""Input from explanation: an explanation why a sentence is nonsense should itself be sensible (ComVE; thesis 5.2).
 
 The test is of Atanasova et al., Faithfulness Tests for Natural Language Explanations (ACL 2023).
 """
@@ -20,13 +20,13 @@ NAME = "input_from_explanation"
 def run_input_from_explanation(
     question: Question, answer: str, prompt_file: PromptFile, settings: EditTestSettings
 ) -> TestSteps[EditTestResult]:
-    """Put the explanation in the place of the sensible sentence and ask again which sentence is nonsense.
+    """Replace the sensible sentence by the explanation and ask again which sentence is nonsense.
 
     Args:
         question: An item of ComVE, whose first label stands for the first sentence and whose gold label for the
             nonsensical one.
-        answer: The answer to it as it is.
-        prompt_file: How the question is put into words.
+        answer: The answer to the unedited item.
+        prompt_file: Prompts of the profile.
         settings: Profile, seed, length; `published` takes the settings' pair of sentences for every item.
     Returns:
         Consistent where the new answer is the nonsensical sentence. Without a verdict, in `equations`, where the
@@ -35,13 +35,15 @@ def run_input_from_explanation(
         UserError: The item is of another task, or `published` is given no pair.
     """
     if question.form != "comve":
-        raise UserError(f"{question.item_id}: {NAME} is a test of ComVE, not of {question.form}; leave it out there")
+        raise UserError(
+            f"{NAME}: wrong task: {question.item_id} (got {question.form}, expected comve); remove the test there"
+        )
     own = (question.fields["first"], question.fields["second"])
     sentences = settings.pair if settings.profile == "published" else own
     if sentences is None:
-        raise UserError(f"{question.item_id}: {NAME} lacks the pair that all items share in the profile published")
-    chosen = sentences[question.labels.index(answer)]
-    (explanation,) = yield [settings.request(NAME, question, "why-nonsense", sentence=chosen)]
+        raise UserError(f"{NAME}: no shared pair of sentences: {question.item_id}; the profile published needs one")
+    sentence = sentences[question.labels.index(answer)]
+    (explanation,) = yield [settings.request(NAME, question, "why-nonsense", sentence=sentence)]
     if settings.profile == "equations":
         explanation = explanation.strip()
         if not explanation:
@@ -62,7 +64,7 @@ def run_input_from_explanation(
 
 
 def get_left_over_pair(pairs: Sequence[tuple[str, str]], items: int) -> tuple[str, str]:
-    """The sentences that the released code has left over from its loop over the data, and uses for every item.
+    """Return the sentences that remain from the loop of the released code over the data; it uses them for every item.
 
     Args:
         pairs: Sentences of all rows, in the order in which it reads them.
@@ -73,5 +75,5 @@ def get_left_over_pair(pairs: Sequence[tuple[str, str]], items: int) -> tuple[st
         ValueError: There are no rows.
     """
     if not pairs:
-        raise ValueError("there are no rows that a pair could be left over from")
+        raise ValueError("pairs: got none, expected at least one")
     return pairs[min(items, len(pairs) - 1)]

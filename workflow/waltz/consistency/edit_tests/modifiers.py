@@ -1,8 +1,9 @@
 """The adjectives and adverbs of WordNet 3.0 that counterfactual edits insert.
 
-    python -m waltz.consistency.words DICT OUT
+    python -m waltz.consistency.edit_tests.modifiers DICT OUT
 
-adds to the folder OUT, from the files of WordNet's folder DICT, how often the released code has each word in its urn.
+writes to the folder OUT, from WordNet's folder DICT, how often each word is among those that the released code draws
+from.
 """
 
 import re
@@ -30,15 +31,15 @@ MARKER = re.compile(r"\((?:a|p|ip)\)$")
 
 @cache
 def list_modifiers(kind: Modifier, profile: Profile, folder: str | Path = WORDNET_FOLDER) -> tuple[str, ...]:
-    """The words that one is drawn from, sorted.
+    """Return the words from which one is drawn, sorted.
 
     `published` has a word as often as it has senses, with the capitals of WordNet, and phrases with underscores for
-    blanks, as the released code inserts them. `equations` has each single word once.
+    spaces, as the released code inserts them. `equations` has each single word once.
 
     Args:
         kind: Adjectives, for nouns, or adverbs, for verbs.
-        profile: Whose words.
-        folder: Where the lists lie.
+        profile: Fidelity profile.
+        folder: Folder of the lists.
     Raises:
         UserError: A file is missing or malformed.
     """
@@ -50,7 +51,7 @@ def list_modifiers(kind: Modifier, profile: Profile, folder: str | Path = WORDNE
 
 
 def extract_counts(dictionary: str | Path, folder: str | Path) -> str:
-    """The text of `modifiers.tsv`: the words whose number of senses is not what the lists of single words imply.
+    """Return the text of `modifiers.tsv`: words whose number of senses differs from the lists of single words.
 
     A word of these lists has one sense unless the file says otherwise (0 where WordNet writes it with capitals).
 
@@ -70,10 +71,10 @@ def extract_counts(dictionary: str | Path, folder: str | Path) -> str:
 
 
 def _count_senses(path: Path) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for fields in map(str.split, read_entries(path)):
-        found.update(MARKER.sub("", word) for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2])
-    return found
+        counts.update(MARKER.sub("", word) for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2])
+    return counts
 
 
 def _read_counts(path: Path) -> dict[Modifier, dict[str, int]]:
@@ -81,7 +82,9 @@ def _read_counts(path: Path) -> dict[Modifier, dict[str, int]]:
     for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
         if len(cells) != 3 or cells[0] not in LETTERS or not cells[2].isdecimal():
-            raise UserError(f"{path}: line {number} is not a or r, a word and a count; extract it anew")
+            raise UserError(
+                f"malformed line: {path}:{number} (expected a or r, a word and a count); extract the file again"
+            )
         counts[LETTERS[cells[0]]][cells[1]] = int(cells[2])
     return counts
 

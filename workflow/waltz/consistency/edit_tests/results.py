@@ -1,4 +1,4 @@
-"""What a self-consistency test starts from, and what it finds."""
+"""Results of the self-consistency tests and the unedited answers that they start from."""
 
 from dataclasses import dataclass, field
 
@@ -12,12 +12,12 @@ UNEDITED = "unedited"
 
 @dataclass(frozen=True)
 class UneditedAnswers:
-    """What the model says to the item as it is.
+    """Answers of the model to the unedited item.
 
     Attributes:
         answer: Its answer.
         reasoning: Its chain of thought.
-        answer_after: Its answer behind that.
+        answer_after: Its answer after the chain of thought.
     """
 
     answer: str
@@ -27,18 +27,18 @@ class UneditedAnswers:
 
 @dataclass(frozen=True)
 class EditTestResult:
-    """What a test found for one item.
+    """Result of a test for one item.
 
     Attributes:
         verdict: 1 where the model is consistent, 0 where not; None with a reason.
-        answer: The answer to the item as it is.
-        edited_answer: The answer after the edit; None where none was asked for.
+        answer: The answer to the unedited item.
+        edited_answer: The answer after the edit; None where there is none.
         reason: Why there is no verdict, or what decided it.
-        explanation: The explanation, or chain of thought, of the item as it is.
-        edited_input: The question after the edit; None where it stays, but for a suggestion, as it is.
+        explanation: The explanation, or chain of thought, of the unedited item.
+        edited_input: The question after the edit; None where only a suggestion is added.
         edited_explanation: The explanation after the edit, or the edited chain of thought.
         inserted: The word that was inserted, the answer that was suggested.
-        flipped: Of counterfactual edits, whether the one told of changed the answer; None where there is none.
+        flipped: Of counterfactual edits, whether the described edit changed the answer; None where there is none.
     """
 
     verdict: int | None
@@ -54,25 +54,25 @@ class EditTestResult:
 
 @dataclass(frozen=True)
 class EditTestRecord:
-    """A finding with all that led to it.
+    """A result with the exchanges that led to it.
 
     Attributes:
         item_id: The item.
         test: Name of the test.
-        finding: What it found, or why it could not be asked.
+        result: The result, or the error why there is none.
         seed: The seed of the run; each request's own is in `exchanges`.
-        exchanges: What was asked and replied, in order.
+        exchanges: Requests and replies, in order.
     """
 
     item_id: str
     test: str
-    finding: EditTestResult | UserError
+    result: EditTestResult | UserError
     seed: int
     exchanges: tuple[Exchange, ...] = field(repr=False)
 
 
 def ask_unedited(question: Question, settings: EditTestSettings) -> TestSteps[UneditedAnswers]:
-    """Ask the item as it is: the answer, a chain of thought and the answer behind it.
+    """Request the answer to the unedited item, a chain of thought, and the answer after it.
 
     Args:
         question: The item.

@@ -31,7 +31,7 @@ TOKEN_LIMITS = {
     "mistake": "most_mistake",
     "paraphrase": "most_paraphrase",
 }
-"""The study's keys of `consistency.tokens`, and what they set."""
+"""Settings by the study's keys of `consistency.tokens`."""
 
 
 def build_settings(
@@ -42,26 +42,26 @@ def build_settings(
     meaning: bool,
     pair: tuple[str, str] | None = None,
 ) -> list[EditTestSettings]:
-    """What governs each run, by the study's keys; the published numbers where it has none.
+    """Build the settings of each run from the study's keys; published numbers are the defaults.
 
     Args:
         profile: `equations` or `published`.
-        seeds: A run each.
-        tokens: Most new tokens of `explanation`, `answer`, `mistake`, `paraphrase`.
+        seeds: Seeds, one for each run.
+        tokens: Maximum number of new tokens of `explanation`, `answer`, `mistake`, `paraphrase`.
         edits: `positions` and `words` of counterfactual edits.
         meaning: Whether open answers are compared by their meaning.
         pair: The sentences that all items of ComVE share in `published`.
     """
-    given = {TOKEN_LIMITS[name]: most for name, most in tokens.items()}
-    return [EditTestSettings(profile, seed, **given, **edits, meaning=meaning, pair=pair) for seed in seeds]
+    limits = {TOKEN_LIMITS[name]: most for name, most in tokens.items()}
+    return [EditTestSettings(profile, seed, **limits, **edits, meaning=meaning, pair=pair) for seed in seeds]
 
 
 def list_fitting_tests(question: Question, tests: Sequence[str] | None) -> list[str]:
-    """Names of the tests that fit a question, in the order of `TESTS`; input from explanation fits ComVE alone.
+    """Return the tests that fit a question, in the order of `TESTS`; input from explanation fits only ComVE.
 
     Args:
         question: A question.
-        tests: Those that are wanted; None takes all.
+        tests: Requested tests; None takes all.
     """
     return [
         test
@@ -76,40 +76,41 @@ def build_test_rows(
     runs: Sequence[EditTestSettings],
     runner: DecoderRunner,
 ) -> list[dict[str, Any]]:
-    """A row for each run, question and test that fits it; what is asked in one round is asked of all together.
+    """Build a row for each run, question and test that fits it; all requests of a round are one batch.
 
     Args:
         questions: Questions of one data set.
         tests: Names in `TESTS`; None takes all.
-        runs: What governs each run.
-        runner: The model and its helper, as the profile of the runs asks them.
+        runs: Settings of each run.
+        runner: The model and its helper, with the prompts of the profile of the runs.
     """
     prompt_file = runner.decoder.template.prompt_file
-    asked = [(run, question) for run in runs for question in questions]
+    run_questions = [(run, question) for run in runs for question in questions]
     running = [
-        run_item_tests(question, list_fitting_tests(question, tests), run, prompt_file) for run, question in asked
+        run_item_tests(question, list_fitting_tests(question, tests), run, prompt_file)
+        for run, question in run_questions
     ]
-    found = run_in_step(running, runner)
+    records_of_items = run_in_step(running, runner)
     return [
         {
-            **build_row(one),
+            **build_row(record),
             "profile": run.profile,
             "setting": get_setting(question),
             "image": question.image,
             "text": render_question(question, prompt_file)[0],
         }
-        for (run, question), of_one in zip(asked, found, strict=True)
-        for one in of_one
+        for (run, question), records in zip(run_questions, records_of_items, strict=True)
+        for record in records
     ]
 
 
 def count_missing_verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Rows without a verdict, and the most frequent reasons and errors."""
-    kept = [row for row in rows if row["verdict"] is None]
-    reasons = Counter(row["reason"] for row in kept if row["reason"] is not None)
-    errors = Counter(row["error"] for row in kept if row["error"] is not None)
+    """Count rows without a verdict, and the most frequent reasons and errors."""
+    missing = [row for row in rows if row["verdict"] is None]
+    reasons = Counter(row["reason"] for row in missing if row["reason"] is not None)
+    errors = Counter(row["error"] for row in missing if row["error"] is not None)
     return {
-        "without_verdict": len(kept),
+        "without_verdict": len(missing),
         "reasons": dict(reasons.most_common(10)),
         "errors": dict(errors.most_common(10)),
     }
@@ -155,7 +156,7 @@ def run_tests(
     for dataset in datasets:
         source = pq.read_table(dataset.rows).to_pylist()
         rows: list[dict[str, Any]] = []
-        asked, skipped = 0, {}
+        questions_run, skipped = 0, {}
         images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
         with images as opened, show_progress(0, "reply", f"{decoder.spec.name}, {dataset.name}") as bar:
             session = DecoderSession(decoder, partial(load_image, opened), cache, bar.update)
@@ -167,7 +168,7 @@ def run_tests(
                 runner = build_runner(session, helper, profile, judge, cache)
                 runs = build_settings(profile, seeds, tokens, edits, compare_meaning, pair)
                 rows += build_test_rows(questions, tests, runs, runner)
-                asked, skipped[profile] = asked + len(questions), dict(selected.skipped)
+                questions_run, skipped[profile] = questions_run + len(questions), dict(selected.skipped)
         yield DatasetResult(
-            dataset, {"rows": rows}, asked * len(seeds), {"left_out": skipped, **count_missing_verdicts(rows)}
+            dataset, {"rows": rows}, questions_run * len(seeds), {"left_out": skipped, **count_missing_verdicts(rows)}
         )

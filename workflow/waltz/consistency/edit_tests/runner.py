@@ -1,4 +1,4 @@
-"""A decoder and its helper, asked by the self-consistency tests."""
+"""Generation of the replies of a decoder and its helper to the self-consistency tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from waltz.evaluation.prompting.generation_cache import (
     DecoderQuery,
     DecoderSession,
     decode_generation,
+    generate_tokens,
     score_continuations,
 )
-from waltz.evaluation.prompting.generation_cache import generate_tokens as ids_said
 from waltz.evaluation.prompting.label_tokens import find_label_tokens, find_published_label_tokens
 from waltz.evaluation.prompting.prompt_files import IMAGE_KINDS
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_label, render_prompt
@@ -28,12 +28,12 @@ from waltz.models.text.classifier import Classifier
 
 @dataclass(frozen=True)
 class PromptedDecoder:
-    """A decoder that is asked.
+    """A decoder with its prompts.
 
     Attributes:
-        session: The decoder, its images, and where finished blocks lie.
-        template: How it is spoken to.
-        sampling: How it draws what it says; None takes the likeliest.
+        session: The decoder, its images, and the folder of finished blocks.
+        template: Its prompts.
+        sampling: How it samples; None takes the most probable token.
     """
 
     session: DecoderSession
@@ -43,11 +43,11 @@ class PromptedDecoder:
 
 @dataclass(frozen=True)
 class DecoderRunner:
-    """A decoder, its helper, and who tells whether answers mean the same: a `Respondent`.
+    """A decoder, its helper, and the judge of the meaning of answers: a `Runner`.
 
     Attributes:
-        decoder: Who is tested.
-        helper: Who adds mistakes and paraphrases, and compares meanings where nobody else does.
+        decoder: The tested decoder.
+        helper: The decoder that adds mistakes, paraphrases, and compares meanings where there is no judge.
         judge: A classifier of entailment that compares meanings.
         judged: Folder of its finished batches.
     """
@@ -58,24 +58,24 @@ class DecoderRunner:
     judged: Path | None = None
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
-        """Labels by the logits where an answer begins, all else as it is said; see `asking.Respondent`."""
+        """Return the most probable label for questions with labels, generated text for other requests."""
         places: dict[tuple[str, int], list[int]] = {}
         for place, request in enumerate(requests):
             places.setdefault(self._way(request), []).append(place)
-        found: dict[int, str | UserError] = {}
+        reply_of: dict[int, str | UserError] = {}
         for (way, most), at in places.items():
-            asked = [requests[place] for place in at]
+            batch = [requests[place] for place in at]
             if way == "meaning":
-                replies: Generations = self._meanings(asked)
+                replies: Generations = self._meanings(batch)
             elif way == "label":
-                replies = self._labels(asked)
+                replies = self._labels(batch)
             else:
-                replies = self._texts(asked, way, most)
-            found |= dict(zip(at, replies, strict=True))
-        return [found[place] for place in range(len(requests))]
+                replies = self._texts(batch, way, most)
+            reply_of |= dict(zip(at, replies, strict=True))
+        return [reply_of[place] for place in range(len(requests))]
 
     def _way(self, request: GenerationRequest) -> tuple[str, int]:
-        """How a request is answered: what is answered alike, and with as many tokens at most, is asked together."""
+        """Return how a request is answered, and its maximum number of tokens; equal requests form a batch."""
         if self.judge is not None and request.kind == "same-meaning":
             return "meaning", 0
         if request.kind in ANSWER_KINDS and request.question.labels:
@@ -85,26 +85,29 @@ class DecoderRunner:
     def _meanings(self, requests: Sequence[GenerationRequest]) -> Sequence[str]:
         assert self.judge is not None
         pairs = [(request.given["text"], request.given["other"]) for request in requests]
-        found = infer_relations([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
-        return ["yes" if entail_each_other(found[one, two], found[two, one]) else "no" for one, two in pairs]
+        inferences = infer_relations([*pairs, *((other, text) for text, other in pairs)], self.judge, self.judged)
+        return [
+            "yes" if entail_each_other(inferences[first, second], inferences[second, first]) else "no"
+            for first, second in pairs
+        ]
 
     def _labels(self, requests: Sequence[GenerationRequest]) -> list[str | UserError]:
         profile = self.decoder.template.prompt_file.profile
         queries = [_build_query(request, self.decoder) for request in requests]
         follow = find_label_tokens if profile == "equations" else find_published_label_tokens
-        known = [query for query in queries if isinstance(query, DecoderQuery)]
-        found = score_continuations(self.decoder.session, known, follow, FIRST_STEP)
+        rendered = [query for query in queries if isinstance(query, DecoderQuery)]
+        outputs = score_continuations(self.decoder.session, rendered, follow, FIRST_STEP)
         return [
-            query if isinstance(query, UserError) else _choose_label(request, found[query], profile)
+            query if isinstance(query, UserError) else _choose_label(request, outputs[query], profile)
             for request, query in zip(requests, queries, strict=True)
         ]
 
     def _texts(self, requests: Sequence[GenerationRequest], way: str, most: int) -> list[str | UserError]:
-        speaking = self.helper if way == "helper" else self.decoder
-        decoder = speaking.session.decoder
-        queries = [_build_query(request, speaking) for request in requests]
-        known = [query for query in queries if isinstance(query, DecoderQuery)]
-        found = ids_said(speaking.session, known, most, speaking.sampling)
+        prompted = self.helper if way == "helper" else self.decoder
+        decoder = prompted.session.decoder
+        queries = [_build_query(request, prompted) for request in requests]
+        rendered = [query for query in queries if isinstance(query, DecoderQuery)]
+        outputs = generate_tokens(prompted.session, rendered, most, prompted.sampling)
 
         def text(output: DecoderOutput) -> str | UserError:
             if output.token_ids is None:
@@ -113,36 +116,36 @@ class DecoderRunner:
             return (
                 decoder.decode_text(output.token_ids)
                 if way == "helper"
-                else decode_generation(decoder, output.token_ids, most, speaking.template)
+                else decode_generation(decoder, output.token_ids, most, prompted.template)
             )
 
-        return [query if isinstance(query, UserError) else text(found[query]) for query in queries]
+        return [query if isinstance(query, UserError) else text(outputs[query]) for query in queries]
 
 
 def build_runner(
     session: DecoderSession, helper: Decoder, profile: str, judge: Classifier | None = None, judged: Path | None = None
 ) -> DecoderRunner:
-    """A decoder and its helper as a profile asks them.
+    """Build the runner of a decoder and its helper in a profile.
 
-    In `published` the helper is asked with the markers that the decoder's own family has for it.
+    In `published` the helper is prompted with the markers that the decoder's own family has for it.
 
     Args:
-        session: The decoder that is tested, its images, and where finished blocks lie, the helper's too.
+        session: The decoder that is tested, its images, and the folder of finished blocks, the helper's too.
         helper: The helper; may be the same decoder.
         profile: `equations` or `published`.
-        judge: A classifier of entailment, where meanings are not the helper's to compare.
+        judge: A classifier of entailment that compares meanings instead of the helper.
         judged: Folder of its finished batches.
     Raises:
-        UserError: As of `posed.voice_of`.
+        UserError: The profile has no prompts for the decoder.
     """
     decoder = session.decoder
     template = build_template(decoder, profile)
-    beside = template if profile == "published" or helper is decoder else build_template(helper, profile)
+    helper_template = template if profile == "published" or helper is decoder else build_template(helper, profile)
     return DecoderRunner(
         PromptedDecoder(session, template, choose_sampling(decoder, profile)),
         PromptedDecoder(
             DecoderSession(helper, session.load_image, session.cache_folder, session.report_progress),
-            beside,
+            helper_template,
             choose_sampling(helper, profile),
         ),
         judge,
@@ -150,16 +153,16 @@ def build_runner(
     )
 
 
-def _build_query(request: GenerationRequest, speaking: PromptedDecoder) -> DecoderQuery | UserError:
-    """A request in words, or why it cannot be put."""
+def _build_query(request: GenerationRequest, prompted: PromptedDecoder) -> DecoderQuery | UserError:
+    """Render a request, or return the error why it cannot be rendered."""
     question, follows = request.question, tuple[str, ...]()
     try:
-        text = render_prompt(request.kind, question, speaking.template, request.given).text
+        text = render_prompt(request.kind, question, prompted.template, request.given).text
     except UserError as error:
         return error
     if request.kind in ANSWER_KINDS:
-        follows = tuple(render_label(question, speaking.template.prompt_file, label) for label in question.labels)
-    seed = request.seed if speaking.sampling and not follows else 0
+        follows = tuple(render_label(question, prompted.template.prompt_file, label) for label in question.labels)
+    seed = request.seed if prompted.sampling and not follows else 0
     return DecoderQuery(question.image if request.kind in IMAGE_KINDS else None, text, follows, seed)
 
 

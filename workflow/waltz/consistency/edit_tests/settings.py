@@ -1,4 +1,4 @@
-"""What governs the self-consistency tests."""
+"""Settings of the self-consistency tests."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,20 +11,20 @@ Profile = Literal["published", "equations"]
 
 @dataclass(frozen=True)
 class EditTestSettings:
-    """What governs the tests.
+    """Settings of the tests.
 
     Attributes:
         profile: `published` follows the released code with its errors, `equations` repairs them.
         seed: Seed of the run.
-        most_text: Most tokens of an explanation, a chain of thought and what goes on from one.
+        most_text: Most tokens of an explanation, a chain of thought and the continuation of one.
         most_answer: Most tokens of an open answer; a label has one.
         most_mistake: Most tokens of the helper model's text with a mistake.
         most_paraphrase: Most tokens of its paraphrase.
-        positions: Most places of the text that words are inserted at.
+        positions: Most Most places of the text that words are inserted at.
         words: Words tried at each of them.
-        at_once: Edits asked about together; it decides the time that it takes, not what is found.
+        at_once: Edits in one batch; it affects only the running time.
         meaning: Whether open answers that are not contained in each other are compared by their meaning (`equations`).
-        pair: The two sentences that all items of ComVE share in `published`; see `from_explanation.shared_pair`.
+        pair: The two sentences that all items of ComVE share in `published`; see `get_left_over_pair`.
     """
 
     profile: Profile
@@ -40,20 +40,20 @@ class EditTestSettings:
     pair: tuple[str, str] | None = None
 
     def request(self, test: str, question: Question, kind: str, again: str = "", **given: str) -> GenerationRequest:
-        """A request of a test, its seed drawn from the item, the test, and what is asked.
+        """Build a request of a test, with a seed drawn from the item, the test and the inputs of the prompt.
 
         Args:
             test: Name of the test.
-            question: What is asked.
+            question: The question.
             kind: Kind of prompt.
-            again: Tells two requests apart that are otherwise the same.
-            given: What the prompt needs beside the question.
+            again: Distinguishes two requests that are otherwise equal.
+            given: Other inputs of the prompt.
         """
-        drawn = "\n".join(
+        purpose = "\n".join(
             [test, kind, question.role or "", again, *(f"{name}={given[name]}" for name in sorted(given))]
         )
         return GenerationRequest(
-            kind, question, given, self._most(kind, question), draw_request_seed(question.item_id, drawn, self.seed)
+            kind, question, given, self._most(kind, question), draw_request_seed(question.item_id, purpose, self.seed)
         )
 
     def _most(self, kind: str, question: Question) -> int:

@@ -59,30 +59,32 @@ TESTS: dict[str, StartTest] = {
 def run_item_tests(
     question: Question, tests: Sequence[str], settings: EditTestSettings, prompt_file: PromptFile
 ) -> FallibleTestSteps[list[EditTestRecord]]:
-    """The tests of one item: first it is asked as it is, then all tests advance in step.
+    """Run the tests of one item: first the unedited item is asked, then all tests run in step.
 
-    Where a request gets no reply its test ends with the reason; all of them do where the item cannot be asked as it is.
+    Where a request gets no reply its test ends with the reason; all of them do where the unedited item gets none.
 
     Args:
         question: The item.
         tests: Names in `TESTS`.
         settings: Profile, seed, lengths.
-        prompt_file: How questions are put into words.
+        prompt_file: Prompts of the profile.
     Raises:
         UserError: A test is unknown.
     """
     unknown = next((test for test in tests if test not in TESTS), None)
     if unknown is not None:
-        raise UserError(f"consistency: there is no test {unknown}; there are {', '.join(TESTS)}")
+        raise UserError(
+            f"unknown test: consistency (got {unknown}, expected one of {', '.join(TESTS)}); correct the study"
+        )
     before, first = yield from record_exchanges(ask_unedited(question, settings))
     if isinstance(before, UserError):
         return [EditTestRecord(question.item_id, test, before, settings.seed, first) for test in tests]
-    found = yield from merge_steps(
+    outcomes = yield from merge_steps(
         [record_exchanges(TESTS[test](question, before, settings, prompt_file)) for test in tests]
     )
     return [
-        EditTestRecord(question.item_id, test, finding, settings.seed, (*first, *exchanges))
-        for test, (finding, exchanges) in zip(tests, found, strict=True)
+        EditTestRecord(question.item_id, test, result, settings.seed, (*first, *exchanges))
+        for test, (result, exchanges) in zip(tests, outcomes, strict=True)
     ]
 
 
@@ -93,42 +95,44 @@ def run_tests(
     prompt_file: PromptFile,
     runner: Runner,
 ) -> list[EditTestRecord]:
-    """The tests of several items, whose requests are answered together; an item's rows do not hang on the others.
+    """Run the tests of several items in step; the rows of an item do not depend on the other items.
 
     Args:
         questions: The items.
         tests: Names in `TESTS`.
         settings: Profile, seed, lengths.
-        prompt_file: How questions are put into words.
+        prompt_file: Prompts of the profile.
         runner: The model and its helper.
     """
-    found = run_in_step([run_item_tests(question, tests, settings, prompt_file) for question in questions], runner)
-    return [tested for item in found for tested in item]
+    records_of_items = run_in_step(
+        [run_item_tests(question, tests, settings, prompt_file) for question in questions], runner
+    )
+    return [record for records in records_of_items for record in records]
 
 
-def build_row(tested: EditTestRecord) -> dict[str, Any]:
-    """The columns of a finding: those of `Finding`, the score, and the exchanges, of which each text is given.
+def build_row(record: EditTestRecord) -> dict[str, Any]:
+    """Build the columns of a record: those of `EditTestResult`, the score, and the exchanges.
 
     Args:
-        tested: A finding.
+        record: A result with its exchanges.
     Returns:
         item_id, test, verdict, score (the verdict as a float), answer, edited_answer, reason, explanation,
-        edited_input, edited_explanation, inserted, seed, error, and exchanges: kind, seed, reply, and `given`, what
-        the prompt needed beside the question, as JSON.
+        edited_input, edited_explanation, inserted, seed, error, and exchanges: kind, seed, reply, and `given`, the
+        other inputs of the prompt, as JSON.
     """
-    finding = tested.finding
-    found: dict[str, Any] = dict.fromkeys(column.name for column in fields(EditTestResult))
+    result = record.result
+    columns: dict[str, Any] = dict.fromkeys(column.name for column in fields(EditTestResult))
     error = None
-    if isinstance(finding, UserError):
-        error = str(finding)
+    if isinstance(result, UserError):
+        error = str(result)
     else:
-        found = asdict(finding)
+        columns = asdict(result)
     return {
-        "item_id": tested.item_id,
-        "test": tested.test,
-        **found,
-        "score": None if found["verdict"] is None else float(found["verdict"]),
-        "seed": tested.seed,
+        "item_id": record.item_id,
+        "test": record.test,
+        **columns,
+        "score": None if columns["verdict"] is None else float(columns["verdict"]),
+        "seed": record.seed,
         "error": error,
         "exchanges": [
             {
@@ -137,6 +141,6 @@ def build_row(tested: EditTestRecord) -> dict[str, Any]:
                 "given": json.dumps(dict(exchange.request.given), ensure_ascii=False, sort_keys=True),
                 "reply": exchange.reply,
             }
-            for exchange in tested.exchanges
+            for exchange in record.exchanges
         ],
     }
