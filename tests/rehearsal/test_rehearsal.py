@@ -58,8 +58,6 @@ def stage(tmp_path_factory, settings):
         yield dressed
 
 
-HUB_MODEL = "Salesforce/blip-itm-base-coco"
-"""A model of the hub that both the short and the whole rehearsal run."""
 RAW = {
     "404": ("comve", "sentences"),
     "500": ("bbh-causal", "causal-judgement"),
@@ -71,7 +69,7 @@ SAID = {
     "404": "HTTP 404",
     "500": "500 Server Error",
     "cut": "the connection ended after",
-    "wrong": "what came has sha256",
+    "wrong": "the received file has sha256",
 }
 
 
@@ -88,7 +86,7 @@ def test_each_fault_that_stays_is_one_line_and_the_run_goes_on_when_the_server_i
     for kind, path in paths.items():
         stage.world.misbehave(path, kind)
     printed = stage.snakemake(*targets, check=False)
-    lines = [line for line in printed.splitlines() if line.startswith("waltz: ") and "cannot be had" in line]
+    lines = [line for line in printed.splitlines() if line.startswith("waltz: ") and "cannot be fetched" in line]
     assert len(lines) == len(RAW)
     for kind, path in paths.items():
         (line,) = [line for line in lines if SAID[kind] in line]
@@ -104,12 +102,12 @@ def test_each_fault_that_stays_is_one_line_and_the_run_goes_on_when_the_server_i
 
 
 def test_a_hub_that_is_down_is_one_line_and_the_run_goes_on_when_it_is_well(stage, settings):
-    folder = f"{settings['weights']}/hub/{HUB_MODEL}"
-    served = stage.world.hub[HUB_MODEL].files()
+    folder = f"{settings['weights']}/hub/{dress.HUB_MODEL}"
+    served = stage.world.hub[dress.HUB_MODEL].files()
     weights = next(name for name in served if name.endswith((".bin", ".safetensors")))
-    stage.world.misbehave(f"/api/models/{HUB_MODEL}", "500")
+    stage.world.misbehave(f"/api/models/{dress.HUB_MODEL}", "500")
     printed = stage.snakemake("--", folder, check=False)
-    (line,) = [line for line in printed.splitlines() if line.startswith(f"waltz: {HUB_MODEL.partition('/')[0]}")]
+    (line,) = [line for line in printed.splitlines() if line.startswith(f"waltz: {dress.HUB_MODEL.partition('/')[0]}")]
     assert "500 Internal Server Error" in line
     stage.world.behave()
     stage.world.misbehave(weights, "wrong", times=1)
