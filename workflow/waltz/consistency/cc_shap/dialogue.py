@@ -97,17 +97,17 @@ def generate_pairs(
     Raises:
         UserError: There is no answer, so that nothing can be explained.
     """
-    given = {} if item_text is None else {"input": item_text}
+    fields = {} if item_text is None else {"input": item_text}
     answered_kind = POST_HOC if dialogue.of_study else kinds[0]
-    answer_prompt = render_prompt(PROMPT_KINDS[answered_kind][0], question, dialogue.template, given)
+    answer_prompt = render_prompt(PROMPT_KINDS[answered_kind][0], question, dialogue.template, fields)
     answer, targets = _generate_answer(dialogue, question, picture, answer_prompt)
     pairs: dict[str, tuple[PromptGame, PromptGame] | UserError] = {}
     for kind in kinds:
         answer_kind, explanation_kind = PROMPT_KINDS[kind]
-        answer_prompt = render_prompt(answer_kind, question, dialogue.template, given)
+        answer_prompt = render_prompt(answer_kind, question, dialogue.template, fields)
         try:
             repeated = {"answer": answer} if kind == POST_HOC else {}
-            explanation_prompt = render_prompt(explanation_kind, question, dialogue.template, given | repeated)
+            explanation_prompt = render_prompt(explanation_kind, question, dialogue.template, fields | repeated)
             explanation = _generate(dialogue, question, picture, explanation_prompt, kind, dialogue.max_explanation)
         except UserError as error:
             pairs[kind] = error

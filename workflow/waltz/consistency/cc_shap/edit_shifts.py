@@ -34,7 +34,7 @@ class ExplainedItem:
 
 @dataclass(frozen=True, eq=False)
 class EditShift:
-    """How far one item's attributions moved with an edit, over the players that both inputs share.
+    """Shift of one item's attributions with an edit, over the players that both inputs share.
 
     Attributes:
         answer: Cosine distance between the mean ratios of the answer before and after, in [0, 2]; None with a reason.
@@ -61,13 +61,13 @@ def compute_edit_shift(
 ) -> EditShift:
     """Compare attributions before and after an edit.
 
-    Ratios are taken over the unchanged players, so that what an inserted word draws to itself shifts nothing.
+    Ratios are taken over the unchanged players, so that the attribution of an inserted word does not count as a shift.
 
     Args:
         before: The item as it is.
         after: The edited item.
-        profile: As of `compute_cc_shap`.
-        min_contribution: As of `compute_cc_shap`.
+        profile: As in `compute_cc_shap`.
+        min_contribution: As in `compute_cc_shap`.
     """
     unchanged = find_unchanged_players(before.players, after.players)
     undefined = EditShift(None, None, None, None, unchanged)

@@ -54,7 +54,7 @@ class CCShapSetup:
 
     @property
     def explained(self) -> str:
-        """The explained value of a token."""
+        """Explained value of a token."""
         return self.settings.explained_value(self.dialogue.decoder.reads_images)
 
 
@@ -154,10 +154,10 @@ def load_or_attribute_item(
     """
     dialogue, decoder = setup.dialogue, setup.dialogue.decoder
     image = None if question.image is None else load(question.image)
-    given = {"answer": ""} if item_text is None else {"answer": "", "input": item_text}
+    fields = {"answer": ""} if item_text is None else {"answer": "", "input": item_text}
     content = {
         "texts": [
-            render_prompt(kind, question, dialogue.template, given).text
+            render_prompt(kind, question, dialogue.template, fields).text
             for kind in ("answer-attributed", "post-hoc", "cot-attributed")
         ],
         "question": [question.item_id, question.role, question.labels],
@@ -209,8 +209,8 @@ def _attribute_kinds(
             pairs[kind] = pair
     decoder = setup.dialogue.decoder
     try:
-        together = attribute_pairs(decoder, picture, list(pairs.values()), setup.settings, grid) if pairs else []
-        return attributions | dict(zip(pairs, together, strict=True))
+        joint = attribute_pairs(decoder, picture, list(pairs.values()), setup.settings, grid) if pairs else []
+        return attributions | dict(zip(pairs, joint, strict=True))
     except UserError as error:
         if len(pairs) == 1:
             return attributions | dict.fromkeys(pairs, error)

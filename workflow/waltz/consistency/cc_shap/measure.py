@@ -186,8 +186,8 @@ def _compute_standard_error(
 ) -> float | str:
     """Return the jackknife error over parts, or why there is none.
 
-    Parts of both sides are left out together where they are as many. Parts of unequal number were drawn apart, so that
-    their variances add up.
+    With equally many parts, the same part of both sides is omitted at once. With unequal numbers the sides were drawn
+    independently, so that their variances add up.
     """
     sides = {"answer": answer, "explanation": explanation}
     means = {name: _average_ratios(side, side.estimate.phi, strong[name], fidelity) for name, side in sides.items()}

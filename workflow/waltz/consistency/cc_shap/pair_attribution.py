@@ -30,7 +30,7 @@ class SideAttribution:
 
     @property
     def shared_estimate(self) -> SharedEstimate:
-        """The values, as CC-SHAP compares them."""
+        """Values as CC-SHAP compares them."""
         return SharedEstimate(self.attribution.estimate, self.shared)
 
 

@@ -78,4 +78,6 @@ def find_unchanged_players(before: Sequence[Hashable], after: Sequence[Hashable]
 def _count_common_prefix(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """Return the length of the common beginning."""
     pairs = enumerate(zip(first, second, strict=False))
-    return next((length for length, (here, there) in pairs if here != there), min(len(first), len(second)))
+    return next(
+        (length for length, (player, counterpart) in pairs if player != counterpart), min(len(first), len(second))
+    )

@@ -1,4 +1,4 @@
-"""How far the profiles `published` and `equations` lie apart on the same item, and what of it is arithmetic."""
+"""Differences between the profiles `published` and `equations` on the same item, and their arithmetic part."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class ExplainedItem:
     Attributes:
         answer: Contributions to the answer.
         explanation: Contributions to the explanation.
-        text_of_answer: Places of the text players of the answer's prompt.
+        text_of_answer: Positions of the text players of the answer's prompt.
         text_of_explanation: Those of the explanation's.
     """
 
@@ -41,10 +41,10 @@ class Difference:
         published: Its value in `published`; None where it is undefined.
         equations: Its value in `equations`.
         value: published - equations; None with a reason.
-        by_arithmetic: What it would be on the values of `equations`, so from ratios, sums and tokens left out alone;
-            the rest comes from players, masks, explained value and estimator. None where either is undefined.
-        standard_error: What the draws of both add to `value`; None with a reason.
-        reason: What is missing, and why.
+        by_arithmetic: The difference on the values of `equations`, which comes from ratios, sums and skipped tokens
+            alone; the rest comes from players, masks, explained value and estimator. None where either is undefined.
+        standard_error: Standard error of `value` from the draws of both; None with a reason.
+        reason: The missing numbers with their reasons.
     """
 
     published: float | None
@@ -56,7 +56,7 @@ class Difference:
 
     @property
     def beyond_error(self) -> bool | None:
-        """Whether the profiles differ by more than 1.96 standard errors; None where that cannot be told."""
+        """True where the profiles differ by more than 1.96 standard errors; None where that is unknown."""
         if self.value is None or self.standard_error is None:
             return None
         return abs(self.value) > NORMAL_QUANTILE * self.standard_error + 1e-9
@@ -81,59 +81,63 @@ class _Number:
 def compare_profiles(
     published: ExplainedItem, equations: ExplainedItem, least: float = MIN_CONTRIBUTION
 ) -> FidelityComparison:
-    """T-SHAP and CC-SHAP of one item in both profiles.
+    """Compare T-SHAP and CC-SHAP of one item in both profiles.
 
     Args:
         published: The item's game under the published rules.
         equations: The same item's game under those of the thesis's definitions.
-        least: As of `cc_shap`.
+        least: Least contribution, as in `compute_cc_shap`.
     """
 
-    def share(game: ExplainedItem, side: str, profile: Profile) -> _Number:
+    def measure_share(game: ExplainedItem, side: str, profile: Profile) -> _Number:
         contributions: SharedEstimate = getattr(game, side)
         text = game.text_of_answer if side == "answer" else game.text_of_explanation
-        found = measure_t_shap_of_outputs(contributions.estimate, text, profile, least)
-        reason = found.reason or found.standard_error_reason
-        return _Number(_replace_nan(found.value), _replace_nan(found.standard_error), reason)
+        measured = measure_t_shap_of_outputs(contributions.estimate, text, profile, least)
+        reason = measured.reason or measured.standard_error_reason
+        return _Number(_replace_nan(measured.value), _replace_nan(measured.standard_error), reason)
 
-    def consistency(game: ExplainedItem, profile: Profile) -> _Number:
-        found = compute_cc_shap(game.answer, game.explanation, profile, least)
-        return _Number(found.value, found.standard_error, found.reason or found.standard_error_reason)
+    def measure_consistency(game: ExplainedItem, profile: Profile) -> _Number:
+        measured = compute_cc_shap(game.answer, game.explanation, profile, least)
+        return _Number(measured.value, measured.standard_error, measured.reason or measured.standard_error_reason)
 
-    told: tuple[tuple[ExplainedItem, Profile], ...] = (
+    games: tuple[tuple[ExplainedItem, Profile], ...] = (
         (published, "published"),
         (equations, "equations"),
         (equations, "published"),
     )
     return FidelityComparison(
-        t_shap_answer=_build_difference(*(share(game, "answer", profile) for game, profile in told)),
-        t_shap_explanation=_build_difference(*(share(game, "explanation", profile) for game, profile in told)),
-        cc_shap=_build_difference(*(consistency(game, profile) for game, profile in told)),
+        t_shap_answer=_build_difference(*(measure_share(game, "answer", profile) for game, profile in games)),
+        t_shap_explanation=_build_difference(*(measure_share(game, "explanation", profile) for game, profile in games)),
+        cc_shap=_build_difference(*(measure_consistency(game, profile) for game, profile in games)),
     )
 
 
 def compute_mean_difference(
-    found: Sequence[Difference], clusters: Sequence[str], label: str, how: Resampling
+    differences: Sequence[Difference], clusters: Sequence[str], label: str, how: Resampling
 ) -> Measure:
-    """Mean of published - equations over items, with an interval over clusters; without a value where none has one.
+    """Return the mean of published - equations over items, with an interval over clusters.
+
+    The value is missing where no item has one.
 
     Args:
-        found: The same number of several items.
+        differences: The same number of several items.
         clusters: The image of each, or its item where there is none.
         label: Name of model, data set and number, which separates the bootstrap draws from others'.
         how: Resamples, coverage and seed.
     """
-    known = [(one.value, name) for one, name in zip(found, clusters, strict=True) if one.value is not None]
-    if not known:
-        return Measure(None, 0, reason=f"none of {len(found)} items has a value in both profiles")
-    values, names = [value for value, _ in known], [name for _, name in known]
+    pairs = [(item.value, name) for item, name in zip(differences, clusters, strict=True) if item.value is not None]
+    if not pairs:
+        return Measure(None, 0, reason=f"none of {len(differences)} items has a value in both profiles")
+    values, names = [value for value, _ in pairs], [name for _, name in pairs]
     return compute_mean(values, names, label, how, bounds=None)
 
 
 def _build_difference(published: _Number, equations: _Number, crossed: _Number) -> Difference:
-    """A number in both profiles, and by the arithmetic of `published` on the values of `equations`."""
+    """Build the difference of one number from both profiles and from `published` arithmetic on `equations` values."""
     reasons = [
-        f"{name}: {one.reason}" for name, one in (("published", published), ("equations", equations)) if one.reason
+        f"{name}: {number.reason}"
+        for name, number in (("published", published), ("equations", equations))
+        if number.reason
     ]
     value = by_arithmetic = error = None
     if published.value is not None and equations.value is not None:

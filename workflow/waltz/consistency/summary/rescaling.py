@@ -1,4 +1,4 @@
-"""Tests and CC-SHAP by the names and settings of print, and their average (thesis C.1)."""
+"""Tests and CC-SHAP by the names and settings of the papers, and their average (thesis C.1)."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 from waltz.core.intervals import Measure
 
 POST_HOC, COT = "post-hoc", "cot"
-"""Settings of print: the model answers and explains afterwards, or answers behind a chain of thought."""
+"""Settings of the papers: the model answers and explains afterwards, or answers behind a chain of thought."""
 SETTING_OF_TEST = {
     "counterfactual_edits": POST_HOC,
     "input_from_explanation": POST_HOC,
@@ -24,10 +24,10 @@ CC_SHAP_METRICS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
 
 
 def compute_rescaled_average(cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]) -> Measure:
-    """How consistent a model is over all measures and data sets (thesis C.1).
+    """Average a model's consistency over all measures and data sets (thesis C.1).
 
-    CC-SHAP is moved from -1..1 to 0..100; measures are averaged in each data set, then data sets, each weighing the
-    same. Done so, thesis Tables 5.2 and C.2 give 36.3 (Falcon-7b) to 48.1 (GPT2).
+    CC-SHAP is moved from -1..1 to 0..100; measures are averaged in each data set, then data sets, with equal
+    weights. With this rule, thesis Tables 5.2 and C.2 give 36.3 (Falcon-7b) to 48.1 (GPT2).
 
     Args:
         cells: By data set and measure.
