@@ -35,7 +35,7 @@ rule export_benchmark:
         instruments=PLAN.instruments,
         models=EXPORT.models,
         span_method=EXPORT.span_method,
-        about=STUDY.export.given(),
+        about=STUDY.export.to_dict(),
         code=code("export.py"),
     script:
         "../workflow/scripts/export.py"

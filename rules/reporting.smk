@@ -303,7 +303,7 @@ rule report:
     params:
         **REPORT.browsed_files,
         study=STUDY.study,
-        sources=STUDY.given()["sources"],
+        sources=STUDY.to_dict()["sources"],
         locked=MODELS.locked,
         lock=STUDY.lock_file,
         figures=REPORT.figure_titles,

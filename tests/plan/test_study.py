@@ -27,7 +27,7 @@ def test_every_study_is_valid_and_bears_its_files_name(file):
     config = yaml.safe_load(file.read_text())
     study = read_study(config)
     assert study.study == file.stem
-    assert study.given() == config
+    assert study.to_dict() == config
 
 
 def _set(config, path, value):

@@ -34,7 +34,7 @@ class ExportPlan:
     @cached_property
     def sources(self) -> dict[str, dict[str, Any]]:
         """Entries of the sources of what is exported."""
-        return {source: self.plan.study.sources[source].given() for source, _ in self.parts.values()}
+        return {source: self.plan.study.sources[source].to_dict() for source, _ in self.parts.values()}
 
     @property
     def raw_files(self) -> list[str]:

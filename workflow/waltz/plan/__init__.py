@@ -1,1 +1,1 @@
-"""What a study asks for, and everything that follows from it: which models run on which data, with which files."""
+"""Study files and the plan that follows from one: model runs, data sets and files."""

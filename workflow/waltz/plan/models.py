@@ -43,7 +43,7 @@ class Models:
         Raises:
             UserError: An entry names no weights, or something else that cannot be resolved.
         """
-        specs = {name: resolve_model(name, entry.given()) for name, entry in study.models.items()}
+        specs = {name: resolve_model(name, entry.to_dict()) for name, entry in study.models.items()}
         for name in {spec.detector for spec in specs.values()} & load_registry().keys():
             specs.setdefault(name, resolve_model(name, {}))
         return cls(specs, tuple(study.profiles), study.weights)

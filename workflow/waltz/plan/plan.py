@@ -37,7 +37,7 @@ class Dataset:
         name: Its name in the study and in the results.
         form: `pairs` of caption and foil, `probes` (CV-Probes), `open` questions, or a `choice` among labels.
         source: The source that it is built from.
-        entry: What the study says of a set of questions or of a text task.
+        entry: The study's entry of a set of questions or of a text task.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Dataset:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The form with the entry, as jobs read it."""
+        """Form and entry, as jobs read them."""
         return {"form": self.form, **self.entry}
 
 
@@ -60,12 +60,12 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the rules of a study ask.
+    """Plan of a study, from which the rules take runs, files and settings.
 
     Attributes:
         study: The study without what is skipped.
         models: Its models.
-        skipped: Why each model, or CV-Probes, is skipped.
+        skipped: Reason of each model, or of CV-Probes, that is skipped.
     """
 
     study: Study
@@ -109,20 +109,22 @@ class Plan:
 
     @cached_property
     def datasets(self) -> dict[str, Dataset]:
-        """All data sets that models can be run on, by name."""
+        """Data sets that models can be run on, by name."""
         study = self.study
         pairs = {**self.item_sets, **_sources(study.instruments), **_sources(study.alignment)}
         datasets = {name: Dataset(name, "pairs", source, {}) for name, source in pairs.items()}
         for form, entries in (("open", study.answering), ("choice", study.texts)):
-            datasets.update({name: Dataset(name, form, entry.source, entry.given()) for name, entry in entries.items()})
+            datasets.update(
+                {name: Dataset(name, form, entry.source, entry.to_dict()) for name, entry in entries.items()}
+            )
         if study.cv_probes:
             datasets[CV_PROBES] = Dataset(CV_PROBES, "probes", study.cv_probes.source, {})
         return datasets
 
     @cached_property
     def scenes(self) -> dict[str, Any]:
-        """What the study says of the embedded world."""
-        return self.study.scenes.given() if self.study.scenes else {}
+        """Settings of the embedded world."""
+        return self.study.scenes.to_dict() if self.study.scenes else {}
 
     def item_files(self, dataset: str) -> dict[str, str]:
         """Return the raw file of a data set of finished items, and its single annotations where there are any."""
@@ -152,8 +154,8 @@ class Plan:
     def caption_rows(self) -> list[str]:
         """Rows of the captions that plurality and relations were made from."""
         sources = self.study.sources
-        named = [name for name in self.raw_sources if sources[name].format == "coco-captions"]
-        return [f"{self.results}/sources/{name}.parquet" for name in named]
+        caption_sources = [name for name in self.raw_sources if sources[name].format == "coco-captions"]
+        return [f"{self.results}/sources/{name}.parquet" for name in caption_sources]
 
     def select(self, names: Iterable[str], *forms: str) -> list[str]:
         """Return the data sets of some forms among names, in order."""
@@ -161,12 +163,12 @@ class Plan:
 
     @cached_property
     def questions(self) -> list[str]:
-        """All data sets of open questions."""
+        """Data sets of open questions."""
         return list(self.study.answering)
 
     @cached_property
     def tasks(self) -> list[str]:
-        """All text tasks."""
+        """Text tasks."""
         return list(self.study.texts)
 
     @cached_property
@@ -217,7 +219,7 @@ class Plan:
     @cached_property
     def instruments(self) -> dict[str, dict[str, Any]]:
         """Entries of all instruments as plain values."""
-        return {name: entry.given() for name, entry in self.study.instruments.items()}
+        return {name: entry.to_dict() for name, entry in self.study.instruments.items()}
 
     def instrument_settings(self, name: str, *keys: str) -> dict[str, Any]:
         """Return those keys of an instrument that the study gives."""
@@ -286,7 +288,7 @@ class Plan:
         probes = self.study.cv_probes
         files = choose(probes, "written", "checks") if probes else {}
         if probes and probes.descriptions:
-            files["descriptions"] = self.raw.drawn(probes.descriptions.drawn)
+            files["descriptions"] = self.raw.build_drawn_path(probes.descriptions.drawn)
         return files
 
     @property
@@ -404,7 +406,7 @@ class Plan:
 
     @cached_property
     def scored(self) -> list[Run]:
-        """All runs of stage evaluation."""
+        """Runs of stage evaluation."""
         groups = self.study.evaluation.groups
         language = set(self.language_models)
         scores = self._runs(
@@ -428,7 +430,7 @@ class Plan:
 
     @cached_property
     def attributed(self) -> list[Run]:
-        """All runs of stage attribution."""
+        """Runs of stage attribution."""
         groups = self.study.attribution.groups
         return [
             *self._runs(self.attributed_models("encoder"), groups, lambda _, group: self.scorable(group)),
@@ -442,7 +444,7 @@ class Plan:
 
     @cached_property
     def tested(self) -> list[Run]:
-        """All runs of stage consistency."""
+        """Runs of stage consistency."""
         return self._runs(self.study.consistency.models, self.study.consistency.groups, self.prompted)
 
     @cached_property
@@ -482,7 +484,7 @@ class Plan:
         return list(dict.fromkeys(map(self.attribution_file, runs)))
 
     def consistency_files(self, part: str, runs: Iterable[Run]) -> list[str]:
-        """Return what stage consistency leaves of some runs."""
+        """Return the files of one layout of stage consistency for some runs."""
         return list(dict.fromkeys(self.consistency_file(part, run) for run in runs))
 
     def companion_files(self, runs: Iterable[Run]) -> list[str]:
@@ -495,7 +497,7 @@ class Plan:
 
     @cached_property
     def explained_parts(self) -> list[tuple[str, Run]]:
-        """What stage consistency leaves of every run with CC-SHAP."""
+        """Part names and runs with CC-SHAP, one pair for each file of stage consistency."""
         return [
             (part, run)
             for run in self.explained
@@ -543,14 +545,14 @@ class Plan:
         return self.parts(self.tested)
 
     def table_kind(self, model: str) -> str:
-        """Return what a model is to the tables: `language`, `vision` or `encoder`."""
+        """Return the kind of a model in the tables: `language`, `vision` or `encoder`."""
         kind = self.models.kind(model)
         return kind if kind in ("language", "vision") else "encoder"
 
     def questions_among(self, runs: Iterable[Run]) -> dict[str, dict[str, Any]]:
         """Return the entries of the open questions among the data sets of some runs."""
         answering = self.study.answering
-        return {run.dataset: answering[run.dataset].given() for run in runs if run.dataset in answering}
+        return {run.dataset: answering[run.dataset].to_dict() for run in runs if run.dataset in answering}
 
     def probes_among(self, runs: Iterable[Run]) -> list[str]:
         """Return CV-Probes, where it is among the data sets of some runs, as a list of one or none."""
@@ -560,14 +562,14 @@ class Plan:
         """Return the data sets whose metrics are averaged in a part."""
         if not part.endswith(".benchmark"):
             return []
-        named = [name for group in self.study.evaluation.groups for name in self.groups[group]]
-        return [name for name in named if name in self.built_or_finished]
+        names = [name for group in self.study.evaluation.groups for name in self.groups[group]]
+        return [name for name in names if name in self.built_or_finished]
 
     # Settings of jobs
 
     @cached_property
     def estimation(self) -> dict[str, dict[str, Any]]:
-        """How attributions are estimated, by profile."""
+        """Settings of the estimator of attributions, by profile."""
         attribution = self.study.attribution
         equations = {
             "estimator": attribution.estimator,
@@ -578,13 +580,13 @@ class Plan:
 
     @property
     def companion_settings(self) -> dict[str, Any]:
-        """How companion measures are computed."""
+        """Settings of the companion measures."""
         companions = self.study.attribution.companions
-        return companions.given() if companions else {}
+        return companions.to_dict() if companions else {}
 
     @cached_property
     def resampling(self) -> dict[str, Any]:
-        """How intervals are computed."""
+        """Settings of the bootstrap intervals."""
         reporting = self.study.reporting
         return {"resamples": reporting.resamples, "confidence": reporting.confidence, "seed": self.study.seed}
 
@@ -595,9 +597,9 @@ class Plan:
 
     @cached_property
     def cc_shap_settings(self) -> dict[str, Any]:
-        """How CC-SHAP is computed."""
+        """Settings of CC-SHAP."""
         cc_shap = self.study.consistency.cc_shap
-        return {key: value for key, value in cc_shap.given().items() if key != "edits"} if cc_shap else {}
+        return {key: value for key, value in cc_shap.to_dict().items() if key != "edits"} if cc_shap else {}
 
     # Wildcards
 
@@ -634,7 +636,7 @@ class Plan:
 
 def choose(section: Section, *keys: str) -> dict[str, Any]:
     """Return those keys of a section that the study gives."""
-    return {key: value for key, value in section.given().items() if key in keys}
+    return {key: value for key, value in section.to_dict().items() if key in keys}
 
 
 def _sources(entries: Mapping[Any, Any]) -> dict[str, str]:

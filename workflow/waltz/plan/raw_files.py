@@ -82,25 +82,25 @@ class RawFiles:
 
     @cached_property
     def files(self) -> dict[Key, File]:
-        """The entry of every file."""
+        """Entry of every file."""
         return list_files(self.study)
 
     @cached_property
     def owners(self) -> dict[tuple[str, str], Key]:
-        """The file that fetches each url."""
+        """File that fetches each url."""
         return find_owners(self.study)
 
     def entry(self, source: str, name: str) -> dict[str, Any]:
-        """Return what the study says of a file."""
-        return self.files[source, name].given()
+        """Return the study's entry of a file."""
+        return self.files[source, name].to_dict()
 
     def path(self, source: str, name: str) -> str:
-        """Return where a raw file is: drawn, in a folder of the user's, or fetched."""
+        """Return the path of a raw file: drawn, in a folder of the user's, or fetched."""
         if name == IMAGES and len(self.image_parts(source)) > 1:
             return f"{self.results}/sources/raw/{source}/images.txt"
         file = self.files[source, name]
         if file.drawn is not None:
-            return self.drawn(file.drawn)
+            return self.build_drawn_path(file.drawn)
         if _is_images(name) and file.path is not None:
             return file.path
         if file.url and is_url(file.url) and not get_archive_member(file.url):
@@ -120,8 +120,8 @@ class RawFiles:
         source, name = self.owners[origin, "archive"]
         return f"{self.results}/sources/archives/{source}/{name}/{get_file_name(origin)}"
 
-    def drawn(self, path: str) -> str:
-        """Return where a file of the embedded world is drawn."""
+    def build_drawn_path(self, path: str) -> str:
+        """Return the path of a drawn file of the embedded world."""
         return f"{self.results}/sources/drawn/{path}"
 
     def image_parts(self, source: str) -> list[str]:
@@ -143,7 +143,7 @@ class RawFiles:
         """Annotation files of the embedded world that the study uses."""
         descriptions = self.study.cv_probes.descriptions if self.study.cv_probes else None
         files = {self.path(*key) for key, file in self.files.items() if file.drawn and not _is_images(key[1])}
-        return sorted(files | ({self.drawn(descriptions.drawn)} if descriptions else set()))
+        return sorted(files | ({self.build_drawn_path(descriptions.drawn)} if descriptions else set()))
 
     @cached_property
     def drawn_images(self) -> list[str]:
@@ -152,7 +152,7 @@ class RawFiles:
 
     @property
     def drawn_originals(self) -> bool:
-        """Whether raw files are drawn, so that nothing can be compared with papers."""
+        """True where raw files are drawn, so that nothing can be compared with papers."""
         return any(file.drawn for file in self.files.values())
 
     def of_source(self, source: str) -> list[str]:

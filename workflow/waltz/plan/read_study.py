@@ -1,4 +1,4 @@
-"""Study files: found by name, read and checked; a fault names its key and the nearest key that there is."""
+"""Reading and checking of study files; a fault names its key and the nearest known key."""
 
 import difflib
 import re
@@ -34,7 +34,7 @@ def find_study_file(config: Mapping[str, Any], configfiles: Sequence[object], fo
     A study replaces the default and is never merged with it.
 
     Args:
-        config: What `--config` and `--configfile` gave.
+        config: Values of `--config` and `--configfile`.
         configfiles: The files named with `--configfile`.
         folder: Folder of the studies.
     Raises:
@@ -93,17 +93,19 @@ def list_datasets(study: Study) -> dict[str, str]:
 
 
 def check_references(study: Study) -> None:
-    """Refuse a study in which a key names what is not there, or in which two keys do not fit together.
+    """Refuse a study in which a key names something that does not exist, or two keys contradict each other.
 
     Raises:
         UserError: The first fault.
     """
     datasets = {*list_datasets(study), *study.instruments}
     _check_names(study, datasets)
-    drawn = [f"sources.{source}.{name}" for (source, name), file in list_files(study).items() if file.drawn]
-    drawn += ["cv_probes.descriptions"] if study.cv_probes and study.cv_probes.descriptions else []
-    if drawn and study.scenes is None:
-        raise UserError(f"study file: scenes is missing: {drawn[0]} is drawn, which needs scenes.count and scenes.seed")
+    drawn_keys = [f"sources.{source}.{name}" for (source, name), file in list_files(study).items() if file.drawn]
+    drawn_keys += ["cv_probes.descriptions"] if study.cv_probes and study.cv_probes.descriptions else []
+    if drawn_keys and study.scenes is None:
+        raise UserError(
+            f"study file: scenes is missing: {drawn_keys[0]} is drawn, which needs scenes.count and scenes.seed"
+        )
     if datasets and "benchmark" not in study.model_fields_set:
         raise UserError("study file: benchmark is missing: data sets need benchmark.valid_votes")
     find_owners(study)
@@ -114,7 +116,7 @@ def check_references(study: Study) -> None:
 
 
 def _check_names(study: Study, datasets: Collection[str]) -> None:
-    """Refuse a name that its key looks up in vain."""
+    """Refuse a name that does not exist."""
     groupable = {*datasets, *study.alignment, *study.answering, *study.texts, *([CV_PROBES] if study.cv_probes else [])}
     models, consistency, only = study.models, study.consistency, study.evaluation.only
     cc_shap = consistency.cc_shap
@@ -122,9 +124,9 @@ def _check_names(study: Study, datasets: Collection[str]) -> None:
     references: list[tuple[str, Collection[str], Collection[str]]] = [
         *((f"groups.{group}", names, groupable) for group, names in study.groups.items()),
         *(
-            (f"{stage}.{key}", getattr(getattr(study, stage), key), known)
+            (f"{stage}.{key}", getattr(getattr(study, stage), key), options)
             for stage in ("evaluation", "attribution", "consistency")
-            for key, known in (("models", models), ("groups", study.groups))
+            for key, options in (("models", models), ("groups", study.groups))
         ),
         ("evaluation.only", only, study.evaluation.models),
         *((f"evaluation.only.{name}", groups, study.evaluation.groups) for name, groups in only.items()),
@@ -140,11 +142,11 @@ def _check_names(study: Study, datasets: Collection[str]) -> None:
             if study.proposals
         ),
     ]
-    for place, names, known in references:
+    for place, names, options in references:
         for name in names:
-            if name not in known:
-                have = f"there are {', '.join(sorted(known))}" if known else "there are none"
-                raise UserError(f"study file: {place}: nothing is called {name!r}{_suggest(name, known)}; {have}")
+            if name not in options:
+                have = f"there are {', '.join(sorted(options))}" if options else "there are none"
+                raise UserError(f"study file: {place}: nothing is called {name!r}{_suggest(name, options)}; {have}")
 
 
 def _check_instruments(study: Study) -> None:
@@ -173,20 +175,20 @@ def _check_groups(study: Study) -> None:
             if name in group_of:
                 raise UserError(f"study file: groups.{group}: {name!r} stands in groups.{group_of[name]} as well")
             group_of[name] = group
-    taken = {*list_datasets(study), *study.instruments, CV_PROBES}
+    used_names = {*list_datasets(study), *study.instruments, CV_PROBES}
     for key, formats in (("alignment", ALIGNMENT_FORMATS), ("answering", QUESTION_FORMATS), ("texts", TASK_FORMATS)):
         for name, entry in getattr(study, key).items():
             place = f"study file: {key}.{name}"
             _check_source(study, place, entry.source, *formats)
-            if name in taken:
+            if name in used_names:
                 raise UserError(f"{place}: another data set is called so; rename it")
-            taken.add(name)
+            used_names.add(name)
     if "attribution" in study.model_fields_set and "evaluation" not in study.model_fields_set:
         raise UserError("study file: evaluation is missing: attribution takes its items from those that are scored")
 
 
 def _check_source(study: Study, place: str, source: str, *formats: str) -> None:
-    """Refuse a source that does not exist or has another format than what is built from it needs."""
+    """Refuse a source that does not exist or has a format other than the expected ones."""
     if source not in study.sources:
         raise UserError(f"{place}.source: no source is called {source!r}{_suggest(source, study.sources)}")
     form = study.sources[source].format
@@ -219,8 +221,10 @@ def _explain(error: ValidationError, config: Mapping[str, Any]) -> str:
     place = ".".join(map(str, path)) or "top level"
     if fault["type"] == "extra_forbidden":
         *parents, unknown = path
-        place, known = ".".join(map(str, parents)) or "top level", list(section.model_fields)
-        return f"{place}: unknown key {unknown!r}{_suggest(str(unknown), known)}; known keys: {', '.join(known)}"
+        place, known_keys = ".".join(map(str, parents)) or "top level", list(section.model_fields)
+        return (
+            f"{place}: unknown key {unknown!r}{_suggest(str(unknown), known_keys)}; known keys: {', '.join(known_keys)}"
+        )
     if fault["type"] == "missing":
         return f"{place}: required key {str(fault['loc'][-1])!r} is missing"
     if fault["type"] == "literal_error":
@@ -253,11 +257,11 @@ def _section_of(annotation: Any) -> type[BaseModel] | None:
     """Return the section that a field holds, in a list, a map or alone."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for each in get_args(annotation) if (found := _section_of(each))), None)
+    return next((section for part in get_args(annotation) if (section := _section_of(part))), None)
 
 
 def _simplify(schema: Any) -> Any:
-    """Return a schema without titles, and without null where a study leaves the key out instead."""
+    """Return a schema without titles, and without null where a study omits the key instead."""
     if isinstance(schema, list):
         return [_simplify(each) for each in schema]
     if not isinstance(schema, dict):
@@ -273,6 +277,6 @@ def _simplify(schema: Any) -> Any:
     return simple
 
 
-def _suggest(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+def _suggest(name: str, options: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, list(options), n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,4 +1,4 @@
-"""Models and data sets that a study names and that cannot run here: why, and the study without them."""
+"""Models and data sets of a study that cannot run here, with reasons, and the study without them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,19 +18,19 @@ def find_skipped(study: Study) -> dict[str, str]:
             reasons.setdefault(
                 name, f"not run: there are no regions for it here (models.{name}.regions: {entry.regions})"
             )
-    written = study.cv_probes.written if study.cv_probes else None
-    if written and not Path(written).exists():
-        reasons[CV_PROBES] = f"not run: nobody has written the plain captions (cv_probes.written: {written})"
+    captions_file = study.cv_probes.written if study.cv_probes else None
+    if captions_file and not Path(captions_file).exists():
+        reasons[CV_PROBES] = f"not run: nobody has written the plain captions (cv_probes.written: {captions_file})"
     return reasons
 
 
 def remove_skipped(study: Study, reasons: Mapping[str, str]) -> Study:
-    """Return a study without what is skipped: models in no stage, CV-Probes in no group, and no group empty."""
+    """Return a study without skipped models and data sets, and without groups that become empty."""
     changes: dict[str, object] = {}
     groups = study.groups
     if CV_PROBES in reasons:
-        kept = {group: [name for name in names if name != CV_PROBES] for group, names in groups.items()}
-        groups = {group: names for group, names in kept.items() if names}
+        remaining = {group: [name for name in names if name != CV_PROBES] for group, names in groups.items()}
+        groups = {group: names for group, names in remaining.items() if names}
         changes = {"cv_probes": None, "groups": groups}
     for stage in ("evaluation", "attribution", "consistency"):
         entry = getattr(study, stage)
@@ -40,8 +40,8 @@ def remove_skipped(study: Study, reasons: Mapping[str, str]) -> Study:
         }
         if stage == "evaluation" and entry.only:
             change["only"] = {
-                name: [group for group in named if group in groups]
-                for name, named in entry.only.items()
+                name: [group for group in model_groups if group in groups]
+                for name, model_groups in entry.only.items()
                 if name not in reasons
             }
         if stage in study.model_fields_set:

@@ -96,7 +96,7 @@ class Section(BaseModel):
                         raise ValueError(f"{key} names {repeated!r} twice")
         return entry
 
-    def given(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the keys that the study gives, as plain values."""
         return self.model_dump(exclude_unset=True)
 
@@ -106,10 +106,10 @@ def _allows_null(extra: object) -> bool:
 
 
 class File(Section):
-    """Where one file comes from: a url with its checksum, a path of your own, or a drawing of the embedded world."""
+    """Origin of one file: a url with its checksum, a path of your own, or a drawing of the embedded world."""
 
     url: Annotated[str, Field(pattern="^https?://")] | None = None
-    """Where the file is fetched from; `#` and a path behind the url of a zip or tar mean a file of the archive."""
+    """Address of the file; `#` and a path behind the url of a zip or tar mean a file of the archive."""
     sha256: Annotated[str, Field(pattern="^([0-9a-f]{64}|lock)$")] | None = None
     """SHA-256 of what the url gives, 64 hexadecimal digits, checked wherever given; `lock` where none is documented,
     which records that of the first download in the study's lock file."""
@@ -169,18 +169,18 @@ class Source(Section):
     licence: str | None = None
     """Licence of the data, as its origin states it."""
     citation: str | None = None
-    """What to cite, in one line."""
+    """Citation, in one line."""
 
 
 class Export(Section):
-    """What the exported data set says of itself; left out where it is not known."""
+    """Metadata of the exported data set; omit what is not known."""
 
     url: str | None = None
-    """Where it is published."""
+    """Address where it is published."""
     creators: list[str] | None = None
-    """Who publishes it."""
+    """Publishers."""
     published: Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] | None = None
-    """When, as a date."""
+    """Date of publication."""
     version: Annotated[str, Field(pattern="^[0-9]+[.][0-9]+[.][0-9]+")] | None = None
     """Its version; waltz's own and a digest of the data where absent."""
 
@@ -199,7 +199,7 @@ class Scenes(Section):
 
 
 class InstrumentEntry(Section):
-    """How one instrument is built; its source has the format that the instrument is made from."""
+    """Settings of one instrument; its source has the format that the instrument is made from."""
 
     source: str
     """Name among `sources`."""
@@ -289,7 +289,7 @@ class Filters(Section):
 
 
 class Benchmark(Section):
-    """What makes an item valid."""
+    """Validation of items."""
 
     valid_votes: Count
     """Least number of votes for the caption (annotators, of 3 in the release) that make an item valid."""
@@ -392,7 +392,7 @@ class TextTask(Section):
 
 
 class Evaluation(Section):
-    """Which models are scored on which data sets."""
+    """Models that are scored, and the data sets."""
 
     models: list[str]
     """Names among `models`; language models score texts alone, encoders texts with images."""
@@ -422,7 +422,7 @@ class Companions(Section):
 
 
 class Attribution(Section):
-    """Which encoders' scores and decoders' answers are attributed to text tokens and image patches (MM-SHAP)."""
+    """Encoders' scores and decoders' answers that are attributed to text tokens and image patches (MM-SHAP)."""
 
     models: list[str]
     """Encoders, and decoders that see, among `models`."""
@@ -450,13 +450,13 @@ class Attribution(Section):
     asked: Count | None = None
     """Number of items a data set of decoders, whose passes cost most (100 in the thesis); `sample` where absent."""
     value: Value = "log-probability"
-    """What of a decoder's output token is explained in profile `equations`; log-probability unless said."""
+    """Value of a decoder's output token that is explained in profile `equations`; log-probability by default."""
     standard_error: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None, json_schema_extra={"nullable": True}
     )
     """Standard error of T-SHAP (a share) at which sampling stops; null uses all evaluations."""
     shards: Count = 1
-    """Jobs that a model and a group are cut into; 1 unless said."""
+    """Jobs that a model and a group are cut into; 1 by default."""
     companions: Companions | None = None
     """EMAP and perceptual score, from the scores of every image with every text; none where absent."""
 
@@ -492,14 +492,14 @@ class CcShap(Section):
     kinds: Annotated[list[Literal["post-hoc", "cot"]], Field(min_length=1)] | None = None
     """Kinds of explanation; both where absent."""
     value: Value | None = None
-    """What of a decoder's output token is explained in profile `equations`; log-probability unless said."""
+    """Value of a decoder's output token that is explained in profile `equations`; log-probability by default."""
     edits: bool | Names = False
     """Whether contributions are compared before and after counterfactual edits as well; a list names the models of
     `consistency.models` for which they are."""
 
 
 class Consistency(Section):
-    """Which decoders' explanations are compared with their answers (CC-SHAP and seven tests)."""
+    """Decoders whose explanations are compared with their answers (CC-SHAP and seven tests)."""
 
     models: list[str]
     """Decoders among `models`, of kind text or vision."""
@@ -511,7 +511,7 @@ class Consistency(Section):
     """Seeds of edits, draws and permutations, each a whole run (the thesis has three); the study's own seed unless
     said."""
     shards: Count = 1
-    """Jobs that a model and a group are cut into; 1 unless said."""
+    """Jobs that a model and a group are cut into; 1 by default."""
     tests: (
         list[
             Literal[
@@ -531,7 +531,7 @@ class Consistency(Section):
     """Model that adds mistakes, paraphrases and compares meanings, a name among `models`; the model itself where
     absent."""
     meaning: Literal["helper", "nli"] | None = None
-    """Who says whether two open answers mean the same, in profile `equations`; nobody where absent. `nli` is the model
+    """Judge of whether two open answers mean the same, in profile `equations`; none where absent. `nli` is the model
     `filters.nli`."""
     tokens: Tokens = Tokens()
     """Most new tokens; the published numbers where absent."""
@@ -542,7 +542,7 @@ class Consistency(Section):
 
 
 class Reporting(Section):
-    """What is reported."""
+    """Contents of the report."""
 
     tables: Literal["all"] | list[Table]
     """Tables to build, by the id of the published one; `all` builds each."""
@@ -562,7 +562,7 @@ class Reporting(Section):
 
 
 class Study(Section):
-    """Which data, which models, how many items, which seeds. One file describes one study."""
+    """Data, models, numbers of items and seeds of one study."""
 
     study: Name
     """Name of the study; its results lie in results/<study>."""
@@ -574,7 +574,7 @@ class Study(Section):
     sources: Annotated[dict[Name, Source], Field(min_length=1)]
     """Raw data by a name of your choice."""
     reporting: Reporting
-    """What is reported."""
+    """Contents of the report."""
     threads: Count = 8
     """Most CPU threads of a job that runs a model; 8 where absent. Small models are faster on one each."""
     lock: Text | None = None
@@ -585,7 +585,7 @@ class Study(Section):
     left_out: dict[str, Text] = {}
     """Models that this study does not run, by name, each with the reason that their cells give."""
     export: Export = Export()
-    """What the exported data set says of itself; left out where it is not known."""
+    """Metadata of the exported data set; omit what is not known."""
     scenes: Scenes | None = None
     """The embedded world; files with `drawn` come from it."""
     instruments: dict[InstrumentName, InstrumentEntry] = {}
@@ -598,7 +598,7 @@ class Study(Section):
     filters: Filters | None = None
     """Models that judge candidates, and what they must reach."""
     benchmark: Benchmark = Field(default_factory=lambda: Benchmark(valid_votes=1))
-    """What makes an item valid."""
+    """Validation of items."""
     models: dict[ModelName, ModelEntry] = {}
     """Models by name. An empty entry takes all from the registry (`waltz models` lists it)."""
     groups: dict[Name, Names] = {}
@@ -618,17 +618,17 @@ class Study(Section):
             models=[], groups=[], items="valid", sample=None, tokens_per_batch=512
         )
     )
-    """Which models are scored on which data sets."""
+    """Models that are scored, and the data sets."""
     attribution: Attribution = Field(
         default_factory=lambda: Attribution.model_construct(
             models=[], groups=[], sample=None, estimator="auto", evaluations=2
         )
     )
-    """Which encoders' scores and decoders' answers are attributed to text tokens and image patches (MM-SHAP)."""
+    """Encoders' scores and decoders' answers that are attributed to text tokens and image patches (MM-SHAP)."""
     consistency: Consistency = Field(
         default_factory=lambda: Consistency.model_construct(models=[], groups=[], sample=None)
     )
-    """Which decoders' explanations are compared with their answers (CC-SHAP and seven tests)."""
+    """Decoders whose explanations are compared with their answers (CC-SHAP and seven tests)."""
 
     @property
     def lock_file(self) -> str:

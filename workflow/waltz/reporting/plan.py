@@ -1,4 +1,4 @@
-"""What the report of a study shows: its tables and figures, and the files that each is made from."""
+"""Plan of the report of a study: its tables and figures, and the files that each is made from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values
 
 FREQUENCIES = "thesis 3.1, A.1, A.3, A.4"
-"""Published figures of word frequencies; no text says which of them shows which instrument."""
+"""Published figures of word frequencies; the thesis does not map them to instruments."""
 FRONT_KINDS = {"attribution": "shares", "correlations": "consistency"}
 """Kinds of numbers by the kind that the same runs are checked under."""
 SAMPLE_TITLES = {
@@ -22,7 +22,7 @@ SAMPLE_TITLES = {
     "edits": "contributions before and after an edit",
     "traces": "traces of self-consistency tests",
 }
-"""What the folders of sample figures show."""
+"""Titles of the folders of sample figures."""
 SAMPLE_FIGURES = {
     ("samples", "encoder"): "thesis 4.1, B.1 to B.10",
     ("explanations", "language"): "thesis C.5, C.6, C.9, C.10",
@@ -52,12 +52,12 @@ class ReportingPlan:
     @property
     def tables(self) -> list[str]:
         """Ids of the tables that the study asks for."""
-        named = self.plan.study.reporting.tables
-        return list(TABLES) if named == "all" else list(named)
+        ids = self.plan.study.reporting.tables
+        return list(TABLES) if ids == "all" else list(ids)
 
     @property
     def declarations(self) -> Mapping[str, Declaration]:
-        """All tables that there are."""
+        """Declarations of all tables."""
         return TABLES
 
     @cached_property
@@ -89,11 +89,11 @@ class ReportingPlan:
         A table without paper values shows all of its kinds.
         """
         declaration = TABLES[table]
-        shown: set[str] = set()
+        datasets: set[str] = set()
         for number in declaration.paper_tables:
             for _, _, dataset, setting in read_paper_values(self.published / f"{number}.csv"):
                 own = declaration.dataset_aliases.get((dataset, setting), declaration.dataset_aliases.get(dataset, ()))
-                shown |= {dataset.partition(":")[0], *own}
+                datasets |= {dataset.partition(":")[0], *own}
         kinds = declaration.model_kinds or ("encoder", "language", "vision")
         return [
             part
@@ -101,14 +101,14 @@ class ReportingPlan:
             if part.partition(".")[0] in kinds
             and (
                 (declaration.adds_own_datasets and part.endswith(".benchmark"))
-                or shown & {run.dataset for run in runs}
-                or "" in shown
+                or datasets & {run.dataset for run in runs}
+                or "" in datasets
                 or not declaration.paper_tables
             )
         ]
 
     def number_files(self, table: str) -> dict[str, list[str]]:
-        """Return the files of numbers behind a table, by kind; kinds that the study has none of are missing."""
+        """Return the files of numbers behind a table, by kind, without kinds that the study lacks."""
         declaration = TABLES[table]
         files = {}
         for kind in declaration.source_kinds:
@@ -119,10 +119,10 @@ class ReportingPlan:
                 files[kind] = [f"{self.number_parts[kind][0]}/{part}.parquet" for part in self.parts_shown(table, kind)]
             else:
                 files[kind] = self.other_numbers[kind]
-        return {kind: found for kind, found in files.items() if found}
+        return {kind: paths for kind, paths in files.items() if paths}
 
     def run_checks(self, table: str) -> list[str]:
-        """Return what was found out about the runs behind a table."""
+        """Return the files with the checks of the runs behind a table."""
         checks = {
             f"{self.plan.results}/reporting/runs/{FRONT_KINDS.get(kind, kind)}/{part}.json"
             for kind in TABLES[table].source_kinds
@@ -142,7 +142,7 @@ class ReportingPlan:
 
     @cached_property
     def study_facts(self) -> dict[str, Any]:
-        """What all tables know of the study."""
+        """Facts about the study that all tables read."""
         plan = self.plan
         models = dict.fromkeys([*plan.study.evaluation.models, *plan.study.consistency.models])
         return {
@@ -195,8 +195,8 @@ class ReportingPlan:
     @cached_property
     def charts(self) -> list[tuple[Chart, str]]:
         """Charts of the study's tables, in each profile."""
-        shown = [chart for chart in CHARTS if set(chart.tables) & set(self.tables)]
-        return [(chart, profile) for chart in shown for profile in self.plan.study.profiles]
+        charts = [chart for chart in CHARTS if set(chart.tables) & set(self.tables)]
+        return [(chart, profile) for chart in charts for profile in self.plan.study.profiles]
 
     def frequency_files(self, form: str) -> list[str]:
         """Return the figures of word frequencies as `svg` or `png`."""
@@ -246,8 +246,8 @@ class ReportingPlan:
     def drawn_decoders(self) -> list[str]:
         """Decoders whose explanations and traces are drawn, language models first."""
         names = self.plan.study.consistency.models if self.plan.study.reporting.explained else []
-        drawn = [name for name in names if self.drawn_runs(name)]
-        return sorted(drawn, key=lambda name: self.plan.models.kind(name) != "language")
+        decoders = [name for name in names if self.drawn_runs(name)]
+        return sorted(decoders, key=lambda name: self.plan.models.kind(name) != "language")
 
     def drawn_datasets(self, decoder: str) -> list[str]:
         """Return the data sets whose items are drawn for a decoder."""
@@ -276,7 +276,7 @@ class ReportingPlan:
             ("edits", [name for name in self.drawn_decoders if name in plan.edited_models]),
         ):
             folders.update({f"{shows}/{name}": (shows, plan.models.kind(name)) for name in names})
-        return {f"{plan.results}/reporting/figures/{folder}": shown for folder, shown in folders.items()}
+        return {f"{plan.results}/reporting/figures/{folder}": content for folder, content in folders.items()}
 
     def sample_labels(self, shows: str, model: str) -> dict[str, str]:
         """Return the labels of a folder of sample figures in Snakemake's report."""
@@ -315,7 +315,7 @@ class ReportingPlan:
             "attributed": (plan.attributed, f"{results}/attribution/metrics.parquet"),
             "edits": (plan.tested and plan.edited_models, f"{results}/consistency/metrics.parquet"),
         }
-        return {name: file for name, (there, file) in files.items() if there}
+        return {name: file for name, (exists, file) in files.items() if exists}
 
     @cached_property
     def browsed_runs(self) -> dict[str, list[Run]]:
@@ -327,7 +327,10 @@ class ReportingPlan:
             "consistency": plan.tested,
             "cc_shap": plan.explained,
         }
-        return {kind: [run for run in of if run.dataset not in plan.study.texts] for kind, of in runs.items()}
+        return {
+            kind: [run for run in stage_runs if run.dataset not in plan.study.texts]
+            for kind, stage_runs in runs.items()
+        }
 
     @property
     def browsed_files(self) -> dict[str, list[tuple[str, str, str]]]:
@@ -355,7 +358,7 @@ class ReportingPlan:
     def browsed_questions(self) -> dict[str, dict[str, Any]]:
         """Data sets of open questions of the browser, with their entries."""
         answering = self.plan.study.answering
-        return {name: answering[name].given() for name in self.browsed_datasets if name in answering}
+        return {name: answering[name].to_dict() for name in self.browsed_datasets if name in answering}
 
     @cached_property
     def browsed_images(self) -> list[str]:
