@@ -133,8 +133,8 @@ rule decode:
         datasets=lambda w: PLAN.settings(PLAN.prompted(w.vl_decoder, w.group)),
         profiles=STUDY.profiles,
         scored=STUDY.evaluation.items,
-        sample=STUDY.evaluation.asked or STUDY.evaluation.sample,
-        cot_tokens=STUDY.evaluation.thought,
+        sample=STUDY.evaluation.decoder_sample or STUDY.evaluation.sample,
+        cot_tokens=STUDY.evaluation.cot_tokens,
         seed=STUDY.seed,
         code=code("decode.py"),
     script:
@@ -164,8 +164,8 @@ rule decode_tasks:
         datasets=lambda w: PLAN.settings(PLAN.prompted(w.language_model, w.group)),
         profiles=STUDY.profiles,
         scored=STUDY.evaluation.items,
-        sample=STUDY.evaluation.asked or STUDY.evaluation.sample,
-        cot_tokens=STUDY.evaluation.thought,
+        sample=STUDY.evaluation.decoder_sample or STUDY.evaluation.sample,
+        cot_tokens=STUDY.evaluation.cot_tokens,
         seed=STUDY.seed,
         code=code("decode.py"),
     script:

@@ -205,7 +205,7 @@ rule explanation_figures:
         model=lambda w: MODELS.settings(w.decoder),
         datasets=lambda w: REPORT.drawn_datasets(w.decoder),
         profiles=STUDY.profiles,
-        most=STUDY.reporting.explained,
+        most=STUDY.reporting.explained_examples,
         seed=STUDY.seed,
         code=code("explanation_figures.py"),
     script:
@@ -263,7 +263,7 @@ rule trace_figures:
         model="{decoder}",
         datasets=lambda w: REPORT.drawn_datasets(w.decoder),
         profiles=STUDY.profiles,
-        most=STUDY.reporting.explained,
+        most=STUDY.reporting.explained_examples,
         seed=STUDY.seed,
         code=code("trace_figures.py"),
     script:

@@ -94,7 +94,7 @@ def decoder_run(tmp_path_factory, tiny_model_folder) -> Checkout:
             "cc_shap": {"permutations": 1, "edits": ["llava"]},
         },
     }
-    study["evaluation"] |= {"models": ["llava", "reader"], "groups": ["seen", "read"], "thought": 3}
+    study["evaluation"] |= {"models": ["llava", "reader"], "groups": ["seen", "read"], "cot_tokens": 3}
     _write_study(run, study)
     evaluation = [f"results/tiny/evaluation/{name}.parquet" for name in ("llava/seen", "reader/read.tasks")]
     run.snakemake(*evaluation, "results/tiny/attribution/shares.parquet", "consistency", "cc_shap")
@@ -185,7 +185,7 @@ def _language_checkout(folder, study) -> Checkout:
     decoder.tokenizer.save_pretrained(folder / "tiny")
     run = checkout(folder / "waltz", folder / "tiny")
     study["models"]["tiny"]["weights"] = str(folder / "tiny")
-    reporting = {"tables": [], "explained": 2, "resamples": 100, "confidence": 0.9}
+    reporting = {"tables": [], "explained_examples": 2, "resamples": 100, "confidence": 0.9}
     _write_study(run, {"seed": 7, **study, "reporting": reporting})
     (run.folder / "data/sentences.csv").write_text(SENTENCES)
     (run.folder / "data/answers.csv").write_text(ANSWERS)

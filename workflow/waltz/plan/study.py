@@ -404,11 +404,11 @@ class Evaluation(Section):
     """Number of items a data set, chosen by a seeded hash of their ids; null takes all."""
     tokens_per_batch: Annotated[int, Field(ge=16)]
     """Most tokens in one forward pass; memory grows with it (512 tokens of a 49,152-word vocabulary are 0.1 GB)."""
-    asked: Count | None = None
+    decoder_sample: Count | None = None
     """Number of pairs a data set that decoders are asked about; `sample` where absent."""
     only: dict[str, Names] = {}
     """Groups by model, in all stages, for models that are not run on all groups."""
-    thought: Annotated[int, Field(ge=0)] = 0
+    cot_tokens: Annotated[int, Field(ge=0)] = 0
     """Most tokens of a decoder's chain of thought (100 as published); 0, or absent, asks for answers at once alone."""
 
 
@@ -447,7 +447,7 @@ class Attribution(Section):
     permutations."""
     evaluations: Annotated[int, Field(ge=2)]
     """Most coalitions a text in profile `equations`, or passes of the encoder where the estimator counts those."""
-    asked: Count | None = None
+    decoder_sample: Count | None = None
     """Number of items a data set of decoders, whose passes cost most (100 in the thesis); `sample` where absent."""
     value: Value = "log-probability"
     """Value of a decoder's output token that is explained in profile `equations`; log-probability by default."""
@@ -554,7 +554,7 @@ class Reporting(Section):
     """Data sets whose pronouns are counted in a figure of their own."""
     samples: Annotated[int, Field(ge=0)] = 0
     """Attributed items a data set and profile whose heat maps are drawn for each encoder; none where absent."""
-    explained: Annotated[int, Field(ge=0)] = 0
+    explained_examples: Annotated[int, Field(ge=0)] = 0
     """Items a profile whose answers and explanations, edits and traces of tests are drawn for each decoder, out of all
     data sets; none where absent."""
     browsed: Count = 12

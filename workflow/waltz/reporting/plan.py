@@ -245,7 +245,7 @@ class ReportingPlan:
     @cached_property
     def drawn_decoders(self) -> list[str]:
         """Decoders whose explanations and traces are drawn, language models first."""
-        names = self.plan.study.consistency.models if self.plan.study.reporting.explained else []
+        names = self.plan.study.consistency.models if self.plan.study.reporting.explained_examples else []
         decoders = [name for name in names if self.drawn_runs(name)]
         return sorted(decoders, key=lambda name: self.plan.models.kind(name) != "language")
 
