@@ -63,7 +63,7 @@ class AnswerAttribution:
 
     @property
     def prompt_settings(self) -> PromptSettings:
-        """The settings as they apply to prompts."""
+        """Return the settings as they apply to prompts."""
         settings = self.settings
         return PromptSettings(
             get_fidelity(settings.profile).name,
@@ -77,7 +77,7 @@ class AnswerAttribution:
 
     @property
     def explained(self) -> str:
-        """The explained value of a token."""
+        """Return the explained value of a token."""
         return self.prompt_settings.explained_value(sees=True)
 
 
@@ -163,13 +163,13 @@ def _load_or_attribute_item(attribution: AnswerAttribution, questions: list[Ques
             attribution.stored,
             {**content, "profile": settings.profile, "estimator": settings.estimator, "seed": settings.seed},
         )
-        known = coalitions.load(len(usable))
+        stored_values = coalitions.load(len(usable))
         attributions = iter(
-            attribute_prompts(decoder, picture, usable, attribution.prompt_settings, known, ablate=True)
+            attribute_prompts(decoder, picture, usable, attribution.prompt_settings, stored_values, ablate=True)
             if usable
             else []
         )
-        coalitions.save(known)
+        coalitions.save(stored_values)
         return [
             {**build_columns(decoder, next(attributions), settings.seed)}
             if isinstance(game, PromptGame)

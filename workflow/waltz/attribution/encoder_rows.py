@@ -136,9 +136,9 @@ def load_or_attribute_texts(
         coalitions = StoredCoalitions(
             stored, {**content, "profile": settings.profile, "estimator": settings.estimator, "seed": settings.seed}
         )
-        known = coalitions.load(len(texts))
-        attributions = attribute_texts(encoder, image, texts, settings, known, outcome)
-        coalitions.save(known)
+        stored_values = coalitions.load(len(texts))
+        attributions = attribute_texts(encoder, image, texts, settings, stored_values, outcome)
+        coalitions.save(stored_values)
         return [_build_columns(attribution) for attribution in attributions]
 
     rows: list[Row] = result_cache.load_or_compute_json(stored, {**content, "settings": asdict(settings)}, compute)

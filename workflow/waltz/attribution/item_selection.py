@@ -1,4 +1,4 @@
-"""Which items are attributed."""
+"""Selection of the items to attribute."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ ATTRIBUTED_FORM = "simplified"
 def select_attributed_items(
     file: str | Path, profile: str, scored: str, scored_sample: int | None, n: int | None, seed: int
 ) -> list[dict[str, Any]]:
-    """The items of a data set to attribute.
+    """Select the items of a data set to attribute.
 
-    In `equations` a seeded sample of the items that are scored; in `published` the draw of the released scripts, out of
-    which the valid items are taken. Of CV-Probes, in both, whole groups of simplified captions.
+    In `equations` a seeded sample of the items that are scored; in `published` the valid items among
+    those that the released scripts draw. Of CV-Probes, in both, complete groups of simplified captions.
 
     Args:
         file: Parquet of the benchmark or of CV-Probes.
@@ -43,18 +43,18 @@ def select_attributed_items(
     else:
         rows = select_items(benchmark, scored, scored_sample, seed).to_pylist()
         ids = sample([row["item_id"] for row in rows], None if n is None else min(n, len(rows)), seed)
-    of_id = {row["item_id"]: row for row in rows}
-    return [of_id[item_id] for item_id in ids]
+    items_by_id = {row["item_id"]: row for row in rows}
+    return [items_by_id[item_id] for item_id in ids]
 
 
 def select_probes(items: Sequence[Mapping[str, Any]], n: int | None, seed: int) -> list[dict[str, Any]]:
-    """The rows of a seeded sample of groups, one a condition: the same actions stand in every column.
+    """Return the rows of a seeded sample of groups, one per condition, so that all conditions have the same actions.
 
-    A group (an image with an action) without one of the four conditions is not drawn; of several plain captions of one
-    the first is taken.
+    A group (an image with an action) without one of the four conditions is not drawn; of several simplified
+    captions of one condition the first is used.
 
     Args:
-        items: Rows of CV-Probes in the order of its file; those that are not simplified are passed over.
+        items: Rows of CV-Probes in the order of its file; those that are not simplified are skipped.
         n: Number of groups, or None for all; all where there are fewer.
         seed: Seed of the sample.
     """
@@ -63,17 +63,17 @@ def select_probes(items: Sequence[Mapping[str, Any]], n: int | None, seed: int) 
         if item["form"] == ATTRIBUTED_FORM:
             first.setdefault((item["group"], item["condition"]), item)
     groups = dict.fromkeys(group for group, _ in first)
-    whole = [group for group in groups if all((group, condition) in first for condition in PROBE_CONDITIONS)]
-    drawn = sample(whole, None if n is None else min(n, len(whole)), seed)
-    return [dict(first[group, condition]) for group in drawn for condition in PROBE_CONDITIONS]
+    complete_groups = [group for group in groups if all((group, condition) in first for condition in PROBE_CONDITIONS)]
+    sampled_groups = sample(complete_groups, None if n is None else min(n, len(complete_groups)), seed)
+    return [dict(first[group, condition]) for group in sampled_groups for condition in PROBE_CONDITIONS]
 
 
 def select_attributed_questions(
     rows: Sequence[Mapping[str, Any]], dataset: str, entry: Mapping[str, Any], profile: str, n: int | None, seed: int
 ) -> list[dict[str, Any]]:
-    """The questions whose answers by an encoder are attributed, out of those that it answers.
+    """Select the questions whose answers by an encoder are attributed, among those that it answers.
 
-    In `equations` a seeded sample; in `published` the first of the published draw, where the study takes that.
+    In `equations` a seeded sample; in `published` the first of the published draw, where the study uses that.
 
     Args:
         rows: All rows of a source, of the layout `QUESTIONS`, in file order.
@@ -83,17 +83,19 @@ def select_attributed_questions(
         n: Number of questions, or None for all that are answered.
         seed: Seed of both samples.
     """
-    asked, _ = select_questions(dataset, rows, entry["size"], seed, entry.get("choice"))
+    questions, _ = select_questions(dataset, rows, entry["size"], seed, entry.get("choice"))
     if profile == "published" and entry.get("choice"):
-        return asked[:n]
-    taken = set(sample([item["item_id"] for item in asked], None if n is None else min(n, len(asked)), seed))
-    return [item for item in asked if item["item_id"] in taken]
+        return questions[:n]
+    sampled_ids = set(
+        sample([item["item_id"] for item in questions], None if n is None else min(n, len(questions)), seed)
+    )
+    return [item for item in questions if item["item_id"] in sampled_ids]
 
 
 def select_decoder_items(
     file: str | Path, dataset: str, profile: str, scored: str, scored_sample: int | None, n: int | None, seed: int
 ) -> tuple[list[dict[str, Any]], dict[str, bool]]:
-    """The items of a data set whose answers by a decoder are attributed, and which of their captions are (A).
+    """Select the items of a data set whose answers by a decoder are attributed, with the order of their captions.
 
     In `equations` those of encoders; in `published` the first valid items in file order, as the released scripts for
     decoders take them. Orders are those of the evaluated answers.
@@ -104,7 +106,7 @@ def select_decoder_items(
         profile: `published` or `equations`.
         scored: `valid` or `all`, as in `evaluation.items`.
         scored_sample: Size of the sample that is scored in `equations`, or None.
-        n: Number of items, or None for all that are scored; 100 in print.
+        n: Number of items, or None for all that are scored; 100 in the paper.
         seed: Seed of both samples and of the orders in `equations`.
     Returns:
         Rows of the benchmark, and whether the caption stands first, by item.
@@ -120,15 +122,15 @@ PUBLISHED_SEED = 1520
 
 
 def select_published_sample(item_ids: Sequence[str], valid: Sequence[bool], n: int | None) -> list[str]:
-    """The items that MM-SHAP's scripts for encoders attribute, in their order.
+    """Select the items that MM-SHAP's scripts for encoders attribute, in their order.
 
-    They seed anew for each instrument, draw from all of its items and pass over what people did not find valid after
-    that, so that a draw of 100 gives fewer.
+    They seed anew for each instrument, draw from all of its items and then skip those that annotators did not find
+    valid, so that a draw of 100 gives fewer.
 
     Args:
         item_ids: All items of the instrument in the order of the released file.
         valid: Whether at least two annotators chose the caption.
-        n: How many are drawn; None takes all. A smaller instrument is taken whole.
+        n: Number of items to draw; None, or a smaller instrument, means all.
     Source:
         MM-SHAP's released scripts at 00a66bf.
     """

@@ -98,8 +98,8 @@ def attribute_texts(
     players = get_players_function(encoder, settings.profile)
     games = [players(encoder, encoder.tokenize(text), prepared) for text in texts]
     coalitions = Coalitions(encoder, prepared, games, outcome or choose_outcome(encoder))
-    for values, stored in zip(coalitions.known, known or [], strict=known is not None):
-        values.update(stored)
+    for values, stored_values in zip(coalitions.known, known or [], strict=known is not None):
+        values.update(stored_values)
     estimators = [select_estimator(settings, encoder, game) for game in games]
     attributions: dict[int, Attribution] = {}
     for estimator in dict.fromkeys(estimators):
@@ -115,8 +115,8 @@ def attribute_texts(
                 games[index], estimate, estimator, evaluated, t_shap, settings.seed
             )
     ablated = compute_ablated_values(coalitions)
-    for values, stored in zip(coalitions.known, known or [], strict=known is not None):
-        stored.update(values)
+    for values, stored_values in zip(coalitions.known, known or [], strict=known is not None):
+        stored_values.update(values)
     return [
         replace(attributions[index], without_text=ablated[index][1:2], without_image=ablated[index][2:3])
         for index in range(len(games))

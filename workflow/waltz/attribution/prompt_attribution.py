@@ -59,7 +59,7 @@ class PromptGame:
 
 @dataclass(frozen=True)
 class PromptSettings:
-    """How prompts are attributed.
+    """Settings of the attribution of prompts.
 
     Attributes:
         profile: `published` or `equations`.
@@ -220,16 +220,16 @@ def attribute_prompts(
     coalitions = Coalitions(
         decoder, picture, [Game(own, game.targets, value) for own, game in zip(players, games, strict=True)]
     )
-    for values, stored in zip(coalitions.known, known or [], strict=known is not None):
-        values.update(stored)
+    for values, stored_values in zip(coalitions.known, known or [], strict=known is not None):
+        values.update(stored_values)
     estimations = [begin_prompt_estimation(own, settings) for own in players]
     estimates = run_in_step([estimation for _, estimation in estimations], coalitions.values)
     evaluated = [len(requested) for requested in coalitions.requested]
     halves: Sequence[Sequence[np.ndarray | None]] = [(None, None)] * len(games)
     if ablate:
         halves = [list(values) for values in coalitions.values([_build_halves(own) for own in players])]
-    for values, stored in zip(coalitions.known, known or [], strict=known is not None):
-        stored.update(values)
+    for values, stored_values in zip(coalitions.known, known or [], strict=known is not None):
+        stored_values.update(values)
     return [
         PromptAttribution(
             game=game,

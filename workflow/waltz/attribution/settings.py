@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AttributionSettings:
-    """How Shapley values are estimated.
+    """Settings of the estimation of Shapley values.
 
     Attributes:
         profile: `published` or `equations`.

@@ -1,4 +1,4 @@
-"""What the attributions of a data set say together: mean T-SHAP, its spread, and how much of it is sampling."""
+"""Summary of the attributions of a data set: mean T-SHAP, its spread, and the part of it that is sampling noise."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,28 +13,30 @@ GROUP_COLUMNS = ("role", "profile", "setting")
 
 
 def compute_mean_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Measure:
-    """Mean T-SHAP of one role of a data set, with an interval that draws images.
+    """Compute mean T-SHAP of one role of a data set, with an interval that draws images.
 
     Args:
-        rows: Attributions; those without a T-SHAP are left out.
+        rows: Attributions; those without a T-SHAP are skipped.
         label: Name of the data set, which separates its bootstrap draws from others'.
         how: Resamples, coverage, seed.
     Returns:
-        Percent; what `metrics.average` takes to average over data sets.
+        Percent.
     Source:
         MM-SHAP (Parcalabescu & Frank, ACL 2023); thesis 4.3.
     """
-    known = [row for row in rows if row["t_shap"] is not None]
-    if not known:
+    defined_rows = [row for row in rows if row["t_shap"] is not None]
+    if not defined_rows:
         return Measure(None, 0, reason=f"none of {len(rows)} items has a T-SHAP")
-    return compute_mean([100.0 * row["t_shap"] for row in known], [str(row["image"]) for row in known], label, how)
+    return compute_mean(
+        [100.0 * row["t_shap"] for row in defined_rows], [str(row["image"]) for row in defined_rows], label, how
+    )
 
 
 def summarize_attributions(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> list[dict[str, Any]]:
-    """A row for each role, profile and setting of a model's attributions of one data set.
+    """Return a row for each role, profile and setting of a model's attributions of one data set.
 
-    The interval holds both what differs between images and what the estimator's draws add, since it resamples the
-    estimates as they are. How much the latter is stands beside it.
+    The interval covers both the variation between images and the estimator's sampling noise, since it resamples the
+    estimates as they are. The sampling noise is also reported separately.
 
     Args:
         rows: Rows of the attribution layout.
@@ -58,19 +60,19 @@ def summarize_attributions(rows: Sequence[Mapping[str, Any]], label: str, how: R
 
 def _summarize_group(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> dict[str, Any]:
     measure = compute_mean_t_shap(rows, label, how)
-    known = [row for row in rows if row["t_shap"] is not None]
-    sampled = [row for row in known if row["t_shap_se"] is not None]
+    defined_rows = [row for row in rows if row["t_shap"] is not None]
+    sampled = [row for row in defined_rows if row["t_shap_se"] is not None]
     squares = float(np.mean([row["t_shap_se"] ** 2 for row in sampled])) if sampled else None
-    varies = float(np.var([row["t_shap"] for row in sampled])) if sampled else 0.0
+    variance = float(np.var([row["t_shap"] for row in sampled])) if sampled else 0.0
     missing = Counter(
         row.get("error") or row.get("reason") or "no reason stated" for row in rows if row["t_shap"] is None
     )
     return {
         **vars(measure),
-        "sd": 100 * float(np.std([row["t_shap"] for row in known])) if known else None,
+        "sd": 100 * float(np.std([row["t_shap"] for row in defined_rows])) if defined_rows else None,
         "standard_error": None if squares is None else 100 * squares**0.5,
         "standard_error_n": len(sampled),
-        "noise": squares / varies if squares is not None and varies else None,
+        "noise": squares / variance if squares is not None and variance else None,
         "mm_skew": None if measure.value is None else classify_skew(measure.value / 100),
         "missing": [{"reason": reason, "count": count} for reason, count in sorted(missing.items())],
     }

@@ -1,4 +1,4 @@
-"""What the attributions of all models on all data sets say: shares of text, ablations, the verbs of CV-Probes."""
+"""Summary of the attributions of one model on one data set: text shares, ablations, the verbs of CV-Probes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 def build_share_rows(
     model: str, dataset: str, rows: Sequence[Row], scores: Sequence[Row], how: Resampling
 ) -> list[dict[str, Any]]:
-    """Rows of the layout `SHARES` of one model on one data set.
+    """Build rows of the layout `SHARES` of one model on one data set.
 
     Correctness, for the correlation, is that of the evaluation in the same setting: of the text itself where the model
     has a probability of a match or answers, else whether the caption ranks above the foil.
@@ -33,24 +33,24 @@ def build_share_rows(
         how: Resamples, coverage, seed.
     """
     right = _collect_correctness(scores)
-    found = []
+    share_rows = []
     for summary in summarize_attributions(rows, dataset, how):
-        of = [row for row in rows if all(row[name] == summary[name] for name in GROUP_COLUMNS)]
-        joined = [{**row, "correct": right.get(_get_score_key(row))} for row in of]
-        tied = correlate_correctness_with_t_shap(joined, f"{dataset} {summary['role']}", how)
+        group = [row for row in rows if all(row[name] == summary[name] for name in GROUP_COLUMNS)]
+        joined = [{**row, "correct": right.get(_get_score_key(row))} for row in group]
+        correlation = correlate_correctness_with_t_shap(joined, f"{dataset} {summary['role']}", how)
         rho = {
-            "rho": tied.rho.value,
-            "rho_low": tied.rho.ci_low,
-            "rho_high": tied.rho.ci_high,
-            "rho_p": tied.p,
-            "rho_reason": tied.rho.reason,
+            "rho": correlation.rho.value,
+            "rho_low": correlation.rho.ci_low,
+            "rho_high": correlation.rho.ci_high,
+            "rho_p": correlation.p,
+            "rho_reason": correlation.rho.reason,
         }
-        found.append({"model": model, "dataset": dataset, **summary, **rho})
-    return found
+        share_rows.append({"model": model, "dataset": dataset, **summary, **rho})
+    return share_rows
 
 
 def build_ablation_rows(model: str, dataset: str, rows: Sequence[Row], how: Resampling) -> list[dict[str, Any]]:
-    """Rows of the layout `METRICS`: the metrics of pairs once all text, or all of the image, is masked.
+    """Build rows of the layout `METRICS`: the metrics of pairs with all of the text, or all of the image, masked.
 
     Args:
         model: The model.
@@ -58,31 +58,35 @@ def build_ablation_rows(model: str, dataset: str, rows: Sequence[Row], how: Resa
         rows: Rows of the attribution layout, of caption and foil.
         how: Resamples, coverage, seed.
     """
-    found = []
+    metric_rows = []
     for profile in dict.fromkeys(row["profile"] for row in rows):
         items: dict[str, list[Row]] = {}
         for row in rows:
             if row["profile"] == profile and row["error"] is None:
                 items.setdefault(row["item_id"], []).append(row)
         masked: dict[str, list[dict[str, Any]]] = {}
-        for of in items.values():
-            values = [np.array([row["value"][0], row["without_text"][0], row["without_image"][0]]) for row in of]
+        for item_rows in items.values():
+            values = [np.array([row["value"][0], row["without_text"][0], row["without_image"][0]]) for row in item_rows]
             for row in build_ablated_rows(
-                of[0], [row["role"] for row in of], profile, values, of[0]["explained"] == "probability"
+                item_rows[0],
+                [row["role"] for row in item_rows],
+                profile,
+                values,
+                item_rows[0]["explained"] == "probability",
             ):
                 masked.setdefault(row["setting"], []).append(row)
-        for setting, scored in masked.items():
-            for metric, measure in compute_pair_metrics(pair_scores(scored, profile), dataset, how).items():
-                of_run = {"model": model, "dataset": dataset, "profile": profile, "metric": metric}
-                of_run["setting"] = setting + _get_setting_suffix(rows)
-                found.append({**of_run, **vars(measure)})
-    return found
+        for setting, ablated_rows in masked.items():
+            for metric, measure in compute_pair_metrics(pair_scores(ablated_rows, profile), dataset, how).items():
+                metric_row = {"model": model, "dataset": dataset, "profile": profile, "metric": metric}
+                metric_row["setting"] = setting + _get_setting_suffix(rows)
+                metric_rows.append({**metric_row, **vars(measure)})
+    return metric_rows
 
 
 def build_verb_rows(
     model: str, rows: Sequence[Row], scores: Sequence[Row], items: Sequence[Row], how: Resampling
 ) -> list[dict[str, Any]]:
-    """Rows of the layout `METRICS`: what the verb contributes, by condition and by what the model says of the item.
+    """Build rows of the layout `METRICS`: the contribution of the verb, by condition and by the model's prediction.
 
     Args:
         model: The model.
@@ -91,33 +95,33 @@ def build_verb_rows(
         items: Rows of CV-Probes.
         how: Resamples, coverage, seed.
     """
-    said = {(row["item_id"], row["profile"]): row["prediction"] for row in scores}
-    found = []
+    predictions = {(row["item_id"], row["profile"]): row["prediction"] for row in scores}
+    metric_rows = []
     for profile in dict.fromkeys(row["profile"] for row in rows):
         joined = []
         for row in rows:
             if row["profile"] == profile:
-                prediction = said.get((row["item_id"], profile))
+                prediction = predictions.get((row["item_id"], profile))
                 joined.append({**row, "matched": None if prediction is None else prediction == "match"})
         for cell in build_verb_table(joined, items, how):
             condition = cell.pop("condition")
             cell["setting"] += _get_setting_suffix(rows)
-            found.append({"model": model, "dataset": f"cv-probes:{condition}", "profile": profile, **cell})
-    return found
+            metric_rows.append({"model": model, "dataset": f"cv-probes:{condition}", "profile": profile, **cell})
+    return metric_rows
 
 
 def _get_setting_suffix(rows: Sequence[Row]) -> str:
-    """What ends the settings of a model's attributions, where it is not the published measure."""
+    """Return the suffix of the settings of a model's attributions of regions, else an empty string."""
     return OF_REGIONS if any(row["setting"].endswith(OF_REGIONS) for row in rows) else ""
 
 
 def _get_score_key(row: Row) -> tuple[str, ...]:
-    """Where the evaluation of an attributed text stands."""
+    """Return the key of an attributed text among the evaluation's scores."""
     return (row["item_id"], row["role"], row["profile"], row["setting"].removesuffix(OF_REGIONS))
 
 
 def _collect_correctness(scores: Sequence[Row]) -> dict[tuple[str, ...], bool | None]:
-    """Correctness of each text by item, role, profile and setting."""
+    """Collect the correctness of each text by item, role, profile and setting."""
     right: dict[tuple[str, ...], bool | None] = {}
     ranked: dict[tuple[str, ...], dict[str, float | None]] = {}
     for row in scores:
@@ -126,7 +130,10 @@ def _collect_correctness(scores: Sequence[Row]) -> dict[tuple[str, ...], bool | 
         key = tuple(row[name] for name in ("item_id", *GROUP_COLUMNS))
         right[key] = row["correct"]
         if row["correct"] is None:
-            of = ranked[row["item_id"], row["profile"], row["setting"]]
-            both = [of.get("caption"), of.get("foil", of.get("mismatched"))]
+            role_scores = ranked[row["item_id"], row["profile"], row["setting"]]
+            both = [
+                role_scores.get("caption"),
+                role_scores.get("foil", role_scores.get("mismatched")),
+            ]
             right[key] = None if None in both else both[0] > both[1]  # type: ignore[operator]
     return right

@@ -76,9 +76,9 @@ def compute_t_shap_of_outputs(
 def measure_t_shap_of_outputs(
     estimate: Estimate, text: slice | np.ndarray, profile: Profile, least: float = MIN_CONTRIBUTION
 ) -> TShap:
-    """`t_shap_of_outputs` with its standard error, for which the same tokens are left out as for T-SHAP itself."""
-    kept = find_contributing_outputs(estimate.phi, least)
-    return _measure(estimate, lambda phi: _compute_shares_of_outputs(phi, text, profile, kept))
+    """Return T-SHAP of several outputs with its standard error, which skips the same tokens as T-SHAP itself."""
+    contributing = find_contributing_outputs(estimate.phi, least)
+    return _measure(estimate, lambda phi: _compute_shares_of_outputs(phi, text, profile, contributing))
 
 
 def measure_t_shap(estimate: Estimate, text_players: int) -> TShap:
@@ -168,14 +168,14 @@ def _compute_shares(phi: np.ndarray, text_players: int) -> np.ndarray:
 
 
 def _compute_shares_of_outputs(
-    phi: np.ndarray, text: slice | np.ndarray, profile: Profile, kept: np.ndarray
+    phi: np.ndarray, text: slice | np.ndarray, profile: Profile, contributing: np.ndarray
 ) -> np.ndarray:
     """Return T-SHAP of each of several attributions of several tokens, some of which are skipped in `equations`."""
     if get_fidelity(profile).output_weights == "magnitudes":
         return _compute_text_share(np.abs(phi).sum(axis=-1), text)
-    if not kept.any():
+    if not contributing.any():
         return np.full(phi.shape[:-2], np.nan)
-    return _compute_text_share(np.abs(compute_contribution_ratios(phi[..., kept]).mean(axis=-1)), text)
+    return _compute_text_share(np.abs(compute_contribution_ratios(phi[..., contributing]).mean(axis=-1)), text)
 
 
 def _compute_text_share(weight: np.ndarray, text: slice | np.ndarray) -> np.ndarray:

@@ -135,13 +135,13 @@ def explain_decoder(
             question, label, pair = _generate_question_pair(decoder, picture, query, settings, most)
         attributions = attribute_pairs(decoder, picture, [pair], settings)[0]
         sides = attributions.answer.attribution, attributions.explanation.attribution
-        shown = [
+        views = [
             None if picture is None or side.players is None else render_decoder_view(decoder, picture, side.players)
             for side in sides
         ]
         texts = decoder.decode_text(pair[0].targets), decoder.decode_text(pair[1].targets)
-    cells = tuple(None if view is None else view[1] for view in shown)
-    visible_image = None if shown[0] is None else shown[0][0]
+    cells = tuple(None if view is None else view[1] for view in views)
+    visible_image = None if views[0] is None else views[0][0]
     return DecoderExplanation(spec, settings, question, label, texts, attributions, visible_image, (cells[0], cells[1]))
 
 

@@ -83,7 +83,7 @@ class DecoderExplanation:
         sides = [
             answer_and_explanation.ExplainedText(
                 name=side_name,
-                generated_text=said,
+                generated_text=side_text,
                 prompt=side.attribution.game.text,
                 tokens=side.attribution.tokens,
                 spans=side.attribution.spans,
@@ -92,7 +92,7 @@ class DecoderExplanation:
                 t_shap=None if cells is None else to_null(side.attribution.t_shap.value),
                 t_shap_se=None if cells is None else to_null(side.attribution.t_shap.standard_error),
             )
-            for side_name, side, said, cells in zip(NAMES, self.sides, self.texts, self.cells, strict=True)
+            for side_name, side, side_text, cells in zip(NAMES, self.sides, self.texts, self.cells, strict=True)
         ]
         return draw_answer_and_explanation(
             sides, f"{name}, {self.settings.profile}: {self._describe_cc_shap()}", self.image

@@ -1,4 +1,4 @@
-"""What was found for one image with its caption and foil: as values, as a figure, as coloured text."""
+"""Explanation of one image with its caption and foil: as values, as a figure, as coloured text."""
 
 import html
 import math
@@ -42,11 +42,11 @@ class Explanation:
     """An image with its caption, and its foil where there is one.
 
     Attributes:
-        model: What was asked, with its revision.
-        settings: How values were estimated.
-        image: What the model sees: RGB in [0, 1], of shape (height, width, 3).
+        model: The explained model, with its revision.
+        settings: Settings of the estimation.
+        image: The image as the model receives it: RGB in [0, 1], of shape (height, width, 3).
         caption: The text.
-        foil: The other text, if any.
+        foil: The second text, if any.
     """
 
     model: ModelSpec
@@ -57,31 +57,31 @@ class Explanation:
 
     @property
     def attributions(self) -> list[Attribution]:
-        """Of the caption, then of the foil."""
+        """Return the attributions of the caption, then of the foil."""
         return [part.attribution for part in self._parts()]
 
     def record(self) -> dict[str, Any]:
-        """Return what `--json` writes (docs/tutorials/explain.md): plain values, None for what is not a number."""
+        """Return the record of `--json` (docs/tutorials/explain.md): plain values, None for NaN or infinity."""
         common = {"model": self.model.name, "revision": self.model.revision, "profile": self.settings.profile}
         foil = {"foil": _record(self.foil)} if self.foil else {}
         return {**common, **_record(self.caption), **foil}
 
     def figure(self) -> Figure:
-        """The sample's figure: caption beside foil, values as they are and renormalised per modality."""
+        """Draw the caption next to the foil, with values as they are and renormalised per modality."""
         samples = []
         for heading, part in zip(SIDES, self._parts(), strict=False):
-            found = part.attribution
+            attribution = part.attribution
             samples.append(
                 HeatmapPanel(
                     heading=heading if self.foil else "text",
                     text=part.text,
-                    tokens=found.tokens,
-                    spans=found.spans,
+                    tokens=attribution.tokens,
+                    spans=attribution.spans,
                     cells=part.cells,
-                    phi=found.phi[:, 0],
-                    score=found.score,
-                    t_shap=found.t_shap,
-                    t_shap_se=found.t_shap_se,
+                    phi=attribution.phi[:, 0],
+                    score=attribution.score,
+                    t_shap=attribution.t_shap,
+                    t_shap_se=attribution.t_shap_se,
                     relevance=part.relevance,
                 )
             )
@@ -92,47 +92,49 @@ class Explanation:
         return [self.caption, self.foil] if self.foil else [self.caption]
 
     def _repr_html_(self) -> str:
-        """Texts with coloured tokens, for a notebook."""
-        peak = max(float(np.nan_to_num(np.abs(found.phi)).max(initial=0)) for found in self.attributions)
+        """Return the texts with coloured tokens, for a notebook."""
+        peak = max(float(np.nan_to_num(np.abs(attribution.phi)).max(initial=0)) for attribution in self.attributions)
         lines = []
         for part in self._parts():
-            found = part.attribution
+            attribution = part.attribution
             tokens = "".join(
-                _coloured(token, value, peak) for token, value in zip(found.tokens, found.phi[:, 0], strict=False)
+                _coloured(token, value, peak)
+                for token, value in zip(attribution.tokens, attribution.phi[:, 0], strict=False)
             )
-            lines.append(f"<p>score {found.score:.3g}, T-SHAP {100 * found.t_shap:.1f} %<br>{tokens}</p>")
+            lines.append(f"<p>score {attribution.score:.3g}, T-SHAP {100 * attribution.t_shap:.1f} %<br>{tokens}</p>")
         return "".join(lines)
 
 
 def _record(part: Explained) -> dict[str, Any]:
-    found = part.attribution
-    words = len(found.tokens)
-    said = [
-        part.text[span["start"] : span["end"]] or token for token, span in zip(found.tokens, found.spans, strict=True)
+    attribution = part.attribution
+    words = len(attribution.tokens)
+    token_texts = [
+        part.text[span["start"] : span["end"]] or token
+        for token, span in zip(attribution.tokens, attribution.spans, strict=True)
     ]
-    places = [f"patch {row},{column}" for row in range(found.grid) for column in range(found.grid)]
-    values = found.phi[:, 0]
-    reason = found.reason
-    if not all(map(math.isfinite, (found.score, *values))):
+    places = [f"patch {row},{column}" for row in range(attribution.grid) for column in range(attribution.grid)]
+    values = attribution.phi[:, 0]
+    reason = attribution.reason
+    if not all(map(math.isfinite, (attribution.score, *values))):
         reason = "the model's score is not finite"
     return {
         "text": part.text,
-        "estimator": found.estimator,
-        "score": _finite(found.score),
+        "estimator": attribution.estimator,
+        "score": _finite(attribution.score),
         "probability": None if part.probability is None else _finite(part.probability),
-        "t_shap": _finite(found.t_shap),
-        "t_shap_se": _finite(found.t_shap_se),
+        "t_shap": _finite(attribution.t_shap),
+        "t_shap_se": _finite(attribution.t_shap_se),
         "reason": reason,
         "players": [
-            {"text": shown, "modality": "text" if place < words else "image", "phi": _finite(values[place])}
-            for place, shown in enumerate([*said, *places])
+            {"text": text, "modality": "text" if place < words else "image", "phi": _finite(values[place])}
+            for place, text in enumerate([*token_texts, *places])
         ],
-        "evaluations": found.requested,
-        "evaluated": found.evaluated,
-        "base_value": _finite(found.base_value[0]),
-        "value": _finite(found.value[0]),
-        "residual": _finite(found.residual),
-        "seed": found.seed,
+        "evaluations": attribution.requested,
+        "evaluated": attribution.evaluated,
+        "base_value": _finite(attribution.base_value[0]),
+        "value": _finite(attribution.value[0]),
+        "residual": _finite(attribution.residual),
+        "seed": attribution.seed,
     }
 
 
@@ -141,7 +143,7 @@ def _finite(value: float) -> float | None:
 
 
 def _coloured(token: str, value: float, peak: float) -> str:
-    strong = 0.0 if math.isnan(value) or not peak else value / peak
-    face = to_hex(tuple(map_to_colours(np.array(strong))))
-    look = f"background:{face};color:#000;padding:1px 4px;margin:1px;display:inline-block"
-    return f'<span style="{look}">{html.escape(token)} <small>{value:+.2g}</small></span>'
+    strength = 0.0 if math.isnan(value) or not peak else value / peak
+    face = to_hex(tuple(map_to_colours(np.array(strength))))
+    style = f"background:{face};color:#000;padding:1px 4px;margin:1px;display:inline-block"
+    return f'<span style="{style}">{html.escape(token)} <small>{value:+.2g}</small></span>'

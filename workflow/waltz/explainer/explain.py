@@ -1,4 +1,4 @@
-"""One image with a text, or a caption and a foil, explained: what `waltz explain` and a notebook call."""
+"""One image with a text, or a caption and a foil, explained: the entry point of `waltz explain` and notebooks."""
 
 from pathlib import Path
 
@@ -33,17 +33,17 @@ def explain(
     evaluations: int | None = None,
     seed: int = 0,
 ) -> Explanation:
-    """What each text token and each image patch contributes to a model's score.
+    """Compute the contribution of each text token and each image patch to a model's score.
 
     Args:
         model: A registered model, a folder in transformers format, or a hub id, `owner/name` or `owner/name@revision`.
         image: A file, or an image.
         text: The text, or the caption of a pair.
-        foil: The other text of a pair.
+        foil: The second text of a pair.
         profile: `published` or `equations`.
-        estimator: `auto`, or one of `attribution.estimators`.
-        evaluations: Most coalitions a text; None for the estimator's own number.
-        seed: Seed of what is drawn, the same for each text.
+        estimator: `auto`, or one of `shapley.estimators`.
+        evaluations: Largest number of coalitions per text; None for the estimator's default.
+        seed: Seed of the permutations, the same for each text.
     Raises:
         UserError: The model, image or settings cannot be used, or a text is longer than the model reads.
     """
@@ -60,52 +60,57 @@ def explain(
     picture = image.convert("RGB") if isinstance(image, Image.Image) else image_file(Path(image))
     spec = resolve_encoder(model)
     with lease_device(1, torch.get_num_threads()) as device:
-        encoder = _loaded(spec, device)
+        encoder = _load_encoder(spec, device)
         texts = [text] if foil is None else [text, foil]
-        found = attribute_texts(encoder, picture, texts, settings)
-        parts = [_explained(encoder, picture, one, made, profile) for one, made in zip(texts, found, strict=True)]
+        attributions = attribute_texts(encoder, picture, texts, settings)
+        parts = [
+            _explain_text(encoder, picture, part, attribution, profile)
+            for part, attribution in zip(texts, attributions, strict=True)
+        ]
         return Explanation(
             spec, settings, render_encoder_view(encoder, picture), parts[0], parts[1] if foil is not None else None
         )
 
 
 def image_file(path: Path) -> Image.Image:
-    """An image file as RGB, upright.
+    """Read an image file as RGB, upright.
 
     Raises:
         UserError: There is no such file, or it is no image that can be read.
     """
     if not path.is_file():
         raise UserError(f"{path}: no such file; name an image")
-    alone = ImageSource(
+    source = ImageSource(
         path.parent, {path.stem: (path.name,)}, lambda _: path.stat().st_size, lambda _: path.read_bytes()
     )
-    return load_image(alone, path.name)
+    return load_image(source, path.name)
 
 
-def _loaded(spec: ModelSpec, device: Device) -> Encoder:
+def _load_encoder(spec: ModelSpec, device: Device) -> Encoder:
     try:
         return load_encoder(spec, device)
     except UserError:
         raise
-    except Exception as error:  # a folder of somebody else's: whatever its files make transformers raise
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise UserError(f"{spec.name}: cannot be loaded: {type(error).__name__}: {first}") from error
+    except Exception as error:  # transformers raises various errors for malformed checkpoints
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        raise UserError(f"{spec.name}: cannot be loaded: {type(error).__name__}: {first_line}") from error
 
 
-def _explained(encoder: Encoder, image: Image.Image, text: str, found: Attribution, profile: str) -> Explained:
+def _explain_text(encoder: Encoder, image: Image.Image, text: str, attribution: Attribution, profile: str) -> Explained:
     prepared = encoder.prepare_image(image)
-    read = encoder.tokenize(text)
-    players = PROFILES[profile](encoder, read, prepared)
+    tokenized = encoder.tokenize(text)
+    players = PROFILES[profile](encoder, tokenized, prepared)
     relevance = None
     if encoder.spec.kind == "clip":
-        seen = compute_clip_relevance(getattr(encoder, "network"), torch.tensor(read.ids), prepared)  # noqa: B009
-        relevance = Heatmap(seen.tokens[list(players.positions)], seen.patches)
-    return Explained(text, found, players.cells.cpu().numpy(), _probability(encoder, found.score), relevance)
+        clip_relevance = compute_clip_relevance(getattr(encoder, "network"), torch.tensor(tokenized.ids), prepared)  # noqa: B009
+        relevance = Heatmap(clip_relevance.tokens[list(players.positions)], clip_relevance.patches)
+    return Explained(
+        text, attribution, players.cells.cpu().numpy(), _compute_probability(encoder, attribution.score), relevance
+    )
 
 
-def _probability(encoder: Encoder, score: float) -> float | None:
-    """The model's own probability of a match: what is explained itself, but for encoders of late fusion."""
+def _compute_probability(encoder: Encoder, score: float) -> float | None:
+    """Return the model's own probability of a match: the explained value, except for encoders of late fusion."""
     if not encoder.probability:
         return None
     return float(torch.sigmoid(torch.tensor(score, dtype=torch.float64))) if encoder.late else score

@@ -18,25 +18,25 @@ SETTINGS = {masked: f"without {masked}" for masked in ("text", "image")}
 
 
 def build_masks(game: "Players") -> np.ndarray:
-    """The coalitions of all players, of the patches alone and of the text alone.
+    """Return the coalitions of all players, of the patches alone and of the text alone.
 
     Returns:
-        bool of shape (3, players), true where a player takes part; rows as in `ABLATED`.
+        bool of shape (3, players), true where a player takes part; rows as in `MASKED_PARTS`.
     """
     text = np.arange(len(game)) < game.words
     return np.array([np.ones_like(text), ~text, text])
 
 
 def compute_ablated_values(coalitions: "Coalitions") -> list[np.ndarray]:
-    """The values of each game as it is, without its text and without the image.
+    """Compute the values of each game unmasked, without its text and without the image.
 
-    All three are coalitions of MM-SHAP's game, so what its estimator has asked is not computed again: at most two
-    readings a text, whole and masked, and two looks a patch grid.
+    All three are coalitions of MM-SHAP's game, so values that its estimator has requested are not computed again. Each
+    text and each patch grid is encoded at most twice: unmasked and masked.
 
     Args:
         coalitions: The games of an image's texts, under either profile.
     Returns:
-        For each game, float64 of shape (3,); entries as in `ABLATED`.
+        For each game, float64 of shape (3,); entries as in `MASKED_PARTS`.
     """
     return [values[:, 0] for values in coalitions.values([build_masks(game) for game in coalitions.players])]
 
@@ -44,22 +44,22 @@ def compute_ablated_values(coalitions: "Coalitions") -> list[np.ndarray]:
 def build_ablated_rows(
     item: Mapping[str, Any], roles: Sequence[str], profile: str, values: Sequence[np.ndarray], probability: bool
 ) -> list[dict[str, Any]]:
-    """Rows of the evaluation layout for one item, to which the metrics of whole inputs apply.
+    """Build rows of the evaluation layout for one item, to which the metrics of whole inputs apply.
 
     A caption and a foil of equal length are the same once their texts are masked: they tie, which is wrong in acc_r.
 
     Args:
         item: Its item_id and image.
         roles: Role of each text: caption, foil, mismatched.
-        profile: Whose rules mask.
-        values: What `ablate` gave, text by text.
+        profile: Profile whose masking rules apply.
+        values: Result of `compute_ablated_values`, text by text.
         probability: Whether the values are the model's own probabilities of a match.
     """
     rows = []
     for column, masked in list(enumerate(MASKED_PARTS))[1:]:
         for role, value in zip(roles, values, strict=True):
-            scored = float(value[column])
-            said = predict_pair_text(scored - THRESHOLD, scored, profile) if probability else None
+            score = float(value[column])
+            prediction = predict_pair_text(score - THRESHOLD, score, profile) if probability else None
             rows.append(
                 {
                     "item_id": item["item_id"],
@@ -67,11 +67,11 @@ def build_ablated_rows(
                     "profile": profile,
                     "setting": SETTINGS[masked],
                     "image": item["image"],
-                    "score": scored,
+                    "score": score,
                     "tokens": None,
-                    "probability": scored if probability else None,
-                    "prediction": said,
-                    "correct": None if said is None else said == RIGHT_PREDICTION[role],
+                    "probability": score if probability else None,
+                    "prediction": prediction,
+                    "correct": None if prediction is None else prediction == RIGHT_PREDICTION[role],
                     "error": None,
                 }
             )

@@ -1,4 +1,4 @@
-"""EMAP: what a model's accuracy is without interactions of image and text (Hessel & Lee 2020)."""
+"""EMAP: accuracy of a model without interactions of image and text (Hessel & Lee 2020)."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from waltz.core.intervals import Measure, Resampling, compute_mean
 
 @dataclass(frozen=True)
 class Emap:
-    """A model beside its projection on functions of the text plus functions of the image.
+    """Accuracy of a model and of its projection on functions of the text plus functions of the image.
 
     Attributes:
         model: Accuracy of the model, in percent.
@@ -24,29 +24,29 @@ class Emap:
 
 
 def compute_additive_projection(scores: np.ndarray, image_weights: np.ndarray, text_weights: np.ndarray) -> np.ndarray:
-    """The sum of a function of the image and one of the text that is nearest to the scores of all pairs.
+    """Compute the sum of an image function and a text function that is nearest to the scores of all pairs.
 
     Args:
         scores: float64 of shape (images, texts): every image with every text.
-        image_weights: float64 of shape (images,): how often each image stands in the data set; sums to 1.
+        image_weights: float64 of shape (images,): relative frequency of each image in the data set; sums to 1.
         text_weights: float64 of shape (texts,): the same for texts.
     Returns:
-        float64 of shape (images, texts): mean of the row plus mean of the column less the mean of all.
+        float64 of shape (images, texts): mean of the row plus mean of the column minus the mean of all.
     Source:
         Hessel & Lee (EMNLP 2020).
     """
-    of_images, of_texts = scores @ text_weights, image_weights @ scores
-    additive: np.ndarray = of_images[:, None] + of_texts[None, :] - image_weights @ of_images
+    image_means, text_means = scores @ text_weights, image_weights @ scores
+    additive: np.ndarray = image_means[:, None] + text_means[None, :] - image_weights @ image_means
     return additive
 
 
 def compute_ranking_emap(
     scores: np.ndarray, images: np.ndarray, captions: np.ndarray, foils: np.ndarray, how: Resampling
 ) -> Emap:
-    """EMAP of pairwise ranking (acc_r): a caption has to score above its foil, a tie is wrong.
+    """Compute EMAP of pairwise ranking (acc_r): a caption has to score above its foil, a tie is wrong.
 
-    Caption and foil share their image, so the projection ranks them by the text alone: its accuracy is what can be had
-    without looking.
+    Caption and foil share their image, so the projection ranks them by the text alone: its accuracy is what is
+    possible without the image.
 
     Args:
         scores: float64 of shape (images, texts): every image with every text.
@@ -57,8 +57,8 @@ def compute_ranking_emap(
     """
     additive, interaction = _project(scores, images, np.concatenate([captions, foils]))
     hits = [
-        table[images, captions] - table[images, foils] > slack
-        for table, slack in ((scores, 0.0), (additive, _compute_tolerance(scores)))
+        score_table[images, captions] - score_table[images, foils] > tolerance
+        for score_table, tolerance in ((scores, 0.0), (additive, _compute_tolerance(scores)))
     ]
     return _build_emap(hits, images, interaction, how)
 
@@ -66,7 +66,7 @@ def compute_ranking_emap(
 def compute_matching_emap(
     scores: np.ndarray, images: np.ndarray, texts: np.ndarray, match: np.ndarray, threshold: float, how: Resampling
 ) -> Emap:
-    """EMAP of alignment: whether a text matches an image, which it does from the threshold on.
+    """Compute EMAP of alignment: a text matches an image if its score is at least the threshold.
 
     Args:
         scores: float64 of shape (images, texts): every image with every text.
@@ -78,28 +78,28 @@ def compute_matching_emap(
     """
     additive, interaction = _project(scores, images, texts)
     hits = [
-        (table[images, texts] >= threshold - slack) == match
-        for table, slack in ((scores, 0.0), (additive, _compute_tolerance(scores)))
+        (score_table[images, texts] >= threshold - tolerance) == match
+        for score_table, tolerance in ((scores, 0.0), (additive, _compute_tolerance(scores)))
     ]
     return _build_emap(hits, images, interaction, how)
 
 
 def _project(scores: np.ndarray, images: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, float]:
-    """The projection, and the share of variance that it misses."""
+    """Return the projection and the share of variance that it misses."""
     rows, columns = (
         np.bincount(places, minlength=size) / len(places)
         for places, size in zip((images, texts), scores.shape, strict=True)
     )
     additive = compute_additive_projection(scores, rows, columns)
     mean = rows @ scores @ columns
-    varies = rows @ (scores - mean) ** 2 @ columns
-    missed = rows @ (scores - additive) ** 2 @ columns
-    constant = varies <= _compute_tolerance(scores) ** 2
-    return additive, float("nan") if constant else float(missed / varies)
+    variance = rows @ (scores - mean) ** 2 @ columns
+    residual_variance = rows @ (scores - additive) ** 2 @ columns
+    constant = variance <= _compute_tolerance(scores) ** 2
+    return additive, float("nan") if constant else float(residual_variance / variance)
 
 
 def _compute_tolerance(scores: np.ndarray) -> float:
-    """What rounding may leave of a difference of means that is none: equal texts tie in the projection too."""
+    """Return the rounding error allowed between equal means, so that equal texts tie in the projection too."""
     return float(1e-12 * np.abs(scores).max())
 
 

@@ -32,42 +32,43 @@ def compute_companion_measures(
     repeats: int,
     how: Resampling,
 ) -> list[dict[str, Any]]:
-    """Rows of metric and the fields of a measure, for the ranking of caption above foil.
+    """Compute rows of metric and the fields of a measure, for the ranking of caption above foil.
 
-    Items whose image cannot be had are left out, and not in n.
+    Items without a readable image are skipped and do not count in n.
 
     - emap, emap_model: accuracy of the additive projection, and of the model on the same items, in percent;
       emap_interaction: the share of the scores' variance that the projection misses, 0 to 1.
-    - perceptual_text, perceptual_image: accuracy lost where that modality is dealt out, in percentage points.
+    - perceptual_text, perceptual_image: accuracy lost when that modality is permuted, in percentage points.
 
     Args:
         encoder: A loaded encoder.
         items: Rows of the benchmark with caption and foil.
         load: From the name of an image to the image.
-        repeats: Deals of one modality.
+        repeats: Number of permutations of one modality.
         how: Resamples, coverage, seed.
     """
-    opens = {name: _can_open(load, name) for name in dict.fromkeys(str(item["image"]) for item in items)}
-    items = [item for item in items if opens[str(item["image"])]]
+    readable_images = {name: _can_open(load, name) for name in dict.fromkeys(str(item["image"]) for item in items)}
+    items = [item for item in items if readable_images[str(item["image"])]]
     if not items:
         reason = "no image of its items can be had"
         return [{"metric": metric, **vars(Measure(None, 0, reason=reason))} for metric in METRICS]
-    names = [name for name, there in opens.items() if there]
-    said = [[text for _, text in list_texts(item)] for item in items]
-    columns = list(dict.fromkeys(text for pair in said for text in pair))
+    names = [name for name, readable in readable_images.items() if readable]
+    pairs = [[text for _, text in list_texts(item)] for item in items]
+    columns = list(dict.fromkeys(text for pair in pairs for text in pair))
     scores = compute_score_matrix(encoder, map(load, names), columns)
     images = np.array([names.index(str(item["image"])) for item in items])
-    captions, foils = (np.array([columns.index(pair[side]) for pair in said]) for side in (0, 1))
+    captions, foils = (np.array([columns.index(pair[side]) for pair in pairs]) for side in (0, 1))
     ids = [str(item["item_id"]) for item in items]
-    found = compute_ranking_emap(scores, images, captions, foils, how)
-    interaction = Measure(found.interaction, len(items))
-    if np.isnan(found.interaction):
+    emap = compute_ranking_emap(scores, images, captions, foils, how)
+    interaction = Measure(emap.interaction, len(items))
+    if np.isnan(emap.interaction):
         interaction = Measure(None, len(items), reason="all scores are equal")
-    measures = {"emap": found.projection, "emap_model": found.model, "emap_interaction": interaction}
+    measures = {"emap": emap.projection, "emap_model": emap.model, "emap_interaction": interaction}
     credit = build_ranking_credit(scores, images, captions, foils, ids, how.seed)
-    of = [str(item["image"]) for item in items]
+    item_images = [str(item["image"]) for item in items]
     for modality in MODALITIES:
-        measures[f"perceptual_{modality}"] = compute_perceptual_score(credit, ids, of, modality, repeats, 0.5, how).drop
+        score = compute_perceptual_score(credit, ids, item_images, modality, repeats, 0.5, how)
+        measures[f"perceptual_{modality}"] = score.drop
     return [{"metric": metric, **vars(measure)} for metric, measure in measures.items()]
 
 
@@ -96,7 +97,7 @@ def compute_companions(
         datasets: Files of the data sets; CV-Probes has none of these measures.
         scored: `valid` or `all` items.
         sample: Number of items a data set.
-        repeats: Deals of one modality.
+        repeats: Number of permutations of one modality.
         seed: Seed of the sample.
         resampling: How intervals are computed.
     """

@@ -1,4 +1,4 @@
-"""Perceptual score: how far accuracy falls when one modality is dealt out anew among the items (Gat et al. 2021)."""
+"""Perceptual score: drop of accuracy when one modality is permuted among the items (Gat et al. 2021)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ from waltz.core.intervals import PERCENT, Measure, Resampling, bootstrap_means, 
 from waltz.core.sampling import rank
 
 Credit = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""What each of n items earns, 0 to 1, under its own label, when it reads the text of one item and sees the image of
-another: from two int64 of shape (n,), places of the items that lend text and image, to float64 of shape (n,)."""
+"""Credit of each of n items, 0 to 1, under its own label, with the text of one item and the image of another: from two
+int64 of shape (n,), places of the items that lend text and image, to float64 of shape (n,)."""
 
 
 @dataclass(frozen=True)
 class PerceptualScore:
-    """How much a model's accuracy hangs on one modality.
+    """Dependence of a model's accuracy on one modality.
 
     Attributes:
         accuracy: In percent, on the items as they are.
-        drop: Accuracy less its mean over the deals, in percentage points.
+        drop: Accuracy minus its mean over the permutations, in percentage points.
         by_model: The drop in percent of the accuracy: the model-normalised score.
-        by_task: The drop in percent of what is left above the majority label: the task-normalised score.
-        permuted: Accuracy of each deal, in percent.
-        spread: Standard deviation of the score `drop` over the deals, in percentage points; None for one deal.
+        by_task: The drop in percent of the error of the majority label: the task-normalised score.
+        permuted: Accuracy of each permutation, in percent.
+        spread: Standard deviation of the score `drop` over the permutations, in percentage points; None for one.
     """
 
     accuracy: Measure
@@ -43,73 +43,73 @@ def compute_perceptual_score(
     majority: float | None,
     how: Resampling,
 ) -> PerceptualScore:
-    """The perceptual score of one modality.
+    """Compute the perceptual score of one modality.
 
     Args:
-        credit: What the model earns; from cached scores by `ranking_credit` or `matching_credit`.
+        credit: Credit of the model; from `build_ranking_credit` or `build_matching_credit`.
         item_ids: The items, each once.
         images: Image of each item; intervals draw images.
-        modality: The one that is dealt out: `text` or `image`.
-        repeats: Number of deals, at least 1; the score is the mean drop over them.
+        modality: The permuted modality: `text` or `image`.
+        repeats: Number of permutations, at least 1; the score is the mean drop over them.
         majority: Accuracy of always giving the commonest label, a share; None where there are no labels.
-        how: Resamples, coverage, seed; the seed also deals.
+        how: Resamples, coverage, seed; the seed also draws the permutations.
     Raises:
-        ValueError: There are no items, no deal, an unknown modality, or an id repeats.
+        ValueError: There are no items, no permutation, an unknown modality, or an id repeats.
     Source:
         Gat, Schwartz & Schwing (NeurIPS 2021), equation 2; thesis 4.4.5.
     """
     if modality not in ("text", "image") or repeats < 1 or not item_ids:
         raise ValueError(f"cannot deal {modality!r} of {len(item_ids)} items {repeats} times")
     own = np.arange(len(item_ids))
-    dealt = draw_donors(item_ids, repeats, how.seed)
-    right = 100 * np.asarray(credit(own, own), dtype=np.float64)
-    after = 100 * np.array([credit(deal, own) if modality == "text" else credit(own, deal) for deal in dealt])
-    lost = right - after.mean(axis=0)
+    donors = draw_donors(item_ids, repeats, how.seed)
+    correct = 100 * np.asarray(credit(own, own), dtype=np.float64)
+    permuted = 100 * np.array([credit(donor, own) if modality == "text" else credit(own, donor) for donor in donors])
+    losses = correct - permuted.mean(axis=0)
     # One label gives accuracy and drop the same draws of images, as their quotient needs.
     draws = [
         bootstrap_means(values.tolist(), images, resamples=how.resamples, seed=how.seed, label=f"perceptual:{modality}")
-        for values in (right, lost)
+        for values in (correct, losses)
     ]
-    accuracy, drop = float(right.mean()), float(lost.mean())
+    accuracy, drop = float(correct.mean()), float(losses.mean())
     n, clusters = len(item_ids), len(set(images))
-    lost_share = Measure(drop, n, *compute_interval(draws[1], how.confidence, clusters, (-100.0, 100.0)))
+    loss = Measure(drop, n, *compute_interval(draws[1], how.confidence, clusters, (-100.0, 100.0)))
     return PerceptualScore(
         Measure(accuracy, n, *compute_interval(draws[0], how.confidence, clusters, PERCENT)),
-        lost_share,
+        loss,
         _normalize_by_model(accuracy, drop, n, draws, clusters, how),
-        _normalize_by_task(lost_share, majority),
-        tuple(after.mean(axis=1).tolist()),
-        float(after.mean(axis=1).std(ddof=1)) if repeats > 1 else None,
+        _normalize_by_task(loss, majority),
+        tuple(permuted.mean(axis=1).tolist()),
+        float(permuted.mean(axis=1).std(ddof=1)) if repeats > 1 else None,
     )
 
 
 def draw_donors(item_ids: Sequence[str], repeats: int, seed: int) -> np.ndarray:
-    """Deals of one modality: uniform permutations that hang on the items' ids, not on their order.
+    """Draw uniform permutations of one modality that depend on the items' ids, not on their order.
 
-    An item may be dealt its own, as in any permutation.
+    An item may keep its own modality, as in any permutation.
 
     Returns:
-        int64 of shape (repeats, n): the place of the item whose modality each item is dealt.
+        int64 of shape (repeats, n): the place of the item whose modality each item receives.
     Raises:
         ValueError: An id repeats.
     """
     if len(set(item_ids)) != len(item_ids):
         raise ValueError("item ids repeat")
     by_name = sorted(range(len(item_ids)), key=item_ids.__getitem__)
-    dealt = np.empty((repeats, len(item_ids)), dtype=np.int64)
+    donors = np.empty((repeats, len(item_ids)), dtype=np.int64)
     for repeat in range(repeats):
         ranks = {place: (rank(f"{repeat}:{item_ids[place]}", seed), item_ids[place]) for place in by_name}
-        dealt[repeat, by_name] = sorted(by_name, key=ranks.__getitem__)
-    return dealt
+        donors[repeat, by_name] = sorted(by_name, key=ranks.__getitem__)
+    return donors
 
 
 def build_ranking_credit(
     scores: np.ndarray, images: np.ndarray, captions: np.ndarray, foils: np.ndarray, item_ids: Sequence[str], seed: int
 ) -> Credit:
-    """What a model earns that says which of two texts is the caption; a tie earns nothing.
+    """Return the credit of a model that chooses the caption among two texts; a tie earns nothing.
 
     An item's label is the place of its caption, drawn by seed and id; texts of another item keep their own places, so
-    that a model that reads alone is right half of the time once texts are dealt out.
+    that a model that uses the text alone is correct half of the time once texts are permuted.
 
     Args:
         scores: float64 of shape (images, texts): every image with every text.
@@ -123,8 +123,8 @@ def build_ranking_credit(
 
     def credit(texts: np.ndarray, lenders: np.ndarray) -> np.ndarray:
         caption, foil = (scores[images[lenders], columns[texts]] for columns in (captions, foils))
-        says_first = (caption > foil) == first[texts]
-        earned: np.ndarray = ((says_first == first) & (caption != foil)).astype(np.float64)
+        chooses_first = (caption > foil) == first[texts]
+        earned: np.ndarray = ((chooses_first == first) & (caption != foil)).astype(np.float64)
         return earned
 
     return credit
@@ -133,7 +133,7 @@ def build_ranking_credit(
 def build_matching_credit(
     scores: np.ndarray, images: np.ndarray, texts: np.ndarray, match: np.ndarray, threshold: float
 ) -> Credit:
-    """What a model earns that says whether a text matches an image: it does from the threshold on.
+    """Return the credit of a model that predicts a match of text and image where the score reaches the threshold.
 
     Args:
         scores: float64 of shape (images, texts): every image with every text.

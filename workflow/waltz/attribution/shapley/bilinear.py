@@ -59,9 +59,9 @@ def average_all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Sid
     means = total / sizes[:, None]
     if not players:
         return Side(np.zeros((0, 0, means.shape[1])), means, 1)
-    added = inside[:, 1:] - (total[None, :-1] - inside[:, :-1])
+    contributions = inside[:, 1:] - (total[None, :-1] - inside[:, :-1])
     times = np.array([players * math.comb(players - 1, size) for size in range(players)], dtype=np.float64)
-    return Side(added / times[:, None], means, 2**players)
+    return Side(contributions / times[:, None], means, 2**players)
 
 
 def average_sampled_orders(vectors: Vectors, players: int, pairs: int, seed: Sequence[int]) -> Side:
@@ -73,9 +73,9 @@ def average_sampled_orders(vectors: Vectors, players: int, pairs: int, seed: Seq
     masks = ranks[:, :, None, :] < np.arange(players + 1)[:, None]
     distinct, rows = np.unique(masks.reshape(-1, players), axis=0, return_inverse=True)
     prefixes = vectors(distinct)[rows.reshape(-1)].reshape(pairs, 2, players + 1, -1)
-    added = np.diff(prefixes, axis=2)
-    gains = np.zeros((players, players, added.shape[-1]))
-    np.add.at(gains, (orders, np.arange(players)), added / (2 * pairs))
+    contributions = np.diff(prefixes, axis=2)
+    gains = np.zeros((players, players, contributions.shape[-1]))
+    np.add.at(gains, (orders, np.arange(players)), contributions / (2 * pairs))
     return Side(gains, prefixes.mean(axis=(0, 1)), len(distinct), orders, prefixes)
 
 
@@ -112,22 +112,22 @@ def compute_shapley_values(text: Side, image: Side) -> tuple[np.ndarray, np.ndar
 def compute_parts(text: Side, image: Side) -> list[np.ndarray]:
     """Return for each sampled side the values from single pairs with all of the other: (pairs, tokens + patches)."""
     parts = []
-    for side, other, text_first in ((text, image, True), (image, text, False)):
+    for side, other_side, text_first in ((text, image, True), (image, text, False)):
         if side.orders is None or side.prefixes is None:
             continue
         players = side.orders.shape[-1]
-        meets = compute_interleaving(players, len(other.means) - 1) @ other.means
+        meets = compute_interleaving(players, len(other_side.means) - 1) @ other_side.means
         dots = np.einsum("pksd,sd->pks", np.diff(side.prefixes, axis=2), meets)
         own = np.take_along_axis(dots, side.orders.argsort(axis=-1), axis=-1).mean(axis=1)
-        before = compute_interleaving(len(other.gains), players)
-        gains = np.einsum("jud,us->jsd", other.gains, before)
+        before = compute_interleaving(len(other_side.gains), players)
+        gains = np.einsum("jud,us->jsd", other_side.gains, before)
         theirs = np.einsum("jsd,psd->pj", gains, side.prefixes.mean(axis=1))
         parts.append(np.concatenate([own, theirs] if text_first else [theirs, own], axis=1))
     return parts
 
 
 def compute_sides_error(sides: Sequence[np.ndarray], words: int) -> float:
-    """Return the standard error of T-SHAP by the jackknife: each side's pairs of orders are left out in turn.
+    """Return the standard error of T-SHAP by the jackknife: each side's pairs of orders are omitted in turn.
 
     Args:
         sides: For each sampled side, the estimates of single pairs, shape (pairs, players).

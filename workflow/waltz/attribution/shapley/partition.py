@@ -78,16 +78,18 @@ def compute_owen_values(
     cached = _CachedValues(value)
     state = np.random.get_state()
     try:
-        with _run_interpreted(), np.errstate(invalid="ignore"):  # infinite log-odds make NaN, which CC-SHAP tells of
+        with _run_interpreted(), np.errstate(invalid="ignore"):  # infinite log-odds make NaN, which CC-SHAP reports
             np.random.seed(seed)
             explainer = shap.PartitionExplainer(cached, masker)
             explanation = explainer([text], max_evals=rows, batch_size=BATCH, silent=True)
     finally:
         np.random.set_state(state)
-    whole, empty = cached([_mask_text(masker, np.full(len(pieces), visible), text) for visible in (True, False)])
+    full_value, empty_value = cached(
+        [_mask_text(masker, np.full(len(pieces), visible), text) for visible in (True, False)]
+    )
     phi = np.asarray(explanation.values[0], dtype=np.float64).reshape(len(pieces), -1)
     return PieceAttribution(
-        pieces, Estimate(phi, empty, whole, requested=cached.requested - 2, exact=True), len(cached.values)
+        pieces, Estimate(phi, empty_value, full_value, requested=cached.requested - 2, exact=True), len(cached.values)
     )
 
 
@@ -115,8 +117,8 @@ class _PieceTokenizer:
 
     def _adds_start_only(self) -> bool:
         """Return whether only a start token is added; shap keeps it visible now, but did not then."""
-        added = self.tokenizer("")["input_ids"]
-        return list(added) == [self.tokenizer.bos_token_id]
+        special_ids = self.tokenizer("")["input_ids"]
+        return list(special_ids) == [self.tokenizer.bos_token_id]
 
 
 class _CachedValues:

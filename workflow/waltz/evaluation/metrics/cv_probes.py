@@ -70,18 +70,18 @@ def _compute_accuracies(
     values, draws, measures = [], [], []
     for condition in PROBE_CONDITIONS:
         in_condition = np.array([item["condition"] == condition for item in items])
-        known = in_condition & np.array([scores[item["item_id"]]["correct"] is not None for item in items])
+        has_value = in_condition & np.array([scores[item["item_id"]]["correct"] is not None for item in items])
         right = np.array([100.0 * bool(scores[item["item_id"]]["correct"]) for item in items])
-        if not known.any():
+        if not has_value.any():
             unscored = all(scores[item["item_id"]]["score"] is None for item in items if item["condition"] == condition)
             reason = f"none of {in_condition.sum()} items could be scored" if unscored else NOT_APPLICABLE
             measures.append((condition, "accuracy", Measure(None, int(in_condition.sum()), reason=reason)))
             continue
-        values.append(float(right[known].mean()))
-        draws.append(resamples.compute_means(right, known))
-        groups = len(np.unique(resamples.cluster[known]))
+        values.append(float(right[has_value].mean()))
+        draws.append(resamples.compute_means(right, has_value))
+        groups = len(np.unique(resamples.cluster[has_value]))
         measures.append(
-            (condition, "accuracy", _build_measure(values[-1], int(known.sum()), draws[-1], groups, resampling))
+            (condition, "accuracy", _build_measure(values[-1], int(has_value.sum()), draws[-1], groups, resampling))
         )
     total = sum(measure.n for _, _, measure in measures)
     if len(values) == len(PROBE_CONDITIONS):
@@ -118,12 +118,16 @@ def _compare_scores(
                 for item, logit in zip(items, logits, strict=True)
             ]
         )
-        known = ~np.isnan(margins)
-        if known.any():
+        has_value = ~np.isnan(margins)
+        if has_value.any():
             right = 100.0 * (margins > 0)
-            groups = len(np.unique(resamples.cluster[known]))
+            groups = len(np.unique(resamples.cluster[has_value]))
             measure = _build_measure(
-                float(right[known].mean()), int(known.sum()), resamples.compute_means(right, known), groups, resampling
+                float(right[has_value].mean()),
+                int(has_value.sum()),
+                resamples.compute_means(right, has_value),
+                groups,
+                resampling,
             )
         else:
             measure = Measure(None, 0, reason="no two scored items of one group to compare")

@@ -213,12 +213,12 @@ def _run(
         if valid:
             digests = {name: picture[1] for name, picture in pictures.items() if not isinstance(picture, str)}
             texts = [(row.prompt.text, row.targets, row.query.seed) for row in valid]
-            shown = [digests.get(row.query.image or "") for row in valid]
+            image_digests = [digests.get(row.query.image or "") for row in valid]
             width = max(len(row.targets) for row in valid)
             results = iter(
                 result_cache.load_or_compute(
                     session.cache_folder,
-                    {"texts": texts, "shown": shown, **key_content},
+                    {"texts": texts, "shown": image_digests, **key_content},
                     partial(compute_in_halves, partial(compute, width), valid),
                 )
             )
