@@ -33,7 +33,7 @@ class ExportPlan:
 
     @cached_property
     def sources(self) -> dict[str, dict[str, Any]]:
-        """Entries of the sources of what is exported."""
+        """Entries of the sources of exported data sets."""
         return {source: self.plan.study.sources[source].to_dict() for source, _ in self.parts.values()}
 
     @property

@@ -1,4 +1,4 @@
-"""The models of a study: what each is, where its files lie, and what is fetched for it."""
+"""Models of a study: their kinds, paths of their files, and files that are fetched."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -53,12 +53,12 @@ class Models:
         return iter(self.resolved)
 
     def __getitem__(self, name: str) -> ModelSpec:
-        """Return a model with the paths of what is fetched for it."""
+        """Return a model with the paths of its fetched files."""
         return self.specs[name]
 
     @cached_property
     def specs(self) -> dict[str, ModelSpec]:
-        """Models with the paths of what is fetched for them."""
+        """Models with the paths of their fetched files."""
         detectors = {
             name: set_local_paths(spec, self.folder, {}).weights
             for name, spec in self.resolved.items()
@@ -139,13 +139,13 @@ class Models:
         return list(dict.fromkeys([*shared, *own]))
 
     def memory_mb(self, name: str) -> int:
-        """Return the main memory that a job with a model asks of a scheduler: its weights, and what works on them."""
+        """Return the main memory that a job with a model requests: its weights and working memory."""
         spec = self.specs[name]
         size = 4 if spec.dtype == "float32" else 2
         return 8000 + round(1.2 * size * spec.parameters / 1e6)
 
     def kind(self, name: str) -> str:
-        """Return what a model is.
+        """Return the kind of a model.
 
         Returns:
             `language`, `vision` (a VL decoder), `encoder`, `answering` (an encoder with an answering head), or the kind

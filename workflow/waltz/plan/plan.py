@@ -1,4 +1,4 @@
-"""The plan of a study: data sets and groups, the model runs of each stage, their files, what is skipped and why."""
+"""Plan of a study: data sets and groups, model runs of each stage, their files, and skipped models with reasons."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from waltz.plan.skipped import find_skipped, remove_skipped
 from waltz.plan.study import CV_PROBES, ITEM_FORMATS, InstrumentEntry, Section, Study
 
 SCORING_MINUTES, EXPLAINING_MINUTES = 240, 1440
-"""Minutes that a scheduler is asked for jobs with a model: for scores and answers; for attributions and tests."""
+"""Minutes that jobs with a model request from a scheduler: for scores and answers; for attributions and tests."""
 
 CONSISTENCY_LAYOUTS = {
     "tests": "CONSISTENCY",
@@ -63,7 +63,7 @@ class Plan:
     """Plan of a study, from which the rules take runs, files and settings.
 
     Attributes:
-        study: The study without what is skipped.
+        study: The study without skipped models and data sets.
         models: Its models.
         skipped: Reason of each model, or of CV-Probes, that is skipped.
     """

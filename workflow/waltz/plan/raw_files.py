@@ -1,4 +1,4 @@
-"""The raw files that a study names: where each is kept, and which entry fetches a file that several share."""
+"""Raw files of a study: their paths, and the entry that fetches a file that several share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The study file: every key with its type, default and description, and the schema file that is generated from them."""
+"""Study file: every key with its type, default and description, from which the schema file is generated."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -269,7 +269,7 @@ class Proposals(Section):
 
 
 class Filters(Section):
-    """Models that judge candidates, and what they must reach."""
+    """Models that judge candidates, and their thresholds."""
 
     likelihood: str
     """Masked language model of GRUEN's likelihood, a name among `models`."""
@@ -303,11 +303,11 @@ class Benchmark(Section):
 
 
 class ModelEntry(Section):
-    """A model, or what to change of a registered one."""
+    """A model, or changes to a registered one."""
 
     kind: str | None = None
-    """Family of the adapter: `text` is a causal language model, `vision` a decoder that sees, `masked` a masked one,
-    `classifier` tells texts or pairs of texts apart; encoders have the kinds of docs/how-to/adding-a-model.md."""
+    """Family of the adapter: `text` is a causal language model, `vision` a decoder that reads images, `masked` a masked
+    one, `classifier` classifies texts or pairs of texts; encoders have the kinds of docs/how-to/adding-a-model.md."""
     family: str | None = None
     """A decoder's family in the `published` prompts (docs/reference/prompts.md), which decides their turn markers."""
     prompts: str | None = None
@@ -318,13 +318,13 @@ class ModelEntry(Section):
     four_bit: bool | None = None
     """Load a decoder's linear layers in 4 bits (bitsandbytes), which needs a GPU."""
     device_map: str | None = None
-    """Spread a decoder over devices, `auto` and the like of accelerate; one device of the job unless said."""
+    """Spread a decoder over devices, `auto` and the like of accelerate; one device of the job by default."""
     trust_remote_code: bool | None = None
     """Run the repository's own code; only with a full commit hash as revision."""
     labels: str | None = None
-    """Classes of a classifier in the order of its outputs, with commas between; its config's own unless said."""
+    """Classes of a classifier in the order of its outputs, with commas between; its config's own by default."""
     masked_token: str | None = None
-    """An encoder's token that stands for a masked one in profile `equations`; its tokenizer's own unless said."""
+    """An encoder's token that stands for a masked one in profile `equations`; its tokenizer's own by default."""
     regions: str | None = None
     """An .npz file, or a folder of them, of precomputed regions that LXMERT or VisualBERT sees; for scores."""
     detector: Text | None = None
@@ -405,7 +405,7 @@ class Evaluation(Section):
     tokens_per_batch: Annotated[int, Field(ge=16)]
     """Most tokens in one forward pass; memory grows with it (512 tokens of a 49,152-word vocabulary are 0.1 GB)."""
     decoder_sample: Count | None = None
-    """Number of pairs a data set that decoders are asked about; `sample` where absent."""
+    """Number of pairs a data set that decoders are prompted with; `sample` where absent."""
     only: dict[str, Names] = {}
     """Groups by model, in all stages, for models that are not run on all groups."""
     cot_tokens: Annotated[int, Field(ge=0)] = 0
@@ -508,8 +508,8 @@ class Consistency(Section):
     sample: Count | None
     """Number of items a data set; null takes all."""
     seeds: Annotated[list[Seed], Field(min_length=1)] | None = None
-    """Seeds of edits, draws and permutations, each a whole run (the thesis has three); the study's own seed unless
-    said."""
+    """Seeds of edits, draws and permutations, each a whole run (the thesis has three); the study's own seed
+    by default."""
     shards: Count = 1
     """Jobs that a model and a group are cut into; 1 by default."""
     tests: (
@@ -578,10 +578,10 @@ class Study(Section):
     threads: Count = 8
     """Most CPU threads of a job that runs a model; 8 where absent. Small models are faster on one each."""
     lock: Text | None = None
-    """Lock file of what is fetched without a documented checksum; config/locks/<study>.yaml unless said, relative to
-    where snakemake runs."""
+    """Lock file of files that are fetched without a documented checksum; config/locks/<study>.yaml by default,
+    relative to where snakemake runs."""
     weights: Text = "resources/weights"
-    """Folder of weights that are fetched by url or at the lock file's commit; resources/weights unless said."""
+    """Folder of weights that are fetched by url or at the lock file's commit; resources/weights by default."""
     left_out: dict[str, Text] = {}
     """Models that this study does not run, by name, each with the reason that their cells give."""
     export: Export = Export()
@@ -596,7 +596,7 @@ class Study(Section):
     proposals: Proposals | None = None
     """Masked language models that propose foils."""
     filters: Filters | None = None
-    """Models that judge candidates, and what they must reach."""
+    """Models that judge candidates, and their thresholds."""
     benchmark: Benchmark = Field(default_factory=lambda: Benchmark(valid_votes=1))
     """Validation of items."""
     models: dict[ModelName, ModelEntry] = {}

@@ -263,7 +263,7 @@ class ReportingPlan:
 
     @cached_property
     def sample_folders(self) -> dict[str, tuple[str, str]]:
-        """Folders of sample figures: what each shows of which kind of model."""
+        """Content and kind of model of each folder of sample figures."""
         plan, folders = self.plan, {}
         encoders = plan.attributed_models("encoder") if plan.study.reporting.samples else []
         for name in encoders:
@@ -295,7 +295,7 @@ class ReportingPlan:
 
     @cached_property
     def summaries(self) -> dict[str, str]:
-        """Files of the page's own tables by name: of what is built, scored, attributed and edited."""
+        """Files of the page's own tables, by name."""
         plan, results = self.plan, self.plan.results
         benchmark, probes = plan.study.benchmark, plan.study.cv_probes
         built = bool(plan.study.instruments)

@@ -85,8 +85,8 @@ def generate_pairs(
     """Let a decoder answer a question and explain its answer.
 
     Where the question has labels, `equations` explains the label that the model chooses; `published` explains a token
-    that the model generates, while the explanation is asked of the chosen label. Of an open answer `equations` explains
-    all tokens, `published` the first.
+    that the model generates, while the prompt for the explanation names the chosen label. Of an open answer
+    `equations` explains all tokens, `published` the first.
 
     Args:
         dialogue: The decoder and its prompts.

@@ -1,4 +1,4 @@
-"""CC-SHAP: the similarity of what a model's answer and its explanation of it rest on (thesis 5.2)."""
+"""CC-SHAP: the similarity of the attributions of a model's answer and of its explanation (thesis 5.2)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -71,7 +71,7 @@ def compute_cc_shap(
     profile: Profile,
     min_contribution: float = MIN_CONTRIBUTION,
 ) -> CCShap:
-    """Compare what an answer and its explanation rest on.
+    """Compute CC-SHAP of an answer and its explanation.
 
     Ratios of an output token are its Shapley values over the sum of their magnitudes over the shared players; they
     are averaged over the tokens. In `published` they are percents, no token is skipped, and weak tokens are those

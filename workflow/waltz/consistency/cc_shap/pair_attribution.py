@@ -58,7 +58,7 @@ def attribute_pairs(
 ) -> list[PairAttribution]:
     """Attribute answers and their explanations, and compute CC-SHAP of each pair.
 
-    Several pairs, such as one answer with a post-hoc explanation and with a chain of thought, share what they can; a
+    Several pairs, such as one answer with a post-hoc explanation and with a chain of thought, share computations; a
     game in several pairs is computed once.
 
     In `equations` those tokens are players that are not special and with which all prompts begin, before any query
