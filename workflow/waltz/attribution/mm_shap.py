@@ -76,7 +76,7 @@ def attribute_texts(
     image: ImageOrRegions,
     texts: Sequence[str],
     settings: AttributionSettings,
-    known: Sequence[dict[bytes, np.ndarray]] | None = None,
+    known_values: Sequence[dict[bytes, np.ndarray]] | None = None,
     outcome: Outcome | None = None,
 ) -> list[Attribution]:
     """Return the Shapley values of each text with one image.
@@ -89,7 +89,7 @@ def attribute_texts(
         image: An RGB image, or the regions of one.
         texts: Texts of the image, such as caption and foil; their masked images are shared.
         settings: How Shapley values are estimated.
-        known: For each text, values of coalitions by what is visible; new ones are added.
+        known_values: For each text, values of coalitions by what is visible; new ones are added.
         outcome: From the encoder's logits to the value that is explained.
     Raises:
         UserError: A text is longer than the encoder reads, or the evaluations do not suffice for one permutation.
@@ -98,7 +98,7 @@ def attribute_texts(
     players = get_players_function(encoder, settings.profile)
     games = [players(encoder, encoder.tokenize(text), prepared) for text in texts]
     coalitions = Coalitions(encoder, prepared, games, outcome or choose_outcome(encoder))
-    for values, stored_values in zip(coalitions.known, known or [], strict=known is not None):
+    for values, stored_values in zip(coalitions.known, known_values or [], strict=known_values is not None):
         values.update(stored_values)
     estimators = [select_estimator(settings, encoder, game) for game in games]
     attributions: dict[int, Attribution] = {}
@@ -115,7 +115,7 @@ def attribute_texts(
                 games[index], estimate, estimator, evaluated, t_shap, settings.seed
             )
     ablated = compute_ablated_values(coalitions)
-    for values, stored_values in zip(coalitions.known, known or [], strict=known is not None):
+    for values, stored_values in zip(coalitions.known, known_values or [], strict=known_values is not None):
         stored_values.update(values)
     return [
         replace(attributions[index], without_text=ablated[index][1:2], without_image=ablated[index][2:3])

@@ -193,7 +193,7 @@ def attribute_prompts(
     picture: PreparedImage | None,
     games: Sequence[PromptGame],
     settings: PromptSettings,
-    known: Sequence[dict[bytes, np.ndarray]] | None = None,
+    known_values: Sequence[dict[bytes, np.ndarray]] | None = None,
     ablate: bool = False,
 ) -> list[PromptAttribution]:
     """Return the Shapley values of prompts that show one image, or none, for the tokens generated after each.
@@ -206,7 +206,7 @@ def attribute_prompts(
         games: Distinct prompts with their targets.
         settings: Profile, seed and estimator. `published` explains logits of the first step of decoders that read
             images, and explains language models by shap's partition explainer.
-        known: For each game, values of coalitions by what is visible; new ones are added.
+        known_values: For each game, values of coalitions by what is visible; new ones are added.
         ablate: Whether values without the text and without the image are computed too.
     Raises:
         UserError: A prompt is longer than the model reads, or the evaluations do not suffice.
@@ -220,7 +220,7 @@ def attribute_prompts(
     coalitions = Coalitions(
         decoder, picture, [Game(own, game.targets, value) for own, game in zip(players, games, strict=True)]
     )
-    for values, stored_values in zip(coalitions.known, known or [], strict=known is not None):
+    for values, stored_values in zip(coalitions.known, known_values or [], strict=known_values is not None):
         values.update(stored_values)
     estimations = [begin_prompt_estimation(own, settings) for own in players]
     estimates = run_in_step([estimation for _, estimation in estimations], coalitions.values)
@@ -228,7 +228,7 @@ def attribute_prompts(
     halves: Sequence[Sequence[np.ndarray | None]] = [(None, None)] * len(games)
     if ablate:
         halves = [list(values) for values in coalitions.values([_build_halves(own) for own in players])]
-    for values, stored_values in zip(coalitions.known, known or [], strict=known is not None):
+    for values, stored_values in zip(coalitions.known, known_values or [], strict=known_values is not None):
         stored_values.update(values)
     return [
         PromptAttribution(

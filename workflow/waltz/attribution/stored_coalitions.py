@@ -27,8 +27,8 @@ class StoredCoalitions:
         packed = [result_cache.load(self._folder, f"{self._key}-{game}") for game in range(games)]
         return [{} if values is None else unpack_values(values) for values in packed]
 
-    def save(self, known: Sequence[Mapping[bytes, np.ndarray]]) -> None:
+    def save(self, known_values: Sequence[Mapping[bytes, np.ndarray]]) -> None:
         """Store the values of each game that has any."""
-        for game, values in enumerate(known):
+        for game, values in enumerate(known_values):
             if values:
                 result_cache.save(self._folder, f"{self._key}-{game}", pack_values(values))

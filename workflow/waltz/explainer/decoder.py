@@ -30,7 +30,7 @@ from waltz.evaluation.prompting.prompts import (
 )
 from waltz.evaluation.prompting.questions import Question, list_letters
 from waltz.explainer.decoder_explanation import DecoderExplanation
-from waltz.explainer.explain import image_file
+from waltz.explainer.explain import read_image_file
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, PreparedImage
@@ -121,7 +121,7 @@ def explain_decoder(
     """
     if image is not None and spec.kind == "text":
         raise UserError(f"{spec.name}: a language model sees no images; leave the image out, or name a model that sees")
-    raw = image if image is None or isinstance(image, Image.Image) else image_file(Path(image))
+    raw = image if image is None or isinstance(image, Image.Image) else read_image_file(Path(image))
     with _load_decoder(spec) as decoder, torch.inference_mode():
         picture = None if raw is None else decoder.prepare_image(raw.convert("RGB"))
         settings = _apply_family(decoder, settings, query)

@@ -63,8 +63,8 @@ class Explanation:
     def record(self) -> dict[str, Any]:
         """Return the record of `--json` (docs/tutorials/explain.md): plain values, None for NaN or infinity."""
         common = {"model": self.model.name, "revision": self.model.revision, "profile": self.settings.profile}
-        foil = {"foil": _record(self.foil)} if self.foil else {}
-        return {**common, **_record(self.caption), **foil}
+        foil = {"foil": _build_record(self.foil)} if self.foil else {}
+        return {**common, **_build_record(self.caption), **foil}
 
     def figure(self) -> Figure:
         """Draw the caption next to the foil, with values as they are and renormalised per modality."""
@@ -98,14 +98,14 @@ class Explanation:
         for part in self._parts():
             attribution = part.attribution
             tokens = "".join(
-                _coloured(token, value, peak)
+                _render_coloured(token, value, peak)
                 for token, value in zip(attribution.tokens, attribution.phi[:, 0], strict=False)
             )
             lines.append(f"<p>score {attribution.score:.3g}, T-SHAP {100 * attribution.t_shap:.1f} %<br>{tokens}</p>")
         return "".join(lines)
 
 
-def _record(part: Explained) -> dict[str, Any]:
+def _build_record(part: Explained) -> dict[str, Any]:
     attribution = part.attribution
     words = len(attribution.tokens)
     token_texts = [
@@ -120,29 +120,30 @@ def _record(part: Explained) -> dict[str, Any]:
     return {
         "text": part.text,
         "estimator": attribution.estimator,
-        "score": _finite(attribution.score),
-        "probability": None if part.probability is None else _finite(part.probability),
-        "t_shap": _finite(attribution.t_shap),
-        "t_shap_se": _finite(attribution.t_shap_se),
+        "score": _convert_finite(attribution.score),
+        "probability": None if part.probability is None else _convert_finite(part.probability),
+        "t_shap": _convert_finite(attribution.t_shap),
+        "t_shap_se": _convert_finite(attribution.t_shap_se),
         "reason": reason,
         "players": [
-            {"text": text, "modality": "text" if place < words else "image", "phi": _finite(values[place])}
+            {"text": text, "modality": "text" if place < words else "image", "phi": _convert_finite(values[place])}
             for place, text in enumerate([*token_texts, *places])
         ],
         "evaluations": attribution.requested,
         "evaluated": attribution.evaluated,
-        "base_value": _finite(attribution.base_value[0]),
-        "value": _finite(attribution.value[0]),
-        "residual": _finite(attribution.residual),
+        "base_value": _convert_finite(attribution.base_value[0]),
+        "value": _convert_finite(attribution.value[0]),
+        "residual": _convert_finite(attribution.residual),
         "seed": attribution.seed,
     }
 
 
-def _finite(value: float) -> float | None:
+def _convert_finite(value: float) -> float | None:
+    """Return a finite value as float, else None."""
     return float(value) if math.isfinite(value) else None
 
 
-def _coloured(token: str, value: float, peak: float) -> str:
+def _render_coloured(token: str, value: float, peak: float) -> str:
     strength = 0.0 if math.isnan(value) or not peak else value / peak
     face = to_hex(tuple(map_to_colours(np.array(strength))))
     style = f"background:{face};color:#000;padding:1px 4px;margin:1px;display:inline-block"

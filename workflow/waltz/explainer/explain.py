@@ -57,7 +57,7 @@ def explain(
     if profile == "published" and estimator not in ("auto", "permutation"):
         raise UserError(f"estimator {estimator}: profile published draws permutations; take profile equations")
     settings = AttributionSettings(profile, estimator, evaluations, seed)
-    picture = image.convert("RGB") if isinstance(image, Image.Image) else image_file(Path(image))
+    picture = image.convert("RGB") if isinstance(image, Image.Image) else read_image_file(Path(image))
     spec = resolve_encoder(model)
     with lease_device(1, torch.get_num_threads()) as device:
         encoder = _load_encoder(spec, device)
@@ -72,7 +72,7 @@ def explain(
         )
 
 
-def image_file(path: Path) -> Image.Image:
+def read_image_file(path: Path) -> Image.Image:
     """Read an image file as RGB, upright.
 
     Raises:
