@@ -196,11 +196,13 @@ class Plan:
         Raises:
             UserError: The study does not name them.
         """
+        files = []
         for name in names:
+            source = self.datasets[name].source
             if not self.has_images(name):
-                source = self.datasets[name].source
                 raise UserError(f"study file: sources.{source}.images is missing: models look at the images of {name}")
-        return [self.raw.images(self.datasets[name].source) for name in names]
+            files.append(self.raw.images(source))
+        return files
 
     def images_for(self, model: str, names: Iterable[str]) -> list[str]:
         """Return the images of some data sets, none for a language model."""
