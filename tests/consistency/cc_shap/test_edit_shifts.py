@@ -98,8 +98,8 @@ def test_clusters_are_drawn_and_items_without_distances_left_out():
     widths = [one.difference.ci_high - one.difference.ci_low for one in (alone, together)]
     assert widths[1] > 2 * widths[0]
     gone = judge_claim([*items([0.1] * 6, [0.3, 0.31] * 3), *items([None], [0.1])], list("abcdefg"), "x", HOW)
-    assert (gone.left_out, gone.difference.n, gone.verdict) == (1, 6, "supports")
+    assert (gone.skipped, gone.difference.n, gone.verdict) == (1, 6, "supports")
     none = judge_claim(items([None], [None]), ["a"], "x", HOW)
-    assert (none.verdict, none.answer.value, none.left_out) == (None, None, 1)
+    assert (none.verdict, none.answer.value, none.skipped) == (None, None, 1)
     assert "none of 1 items" in none.difference.reason
     assert judge_claim(items([0.1] * 9, [0.3] * 9), ["a"] * 9, "x", HOW).verdict == "undecided"  # one cluster

@@ -13,7 +13,7 @@ from waltz.core.intervals import Bounds, Measure, Resamples, Resampling, compute
 Row = Mapping[str, Any]
 
 CONSTANT_RANGE = 1e-12
-"""Values within this range differ only by rounding."""
+"""Values within this range differ at most by rounding."""
 LEAST_VARIANCE = 1e-18
 """A resample whose variance is below this is constant up to rounding."""
 DEVIATION = "sd"

@@ -27,14 +27,14 @@ class Claim:
         difference: Mean of explanation minus answer, item by item.
         verdict: `supports` where the interval of the difference lies above `MIN_DIFFERENCE`, `refutes` where it lies
             below; `undecided` else, and with fewer clusters than `MIN_CLUSTERS`; None without items.
-        left_out: Items without distances.
+        skipped: Number of items without distances.
     """
 
     answer: Measure
     explanation: Measure
     difference: Measure
     verdict: Verdict | None
-    left_out: int
+    skipped: int
 
 
 def judge_claim_of_rows(rows: Sequence[Mapping[str, Any]], label: str, resampling: Resampling) -> Claim:
@@ -73,10 +73,10 @@ def judge_claim(items: Sequence[EditShift], clusters: Sequence[str], label: str,
         for item, cluster in zip(items, clusters, strict=True)
         if item.answer is not None and item.explanation is not None
     ]
-    left_out = len(items) - len(pairs)
+    skipped = len(items) - len(pairs)
     if not pairs:
         no_measure = Measure(None, 0, reason=f"none of {len(items)} items has contributions before and after an edit")
-        return Claim(no_measure, no_measure, no_measure, None, left_out)
+        return Claim(no_measure, no_measure, no_measure, None, skipped)
     draws = resample(
         [cluster for *_, cluster in pairs], resamples=resampling.resamples, seed=resampling.seed, label=label
     )
@@ -93,7 +93,7 @@ def judge_claim(items: Sequence[EditShift], clusters: Sequence[str], label: str,
         explanation=measure_shift(explanation, (0.0, 2.0)),
         difference=difference,
         verdict=verdict if draws.clusters >= MIN_CLUSTERS else "undecided",
-        left_out=left_out,
+        skipped=skipped,
     )
 
 
