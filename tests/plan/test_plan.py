@@ -1,0 +1,79 @@
+"""What the rules ask of a plan, for the studies of config/."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from waltz.core.errors import UserError
+from waltz.plan.plan import Plan, Run
+from waltz.plan.read_study import read_study
+
+CONFIG = Path(__file__).parents[2] / "config"
+
+
+def plan_of(study: str, **changes: object) -> Plan:
+    return Plan.of_study(read_study({**yaml.safe_load((CONFIG / f"{study}.yaml").read_text()), **changes}))
+
+
+@pytest.fixture(scope="module")
+def scenes() -> Plan:
+    return plan_of("scenes")
+
+
+@pytest.fixture(scope="module")
+def texts() -> Plan:
+    return plan_of("texts")
+
+
+def test_images_of_data_sets_are_found_for_a_list_and_for_an_iterator(scenes):
+    names = ["existence", "cv-probes"]
+    files = scenes.image_files(names)
+    assert len(files) == 2
+    assert scenes.image_files(iter(names)) == files
+
+
+def test_a_data_set_without_images_is_refused(texts):
+    with pytest.raises(UserError, match=r"sources\.e-snli\.images is missing"):
+        texts.image_files(["e-snli"])
+
+
+def test_each_kind_of_model_runs_on_the_data_sets_that_it_can_read(scenes):
+    forms_of_llava = {scenes.datasets[run.dataset].form for run in scenes.decoded if run.model == "scenes-llava"}
+    forms_of_clip = {scenes.datasets[run.dataset].form for run in scenes.attributed if run.model == "scenes-clip"}
+    assert forms_of_llava == {"pairs", "open"}
+    assert forms_of_clip == {"pairs", "probes"}
+
+
+def test_text_tasks_are_read_from_their_source_and_pairs_from_the_benchmark(scenes, texts):
+    assert texts.rows_file("comve") == "results/texts/sources/comve.parquet"
+    assert scenes.rows_file("existence") == "results/scenes/benchmark/existence.parquet"
+
+
+def test_files_of_runs_are_one_for_each_model_and_group(texts):
+    runs = [Run("smollm2-135m-instruct", name) for name in ("e-snli", "comve")]
+    assert len({texts.group_of[run.dataset] for run in runs}) == 1
+    assert len(texts.scores_files(runs)) == 1
+    assert texts.scores_files(runs)[0].startswith("results/texts/evaluation/smollm2-135m-instruct/")
+
+
+def test_a_model_is_run_only_on_the_groups_that_the_study_names():
+    study = yaml.safe_load((CONFIG / "thesis.yaml").read_text())
+    plan = plan_of("thesis")
+    for model, groups in study["evaluation"]["only"].items():
+        if model not in plan.skipped:
+            assert {plan.group_of[run.dataset] for run in plan.scored if run.model == model} <= set(groups)
+
+
+def test_models_without_regions_and_those_that_the_study_skips_have_a_reason():
+    skipped = plan_of("thesis").skipped
+    assert "left_out.mplug-owl3" in skipped["mplug-owl3"]
+    assert "there are no regions" in skipped["vilbert"]
+    assert not {run.model for run in plan_of("thesis").scored} & skipped.keys()
+
+
+def test_every_run_is_in_one_part_with_models_of_one_kind(scenes):
+    parts = scenes.scored_parts
+    assert sum(len(runs) for runs in parts.values()) == len(scenes.scored)
+    for part, runs in parts.items():
+        assert {scenes.table_kind(run.model) for run in runs} == {part.partition(".")[0]}
