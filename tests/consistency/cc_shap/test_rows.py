@@ -285,7 +285,7 @@ def test_the_claim_from_rows():
 
     how = Resampling(500, 0.95, 1)
     printed = judge_claim_of_rows([*rows(0.0, 0.4), {**rows(0.0, 0.4)[0], "answer": None}], "m", how)
-    assert (printed.verdict, printed.left_out) == ("supports", 1)
+    assert (printed.verdict, printed.skipped) == ("supports", 1)
     assert printed.difference.value == pytest.approx(0.425)
     assert judge_claim_of_rows(rows(0.4, 0.1), "m", how).verdict == "refutes"
     assert judge_claim_of_rows(rows(0.0, 0.4)[:3], "m", how).verdict == "undecided"
