@@ -19,7 +19,7 @@ SIDES = ("caption", "foil")
 
 
 @dataclass(frozen=True, eq=False)
-class Explained:
+class AttributedText:
     """One text of an explanation.
 
     Attributes:
@@ -52,8 +52,8 @@ class Explanation:
     model: ModelSpec
     settings: AttributionSettings
     image: np.ndarray
-    caption: Explained
-    foil: Explained | None
+    caption: AttributedText
+    foil: AttributedText | None
 
     @property
     def attributions(self) -> list[Attribution]:
@@ -88,7 +88,7 @@ class Explanation:
         name = Path(self.model.name).name if self.model.revision == "local" else self.model.name
         return draw_heatmaps(self.image, samples, f"{name}, {self.settings.profile}")
 
-    def _parts(self) -> list[Explained]:
+    def _parts(self) -> list[AttributedText]:
         return [self.caption, self.foil] if self.foil else [self.caption]
 
     def _repr_html_(self) -> str:
@@ -105,7 +105,7 @@ class Explanation:
         return "".join(lines)
 
 
-def _build_record(part: Explained) -> dict[str, Any]:
+def _build_record(part: AttributedText) -> dict[str, Any]:
     attribution = part.attribution
     words = len(attribution.tokens)
     token_texts = [

@@ -11,7 +11,7 @@ from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimators import ESTIMATORS
 from waltz.core.devices import Device, lease_device
 from waltz.core.errors import UserError
-from waltz.explainer.encoder_explanation import Explained, Explanation
+from waltz.explainer.encoder_explanation import AttributedText, Explanation
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.encoder import Encoder
@@ -96,7 +96,9 @@ def _load_encoder(spec: ModelSpec, device: Device) -> Encoder:
         raise UserError(f"{spec.name}: cannot be loaded: {type(error).__name__}: {first_line}") from error
 
 
-def _explain_text(encoder: Encoder, image: Image.Image, text: str, attribution: Attribution, profile: str) -> Explained:
+def _explain_text(
+    encoder: Encoder, image: Image.Image, text: str, attribution: Attribution, profile: str
+) -> AttributedText:
     prepared = encoder.prepare_image(image)
     tokenized = encoder.tokenize(text)
     players = PROFILES[profile](encoder, tokenized, prepared)
@@ -104,7 +106,7 @@ def _explain_text(encoder: Encoder, image: Image.Image, text: str, attribution: 
     if encoder.spec.kind == "clip":
         clip_relevance = compute_clip_relevance(getattr(encoder, "network"), torch.tensor(tokenized.ids), prepared)  # noqa: B009
         relevance = Heatmap(clip_relevance.tokens[list(players.positions)], clip_relevance.patches)
-    return Explained(
+    return AttributedText(
         text, attribution, players.cells.cpu().numpy(), _compute_probability(encoder, attribution.score), relevance
     )
 
