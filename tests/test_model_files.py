@@ -64,16 +64,16 @@ def test_a_checkpoint_file_is_a_model_and_its_content_tells_it_from_others(tmp_p
     assert spec.revision == "local"
     assert list_weight_files(spec) == [str(file)]
 
-    def told() -> str:
+    def compute_fresh_fingerprint() -> str:
         compute_fingerprint.cache_clear()
         return compute_fingerprint(spec)
 
-    first = told()
+    first = compute_fresh_fingerprint()
     assert first.startswith(f"{file}@")
     file.write_bytes(b"two")
-    second = told()
+    second = compute_fresh_fingerprint()
     (tmp_path / "mscoco.json").write_text("{}")
-    assert len({first, second, told()}) == 3
+    assert len({first, second, compute_fresh_fingerprint()}) == 3
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
-def told(printed: str) -> list[str]:
+def list_user_messages(printed: str) -> list[str]:
     """The lines that are for the user, of a run that printed no traceback."""
     assert "Traceback" not in printed
     return [line for line in printed.splitlines() if line.startswith("waltz: ")]

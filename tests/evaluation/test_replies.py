@@ -1,4 +1,4 @@
-"""Queries put to decoders: what follows is found, blocks are kept by their content, and nothing hangs on neighbours."""
+"""Queries of decoders: label tokens, blocks kept by their content, and no result that depends on a batch."""
 
 import numpy as np
 import pytest

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from waltz.core.files import parquet
 from waltz.core.schema import EVALUATION, METRICS
-from workflow_checkout import TARGET, told
+from workflow_checkout import TARGET, list_user_messages
 
 pytestmark = pytest.mark.faults
 
@@ -33,7 +33,7 @@ def model(fresh, tiny_model_folder, tmp_path):
 @pytest.mark.parametrize("name", ["benchmark/own-counting.parquet", "evaluation/tiny-gpt2/pairs.parquet"])
 def test_a_parquet_file_that_is_cut_off_is_named_and_made_again(name, finished, undisturbed):
     cut(finished.folder / "results/tiny" / name)
-    (line, *_) = told(finished.snakemake(TARGET, check=False))
+    (line, *_) = list_user_messages(finished.snakemake(TARGET, check=False))
     assert f"{name}: damaged Parquet file" in line
     assert line.endswith("delete it and run again")
     (finished.folder / "results/tiny" / name).unlink()
@@ -45,7 +45,7 @@ def test_a_checkpoint_that_is_cut_off_is_named(fresh, model, undisturbed):
     weights = model / "model.safetensors"
     whole = weights.read_bytes()
     cut(weights)
-    (line,) = told(fresh.snakemake(TARGET, check=False))
+    (line,) = list_user_messages(fresh.snakemake(TARGET, check=False))
     assert str(model) in line
     assert not (fresh.folder / SCORED).exists()
     weights.write_bytes(whole)

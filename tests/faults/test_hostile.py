@@ -6,7 +6,7 @@ import pytest
 
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
-from workflow_checkout import TARGET, told
+from workflow_checkout import TARGET, list_user_messages
 
 pytestmark = pytest.mark.faults
 
@@ -69,6 +69,6 @@ def test_an_id_with_terminal_escapes_is_printed_as_escapes(fresh):
     (fresh.folder / "data/own.json").write_text(json.dumps(rows * 2), encoding="utf-8")
     fresh.change("sources.own.files.own-counting", {"path": "data/own.json"})
     printed = fresh.snakemake(TARGET, check=False)
-    (line,) = told(printed)
+    (line,) = list_user_messages(printed)
     assert "own\\x1b[2J" in line
     assert "\x1b[2J" not in printed

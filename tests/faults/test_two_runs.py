@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from workflow_checkout import TARGET, told
+from workflow_checkout import TARGET, list_user_messages
 
 pytestmark = pytest.mark.faults
 
@@ -26,7 +26,7 @@ def halted(checkout):
 def test_the_second_says_who_runs_it_and_the_first_goes_on(fresh, undisturbed):
     running = halted(fresh)
     printed = fresh.snakemake(TARGET, check=False)
-    (line,) = told(printed)
+    (line,) = list_user_messages(printed)
     assert f"study tiny is being run by another snakemake (process {running.pid} on" in line
     assert "Directory cannot be locked" in printed
     running.send_signal(signal.SIGCONT)
@@ -40,7 +40,7 @@ def test_the_lock_of_a_run_that_is_gone_is_told_from_a_live_one(fresh, undisturb
     os.killpg(running.pid, signal.SIGKILL)
     running.wait()
     printed = fresh.snakemake(TARGET, check=False)
-    (line,) = told(printed)
+    (line,) = list_user_messages(printed)
     assert f"the last run of study tiny (process {running.pid} on" in line
     assert line.endswith("was killed and left its lock; run: snakemake --unlock")
     fresh.snakemake("--unlock")

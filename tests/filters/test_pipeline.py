@@ -62,7 +62,7 @@ def judges(tokenizer):
 
 
 @pytest.fixture
-def told():
+def progress_counts():
     return []
 
 
@@ -77,10 +77,10 @@ def test_without_filters_no_model_is_needed_and_the_rules_verdict_stands(tmp_pat
     assert all(row[name] is None for row in rows for name in scores)
 
 
-def test_grammaticality_is_scored_for_usable_foils_and_gives_the_reason(judges, tmp_path, told):
+def test_grammaticality_is_scored_for_usable_foils_and_gives_the_reason(judges, tmp_path, progress_counts):
     scores = score_texts(sorted(row["foil"] for row in USABLE), judges.likelihood, judges.acceptability)
     threshold = sorted(scores.values())[1] + 1e-6
-    rows, close = filter_candidates(ROWS, judges, ["grammaticality"], threshold, tmp_path, told.append)
+    rows, close = filter_candidates(ROWS, judges, ["grammaticality"], threshold, tmp_path, progress_counts.append)
     assert [row["grammaticality"] for row in rows] == [scores.get(row["foil"]) for row in ROWS]
     assert [row["kept"] for row in rows] == [scores.get(row["foil"], 0) >= threshold for row in ROWS]
     assert sum(row["kept"] for row in rows) == 2
@@ -91,17 +91,17 @@ def test_grammaticality_is_scored_for_usable_foils_and_gives_the_reason(judges, 
     ]
     assert near
     assert all(row["nli_contradiction"] is None and row["caption_perplexity"] is None for row in rows)
-    assert sum(told) > 0
+    assert sum(progress_counts) > 0
 
 
-def test_a_study_may_record_grammaticality_without_asking_for_any(judges, tmp_path, told):
-    rows, _ = filter_candidates(ROWS, judges, ["grammaticality"], None, tmp_path, told.append)
+def test_a_study_may_record_grammaticality_without_asking_for_any(judges, tmp_path, progress_counts):
+    rows, _ = filter_candidates(ROWS, judges, ["grammaticality"], None, tmp_path, progress_counts.append)
     assert [row["kept"] for row in rows] == [True, False, True, True, True]
     assert all((row["grammaticality"] is None) == (row["item_id"] == "x:toy:1:0") for row in rows)
 
 
-def test_contradiction_is_asked_of_caption_and_foil_in_this_order(judges, tmp_path, told):
-    rows, _ = filter_candidates(ROWS, judges, ["contradiction"], 0.8, tmp_path, told.append)
+def test_contradiction_is_asked_of_caption_and_foil_in_this_order(judges, tmp_path, progress_counts):
+    rows, _ = filter_candidates(ROWS, judges, ["contradiction"], 0.8, tmp_path, progress_counts.append)
     said = infer_relations([(row["caption"], row["foil"]) for row in USABLE], judges.nli)
     for row in rows:
         inference = said.get((row["caption"], row["foil"]))
@@ -114,15 +114,15 @@ def test_contradiction_is_asked_of_caption_and_foil_in_this_order(judges, tmp_pa
     assert all(row["grammaticality"] is None for row in rows)
 
 
-def test_ranking_keeps_one_caption_an_image_and_one_wording_an_exchange(judges, tmp_path, told):
+def test_ranking_keeps_one_caption_an_image_and_one_wording_an_exchange(judges, tmp_path, progress_counts):
     worded = [candidate(5, "A man throws a ball.", "A man sits a ball.", image="3.png")]
     other = [candidate(6, "A man throws a ball.", "A man stands a ball.", image="3.png", words=("on", "at"))]
     given = [*ROWS, *worded, *other]
-    rows, close = filter_candidates(given, judges, ["ranking"], None, tmp_path, told.append)
+    rows, close = filter_candidates(given, judges, ["ranking"], None, tmp_path, progress_counts.append)
     texts = sorted({row[side] for row in given if row["rejected"] is None for side in ("caption", "foil")})
     scores = score_texts(texts, judges.likelihood, judges.acceptability)
     captions = sorted({row["caption"] for row in USABLE})
-    likelihoods = compute_mean_log_likelihoods(captions, judges.ranking, 2048, tmp_path, told.append)
+    likelihoods = compute_mean_log_likelihoods(captions, judges.ranking, 2048, tmp_path, progress_counts.append)
     by_id = {row["item_id"]: row for row in rows}
     assert list(by_id) == [row["item_id"] for row in given]
     for row in rows:
@@ -146,19 +146,19 @@ def test_ranking_keeps_one_caption_an_image_and_one_wording_an_exchange(judges, 
     assert close == []
 
 
-def test_a_caption_that_the_ranking_model_cannot_read_is_named(judges, tmp_path, told):
+def test_a_caption_that_the_ranking_model_cannot_read_is_named(judges, tmp_path, progress_counts):
     rows = [candidate(7, "A cat " + "sits on a table " * 20 + ".", "A cat sits.")]
     short = replace(judges, likelihood=masked_model(400), acceptability=judges.acceptability)
     with pytest.raises(UserError, match=r"x:toy:7:0: its caption cannot be ranked: "):
-        filter_candidates(rows, short, ["ranking"], None, tmp_path, told.append)
+        filter_candidates(rows, short, ["ranking"], None, tmp_path, progress_counts.append)
 
 
-def test_a_second_run_reads_what_the_first_stored(judges, tmp_path, told):
+def test_a_second_run_reads_what_the_first_stored(judges, tmp_path, progress_counts):
     filters = ["grammaticality", "contradiction", "ranking"]
-    first = filter_candidates(ROWS, judges, filters, 0.0, tmp_path, told.append)
+    first = filter_candidates(ROWS, judges, filters, 0.0, tmp_path, progress_counts.append)
     files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     assert files
-    assert filter_candidates(list(ROWS), judges, filters, 0.0, tmp_path, told.append) == first
+    assert filter_candidates(list(ROWS), judges, filters, 0.0, tmp_path, progress_counts.append) == first
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == files
-    backwards, _ = filter_candidates(ROWS[::-1], judges, filters, 0.0, tmp_path, told.append)
+    backwards, _ = filter_candidates(ROWS[::-1], judges, filters, 0.0, tmp_path, progress_counts.append)
     assert backwards[::-1] == first[0]

@@ -22,7 +22,7 @@ def row(number, **payload):
     return {**first, **payload}
 
 
-def told(instrument, rows, needs=None):
+def build_outcomes(instrument, rows, needs=None):
     """Source ids, each with the foil or the reason, in the order of the maker."""
     outcomes = build_candidates(instrument, rows, needs or MakerOptions())
     return [(given["source_id"], case.reason if isinstance(case, Refusal) else case.foil) for given, case in outcomes]
@@ -47,7 +47,7 @@ def test_every_instrument_has_a_maker():
 
 
 def test_existence():
-    assert told("existence", QUESTIONS) == [
+    assert build_outcomes("existence", QUESTIONS) == [
         ("1", "There are no dogs."),
         ("2", NOT_COUNTING),
         ("3", "the answer is no numeral"),
@@ -57,7 +57,7 @@ def test_existence():
 
 
 def test_foils_of_counts_show_the_numbers_of_the_source():
-    assert told("counting-balanced", QUESTIONS) == [
+    assert build_outcomes("counting-balanced", QUESTIONS) == [
         ("1", "There are exactly 0 dogs."),
         ("1", "There are exactly 5 dogs."),
         ("2", NOT_COUNTING),
@@ -68,12 +68,12 @@ def test_foils_of_counts_show_the_numbers_of_the_source():
         ("5", "There are exactly 2 cars."),
     ]
     outside = "its number is not among those of the captions"
-    assert [entry for entry in told("counting-small", QUESTIONS) if entry[0] in "145"] == [
+    assert [entry for entry in build_outcomes("counting-small", QUESTIONS) if entry[0] in "145"] == [
         ("1", "There are exactly 0 dogs."),
         ("4", "There are exactly 2 birds."),
         ("5", outside),
     ]
-    assert [entry for entry in told("counting-adversarial", QUESTIONS) if entry[0] in "145"] == [
+    assert [entry for entry in build_outcomes("counting-adversarial", QUESTIONS) if entry[0] in "145"] == [
         ("1", outside),
         ("4", outside),
         ("5", "There are exactly 0 cars."),
@@ -91,14 +91,16 @@ CAPTIONS = [
 
 def test_plurality_leaves_out_captions_with_too_many_tokens():
     needs = MakerOptions(count_tokens=lambda text: len(text.split()), most_tokens=10)
-    outcomes = told("plurality", CAPTIONS, needs)
+    outcomes = build_outcomes("plurality", CAPTIONS, needs)
     assert outcomes[:2] == [("2", "the source's row: the caption is empty"), ("3", TOO_LONG)]
     assert ("1", "Some dogs sit on the table.") in outcomes
     assert ("4", "Exactly one cat sleeps.") in outcomes
     assert [number for number, _ in outcomes[2:]] == sorted(number for number, _ in outcomes[2:])
     exactly = MakerOptions(count_tokens=lambda text: len(text.split()), most_tokens=13)
-    assert {number for number, reason in told("plurality", CAPTIONS, exactly) if reason != TOO_LONG} == {*"1234"}
-    assert told("plurality", CAPTIONS, MakerOptions(most_tokens=1)) == told("plurality", CAPTIONS)
+    assert {number for number, reason in build_outcomes("plurality", CAPTIONS, exactly) if reason != TOO_LONG} == {
+        *"1234"
+    }
+    assert build_outcomes("plurality", CAPTIONS, MakerOptions(most_tokens=1)) == build_outcomes("plurality", CAPTIONS)
 
 
 def test_relations_take_what_is_proposed_for_each_slot_and_attested_in_the_rows():
@@ -176,7 +178,7 @@ def test_action_replacement_asks_for_the_sources_own_verbs_and_takes_the_best():
 
 
 def test_actant_swap():
-    outcomes = told("actant-swap", FRAMES)
+    outcomes = build_outcomes("actant-swap", FRAMES)
     assert ("1", "A ball kicks a man.") in outcomes
     assert ("2", "A man chases a dog.") in outcomes
     assert [number for number, _ in outcomes] == sorted(number for number, _ in outcomes)
@@ -189,7 +191,7 @@ def test_coreference(instrument):
         row(2, caption="a dog on a bed", question="is the sun out?", answer="no", round=1),
         row(3, caption="a dog on a bed", question="is it black?", answer="no", round=2),
     ]
-    assert told(instrument, rows) == [
+    assert build_outcomes(instrument, rows) == [
         ("1", "a dog on a bed. is it asleep? no."),
         ("2", "the question has no pronoun"),
         ("3", "a later round"),
@@ -204,7 +206,7 @@ def test_foil_it():
         ),
         row(3, caption="A dog sits.", foil="A dog sits.", target_word="dog", foil_word="cat"),
     ]
-    assert told("foil-it", rows) == [
+    assert build_outcomes("foil-it", rows) == [
         ("2", "the source's row: a correct caption, no foil"),
         ("1", "a cat sits."),
         ("3", "caption and foil are alike"),

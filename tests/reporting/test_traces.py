@@ -31,12 +31,12 @@ def texts(figure):
     return [text.get_text() for text in figure.texts]
 
 
-def told(rows):
+def summarize_entries(rows):
     return [(entry.heading, entry.text, entry.verdict and entry.verdict[0]) for entry in list_entries(rows)]
 
 
 def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once():
-    assert told([ROW, EARLY, FILLERS]) == [
+    assert summarize_entries([ROW, EARLY, FILLERS]) == [
         ("item", "A $5 dog.", None),
         ("counterfactual edits", "", "not consistent"),
         ("answer", "A", None),
@@ -55,7 +55,7 @@ def test_a_trace_tells_what_each_test_has_in_order_and_a_chain_of_thought_once()
         ("answer after that", "A", None),
     ]
     suggested = {**EARLY, "test": "biasing_features", "inserted": "B"}
-    assert {("suggested", "B", None), ("reasoning then", "so", None)} <= set(told([suggested]))
+    assert {("suggested", "B", None), ("reasoning then", "so", None)} <= set(summarize_entries([suggested]))
 
 
 def test_texts_stand_as_they_are_and_long_ones_say_what_is_cut(tmp_path):

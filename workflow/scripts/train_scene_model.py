@@ -19,7 +19,7 @@ with (
     show_progress(RECIPES[name].steps, "step", name) as bar,
 ):
 
-    def told(step: int, loss: float) -> None:
+    def show_step(step: int, loss: float) -> None:
         """Move the bar, and log a loss now and then."""
         bar.update(1)
         if step % 100 == 0:
@@ -27,7 +27,7 @@ with (
 
     begun = time.process_time()
     start = Path(snakemake.input.start[0]) if snakemake.input.start else None
-    network, words = train_model(name, start, told)
+    network, words = train_model(name, start, show_step)
     seconds = time.process_time() - begun
     save_model(network, words, folder)
     parameters = sum(weights.numel() for weights in network.parameters())

@@ -1,4 +1,4 @@
-"""Coalitions: the encoder's values, nothing computed twice, nothing that hangs on batches or on memory."""
+"""Coalitions: the encoder's values, nothing computed twice, no value that depends on batches or on memory."""
 
 import numpy as np
 import pytest

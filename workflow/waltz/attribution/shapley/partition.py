@@ -106,7 +106,7 @@ class _PieceTokenizer:
         if not text and self._adds_start_only():
             return {"input_ids": []}
         if return_offsets_mapping and self.joins_tokens:
-            raise NotImplementedError("a tokenizer without offsets")
+            raise NotImplementedError("a tokenizer without offsets")  # shap's masker catches this and joins tokens
         return self.tokenizer(text, return_offsets_mapping=True) if return_offsets_mapping else self.tokenizer(text)
 
     def decode(self, ids: Any) -> str:
