@@ -97,7 +97,7 @@ def test_a_second_run_has_nothing_to_do(scenes_run):
     [
         ("foils/action_replacement.py", '"no form of another', '"not a form of another', {"action-replacement"}),
         ("foils/english/noun_phrases.py", 'NOUNS = {"back"', 'NOUNS = {"rear"', {"plurality"}),
-        ("foils/swig/nouns.yaml", "\n", "\n\n", {"action-replacement"}),
+        ("foils/swig_nouns.yaml", "\n", "\n\n", {"action-replacement"}),
     ],
 )
 def test_an_edit_reruns_the_instruments_whose_code_it_is(scenes_run, file, old, new, rerun):

@@ -6,7 +6,7 @@ Data only: the code of an instrument is named by import path, so that this modul
 from dataclasses import dataclass
 
 SWIG_TABLES = (
-    "workflow/waltz/foils/swig/nouns.yaml",
+    "workflow/waltz/foils/swig_nouns.yaml",
     "resources/wordnet/verbs.tsv",
     "resources/wordnet/nouns.tsv",
 )

@@ -1,7 +1,7 @@
 """Noun phrases for the fillers of SWiG's roles: article, number and preposition of place by rule.
 
 The released actions say "a man", "the people", "water"; nouns are the first gloss of a WordNet synset, in the singular
-unless they have none. `nouns.yaml` lists the exceptions to the rules.
+unless they have none. `swig_nouns.yaml` lists the exceptions to the rules.
 """
 
 from collections.abc import Mapping
@@ -106,5 +106,5 @@ def _load_inflect() -> Any:
 
 @cache
 def _read_nouns() -> Mapping[str, frozenset[str]]:
-    text = files("waltz.foils.swig").joinpath("nouns.yaml").read_text(encoding="utf-8")
+    text = files("waltz.foils").joinpath("swig_nouns.yaml").read_text(encoding="utf-8")
     return {name: frozenset(words) for name, words in yaml.safe_load(text).items()}
