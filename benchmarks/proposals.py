@@ -16,9 +16,8 @@ import torch
 
 from waltz.core.devices import lease_device
 from waltz.core.run_record import measure_peak_memory_mb
-from waltz.foils.checklist import propose_spans_with_checklist
-from waltz.foils.masked_proposals import propose_spans
-from waltz.foils.proposers import Slot
+from waltz.foils.candidates import Slot
+from waltz.foils.masked_proposals import propose_spans, propose_spans_with_checklist
 from waltz.model_registry import ModelSpec
 from waltz.models.text.masked import load_masked_model
 from waltz.sources.formats.valse import read_release

@@ -2,7 +2,7 @@
 
 from conftest import ROOT
 from waltz.core.devices import Device
-from waltz.foils.proposers import Slot
+from waltz.foils.candidates import Slot
 from waltz.model_registry import ModelSpec
 from waltz.models.text.masked import load_masked_model
 

@@ -11,7 +11,7 @@ from waltz.core.schema import EVALUATION, PROBE_CONDITIONS
 from waltz.evaluation.alignment import compute_match_probability, score_probes
 from waltz.evaluation.metrics.cv_probes import compute_harmonic_mean, compute_probe_metrics
 from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE, predict_probe_text
-from waltz.foils.cv_probes import conditions
+from waltz.foils import cv_probes
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.reporting.tables.paper_values import read_paper_values
@@ -95,7 +95,7 @@ def test_comparisons_pair_by_image_and_caption_where_a_group_has_two_plain_image
 
 
 def test_the_conditions_are_those_that_are_built():
-    assert tuple(conditions.CONDITIONS) == PROBE_CONDITIONS
+    assert tuple(cv_probes.CONDITIONS) == PROBE_CONDITIONS
 
 
 def test_forms_are_told_apart_and_unscored_items_left_out():

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from waltz.core.text_diff import slice_span
 from waltz.foils.actant_swap import build_swaps
 from waltz.foils.action_replacement import build_replacements, list_replacement_verbs
-from waltz.foils.candidates import Refusal
+from waltz.foils.candidates import Proposal, Refusal
 from waltz.foils.english.wordnet import read_verbs
-from waltz.foils.proposers import Proposal
-from waltz.foils.swig.captions import (
+from waltz.foils.swig import (
     ActionCaption,
+    RolePosition,
     build_action_captions,
+    get_filler,
     inflect_present,
+    parse_abstract,
     read_action_caption,
 )
-from waltz.foils.swig.fillers import get_filler
-from waltz.foils.swig.frames import RolePosition, parse_abstract
 
 VERBS = read_verbs()
 

@@ -12,22 +12,22 @@ from hypothesis import strategies as st
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Refusal
-from waltz.foils.cv_probes.conditions import build_condition_rows, find_verb_span, rank_images
-from waltz.foils.cv_probes.contextual_captions import (
+from waltz.foils.cv_probes import (
     VERBS,
     FilledAbstract,
+    build_condition_rows,
     build_contextual_captions,
     fill_abstract,
+    find_verb_span,
     list_forms,
+    list_scene_captions,
+    rank_images,
+    read_descriptions,
     repair_caption,
+    review_captions,
     select_best,
     select_images,
     select_verbs,
-)
-from waltz.foils.cv_probes.plain_captions import (
-    list_scene_captions,
-    read_descriptions,
-    review_captions,
     simplify_caption,
 )
 from waltz.foils.english.parsing import parse

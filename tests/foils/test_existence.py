@@ -6,13 +6,11 @@ from hypothesis import strategies as st
 
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, Refusal
-from waltz.foils.counting_questions import convert_question
-from waltz.foils.english.nouns import singularise
-from waltz.foils.english.numerals import parse_number
+from waltz.foils.english.nouns import parse_number, singularise
 from waltz.foils.english.parsing import parse
-from waltz.foils.english.statements import IS_ARE, NO_FORMS, Forms, Statement, get_noun_forms
+from waltz.foils.english.statements import IS_ARE, NO_FORMS, Forms, Statement, convert_question, get_noun_forms
 from waltz.foils.existence import build_existence_foils, build_negation
-from waltz.foils.release.numbers import reproduce_existence
+from waltz.foils.released_items import reproduce_existence
 
 
 def results(question: str, answer: str) -> Candidate | Refusal:

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waltz.core.text_diff import Span, slice_span
-from waltz.foils.candidates import replace_span
+from waltz.foils.candidates import Proposal, replace_span
 from waltz.foils.english.parsing import parse_captions
-from waltz.foils.proposers import Proposal
 from waltz.foils.relations import (
     PrepositionSlot,
     build_attested_foils,

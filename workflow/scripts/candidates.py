@@ -11,8 +11,7 @@ from waltz.core.files import parquet
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CANDIDATES
-from waltz.foils.build import build_candidate_rows, build_candidates, select_splits
-from waltz.foils.proposers import MakerOptions
+from waltz.foils.candidates import MakerOptions, build_candidate_rows, build_candidates, select_splits
 from waltz.model_registry import ModelSpec
 
 params = snakemake.params

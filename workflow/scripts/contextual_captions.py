@@ -11,13 +11,7 @@ from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 from waltz.core.schema import PROBE_CAPTIONS
-from waltz.foils.cv_probes.contextual_captions import (
-    IMAGES_PER_VERB,
-    VERBS,
-    build_contextual_captions,
-    select_images,
-    select_verbs,
-)
+from waltz.foils.cv_probes import IMAGES_PER_VERB, VERBS, build_contextual_captions, select_images, select_verbs
 from waltz.foils.english.wordnet import read_verbs
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.language_model import load, reply_to

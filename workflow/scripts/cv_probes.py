@@ -22,7 +22,7 @@ from waltz.core.job_log import log_job, show_progress
 from waltz.core.run_record import write_record
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.gruen import score_texts
-from waltz.foils.cv_probes.plain_captions import list_scene_captions, read_descriptions
+from waltz.foils.cv_probes import list_scene_captions, read_descriptions
 from waltz.foils.english.wordnet import read_verbs
 from waltz.model_registry import ModelSpec
 from waltz.models.text.classifier import load_classifier

@@ -9,7 +9,7 @@ from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
 from waltz.core.job_log import log_job, show_progress
 from waltz.core.schema import MISSES, REPRODUCTION
-from waltz.foils.release.report import measure_reproduction, render_markdown
+from waltz.foils.reproduction import measure_reproduction, render_markdown
 
 given = snakemake.input
 

@@ -9,9 +9,7 @@ from waltz.benchmark.people.writing import YES_NO
 from waltz.core.errors import UserError
 from waltz.filters.ranking import READS_WORSE
 from waltz.foils.candidates import Refusal
-from waltz.foils.cv_probes.conditions import build_condition_rows
-from waltz.foils.cv_probes.contextual_captions import select_best
-from waltz.foils.cv_probes.plain_captions import review_captions, simplify_caption
+from waltz.foils.cv_probes import build_condition_rows, review_captions, select_best, simplify_caption
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import Verb
 from waltz.sources.raw_files import read_csv_records

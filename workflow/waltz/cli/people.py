@@ -221,7 +221,7 @@ def _fill_in_images(rows: Rows, images: Path, model: str, revision: str) -> None
     import numpy as np
 
     from waltz.core.devices import lease_device
-    from waltz.foils.cv_probes.conditions import rank_images
+    from waltz.foils.cv_probes import rank_images
     from waltz.model_registry import ModelSpec
     from waltz.models.encoders import load_encoder
     from waltz.models.encoders.late_fusion import compute_image_vector, compute_text_vector

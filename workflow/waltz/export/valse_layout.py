@@ -10,7 +10,7 @@ from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
-from waltz.foils.english.numerals import parse_number
+from waltz.foils.english.nouns import parse_number
 from waltz.instruments import INSTRUMENTS
 from waltz.sources.formats.valse import DIRECTIONS
 

@@ -8,17 +8,17 @@ perplexity rank them.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from waltz.foils.candidates import Candidate, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.candidates import Candidate, MakerOptions, Refusal, Row, SourceOutcomes, build_candidate
 from waltz.foils.english.wordnet import is_kind_of, read_nouns, read_verbs
-from waltz.foils.proposers import MakerOptions
-from waltz.foils.swig.captions import (
+from waltz.foils.swig import (
     SWAP_PREPOSITIONS,
     ActionCaption,
+    Filler,
+    add_article,
     build_action_captions,
     build_sentence,
     inflect_present,
 )
-from waltz.foils.swig.fillers import Filler, add_article
 
 RECIPROCAL_VERBS = frozenset(
     {

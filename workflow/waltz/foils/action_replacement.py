@@ -8,10 +8,18 @@ so that only direct relations are excluded.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import Candidate, Refusal, Row, SourceOutcomes, replace_span
+from waltz.foils.candidates import (
+    Candidate,
+    MakerOptions,
+    Proposal,
+    Refusal,
+    Row,
+    SourceOutcomes,
+    build_slot,
+    replace_span,
+)
 from waltz.foils.english.wordnet import Verb, read_verbs
-from waltz.foils.proposers import MakerOptions, Proposal, build_slot
-from waltz.foils.swig.captions import ActionCaption, build_action_captions, inflect_present
+from waltz.foils.swig import ActionCaption, build_action_captions, inflect_present
 
 NO_VERB = "no form of another of SWiG's verbs that agrees with the subject"
 FORBIDDEN = {relation: f"a {relation} of the verb" for relation in ("synonym", "hypernym", "hyponym")}

@@ -1,10 +1,14 @@
-"""Candidates: a caption with a foil, or the reason why a source row gives none."""
+"""Candidates of an instrument, a caption with a foil each, and what building them from source rows needs."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
+from waltz.core.errors import UserError
 from waltz.core.text_diff import Span, find_changed_spans
+from waltz.instruments import INSTRUMENTS
 
 
 @dataclass(frozen=True)
@@ -97,3 +101,141 @@ def build_candidate_row(candidate: Candidate, row: Row, number: int, instrument:
 
 def _phrases(phrases: str | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(phrase.lower() for phrase in ((phrases,) if isinstance(phrases, str) else phrases))
+
+
+BEAM = 10
+"""Hypotheses that a beam search continues from one token to the next."""
+
+
+@dataclass(frozen=True, order=True)
+class Slot:
+    """A range of characters that a masked language model fills.
+
+    Attributes:
+        text: The text.
+        start: First character that is replaced.
+        end: Character after the last that is replaced.
+    """
+
+    text: str
+    start: int
+    end: int
+
+    def mask(self, mask_token: str, count: int) -> str:
+        """Return the text with that many mask tokens in the slot, with spaces between them."""
+        return self.text[: self.start] + " ".join([mask_token] * count) + self.text[self.end :]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A filling that a model proposes for a slot.
+
+    Attributes:
+        phrase: The filling as text. It begins with the vocabulary's sign of a word's continuation ("##")
+            where it does not begin a word.
+        pieces: Its tokens.
+        score: Mean score of the tokens, higher is better.
+        rank: Rank among the proposals of as many tokens for this slot, or among the candidate words; from 0.
+    """
+
+    phrase: str
+    pieces: tuple[str, ...]
+    score: float
+    rank: int
+
+
+ProposeSpans = Callable[[Sequence[Slot]], Mapping[Slot, Sequence[Proposal]]]
+"""Return the best spans for each slot, best first."""
+RankWords = Callable[[Mapping[Slot, Sequence[str]]], Mapping[Slot, Sequence[Proposal]]]
+"""Rank the candidate words of each slot, best first."""
+
+
+@dataclass(frozen=True)
+class MakerOptions:
+    """Models and limits of a study for the code that builds an instrument.
+
+    Attributes:
+        propose_spans: A masked language model on free spans, for relations.
+        rank_words: A masked language model on candidate words, for action replacement.
+        count_tokens: Number of word pieces of a text, where the study limits them.
+        most_tokens: That limit.
+        most_verbs: Most verbs that a masked language model may propose for a caption.
+    """
+
+    propose_spans: ProposeSpans | None = None
+    rank_words: RankWords | None = None
+    count_tokens: Callable[[str], int] | None = None
+    most_tokens: int | None = None
+    most_verbs: int = 10
+
+
+def build_slot(text: str, span: Span) -> Slot:
+    """Return the slot of a span of a text."""
+    return Slot(text, span["start"], span["end"])
+
+
+def select_splits(rows: Sequence[Row], splits: Sequence[str], key: str) -> list[Row]:
+    """Return the rows of some splits.
+
+    Args:
+        rows: Rows of a source.
+        splits: Names of splits.
+        key: Key of the study that names them, for the error message.
+    Raises:
+        UserError: The source has no such split.
+    """
+    source_splits = sorted({str(row["split"]) for row in rows})
+    for split in splits:
+        if split not in source_splits:
+            raise UserError(f"study file: {key}: the source has no split {split!r}; it has {', '.join(source_splits)}")
+    return [row for row in rows if row["split"] in splits]
+
+
+def build_candidates(instrument: str, rows: Iterable[Row], options: MakerOptions) -> SourceOutcomes:
+    """Yield all candidates of an instrument in the order of the rows; refusals may come before them.
+
+    Args:
+        instrument: One of `waltz.instruments.INSTRUMENTS`.
+        rows: Rows of its source.
+        options: Models and limits.
+    """
+    usable_rows: list[Row] = []
+    for row in rows:
+        if row["rejected"] is None:
+            usable_rows.append(row)
+        else:
+            yield row, Refusal(f"the source's row: {row['rejected']}")
+    maker = import_module(INSTRUMENTS[instrument].maker)
+    yield from maker.build_candidates(usable_rows, options, instrument)
+
+
+def drop_duplicates(outcomes: SourceOutcomes) -> SourceOutcomes:
+    """Yield outcomes without candidates that repeat an earlier one of the same row."""
+    earlier: set[tuple[str, str, str]] = set()
+    for row, outcome in outcomes:
+        if isinstance(outcome, Candidate):
+            key = (str(row["source_id"]), outcome.caption, outcome.foil)
+            if key in earlier:
+                continue
+            earlier.add(key)
+        yield row, outcome
+
+
+def build_candidate_rows(
+    outcomes: SourceOutcomes, instrument: str, refusals: "Counter[str]"
+) -> Iterator[dict[str, Any]]:
+    """Yield rows of the candidates layout without duplicates.
+
+    Args:
+        outcomes: Outcomes of `build_candidates`.
+        instrument: Name of the instrument.
+        refusals: Counts refused source rows by reason while the rows are read.
+    """
+    numbers: Counter[str] = Counter()
+    for row, outcome in drop_duplicates(outcomes):
+        if isinstance(outcome, Refusal):
+            refusals[outcome.reason] += 1
+        else:
+            source_id = row["source_id"]
+            yield build_candidate_row(outcome, row, numbers[source_id], instrument, INSTRUMENTS[instrument].piece)
+            numbers[source_id] += 1

@@ -7,8 +7,7 @@ first rounds, whose pronouns can refer to nothing but the caption and the image.
 import re
 from collections.abc import Sequence
 
-from waltz.foils.candidates import Outcome, Refusal, Row, SourceOutcomes, build_candidate
-from waltz.foils.proposers import MakerOptions
+from waltz.foils.candidates import MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
 
 ROUNDS = 1
 """Rounds of a dialogue that the released items come from."""

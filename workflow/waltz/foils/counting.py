@@ -5,11 +5,9 @@ from dataclasses import dataclass
 
 from spacy.tokens import Doc
 
-from waltz.foils.candidates import Candidate, Outcome, Refusal, Row, SourceOutcomes, build_candidate
-from waltz.foils.counting_questions import convert_question, parse_counting_questions
-from waltz.foils.english.numerals import parse_number
-from waltz.foils.english.statements import Statement
-from waltz.foils.proposers import MakerOptions
+from waltz.foils.candidates import Candidate, MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.english.nouns import parse_number
+from waltz.foils.english.statements import Statement, convert_question, parse_counting_questions
 
 
 @dataclass(frozen=True)

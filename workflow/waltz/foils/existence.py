@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from spacy.tokens import Doc
 
-from waltz.foils.candidates import Candidate, Outcome, Refusal, Row, SourceOutcomes, build_candidate
-from waltz.foils.counting_questions import TIME_UNITS, convert_question, parse_counting_questions
-from waltz.foils.english.numerals import parse_number
-from waltz.foils.english.statements import Statement
-from waltz.foils.proposers import MakerOptions
+from waltz.foils.candidates import Candidate, MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.english.nouns import parse_number
+from waltz.foils.english.statements import TIME_UNITS, Statement, convert_question, parse_counting_questions
 
 
 def build_candidates(rows: Sequence[Row], _: MakerOptions, __: str) -> SourceOutcomes:

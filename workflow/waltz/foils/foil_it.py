@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 
 from waltz.core.text_diff import slice_span
-from waltz.foils.candidates import Outcome, Refusal, Row, SourceOutcomes, build_candidate
-from waltz.foils.proposers import MakerOptions
+from waltz.foils.candidates import MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
 
 AN = re.compile(r"\ban\b")
 

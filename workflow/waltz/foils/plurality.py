@@ -6,13 +6,19 @@ from itertools import product
 
 from spacy.tokens import Doc, Token
 
-from waltz.foils.candidates import Candidate, Outcome, Refusal, Row, SourceOutcomes, build_candidate
-from waltz.foils.english.agreement import SUBJECTS, find_agreeing_verbs, find_existential_verb, inflect_verb
-from waltz.foils.english.anaphors import find_anaphors
-from waltz.foils.english.noun_phrases import NounPhrase, explain_rejection, find_noun_phrases
+from waltz.foils.candidates import Candidate, MakerOptions, Outcome, Refusal, Row, SourceOutcomes, build_candidate
+from waltz.foils.english.noun_phrases import (
+    SUBJECTS,
+    NounPhrase,
+    explain_rejection,
+    find_agreeing_verbs,
+    find_anaphors,
+    find_existential_verb,
+    find_noun_phrases,
+    inflect_verb,
+)
 from waltz.foils.english.nouns import Number, list_numbers, pluralise, singularise
 from waltz.foils.english.parsing import parse_captions
-from waltz.foils.proposers import MakerOptions
 
 QUANTIFIERS: dict[Number, tuple[str, ...]] = {"sg": ("exactly one", "a single"), "pl": ("some", "a number of")}
 UNCOUNTED = {"baggage", "hair", "luggage"}

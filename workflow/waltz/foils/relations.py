@@ -12,9 +12,17 @@ from itertools import groupby
 from spacy.tokens import Doc, Token
 
 from waltz.core.text_diff import Span
-from waltz.foils.candidates import Candidate, Refusal, Row, SourceOutcomes, replace_span
+from waltz.foils.candidates import (
+    Candidate,
+    MakerOptions,
+    Proposal,
+    Refusal,
+    Row,
+    SourceOutcomes,
+    build_slot,
+    replace_span,
+)
 from waltz.foils.english.parsing import parse_captions
-from waltz.foils.proposers import MakerOptions, Proposal, build_slot
 
 LONGEST = 3
 """Words of the longest slot: the most that a proposer replaces."""

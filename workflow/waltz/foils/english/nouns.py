@@ -1,5 +1,6 @@
-"""Plural and singular of English nouns by inflect, compared with lemminflect, and exceptions to both."""
+"""Singular and plural of English nouns by inflect, compared with lemminflect, exceptions to both, and numerals."""
 
+import re
 from functools import cache
 from typing import Literal
 
@@ -106,3 +107,13 @@ def list_numbers(noun: Token) -> tuple[Number, ...]:
         return ("sg",) if before & SINGULAR_DETERMINERS else ("sg", "pl")
     tagged_plural = noun.tag_ in {"NNS", "NNPS", "JJ"} or (noun.tag_ == "NNP" and noun.is_sent_start)
     return ("pl",) if tagged_plural and (word.endswith("s") or singularise(word) != word) else ("sg",)
+
+
+NUMBERS = {str(inflect.engine().number_to_words(number)): number for number in range(100)} | {"none": 0}
+DIGITS = re.compile(r"\d{1,4}")
+
+
+def parse_number(answer: str) -> int | None:
+    """Return the number that an answer consists of ("3", "Three.", "None."); None for any other answer."""
+    words = answer.strip().rstrip(".!").lower()
+    return int(words) if DIGITS.fullmatch(words) else NUMBERS.get(words)

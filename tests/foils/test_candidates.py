@@ -8,11 +8,18 @@ import pytest
 
 from conftest import ROOT
 from waltz.core.errors import UserError
-from waltz.foils.build import build_candidates, drop_duplicates, select_splits
-from waltz.foils.candidates import Candidate, Refusal, build_candidate_row
-from waltz.foils.counting_questions import NOT_COUNTING
+from waltz.foils.candidates import (
+    Candidate,
+    MakerOptions,
+    Proposal,
+    Refusal,
+    build_candidate_row,
+    build_candidates,
+    drop_duplicates,
+    select_splits,
+)
+from waltz.foils.english.statements import NOT_COUNTING
 from waltz.foils.plurality import TOO_LONG
-from waltz.foils.proposers import MakerOptions, Proposal
 from waltz.foils.relations import NO_PREPOSITION
 from waltz.instruments import INSTRUMENTS
 
@@ -239,5 +246,5 @@ def test_repeated_candidates_of_a_row_are_left_out_and_ids_are_told_apart():
 
 def test_naming_the_instruments_loads_no_model_code():
     """The Snakefile reads the names at every start."""
-    code = "import sys, waltz.foils.build; sys.exit(bool({'torch', 'spacy', 'transformers'} & set(sys.modules)))"
+    code = "import sys, waltz.foils.candidates; sys.exit(bool({'torch', 'spacy', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT / "workflow", check=False).returncode == 0

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from waltz.core.intervals import Measure
+from waltz.foils import released_items
 from waltz.foils.english.parsing import parse_captions
 from waltz.foils.relations import count_attested, find_slots
-from waltz.foils.release import actions, captions, numbers
-from waltz.foils.release.comparison import Explain, Miss, Reproduce, find_misses
+from waltz.foils.released_items import Explain, Miss, Reproduce, find_misses
 
 Item = Mapping[str, Any]
 
@@ -18,16 +18,17 @@ NO_CAPTIONS = "the study has no source in the format coco-captions"
 FROM_CAPTIONS = ("plurality", "relations")
 
 FUNCTIONS: dict[str, tuple[Reproduce, Explain]] = {
-    "existence": (numbers.reproduce_existence, numbers.explain_existence),
+    "existence": (released_items.reproduce_existence, released_items.explain_existence),
     **dict.fromkeys(
         ("counting-balanced", "counting-small", "counting-adversarial"),
-        (numbers.reproduce_counting, numbers.explain_counting),
+        (released_items.reproduce_counting, released_items.explain_counting),
     ),
     **dict.fromkeys(
-        ("coreference-standard", "coreference-clean"), (numbers.reproduce_coreference, numbers.explain_coreference)
+        ("coreference-standard", "coreference-clean"),
+        (released_items.reproduce_coreference, released_items.explain_coreference),
     ),
-    "action-replacement": (actions.reproduce_action_replacement, actions.explain_action_replacement),
-    "actant-swap": (actions.reproduce_actant_swap, actions.explain_actant_swap),
+    "action-replacement": (released_items.reproduce_action_replacement, released_items.explain_action_replacement),
+    "actant-swap": (released_items.reproduce_actant_swap, released_items.explain_actant_swap),
 }
 """Functions that build candidates from an item's own texts, and that explain a miss, by instrument."""
 
@@ -61,10 +62,12 @@ def _from_captions(instrument: str, originals: Mapping[str, str]) -> tuple[Repro
         return originals[str(item["dataset_idx"])]
 
     if instrument == "plurality":
-        return lambda item: captions.reproduce_plurality(item, get_original(item)), captions.explain_plurality
+        return lambda item: released_items.reproduce_plurality(
+            item, get_original(item)
+        ), released_items.explain_plurality
     sequences = count_attested(slot for doc in parse_captions(originals.values()) for slot in find_slots(doc))
-    reproduce = partial(captions.reproduce_relations, sequences=sequences)
-    return lambda item: reproduce(item, get_original(item)), captions.explain_relations
+    reproduce = partial(released_items.reproduce_relations, sequences=sequences)
+    return lambda item: reproduce(item, get_original(item)), released_items.explain_relations
 
 
 def render_markdown(shares: Sequence[Mapping[str, Any]], misses: Sequence[Mapping[str, Any]]) -> str:

@@ -1,0 +1,461 @@
+"""CV-Probes: contextual captions, which name a context-dependent action, plain ones, and the four conditions.
+
+The abstract of the verb is filled with each of the three annotations of an imSitu image and repaired, by rule or by a
+language model with a prompt of our own (the paper's is not in its text). People write the plain captions. Of the four
+conditions only a plain image with a contextual caption is no match. Source: CV-Probes, arXiv 2409.01389.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lemminflect import getAllInflections, getLemma
+from spacy.tokens import Doc, Token
+
+from waltz.core.errors import UserError
+from waltz.core.sampling import rank
+from waltz.core.text_diff import Span
+from waltz.foils.candidates import Refusal
+from waltz.foils.english.parsing import parse
+from waltz.foils.english.wordnet import Verb
+from waltz.foils.swig import Filler, RolePosition, inflect_present, order_frame, render_complement
+from waltz.sources.fields import join_lines, read_field, read_strings
+from waltz.sources.raw_files import read_object_entries
+
+VERBS = (
+    "admiring", "apprehending", "autographing", "baptizing", "begging", "browsing", "buying", "celebrating", "chasing",
+    "cheerleading", "coaching", "competing", "congregating", "counting", "educating", "exercising", "frisking",
+    "guarding", "hitchhiking", "hunting", "interrogating", "interviewing", "praying", "protesting", "racing",
+    "studying", "voting",
+)  # fmt: skip
+"""The 27 context-dependent verbs; `brows` in the paper is browsing."""
+
+IMAGES_PER_VERB = 5
+
+REPAIR_PROMPT = """\
+The words below were put together by a program. Write them as one correct English sentence in the present tense.
+Correct articles, number and prepositions, and change nothing else; keep the verb "{verb}".
+
+Words: the woman baptizes baby with water at outdoors
+Sentence: A woman baptizes a baby with water outdoors.
+
+Words: {words}
+Sentence:"""
+
+
+MAY_CHANGE = frozenset({
+    "a", "an", "the", "some", "his", "her", "its", "their", "another", "is", "are", "and", "about", "against", "along",
+    "among", "around", "as", "at", "behind", "beside", "by", "down", "during", "for", "from", "in", "inside", "into",
+    "near", "of", "off", "on", "onto", "out", "over", "through", "to", "toward", "towards", "under", "up", "with",
+})  # fmt: skip
+"""Words that a repair may add, remove or change."""
+
+
+@dataclass(frozen=True)
+class FilledAbstract:
+    """An abstract filled with one annotation.
+
+    Attributes:
+        source_id: The annotation.
+        words: The abstract with its roles replaced and nothing else changed, for a language model to repair.
+        caption: The same repaired by rule.
+        simplified: Subject, verb and the role that follows the verb.
+    """
+
+    source_id: str
+    words: str
+    caption: str
+    simplified: str
+
+
+def select_verbs(frames: Iterable[Mapping[str, Any]], names: Sequence[str] | str = VERBS) -> list[str]:
+    """Return the verbs of a study: those it names, or every verb of its source.
+
+    Args:
+        frames: Rows of the layout `FRAMES`.
+        names: -ing forms, or `all`.
+    Raises:
+        UserError: A verb is none of the source's.
+    """
+    source_verbs = sorted({str(frame["verb"]) for frame in frames})
+    if names == "all":
+        return source_verbs
+    unknown = [verb for verb in names if verb not in source_verbs]
+    if unknown and names is not VERBS:
+        raise UserError(f"study file: cv_probes.verbs: the source has no image of {unknown[0]!r}")
+    return list(names)
+
+
+def select_images(
+    frames: Iterable[Mapping[str, Any]], seed: int, verbs: Sequence[str] = VERBS, count: int = IMAGES_PER_VERB
+) -> dict[str, list[str]]:
+    """Return the images of each verb that are first in the seeded order, all where there are fewer.
+
+    Args:
+        frames: Rows of the layout `FRAMES`; rejected ones give no image.
+        seed: Of the study.
+        verbs: -ing forms.
+        count: Images of each verb.
+    """
+    images_by_verb: dict[str, set[str]] = {verb: set() for verb in verbs}
+    for frame in frames:
+        if frame["verb"] in images_by_verb and not frame["rejected"]:
+            images_by_verb[frame["verb"]].add(frame["image"])
+    return {
+        verb: sorted(sorted(images, key=lambda image: (rank(image, seed), image))[:count])
+        for verb, images in images_by_verb.items()
+    }
+
+
+def build_contextual_captions(
+    frames: Iterable[Mapping[str, Any]],
+    images: Mapping[str, Sequence[str]],
+    verbs: Mapping[str, Verb],
+    generate: Callable[[str], str] | None = None,
+    model: str = "",
+) -> list[dict[str, Any]]:
+    """Return a caption for each annotation of the selected images, in the order of the frames.
+
+    Args:
+        frames: Rows of the layout `FRAMES`.
+        images: The selected images of each verb.
+        verbs: SWiG's verbs by name.
+        generate: Returns the text that a model generates after a prompt; where it is None, captions are repaired by
+            rule only.
+        model: Its name.
+    Returns:
+        Rows of the layout `PROBE_CAPTIONS` without a score; an annotation that gives no caption says why.
+    """
+    selected = {image for names in images.values() for image in names}
+    rows = []
+    for frame in frames:
+        if frame["image"] not in selected:
+            continue
+        filled = Refusal(f"the source's row: {frame['rejected']}") if frame["rejected"] else fill_abstract(frame, verbs)
+        caption, writer = None, "rule"
+        if isinstance(filled, FilledAbstract):
+            caption = filled.caption
+            if generate is not None:
+                caption, repaired_by = repair_caption(filled, verbs[frame["verb"]], generate)
+                writer = model if repaired_by == "model" else repaired_by
+        rows.append(
+            {
+                "caption_id": f"contextual:{frame['source_id']}",
+                "kind": "contextual",
+                "verb": frame["verb"],
+                "image": frame["image"],
+                "writer": writer,
+                "caption": caption,
+                "simplified": filled.simplified if isinstance(filled, FilledAbstract) else None,
+                "rejected": filled.reason if isinstance(filled, Refusal) else None,
+            }
+        )
+    return rows
+
+
+def fill_abstract(frame: Mapping[str, Any], verbs: Mapping[str, Verb]) -> FilledAbstract | Refusal:
+    """Return the abstract of a frame's verb filled with its annotation, without open roles and the words before them.
+
+    Args:
+        frame: A row of the layout `FRAMES`.
+        verbs: SWiG's verbs by name.
+    """
+    ordered = order_frame(frame, verbs)
+    if isinstance(ordered, Refusal):
+        return ordered
+    start = [ordered.agent.subject, inflect_present(ordered.verb.base, ordered.agent.plural)]
+    parts = [_render_part(ordered.agent, position, filler) for position, filler in ordered.complements]
+    core = [part for (position, _), part in zip(ordered.complements, parts, strict=True) if position.role != "place"]
+    words = [word for position, filler in ordered.complements for word in (position.words, filler.noun)]
+    return FilledAbstract(
+        frame["source_id"],
+        " ".join(word for word in (ordered.agent.noun, ordered.verb_form, *words) if word),
+        _join_sentence(start + parts),
+        _join_sentence(start + core[:1]),
+    )
+
+
+def _render_part(agent: Filler, position: RolePosition, filler: Filler) -> str:
+    if position.role == "place" and position.words == "at":
+        return filler.place
+    return f"{position.words} {render_complement(agent, position, filler)}".strip()
+
+
+def _join_sentence(parts: Iterable[str]) -> str:
+    text = " ".join(part for part in parts if part)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def repair_caption(filled: FilledAbstract, verb: Verb, generate: Callable[[str], str]) -> tuple[str, str]:
+    """Return a filled abstract repaired by a language model, or by rule where its answer changes more than it may.
+
+    The answer must have a form of the verb and otherwise the same words, up to their number and `MAY_CHANGE`: small
+    models copy the prompt's example.
+
+    Args:
+        filled: The abstract.
+        verb: Its verb.
+        generate: Returns the text that a model generates after a prompt.
+    Returns:
+        The caption, and `model` or `rule`, whichever repaired it.
+    """
+    answer = generate(REPAIR_PROMPT.format(verb=inflect_present(verb.base, False), words=filled.words)).strip()
+    line = answer.splitlines()[0].strip().strip('"').strip() if answer else ""
+    words = set(_split_words(line))
+    if not words & list_forms(verb) or _list_content_words(line, verb) != _list_content_words(filled.words, verb):
+        return filled.caption, "rule"
+    return (line if line.endswith(".") else f"{line}."), "model"
+
+
+def _split_words(text: str) -> list[str]:
+    return [word.strip(".,;:!?").lower() for word in text.split()]
+
+
+def _list_content_words(text: str, verb: Verb) -> set[str]:
+    """Return the words of a text that a repair must keep, nouns in the singular."""
+    content_words = (
+        word for word in _split_words(text) if word and word not in list_forms(verb) and word not in MAY_CHANGE
+    )
+    return {getLemma(word, upos="NOUN")[0] for word in content_words}
+
+
+def list_forms(verb: Verb) -> frozenset[str]:
+    """Return every form of a verb: admire, admires, admired, admiring."""
+    inflected = (form for forms in getAllInflections(verb.base, upos="VERB").values() for form in forms)
+    return frozenset({verb.base, verb.name, *inflected})
+
+
+def select_best(captions: Sequence[str], score: Callable[[Sequence[str]], Sequence[float]]) -> int:
+    """Return the index of the caption with the highest score, the first of equals.
+
+    Args:
+        captions: One or more.
+        score: Grammaticality of texts, higher is better.
+    """
+    scores = list(score(captions))
+    return max(range(len(captions)), key=lambda index: (scores[index], -index))
+
+
+SUBJECTS = frozenset({"nsubj", "nsubjpass", "expl", "csubj"})
+COMPLEMENTS = frozenset({"dobj", "attr", "acomp", "oprd"})
+WITHIN_VERB = frozenset({"aux", "auxpass", "neg", "prt"})
+WITHIN_NOUN = frozenset({"det", "nummod", "compound", "poss", "case", "predet", "quantmod"})
+
+
+@dataclass(frozen=True)
+class ImageDescriptions:
+    """Descriptions of an image with an action, where the scenes' own texts replace those of people.
+
+    Attributes:
+        image: Its name.
+        verb: The action, an -ing form.
+        still: Name of the same picture without the action, used instead of one from retrieval.
+        contextual: Sentences that name the action.
+        plain: Sentences that avoid it.
+    """
+
+    image: str
+    verb: str
+    still: str
+    contextual: tuple[str, ...]
+    plain: tuple[str, ...]
+
+
+def read_descriptions(path: str | Path) -> Iterator[ImageDescriptions]:
+    """Yield the images of a `descriptions.json`, in file order.
+
+    Raises:
+        UserError: Malformed JSON, a missing or mistyped field.
+    """
+    for image, entry in read_object_entries(path, ""):
+        place = f"{path}: image {image!r}"
+        yield ImageDescriptions(
+            image,
+            read_field(entry, "verb", str, place),
+            read_field(entry, "still", str, place),
+            tuple(read_strings(entry, "contextual", place)),
+            tuple(read_strings(entry, "plain", place)),
+        )
+
+
+def list_scene_captions(descriptions: Iterable[ImageDescriptions]) -> list[dict[str, Any]]:
+    """Return the plain descriptions as captions of the writer `scenes`."""
+    return [
+        {"image": entry.image, "verb": entry.verb, "writer": "scenes", "caption": caption, "plain_image": entry.still}
+        for entry in descriptions
+        for caption in entry.plain
+    ]
+
+
+def review_captions(
+    captions: Iterable[Mapping[str, Any]], verbs: Mapping[str, Verb], contextual: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Review written captions: return them with `rejected`, the reason why a caption cannot be used.
+
+    A caption is rejected for any form of the image's own verb, whatever its part of speech, for a synonym of it used as
+    a verb, and for another contextual verb used as a verb; also where it is empty or repeats one of the image.
+
+    Args:
+        captions: Rows of image, verb, writer and caption; further columns stay.
+        verbs: SWiG's verbs by name.
+        contextual: The verbs of the study.
+    """
+    rows = [{**row, "caption": join_lines(row["caption"])} for row in captions]
+    earlier: set[tuple[str, str]] = set()
+    for row, doc in zip(rows, parse(row["caption"] for row in rows), strict=True):
+        key = (row["image"], " ".join(row["caption"].lower().rstrip(". ").split()))
+        row["rejected"] = (
+            "written before for this image"
+            if key in earlier
+            else _explain_rejection(doc, verbs, row["verb"], contextual)
+        )
+        earlier.add(key)
+    return rows
+
+
+def _explain_rejection(doc: Doc, verbs: Mapping[str, Verb], name: str, contextual: Sequence[str]) -> str | None:
+    words = {token.lower_ for token in doc if token.is_alpha}
+    if not words:
+        return "empty"
+    if words & list_forms(verbs[name]):
+        return "uses the contextual verb"
+    verb_words = {token.lower_ for token in doc if token.pos_ == "VERB"}
+    if any(verb_words & list_forms(verbs[synonym]) for synonym in verbs[name].synonyms):
+        return "uses a synonym of the contextual verb"
+    if any(verb_words & list_forms(verbs[verb]) for verb in contextual):
+        return "uses another contextual verb"
+    return None
+
+
+def simplify_caption(doc: Doc) -> str | Refusal:
+    """Return subject, verb and object of a caption's main clause, with their articles, numerals and possessives.
+
+    Where there is no object, the first phrase with a preposition is used ("A boy is in the snow.").
+
+    Args:
+        doc: The parse of one caption.
+    """
+    root = next((token for token in doc if token.dep_ == "ROOT"), None)
+    if root is None or root.pos_ not in ("VERB", "AUX"):
+        return Refusal("no main verb is found")
+    subjects = [child for child in root.children if child.dep_ in SUBJECTS]
+    if not subjects:
+        return Refusal("no subject is found")
+    tokens = {token for subject in subjects for token in _collect_noun(subject)} | {root}
+    tokens |= {child for child in root.children if child.dep_ in WITHIN_VERB}
+    after = [child for child in root.children if child.i > root.i]
+    objects = [child for child in after if child.dep_ in COMPLEMENTS]
+    phrases = [child for child in after if child.dep_ in ("prep", "agent")]
+    # "is next to a dog": the adjective or adverb after `be` carries the phrase that completes it.
+    predicatives = [child for child in after if child.dep_ in ("acomp", "advmod") and root.lemma_ == "be"]
+    tokens |= {token for child in (*objects, *predicatives) for token in _collect_noun(child)}
+    phrases = [part for child in predicatives for part in child.children if part.dep_ == "prep"] + phrases
+    if phrases and (predicatives or not objects):
+        tokens |= _collect_phrase(phrases[0])
+    words = " ".join(token.text for token in sorted(tokens, key=lambda token: token.i))
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def _collect_noun(head: Token) -> set[Token]:
+    """Return a noun with its determiners, its conjuncts, and a phrase with "of" ("a group of people")."""
+    tokens = {head} | {child for child in head.children if child.dep_ in WITHIN_NOUN}
+    for child in head.children:
+        if child.dep_ in ("cc", "conj"):
+            tokens |= _collect_noun(child)
+        elif child.dep_ == "prep" and child.lower_ == "of":
+            tokens |= _collect_phrase(child)
+    return tokens
+
+
+def _collect_phrase(preposition: Token) -> set[Token]:
+    tokens = {preposition}
+    for child in preposition.children:
+        tokens |= _collect_phrase(child) if child.dep_ in ("prep", "pcomp") else _collect_noun(child)
+    return tokens
+
+
+CONDITIONS = {
+    "+img+cap": ("contextual", "contextual"),
+    "+img-cap": ("contextual", "plain"),
+    "-img+cap": ("plain", "contextual"),
+    "-img-cap": ("plain", "plain"),
+}
+"""Kind of image and kind of caption, by the condition's name in the paper's tables."""
+
+
+def rank_images(images: Sequence[str], scores: Sequence[float], count: int) -> list[tuple[str, float]]:
+    """Return the images that fit a caption best, with their scores, best first, equal ones by name.
+
+    Args:
+        images: Names of the images to choose from, without those of contextual verbs.
+        scores: How well the caption fits each of them (CLIP), higher is better.
+        count: Number of images.
+    """
+    pairs = [(image, float(score)) for image, score in zip(images, scores, strict=True)]
+    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:count]
+
+
+def build_condition_rows(
+    contextual: Iterable[Mapping[str, Any]],
+    plain: Iterable[Mapping[str, Any]],
+    verbs: Mapping[str, Verb],
+    form: str,
+) -> list[dict[str, Any]]:
+    """Return the rows of all four conditions, in the order of the contextual captions.
+
+    Each contextual caption occurs once with its own image. Each plain caption gives the other three: with the
+    contextual image that it was written for, its own plain image with the contextual caption, and its own with itself.
+    Repeated combinations of image, caption and condition, as where plain captions share an image, occur once.
+
+    Args:
+        contextual: Rows of image, verb and caption, one an image.
+        plain: Rows of image (the contextual one), verb, caption and plain_image; rejected rows, and those
+            without plain_image, are skipped.
+        verbs: SWiG's verbs by name.
+        form: `original` or `simplified`.
+    Returns:
+        Rows of item_id, form, condition, verb, image, image_kind, caption, caption_kind, verb_span, match and group
+        (the contextual image).
+    """
+    by_image: dict[str, list[Mapping[str, Any]]] = {}
+    for row in plain:
+        if not row.get("rejected") and row.get("plain_image"):
+            by_image.setdefault(row["image"], []).append(row)
+    rows = []
+    for context in contextual:
+        image, caption = context["image"], context["caption"]
+        numbers = {("+img+cap", image, caption): 0}
+        for number, row in enumerate(by_image.get(image, [])):
+            numbers.setdefault(("+img-cap", image, row["caption"]), number)
+            numbers.setdefault(("-img+cap", row["plain_image"], caption), number)
+            numbers.setdefault(("-img-cap", row["plain_image"], row["caption"]), number)
+        rows += [
+            {
+                "item_id": f"cv-probes:{form}:{condition}:{image}:{number}",
+                "form": form,
+                "condition": condition,
+                "verb": context["verb"],
+                "image": shown_image,
+                "image_kind": CONDITIONS[condition][0],
+                "caption": text,
+                "caption_kind": CONDITIONS[condition][1],
+                "verb_span": find_verb_span(text, verbs[context["verb"]]),
+                "match": condition != "-img+cap",
+                "group": image,
+            }
+            for (condition, shown_image, text), number in numbers.items()
+        ]
+    return rows
+
+
+def find_verb_span(caption: str, verb: Verb) -> Span | None:
+    """Return the span of a form of the contextual verb; None where a caption has none, as every plain caption."""
+    start = 0
+    for word in caption.split(" "):
+        bare = word.strip(".,;:!?")
+        if bare.lower() in list_forms(verb):
+            first = start + word.index(bare)
+            return Span(start=first, end=first + len(bare))
+        start += len(word) + 1
+    return None

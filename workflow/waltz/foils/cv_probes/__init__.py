@@ -1,1 +1,0 @@
-"""CV-Probes: captions with context-dependent verbs, and their four conditions."""

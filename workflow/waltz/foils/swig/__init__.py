@@ -1,1 +1,0 @@
-"""SWiG: noun phrases of fillers, frames ordered by their verb's abstract, and short active captions."""
