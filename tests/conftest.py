@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["workflow_studies"]
+pytest_plugins = ["workflow_runs.studies"]
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("WALTZ_DATA") or ROOT.parent / "shared" / "data")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from games import play, random_terms, unanimity, unanimity_phi
+from stand_ins.games import play, random_terms, unanimity, unanimity_phi
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.shapley.exact import begin_exact
 from waltz.attribution.shapley.permutations import begin_permutations

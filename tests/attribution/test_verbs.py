@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tiny_models import bert_tokenizer
+from stand_ins.tiny_models import bert_tokenizer
 from waltz.attribution.item_selection import select_probes
 from waltz.attribution.verbs import build_verb_table, compute_verb_values, find_verb_pieces
 from waltz.core.intervals import Resampling

@@ -4,7 +4,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-import annotation_platforms as platforms
+from stand_ins import annotation_platforms as platforms
 from waltz.benchmark.votes import read_annotations
 from waltz.cli.people import app
 from waltz.core.files import parquet

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from respondents import by_kind, closed, open_ended
+from stand_ins.respondents import by_kind, closed, open_ended
 from waltz.consistency.edit_tests.answer_changes import are_same_open_answers, check_unchanged, entail_each_other
 from waltz.consistency.edit_tests.generation_requests import run_in_step
 from waltz.consistency.edit_tests.settings import EditTestSettings

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from respondents import Scripted, closed
+from stand_ins.respondents import Scripted, closed
 from waltz.consistency.edit_tests.generation_requests import (
     GenerationRequest,
     draw_request_seed,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from respondents import Scripted, by_kind, closed, open_ended
+from stand_ins.respondents import Scripted, by_kind, closed, open_ended
 from waltz.consistency.edit_tests.biasing import find_mention, run_biasing_features
 from waltz.consistency.edit_tests.generation_requests import GenerationRequest, run_in_step
 from waltz.consistency.edit_tests.results import EditTestResult, UneditedAnswers

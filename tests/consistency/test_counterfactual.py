@@ -2,7 +2,7 @@
 
 import pytest
 
-from respondents import Scripted, by_kind, closed, open_ended
+from stand_ins.respondents import Scripted, by_kind, closed, open_ended
 from waltz.consistency.edit_tests.counterfactual import contains_word, run_counterfactual_edits
 from waltz.consistency.edit_tests.edits import draw_edits
 from waltz.consistency.edit_tests.generation_requests import draw_request_seed, run_in_step

@@ -2,7 +2,7 @@
 
 import pytest
 
-from respondents import Scripted, by_kind, closed
+from stand_ins.respondents import Scripted, by_kind, closed
 from waltz.consistency.edit_tests.generation_requests import run_in_step
 from waltz.consistency.edit_tests.input_from_explanation import get_left_over_pair, run_input_from_explanation
 from waltz.consistency.edit_tests.results import EditTestResult

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from respondents import Scripted, by_kind, closed
+from stand_ins.respondents import Scripted, by_kind, closed
 from waltz.consistency.edit_tests import chain_of_thought
 from waltz.consistency.edit_tests.generation_requests import run_in_step
 from waltz.consistency.edit_tests.results import EditTestResult, UneditedAnswers

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-import tiny_decoders
-from scripted_decoders import scripted
+from stand_ins import tiny_decoders
+from stand_ins.scripted_decoders import scripted
 from waltz.consistency.edit_tests import runner as asked_models
 from waltz.consistency.edit_tests.generation_requests import GenerationRequest
 from waltz.consistency.edit_tests.rows import (

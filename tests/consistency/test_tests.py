@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from respondents import Scripted, closed, open_ended
+from stand_ins.respondents import Scripted, closed, open_ended
 from waltz.consistency.edit_tests.generation_requests import ANSWER_KINDS, HELPER_KINDS, GenerationRequest, run_in_step
 from waltz.consistency.edit_tests.results import ask_unedited
 from waltz.consistency.edit_tests.settings import EditTestSettings

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-import tiny_decoders
-from scripted_decoders import scripted
+from stand_ins import tiny_decoders
+from stand_ins.scripted_decoders import scripted
 from waltz.core.files import parquet
 from waltz.core.schema import EVALUATION, Layout
 from waltz.evaluation.decoder_tasks import (

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-import tiny_decoders
-from scripted_decoders import scripted
+from stand_ins import tiny_decoders
+from stand_ins.scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, EVALUATION

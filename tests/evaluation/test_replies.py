@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-import tiny_decoders
-from scripted_decoders import scripted
+from stand_ins import tiny_decoders
+from stand_ins.scripted_decoders import scripted
 from waltz.core.errors import UserError
 from waltz.evaluation.prompting.generation_cache import (
     BLOCK_SIZE,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from scripted_decoders import scripted
+from stand_ins.scripted_decoders import scripted
 from waltz.core.intervals import Resampling
 from waltz.evaluation.label_choice import generate_chains_of_thought
 from waltz.evaluation.metrics.summary import build_metric_rows

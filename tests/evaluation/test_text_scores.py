@@ -5,7 +5,7 @@ import math
 import pytest
 from PIL import Image
 
-from scripted_decoders import VOCABULARY, scripted
+from stand_ins.scripted_decoders import VOCABULARY, scripted
 from waltz.core.intervals import Resampling
 from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE
 from waltz.evaluation.metrics.summary import build_metric_rows

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmark_rows import NAUGHTY, draw_images, facts, item, part, probe, unvoted
+from stand_ins.benchmark_rows import NAUGHTY, draw_images, facts, item, part, probe, unvoted
 from waltz.export.folder import write_dataset
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from huggingface_hub import DatasetCard
 
-from benchmark_rows import NAUGHTY, facts, item, part, released_item, unvoted, write_release
+from stand_ins.benchmark_rows import NAUGHTY, facts, item, part, released_item, unvoted, write_release
 from waltz.export.card import escape_markdown
 from waltz.export.facts import RawFile, SourceFacts, build_source_facts
 from waltz.export.folder import write_dataset

@@ -8,7 +8,7 @@ from datetime import date
 import pyarrow.parquet as pq
 import pytest
 
-from benchmark_rows import facts, item, part
+from stand_ins.benchmark_rows import facts, item, part
 from waltz.export.folder import write_dataset
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmark_rows import NAUGHTY, facts, item, part, probe
+from stand_ins.benchmark_rows import NAUGHTY, facts, item, part, probe
 from waltz.core.errors import UserError
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.export.columns import IMAGE, ITEM_COLUMNS, OMITTED_COLUMNS, PROBE_COLUMNS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmark_rows import NAUGHTY, ORIGINALS, TEXTS, item, released_item, unvoted, write_release
+from stand_ins.benchmark_rows import NAUGHTY, ORIGINALS, TEXTS, item, released_item, unvoted, write_release
 from waltz.benchmark.items import read_items
 from waltz.core.errors import UserError
 from waltz.core.files import parquet

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from spoilt_files import STUDY, small_world, trial
+from stand_ins.spoilt_files import STUDY, small_world, trial
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from workflow_checkout import TARGET, Checkout, checkout, copied, tiny_study
+from workflow_runs.checkout import TARGET, Checkout, checkout, copied, tiny_study
 
 
 def pytest_generate_tests(metafunc):

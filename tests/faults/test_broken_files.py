@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from waltz.core.files import parquet
 from waltz.core.schema import EVALUATION, METRICS
-from workflow_checkout import TARGET, list_user_messages
+from workflow_runs.checkout import TARGET, list_user_messages
 
 pytestmark = pytest.mark.faults
 

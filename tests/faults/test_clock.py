@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow_checkout import TARGET, Checkout
+from workflow_runs.checkout import TARGET, Checkout
 
 pytestmark = pytest.mark.faults
 

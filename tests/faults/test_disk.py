@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from workflow_checkout import TARGET
+from workflow_runs.checkout import TARGET
 
 pytestmark = pytest.mark.faults
 

@@ -11,9 +11,9 @@ import types
 
 import pytest
 
-import spoilt_files
-from spoilt_files import STUDY, small_world, trial
-from workflow_checkout import ROOT
+from stand_ins import spoilt_files
+from stand_ins.spoilt_files import STUDY, small_world, trial
+from workflow_runs.checkout import ROOT
 
 pytestmark = pytest.mark.faults
 

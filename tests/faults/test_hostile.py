@@ -6,7 +6,7 @@ import pytest
 
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
-from workflow_checkout import TARGET, list_user_messages
+from workflow_runs.checkout import TARGET, list_user_messages
 
 pytestmark = pytest.mark.faults
 

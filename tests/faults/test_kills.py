@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from rehearsal.server import MIRROR, World, environment, serving
-from workflow_checkout import TARGET, copied, jobs_of
+from workflow_runs.checkout import TARGET, copied, jobs_of
 
 pytestmark = pytest.mark.faults
 

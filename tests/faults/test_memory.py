@@ -6,7 +6,7 @@ import pytest
 
 from waltz.core.files import parquet
 from waltz.core.schema import EVALUATION
-from workflow_checkout import TARGET
+from workflow_runs.checkout import TARGET
 
 pytestmark = pytest.mark.faults
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from workflow_checkout import TARGET, list_user_messages
+from workflow_runs.checkout import TARGET, list_user_messages
 
 pytestmark = pytest.mark.faults
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from conftest import build_network
-from tiny_models import classifier_model, masked_model
+from stand_ins.tiny_models import classifier_model, masked_model
 from waltz.core.errors import UserError
 from waltz.core.schema import FILTERED
 from waltz.filters.gruen import score_texts

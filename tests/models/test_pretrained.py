@@ -7,7 +7,7 @@ import safetensors.torch
 import torch
 import transformers
 
-from tiny_encoders import BERT, VOCABULARY, bert_tokenizer
+from stand_ins.tiny_encoders import BERT, VOCABULARY, bert_tokenizer
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
 from waltz.models.pretrained import is_network_weight, load_pretrained

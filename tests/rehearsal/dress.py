@@ -16,7 +16,7 @@ from rehearsal import hub, released, upstream
 from rehearsal.checkpoints import original
 from rehearsal.server import World, environment, serving
 from waltz.model_registry import ModelSpec, resolve_model
-from workflow_checkout import PARTS, ROOT
+from workflow_runs.checkout import PARTS, ROOT
 
 STUDY = "config/thesis.yaml"
 OVERLAY = "tests/rehearsal/overlay.yaml"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paper_numbers import read_paper_table
+from stand_ins.paper_numbers import read_paper_table
 from waltz.consistency.summary.rescaling import SETTING_OF_TEST
 from waltz.core.intervals import Measure
 from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells

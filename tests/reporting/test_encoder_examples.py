@@ -1,6 +1,6 @@
 from PIL import Image
 
-import tiny_clip
+from stand_ins import tiny_clip
 from waltz.attribution.encoder_rows import compute_text_rows
 from waltz.attribution.settings import AttributionSettings
 from waltz.core.devices import Device

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from report_of_two_models import attribution, score
+from stand_ins.report_of_two_models import attribution, score
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.sampling import sample

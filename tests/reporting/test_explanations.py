@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import tiny_decoders
+from stand_ins import tiny_decoders
 from waltz.attribution.contribution_ratios import compute_contribution_ratios, find_contributing_outputs
 from waltz.consistency.cc_shap.items import build_setup
 from waltz.consistency.cc_shap.rows import compute_cc_shap_rows, compute_edit_rows

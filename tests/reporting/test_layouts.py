@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_numbers import build_paper_cells, read_paper_table
+from stand_ins.paper_numbers import build_paper_cells, read_paper_table
 from waltz.core.intervals import Measure
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells

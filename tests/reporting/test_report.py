@@ -10,8 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from paper_numbers import build_paper_cells
-from report_of_two_models import HOSTILE, attribution, cells, items, picture, records, report, runs, score
+from stand_ins.paper_numbers import build_paper_cells
+from stand_ins.report_of_two_models import HOSTILE, attribution, cells, items, picture, records, report, runs, score
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.reporting.figures.example_folders import save_examples

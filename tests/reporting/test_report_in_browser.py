@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from report_of_two_models import HOSTILE, report
+from stand_ins.report_of_two_models import HOSTILE, report
 from waltz.reporting.page.report import ReportInputs, write_report
 from waltz.reporting.tables.cells import Cell
 

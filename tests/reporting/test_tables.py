@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from typer.testing import CliRunner
 
-from paper_numbers import PUBLISHED, build_study, copy_paper_values, read_paper_table
+from stand_ins.paper_numbers import PUBLISHED, build_study, copy_paper_values, read_paper_table
 from waltz.cli.app import app
 from waltz.core.intervals import Measure
 from waltz.reporting.tables.cells import COLUMNS, Cell, format_csv, parse_csv

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from workflow_checkout import Checkout, checkout
+from workflow_runs.checkout import Checkout, checkout
 
 
 @pytest.fixture

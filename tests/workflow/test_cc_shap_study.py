@@ -6,7 +6,7 @@ import pytest
 
 from waltz.core.files import parquet
 from waltz.core.schema import ATTRIBUTION, CC_SHAP
-from workflow_studies import EXPLANATIONS
+from workflow_runs.studies import EXPLANATIONS
 
 pytestmark = pytest.mark.workflow
 

@@ -6,7 +6,7 @@ import pytest
 
 from waltz.core.files import parquet
 from waltz.core.schema import CONSISTENCY
-from workflow_studies import TRACES
+from workflow_runs.studies import TRACES
 
 pytestmark = pytest.mark.workflow
 

@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from workflow_checkout import copied
+from workflow_runs.checkout import copied
 
 pytestmark = pytest.mark.workflow
 

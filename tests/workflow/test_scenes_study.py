@@ -12,13 +12,13 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-import annotation_platforms as platforms
-import tiny_encoders
+from stand_ins import annotation_platforms as platforms
+from stand_ins import tiny_encoders
 from waltz.cli.people import app as people
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.schema import ATTRIBUTION
-from workflow_checkout import Checkout
-from workflow_studies import INSTRUMENTS
+from workflow_runs.checkout import Checkout
+from workflow_runs.studies import INSTRUMENTS
 
 pytestmark = pytest.mark.workflow
 

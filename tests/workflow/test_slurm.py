@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from one_node_slurm import lacking, one_node
-from workflow_checkout import Checkout, checkout
+from workflow_runs.checkout import Checkout, checkout
+from workflow_runs.one_node_slurm import lacking, one_node
 
 pytest.importorskip("snakemake_executor_plugin_slurm")
 WHY_NOT = lacking()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from games import additive, play, random_terms, unanimity
+from stand_ins.games import additive, play, random_terms, unanimity
 from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.shapiq_estimators import MIN_EVALUATIONS

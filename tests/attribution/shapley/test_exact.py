@@ -9,7 +9,7 @@ import shapiq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from games import additive, play, random_terms, unanimity, unanimity_phi
+from stand_ins.games import additive, play, random_terms, unanimity, unanimity_phi
 from waltz.attribution.shapley.exact import begin_exact
 from waltz.attribution.shapley.permutations import begin_permutations
 from waltz.core.errors import UserError

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from toy_encoders import Toy, game, picture
+from stand_ins.toy_encoders import Toy, game, picture
 from waltz.attribution.mm_shap import choose_outcome
 from waltz.attribution.settings import AttributionSettings
 from waltz.attribution.shapley.bilinear import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import shap
 
-from games import additive, play, random_terms, unanimity, unanimity_phi
+from stand_ins.games import additive, play, random_terms, unanimity, unanimity_phi
 from waltz.attribution.shapley.permutations import begin_permutations, count_published_evaluations
 from waltz.attribution.t_shap import compute_t_shap_error, measure_t_shap
 from waltz.core.errors import UserError

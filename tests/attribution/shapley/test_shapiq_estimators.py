@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import shapiq
 
-from games import additive, play, random_terms, unanimity, unanimity_phi
+from stand_ins.games import additive, play, random_terms, unanimity, unanimity_phi
 from waltz.attribution.shapley.shapiq_estimators import MIN_EVALUATIONS, begin_shapiq
 from waltz.core.errors import UserError
 

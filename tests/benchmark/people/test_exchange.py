@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import annotation_platforms as platforms
+from stand_ins import annotation_platforms as platforms
 from waltz.benchmark.people.exchange import PLATFORMS, export_tasks, import_annotations
 from waltz.benchmark.people.tasks import build_image_url, build_tasks
 from waltz.benchmark.votes import ANNOTATION_COLUMNS, ANSWERS, count_votes

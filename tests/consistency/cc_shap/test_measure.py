@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import special, stats
 from scipy.spatial import distance
 
-from games import play, random_terms, unanimity
+from stand_ins.games import play, random_terms, unanimity
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.attribution.shapley.partition import compute_owen_values
 from waltz.attribution.shapley.permutations import begin_permutations

@@ -7,9 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-import published_explanations
-import scripted_decoders
-import tiny_decoders
+from stand_ins import restated_cc_shap as published_explanations
+from stand_ins import scripted_decoders, tiny_decoders
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.consistency.cc_shap.dialogue import generate_targets
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs, count_suffix_players

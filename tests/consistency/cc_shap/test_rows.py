@@ -7,8 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-import scripted_decoders
-import tiny_decoders
+from stand_ins import scripted_decoders, tiny_decoders
 from waltz.consistency.cc_shap import items
 from waltz.consistency.cc_shap.dialogue import generate_pairs
 from waltz.consistency.cc_shap.items import build_setup, load_or_attribute_item, read_side

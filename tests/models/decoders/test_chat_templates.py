@@ -2,12 +2,12 @@
 
 import pytest
 
-import tiny_decoders
+from stand_ins import tiny_decoders
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec, load_registry
 from waltz.models.decoders.decoder import Turn
 from waltz.models.decoders.language_model import add_chat_template
-from workflow_checkout import ROOT
+from workflow_runs.checkout import ROOT
 
 TURNS = [Turn("user", "what is this ?"), Turn("assistant", "a dog ."), Turn("user", "why ?")]
 

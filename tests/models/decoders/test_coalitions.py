@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-import tiny_decoders
+from stand_ins import tiny_decoders
 from waltz.models.decoders import players, shared_prefixes
 from waltz.models.decoders.coalitions import Coalitions, Game
 from waltz.models.decoders.outcomes import FIRST_STEP, OUTCOMES, score_targets, score_targets_in_batches

@@ -4,7 +4,7 @@ import pytest
 import torch
 from PIL import Image
 
-import tiny_decoders
+from stand_ins import tiny_decoders
 from waltz.models.decoders.decoder import Sampling
 from waltz.models.decoders.generation import choose_token, get_published_sampling
 

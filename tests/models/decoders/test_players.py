@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-import tiny_decoders
+from stand_ins import tiny_decoders
 from waltz.core.errors import UserError
 from waltz.models.decoders import players
 

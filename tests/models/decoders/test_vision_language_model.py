@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-import tiny_decoders
+from stand_ins import tiny_decoders
 from waltz.models.decoders import vision_language_model
 from waltz.models.decoders.outcomes import score_targets
 from waltz.models.decoders.vision_language_model import MAX_CACHED_IMAGES, CachedImageProcessor, ImageCache

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tiny_encoders import REGIONS, WIDTH, build
+from stand_ins.tiny_encoders import REGIONS, WIDTH, build
 
 
 @pytest.fixture(scope="session")

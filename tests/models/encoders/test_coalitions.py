@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from toy_encoders import Toy, game, picture
+from stand_ins.toy_encoders import Toy, game, picture
 from waltz.models.encoders import coalitions
 from waltz.models.encoders.coalitions import Coalitions, cut_evenly
 

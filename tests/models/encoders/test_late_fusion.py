@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tiny_encoders import build
+from stand_ins.tiny_encoders import build
 from waltz.cli.app import app
 from waltz.core.devices import Device
 from waltz.core.errors import UserError

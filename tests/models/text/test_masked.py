@@ -3,7 +3,7 @@ import pytest
 import torch
 import transformers
 
-from tiny_models import bert_tokenizer, config, masked_model, masked_network, roberta_model
+from stand_ins.tiny_models import bert_tokenizer, config, masked_model, masked_network, roberta_model
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec

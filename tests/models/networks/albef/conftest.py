@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tiny_albef import folder_of
+from stand_ins.tiny_albef import folder_of
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ import pytest
 import torch
 import transformers
 
-import restated_albef as restated
-from tiny_albef import CONFIG, DECODER_DEPTH, POSITIONS, VOCABULARY, random_weights
+from stand_ins import restated_albef as restated
+from stand_ins.tiny_albef import CONFIG, DECODER_DEPTH, POSITIONS, VOCABULARY, random_weights
 from waltz.models.networks.albef.network import build_answer_trees, load_answering_network
 
 START, END = 2, 3

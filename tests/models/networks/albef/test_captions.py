@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiny_encoders import bert_tokenizer
+from stand_ins.tiny_encoders import bert_tokenizer
 from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
 from waltz.models.networks.albef import inputs

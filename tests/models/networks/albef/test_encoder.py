@@ -7,9 +7,9 @@ import pytest
 import torch
 from PIL import Image
 
-import restated_albef as restated
-from tiny_albef import CONFIG, random_weights
-from tiny_encoders import ANSWERS, TEXTS
+from stand_ins import restated_albef as restated
+from stand_ins.tiny_albef import CONFIG, random_weights
+from stand_ins.tiny_encoders import ANSWERS, TEXTS
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec

@@ -8,8 +8,8 @@ import safetensors.torch
 import torch
 import transformers
 
-import restated_albef as restated
-from tiny_albef import CONFIG, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
+from stand_ins import restated_albef as restated
+from stand_ins.tiny_albef import CONFIG, POSITIONS, VOCABULARY, random_weights, retrieval_shapes
 from waltz.core.errors import UserError
 from waltz.models.networks.albef.layers import build_padding_bias, resize_positions
 from waltz.models.networks.albef.network import load_answering_network, load_matching_network

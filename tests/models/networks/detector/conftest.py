@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tiny_detector import save_tiny
+from stand_ins.tiny_detector import save_tiny
 
 
 @pytest.fixture(scope="session")

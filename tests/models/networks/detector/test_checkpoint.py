@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tiny_detector import CONFIG, save_tiny, tiny_weights
+from stand_ins.tiny_detector import CONFIG, save_tiny, tiny_weights
 from waltz.core.errors import UserError
 from waltz.model_files import compute_fingerprint, list_detector_files
 from waltz.model_registry import ModelSpec, select_decisive_fields

@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
+from stand_ins.tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
 from waltz.core.errors import UserError
 from waltz.models.networks.detector.checkpoint import load_detector
 from waltz.models.networks.detector.images import prepare_image

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from tiny_detector import restated_pool
+from stand_ins.tiny_detector import restated_pool
 from waltz.models.networks.detector.boxes import pool_boxes
 
 

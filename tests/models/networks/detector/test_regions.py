@@ -7,8 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from tiny_detector import CONFIG, save_tiny, tiny_weights
-from tiny_encoders import WIDTH, build
+from stand_ins.tiny_detector import CONFIG, save_tiny, tiny_weights
+from stand_ins.tiny_encoders import WIDTH, build
 from waltz.attribution.mm_shap import attribute_texts
 from waltz.attribution.settings import AttributionSettings
 from waltz.core.devices import Device

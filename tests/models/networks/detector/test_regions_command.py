@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
+from stand_ins.tiny_detector import CONFIG, WIDTH, restated, save_tiny, tiny_weights
 from waltz.cli.app import app
 from waltz.models.networks.detector.checkpoint import load_detector
 from waltz.models.networks.detector.images import prepare_image, read_upright_image

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tiny_encoders import REGIONS, WIDTH
-from tiny_vilbert import VILBERT, VILBERT_TASKS, write_vilbert
+from stand_ins.tiny_encoders import REGIONS, WIDTH
+from stand_ins.tiny_vilbert import VILBERT, VILBERT_TASKS, write_vilbert
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import transformers
 from scipy.special import erf
 from typer.testing import CliRunner
 
-from tiny_vilbert import VILBERT, vilbert_layout, vilbert_weights
+from stand_ins.tiny_vilbert import VILBERT, vilbert_layout, vilbert_weights
 from waltz.cli.app import app
 from waltz.core.errors import UserError
 from waltz.models.networks.vilbert.array_inputs import compute_logits

@@ -8,8 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
-from tiny_encoders import REGIONS, TEXTS, WIDTH
-from tiny_vilbert import VILBERT, vilbert_weights, write_vilbert
+from stand_ins.tiny_encoders import REGIONS, TEXTS, WIDTH
+from stand_ins.tiny_vilbert import VILBERT, vilbert_weights, write_vilbert
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.evaluation.alignment import build_score_columns

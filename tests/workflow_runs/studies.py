@@ -6,7 +6,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from workflow_checkout import Checkout, checkout
+from workflow_runs.checkout import Checkout, checkout
 
 INSTRUMENTS = ("existence", "plurality", "relations", "action-replacement")
 """One without a filter, one with filters, one that a model proposes as well, one with a ranking; the others share
@@ -53,7 +53,7 @@ def scenes_run(tmp_path_factory, tiny_model_folder) -> Checkout:
 @pytest.fixture(scope="session")
 def decoder_run(tmp_path_factory, tiny_model_folder) -> Checkout:
     """A decoder that sees on pairs and one that reads on a text task: answers, attributions, consistency, CC-SHAP."""
-    import tiny_decoders
+    from stand_ins import tiny_decoders
 
     run = checkout(tmp_path_factory.mktemp("decoders") / "waltz", tiny_model_folder)
     reader = tiny_decoders.causal("gpt2")
@@ -178,7 +178,7 @@ def _comve() -> dict[str, object]:
 
 def _language_checkout(folder, study) -> Checkout:
     """Prepare a study of a tiny language model on sentences."""
-    import tiny_decoders
+    from stand_ins import tiny_decoders
 
     decoder = tiny_decoders.causal()
     decoder.network.model.save_pretrained(folder / "tiny")

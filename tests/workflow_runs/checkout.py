@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import yaml
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PARTS = ("Snakefile", "rules", "workflow", "config", "profiles", "envs", "resources")
 DATA = ROOT / "tests" / "data"
 TARGET = "tables"

@@ -10,7 +10,7 @@ from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.derived import derive_numbers
 from waltz.reporting.tables.numbers import Number, number_of_text
 
-PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
+PUBLISHED = Path(__file__).parents[2] / "resources" / "published"
 
 
 def read_paper_table(table):

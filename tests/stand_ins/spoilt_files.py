@@ -12,7 +12,7 @@ from waltz.core.files import parquet
 from waltz.scenes.world.sampling import draw_scenes
 from waltz.scenes.writers.sources import build_files
 from waltz.sources.readers import read_source
-from workflow_checkout import ROOT
+from workflow_runs.checkout import ROOT
 
 EXAMPLES = int(os.environ.get("WALTZ_FUZZ", "60"))
 STUDY = yaml.safe_load((ROOT / "config/scenes.yaml").read_text(encoding="utf-8"))["sources"]
