@@ -24,10 +24,10 @@ from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
 from waltz.models.encoders.vqa import answer_question
 from waltz.models.regions import open_stored_regions
-from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
+from waltz.reporting.tables.compare_to_paper import build_cells
 from waltz.reporting.tables.declaration import ENCODER
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.numbers import read_numbers
+from waltz.reporting.tables.numbers import StudyFacts, read_numbers
 from waltz.sources.images import open_images
 
 SIDE, MASK = 16, 4

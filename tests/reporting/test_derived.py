@@ -5,11 +5,11 @@ import pytest
 from stand_ins.paper_numbers import read_paper_table
 from waltz.consistency.summary.rescaling import SETTING_OF_TEST
 from waltz.core.intervals import Measure
-from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
+from waltz.reporting.tables.compare_to_paper import build_cells
 from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.derived import TEXT_TASKS, derive_numbers
-from waltz.reporting.tables.numbers import Number, number_of_text
+from waltz.reporting.tables.numbers import Number, StudyFacts, number_of_text
 
 INSTRUMENTS = list(dict.fromkeys(key[2] for key in read_paper_table("thesis-A.2") if key[2] != "overall"))
 

@@ -9,22 +9,23 @@ from typer.testing import CliRunner
 from stand_ins.paper_numbers import PUBLISHED, build_study, copy_paper_values, read_paper_table
 from waltz.cli.app import app
 from waltz.core.intervals import Measure
-from waltz.reporting.tables.cells import COLUMNS, Cell, format_csv, parse_csv
-from waltz.reporting.tables.compare_to_paper import (
+from waltz.reporting.tables.cells import (
     CHANCE,
+    COLUMNS,
     NOT_RUN,
     ONLY_PUBLISHED,
-    RANDOM,
     SYNTHETIC_DATA,
-    StudyFacts,
-    build_cells,
+    Cell,
+    format_csv,
+    parse_csv,
 )
+from waltz.reporting.tables.compare_to_paper import build_cells
 from waltz.reporting.tables.declaration import AVERAGE, ENCODER, LANGUAGE
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.derived import derive_numbers
 from waltz.reporting.tables.metric_styles import STYLES
-from waltz.reporting.tables.numbers import Number, number_of_text
-from waltz.reporting.tables.paper_values import read_paper_values
+from waltz.reporting.tables.numbers import Number, StudyFacts, number_of_text
+from waltz.reporting.tables.paper_values import RANDOM, read_paper_values
 from waltz.reporting.tables.verdicts import DIFFERS, EQUAL
 
 ALL = [table for table in TABLES.values() if table.paper_tables]

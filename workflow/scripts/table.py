@@ -3,8 +3,8 @@
 from waltz.core.job_log import log_job
 from waltz.reporting.run_compatibility import check_compatible, read_run_facts
 from waltz.reporting.tables.build_table import build_table, write_table
-from waltz.reporting.tables.compare_to_paper import StudyFacts
 from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.numbers import StudyFacts
 
 inputs, params = snakemake.input, snakemake.params
 

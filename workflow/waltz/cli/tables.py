@@ -11,7 +11,8 @@ from rich.table import Table
 from waltz.cli.output import create_console, report_errors
 from waltz.core.errors import UserError
 from waltz.reporting.tables.cells import Cell, parse_csv
-from waltz.reporting.tables.declarations import TABLES, Declaration
+from waltz.reporting.tables.declaration import Declaration
+from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.grid import lay_out_grid
 from waltz.reporting.tables.layouts import LEGEND, format_cell, list_reasons
 

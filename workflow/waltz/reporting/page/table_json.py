@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.declarations import Declaration
+from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.grid import Grid, lay_out_grid, name_column, name_row
 from waltz.reporting.tables.metric_styles import get_decimals
 from waltz.reporting.tables.verdict_counts import classify_cell

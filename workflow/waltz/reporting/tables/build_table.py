@@ -6,12 +6,12 @@ from typing import Protocol
 
 from waltz.core.files.atomic import write_text
 from waltz.reporting.tables.cells import COMPARED_PROFILE, Cell, format_csv
-from waltz.reporting.tables.compare_to_paper import StudyFacts, build_cells
+from waltz.reporting.tables.compare_to_paper import build_cells
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.derived import derive_numbers, derive_paper_averages
 from waltz.reporting.tables.latex import format_latex
 from waltz.reporting.tables.layouts import format_html_page, format_markdown
-from waltz.reporting.tables.numbers import read_numbers
+from waltz.reporting.tables.numbers import StudyFacts, read_numbers
 from waltz.reporting.tables.paper_values import Key, PaperValue, read_paper_values
 
 

@@ -8,6 +8,10 @@ from typing import Any
 
 COMPARED_PROFILE = "published"
 """The profile that is compared with the papers."""
+CHANCE = "chance by definition, not a measurement"
+NOT_RUN = "not run in this study"
+SYNTHETIC_DATA = "the study's data are synthetic: not compared with the paper"
+ONLY_PUBLISHED = f"only the profile {COMPARED_PROFILE} is compared with the paper"
 
 
 @dataclass(frozen=True)

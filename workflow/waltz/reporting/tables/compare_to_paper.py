@@ -1,45 +1,15 @@
 """Compare our numbers with the paper values, cell by cell."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from waltz.core.intervals import Measure, compute_interval_of_mean
-from waltz.reporting.tables.cells import COMPARED_PROFILE, Cell
+from waltz.reporting.tables.cells import CHANCE, COMPARED_PROFILE, NOT_RUN, ONLY_PUBLISHED, SYNTHETIC_DATA, Cell
 from waltz.reporting.tables.declaration import AVERAGE, DERIVED, PAPER_SETTING, Declaration
-from waltz.reporting.tables.numbers import Number, Numbers, Place
-from waltz.reporting.tables.paper_values import Key, PaperValue
+from waltz.reporting.tables.numbers import Number, Numbers, Place, StudyFacts
+from waltz.reporting.tables.paper_values import EVERY_METRIC, RANDOM, Key, PaperValue
 from waltz.reporting.tables.verdicts import Comparison, compare_with_paper
-
-RANDOM, EVERY_METRIC = "random", "all"
-"""Model and metric of paper rows that give the chance level."""
-CHANCE = "chance by definition, not a measurement"
-NOT_RUN = "not run in this study"
-SYNTHETIC_DATA = "the study's data are synthetic: not compared with the paper"
-ONLY_PUBLISHED = f"only the profile {COMPARED_PROFILE} is compared with the paper"
-
-
-@dataclass(frozen=True)
-class StudyFacts:
-    """Facts about a study that all of its tables need.
-
-    Attributes:
-        models: ENCODER, LANGUAGE or VISION by name of a model, in order.
-        compared: Whether the study's data are those of the papers; synthetic scenes are not.
-        confidence: Coverage of the intervals, between 0 and 1.
-        built: Instruments that the study builds: format of the source and names of the filters.
-        datasets: Data sets of captions and foils.
-        skipped: Models and data sets that it names and could not run, with the reason.
-    """
-
-    models: Mapping[str, str]
-    compared: bool
-    confidence: float
-    built: Mapping[str, Mapping[str, object]]
-    datasets: tuple[str, ...] = ()
-    skipped: Mapping[str, str] = field(default_factory=dict)
-
 
 Position = tuple[str, str, str]
 """Metric, data set, setting of a cell."""

@@ -20,6 +20,3 @@ TABLES = {
     )
 }
 """By id."""
-PAIRWISE, VALIDATION = TABLES["thesis-3.4"], TABLES["thesis-A.2"]
-
-__all__ = ["DOCUMENTS", "PAIRWISE", "TABLES", "VALIDATION", "Declaration"]

@@ -9,11 +9,10 @@ from waltz.consistency.summary.rescaling import CC_SHAP_METRICS, SETTING_OF_TEST
 from waltz.core.intervals import Measure
 from waltz.instruments import INSTRUMENTS
 from waltz.reporting.tables.cells import COMPARED_PROFILE
-from waltz.reporting.tables.compare_to_paper import RANDOM, StudyFacts
 from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER, SETTING_SEPARATOR, VISION, Declaration
 from waltz.reporting.tables.declared.construction import PIECES
-from waltz.reporting.tables.numbers import DEVIATION, Number, Numbers, number_of_text
-from waltz.reporting.tables.paper_values import Key, PaperValue
+from waltz.reporting.tables.numbers import DEVIATION, Number, Numbers, StudyFacts, number_of_text
+from waltz.reporting.tables.paper_values import RANDOM, Key, PaperValue
 
 PaperValues = Mapping[Key, PaperValue]
 Derive = Callable[[Declaration, Numbers, PaperValues, str, StudyFacts], Numbers]

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.compare_to_paper import EVERY_METRIC, ONLY_PUBLISHED, RANDOM, SYNTHETIC_DATA
+from waltz.reporting.tables.cells import ONLY_PUBLISHED, SYNTHETIC_DATA, Cell
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.metric_styles import STYLES, get_heading
+from waltz.reporting.tables.paper_values import EVERY_METRIC, RANDOM
 from waltz.reporting.tables.verdicts import NO_PAPER_VALUE
 
 PROBES = "cv-probes:"

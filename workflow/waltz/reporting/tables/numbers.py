@@ -1,7 +1,7 @@
 """Our numbers, read from the result files of all stages, by the places that declarations name."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,27 @@ class Number:
 
 
 Numbers = dict[Place, Number]
+
+
+@dataclass(frozen=True)
+class StudyFacts:
+    """Facts about a study that all of its tables need.
+
+    Attributes:
+        models: ENCODER, LANGUAGE or VISION by name of a model, in order.
+        compared: Whether the study's data are those of the papers; synthetic scenes are not.
+        confidence: Coverage of the intervals, between 0 and 1.
+        built: Instruments that the study builds: format of the source and names of the filters.
+        datasets: Data sets of captions and foils.
+        skipped: Models and data sets that it names and could not run, with the reason.
+    """
+
+    models: Mapping[str, str]
+    compared: bool
+    confidence: float
+    built: Mapping[str, Mapping[str, object]]
+    datasets: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
 
 def number_of_text(text: str, n: int = 0) -> Number:

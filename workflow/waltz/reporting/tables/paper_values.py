@@ -8,6 +8,8 @@ from waltz.core.errors import UserError
 
 Key = tuple[str, str, str, str]
 """metric, model, dataset, setting."""
+RANDOM, EVERY_METRIC = "random", "all"
+"""Model and metric of paper rows that give the chance level."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from waltz.reporting.tables.cells import COMPARED_PROFILE, Cell
-from waltz.reporting.tables.compare_to_paper import CHANCE
+from waltz.reporting.tables.cells import CHANCE, COMPARED_PROFILE, Cell
 from waltz.reporting.tables.verdicts import COMPATIBLE, DIFFERS, EQUAL
 
 NO_VERDICT = "no verdict"
