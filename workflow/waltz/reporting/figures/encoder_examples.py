@@ -14,10 +14,8 @@ from waltz.models.encoders.players import PROFILES
 from waltz.models.visible_image import render_encoder_view
 from waltz.reporting.figures.heatmap import HeatmapPanel, draw_heatmaps
 
-Row = Mapping[str, Any]
 
-
-def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
+def select_example_items(rows: Sequence[Mapping[str, Any]], n: int, seed: int) -> list[str]:
     """Return the ids of the items to show: a seeded sample of those without an error, in that order.
 
     Args:
@@ -30,7 +28,7 @@ def select_example_items(rows: Sequence[Row], n: int, seed: int) -> list[str]:
     return sample(ids, min(n, len(ids)), seed)
 
 
-def draw_encoder_example(encoder: Encoder, rows: Sequence[Row], image: Image.Image, title: str) -> Figure:
+def draw_encoder_example(encoder: Encoder, rows: Sequence[Mapping[str, Any]], image: Image.Image, title: str) -> Figure:
     """Draw the texts of one item with its image and the contributions in its rows.
 
     Args:
