@@ -25,15 +25,13 @@ from waltz.core.files import parquet
 from waltz.core.intervals import Measure
 from waltz.core.run_record import measure_peak_memory_mb
 from waltz.core.schema import ATTRIBUTION, BENCHMARK, EVALUATION
-from waltz.reporting.figures.frequencies import save_figure
-from waltz.reporting.figures.heatmap import HeatmapPanel, draw_heatmaps
-from waltz.reporting.page.example_files import RunFiles, open_thumbnails, read_examples
-from waltz.reporting.page.examples import make_browser_data
+from waltz.reporting.figures.figure_files import save_figure
+from waltz.reporting.figures.heatmaps import HeatmapPanel, draw_heatmaps
+from waltz.reporting.page.examples import RunFiles, make_browser_data, open_thumbnails, read_examples
 from waltz.reporting.page.report import FigureSection, ReportInputs, write_report
-from waltz.reporting.page.run_facts import read_records
+from waltz.reporting.run_records import read_records
 from waltz.reporting.tables.cells import Cell, format_csv, parse_csv
-from waltz.reporting.tables.paper_values import PaperValue, read_paper_values
-from waltz.reporting.tables.verdicts import compare_with_paper
+from waltz.reporting.tables.paper_values import PaperValue, compare_with_paper, read_paper_values
 
 SCORES, CONTRIBUTIONS = EVALUATION.with_dataset(), ATTRIBUTION.with_dataset()
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"

@@ -24,7 +24,7 @@ from waltz.model_registry import ModelSpec
 from waltz.models.encoders.kinds.lxmert_answering import LxmertAnswering
 from waltz.models.encoders.vqa import answer_question
 from waltz.models.regions import open_stored_regions
-from waltz.reporting.tables.compare_to_paper import build_cells
+from waltz.reporting.tables.build_table import build_cells
 from waltz.reporting.tables.declaration import ENCODER
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.numbers import StudyFacts, read_numbers

@@ -8,9 +8,8 @@ from huggingface_hub import DatasetCard
 
 from stand_ins.benchmark_rows import NAUGHTY, facts, item, part, released_item, unvoted, write_release
 from waltz.export.card import escape_markdown
-from waltz.export.facts import RawFile, SourceFacts, build_source_facts
+from waltz.export.facts import RawFile, SourceFacts, Terms, build_source_facts
 from waltz.export.folder import write_dataset
-from waltz.export.licences import Terms
 from waltz.export.parts import write_part
 from waltz.export.statements import list_common_faults, list_part_faults
 from waltz.export.valse_layout import get_file_name

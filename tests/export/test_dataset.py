@@ -10,9 +10,8 @@ import pytest
 from stand_ins.benchmark_rows import NAUGHTY, facts, item, part, probe
 from waltz.core.errors import UserError
 from waltz.core.schema import BENCHMARK, CONDITIONS
-from waltz.export.columns import IMAGE, ITEM_COLUMNS, OMITTED_COLUMNS, PROBE_COLUMNS
 from waltz.export.folder import write_dataset, write_valse_files
-from waltz.export.parts import write_part
+from waltz.export.parts import IMAGE, ITEM_COLUMNS, OMITTED_COLUMNS, PROBE_COLUMNS, write_part
 
 ONE = "test-00000-of-00001.parquet"
 

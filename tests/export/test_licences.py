@@ -3,8 +3,8 @@
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.export import licences
-from waltz.export.licences import find_licence, get_hub_name, read_terms
+from waltz.export import facts
+from waltz.export.facts import find_licence, get_hub_name, read_terms
 from waltz.instruments import INSTRUMENTS
 
 DRAWN = {"drawn": "coco/val2017"}
@@ -66,6 +66,6 @@ def test_a_format_without_entry_is_named():
 
 
 def test_images_under_restricted_licences_are_not_included():
-    restricted = [entry for entry in licences._read_licences().values() if "NC" in entry.name or "ND" in entry.name]
+    restricted = [entry for entry in facts._read_licences().values() if "NC" in entry.name or "ND" in entry.name]
     assert restricted
     assert not any(entry.embed for entry in restricted)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from waltz.reporting.costs import compute_costs, format_costs, main
-from waltz.reporting.page.run_facts import Record
+from waltz.reporting.run_records import Record
 
 
 def _record(name, model, rows, seconds=2.0, **facts):

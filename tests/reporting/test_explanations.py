@@ -1,21 +1,75 @@
-"""Figures of answers above explanations, from rows as stage consistency writes them for tiny decoders."""
+"""Figures of explained items."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 from PIL import Image
 
-from stand_ins import tiny_decoders
+from stand_ins import tiny_clip, tiny_decoders
 from waltz.attribution.contribution_ratios import compute_contribution_ratios, find_contributing_outputs
+from waltz.attribution.encoder_rows import compute_text_rows
+from waltz.attribution.settings import AttributionSettings
 from waltz.consistency.cc_shap.items import build_setup
 from waltz.consistency.cc_shap.rows import compute_cc_shap_rows, compute_edit_rows
+from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import build_equations_template
 from waltz.evaluation.prompting.questions import Question
-from waltz.reporting.figures.explanations import ExplanationTables, draw_edits, draw_explanations, make_image_loader
+from waltz.model_registry import ModelSpec
+from waltz.models.encoders import load_encoder
+from waltz.reporting.figures.explanations import (
+    MAX_LINES,
+    ExplainedText,
+    ExplanationTables,
+    draw_answer_and_explanation,
+    draw_edits,
+    draw_encoder_example,
+    draw_explanations,
+    make_image_loader,
+    select_example_items,
+)
+from waltz.reporting.figures.figure_files import save_figure
+from waltz.sources.images import open_images
+
+ITEMS = [
+    {"item_id": name, "instrument": "existence", "image": "a.png", "caption": caption, "foil": "there is no dog"}
+    for name, caption in (("one", "there is a man"), ("two", "a cat on the box"))
+]
+
+
+def test_a_figure_shows_the_rows_values(tmp_path):
+    encoder = load_encoder(
+        ModelSpec("tiny", kind="clip", weights=str(tiny_clip.save_clip(tmp_path / "clip"))), Device("cpu", 1, "test")
+    )
+    Image.new("RGB", (50, 40), (200, 30, 90)).save(tmp_path / "a.png")
+    with open_images(tmp_path) as source:
+        rows = compute_text_rows(
+            encoder, ITEMS, source, AttributionSettings("equations", "auto", 40, 0), tmp_path / "s", lambda n: None
+        )
+    of = [row for row in rows if row["item_id"] == "two"]
+    with Image.open(tmp_path / "a.png") as opened:
+        figure = draw_encoder_example(encoder, of, opened.convert("RGB"), "tiny, two")
+    written = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
+    written += " ".join(axes.get_title(loc=loc) for axes in figure.axes for loc in ("left", "center"))
+    for row in of:
+        assert f"{100 * row['t_shap']:.1f}" in written
+        assert f" {row['phi'][1][0]:+.1f} " in written.replace("−", "-")
+
+
+def test_items_with_errors_are_not_drawn_and_the_sample_does_not_hang_on_others():
+    rows = [{"item_id": f"i{number}", "error": None} for number in range(20) for _ in range(2)]
+    few = select_example_items(rows, 3, 0)
+    assert len(set(few)) == 3
+    assert set(few) <= set(select_example_items(rows, 5, 0))
+    failed = [{**row, "error": "too long"} if row["item_id"] == few[0] else row for row in rows]
+    assert few[0] not in select_example_items(failed, 20, 0)
+    assert select_example_items([], 3, 0) == []
+
 
 SHORT = """
 forms:
@@ -128,3 +182,95 @@ def test_a_decoder_that_sees_is_shown_with_what_it_saw(pictured):
     np.testing.assert_allclose(drawn, patches, atol=0.51)
     _, _, edited = next(iter(draw_edits({"own": found}, "m", "equations", 1, 0, see)))
     assert len([axes for axes in edited.axes if axes.images]) == 12
+
+
+CELLS = np.repeat(np.repeat(np.arange(4).reshape(2, 2), 10, axis=0), 10, axis=1)
+IMAGE = np.random.default_rng(0).random((20, 20, 3))
+
+
+def side(name, prompt, phi, generated_text="so", cells=None, **facts):
+    spans = [{"start": word.start(), "end": word.end()} for word in re.finditer(r"\S+", prompt)]
+    return ExplainedText(
+        name, generated_text, prompt, ["?"] * len(spans), spans, np.asarray(phi, dtype=float), cells, **facts
+    )
+
+
+def list_texts(figure):
+    return [text.get_text() for axes in figure.axes for text in axes.texts]
+
+
+def numbers(figure):
+    return [word for word in list_texts(figure) if re.fullmatch(r"[+−]?[\d.]+", word)]
+
+
+def boxes(figure):
+    """The faces of the tokens' boxes: the answer's as they are and renormalised, then the explanation's."""
+    return [patch.get_facecolor() for patch in figure.axes[0].patches if patch.get_fill()]
+
+
+def test_mean_ratios_worked_by_hand():
+    # the explanation's ratios: (1/4, -3/4) and (1, 0), their mean (5/8, -3/8)
+    answer, explanation = side("answer", "a dog", [[1], [1]]), side("explanation", "a dog", [[1, 9], [-3, 0]])
+    figure = draw_answer_and_explanation([answer, explanation], "title")
+    assert numbers(figure) == ["+50", "+50", "+50", "+50", "+62", "−38", "+62", "−38"]
+    assert list_texts(figure)[0] == "title"
+    assert "answer" in list_texts(figure)
+    assert len(figure.axes) == 1  # no image
+
+
+def test_each_modality_is_renormalised():
+    # text 1, 1 and image 0, 2, -6, 0
+    phi = [[1], [1], [0], [2], [-6], [0]]
+    shares = {"t_shap": 0.2, "t_shap_se": 0.013}
+    sides = [side(name, "a dog", phi, cells=CELLS, **shares) for name in ("answer", "explanation")]
+    figure = draw_answer_and_explanation(sides, "", IMAGE)
+    assert numbers(figure)[:4] == ["+10", "+10", "+50", "+50"]
+    patches = [text.get_text() for axes in figure.axes[1:4] for text in axes.texts]
+    assert patches == ["0", "+20", "−60", "0", "0", "+25", "−75", "0"]
+    assert {"answer, T-SHAP 20.0 ± 1.3 %", "explanation, T-SHAP 20.0 ± 1.3 %"} <= set(list_texts(figure))
+    assert len([axes for axes in figure.axes if axes.images]) == 6  # two ways to colour it and itself, on either side
+
+
+def test_sides_share_one_scale_as_they_are():
+    prompt = " ".join("abcdefghij")
+    spread, one = side("answer", prompt, np.ones((10, 1))), side("explanation", "a b", [[1], [0]])
+    faces = boxes(draw_answer_and_explanation([spread, one], ""))
+    assert faces[0][0] > faces[20][0] + 0.2  # a tenth is paler than all
+    assert faces[10] == faces[22]  # renormalised: the strongest of each side
+
+
+def test_weak_tokens_are_left_out_and_nothing_is_not_a_number():
+    weak = side("explanation", "a dog", [[1, 0], [0, 1e-4]])
+    none = side("answer", "a dog", [[0], [0]], generated_text="")
+    figure = draw_answer_and_explanation([none, weak], "")
+    assert list_texts(figure).count("NaN") == 4
+    assert numbers(figure) == ["+100", "0", "+100", "0"]
+    assert "(nothing)" in list_texts(figure)
+
+
+def test_long_explanations_are_cut_and_dollars_stay():
+    text = "it costs $5 and $6, " * 100
+    figure = draw_answer_and_explanation(
+        [side("answer", "a", [[1]]), side("explanation", "a", [[1]], generated_text=text)], ""
+    )
+    lines = [line for line in list_texts(figure) if line.startswith(("it", "costs", "$", "and"))]
+    assert len(lines) == MAX_LINES
+    assert lines[-1].endswith("…")
+
+
+def test_nothing_leaves_the_page_or_stays_open(tmp_path):
+    prompt = " ".join(f"word{place}" for place in range(50))
+    phi = np.random.default_rng(1).normal(size=(54, 3))
+    long = side("answer", prompt, phi, cells=CELLS)
+    figure = draw_answer_and_explanation([long, replace(long, name="explanation")], "x", IMAGE)
+    width, height = figure.get_size_inches()
+    assert height < 40
+    for patch in figure.axes[0].patches:
+        assert 0 <= patch.get_x() <= patch.get_x() + patch.get_width() <= width
+        assert 0 <= patch.get_y() <= patch.get_y() + patch.get_height() <= height
+    save_figure(figure, [tmp_path / "a.svg"])
+    save_figure(
+        draw_answer_and_explanation([long, replace(long, name="explanation")], "x", IMAGE), [tmp_path / "b.svg"]
+    )
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert not pyplot.get_fignums()

@@ -1,10 +1,16 @@
-"""Numbers read from the files of all stages."""
+"""Numbers of tables, read and derived."""
 
 import pytest
 
+from stand_ins.paper_numbers import read_paper_table
+from waltz.consistency.summary.rescaling import SETTING_OF_TEST
 from waltz.core.files import parquet
+from waltz.core.intervals import Measure
 from waltz.core.schema import CONDITIONS, METRICS, SHARES
-from waltz.reporting.tables.numbers import read_numbers
+from waltz.reporting.tables.build_table import build_cells
+from waltz.reporting.tables.declaration import ENCODER, LANGUAGE, VISION
+from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.numbers import TEXT_TASKS, Number, StudyFacts, derive_numbers, number_of_text, read_numbers
 
 
 def metric(name, value, profile="published", **more):
@@ -54,3 +60,136 @@ def test_pairs_and_verbs_of_cv_probes(tmp_path):
     pairs = ("probes", "image_caption_pairs", "", "cv-probes")
     assert numbers[*pairs, "context-dependent"].measure.value == pytest.approx(2)
     assert numbers[*pairs, "non-context-dependent"].measure.value == pytest.approx(1)
+
+
+INSTRUMENTS = list(dict.fromkeys(key[2] for key in read_paper_table("thesis-A.2") if key[2] != "overall"))
+
+
+def derive(table, numbers, profile="published", compared=True, models=(), built=()):
+    declaration = TABLES[table]
+    paper = read_paper_table(table) if declaration.paper_tables else {}
+    return derive_numbers(declaration, numbers, paper, profile, StudyFacts(dict(models), compared, 0.95, dict(built)))
+
+
+def test_the_overall_row_sums_and_its_unanimous_share_follows_the_profile():
+    numbers = {
+        ("validation", metric, "", name, ""): Number(Measure(float(value), 10))
+        for name in INSTRUMENTS
+        for metric, value in (("instances", 10), ("valid", 8), ("unanimous", 4))
+    }
+    for profile, share in (("published", 50), ("equations", 40)):
+        derived = derive("thesis-A.2", numbers, profile)
+        assert derived["validation", "instances", "", "overall", ""].measure.value == 110
+        assert derived["validation", "valid_percent", "", "overall", ""].measure.value == pytest.approx(80)
+        assert derived["validation", "unanimous_percent", "", "overall", ""].measure.value == pytest.approx(share)
+    numbers.pop(("validation", "valid", "", "foil-it", ""))
+    missing = derive("thesis-A.2", numbers)["validation", "valid", "", "overall", ""]
+    assert "does not hold all instruments" in missing.measure.reason
+
+
+PARAPHRASED = ("paraphrasing", "comve")
+
+
+def test_each_seed_and_the_deviation_over_them_stand_behind_the_setting():
+    metrics = {"paraphrasing": 50.0, "paraphrasing:sd": 4.0, "paraphrasing:seed=1": 46.0, "paraphrasing:seed=2": 54.0}
+    others = ("cc_shap_cot:kl", "cc_shap_cot:kl:sd", "cc_shap_cot:kl:seed=1", "accuracy")
+    numbers = {
+        ("consistency", metric, "m", "comve", "cot"): Number(Measure(value, 3))
+        for metric, value in {**metrics, **dict.fromkeys(others, 9.0)}.items()
+    }
+    numbers["consistency", "paraphrasing", "sees", "vqa", "cot"] = Number(Measure(1.0, 3))
+    models = {"m": LANGUAGE, "sees": VISION}
+    derived = {place[1:]: one.measure.value for place, one in derive("seeds-texts", numbers, models=models).items()}
+    expected = {
+        setting: value for (metric, _, dataset, setting), value in derived.items() if (metric, dataset) == PARAPHRASED
+    }
+    assert expected == {"cot": 50.0, "cot, deviation": 4.0, "cot, seed 1": 46.0, "cot, seed 2": 54.0}
+    derived_places = {place for place in derive("seeds-texts", numbers, models=models) if place[0] == "derived"}
+    assert {place[1:4] for place in derived_places} == {("paraphrasing", "m", "comve")}
+
+
+def test_a_table_of_models_without_print_has_no_row_without_a_model():
+    numbers = {("consistency", "paraphrasing", "m", "comve", "cot"): Number(Measure(50.0, 3), sd=4.0)}
+    study = StudyFacts({"m": LANGUAGE, "sees": VISION, "other": LANGUAGE}, False, 0.95, {})
+    declaration = TABLES["seeds-texts"]
+    cells = build_cells(
+        declaration, "equations", derive_numbers(declaration, numbers, {}, "equations", study), {}, study
+    )
+    assert [(cell.model, cell.setting, cell.value, cell.sd) for cell in cells] == [("m", "cot", 50.0, 4.0)]
+
+
+def test_pieces_sum_their_instruments_and_tell_their_filters():
+    numbers = {
+        ("validation", "valid", "", name, ""): Number(Measure(100.0, 120)) for name in ("relations", "actant-swap")
+    }
+    built = {"relations": {"format": "coco-captions", "filters": ["grammaticality"]}}
+    derived = derive("thesis-3.1", numbers, built=built)
+    assert derived["derived", "examples", "", "relations", ""].measure.value == 100
+    assert derived["derived", "examples", "", "actions", ""].measure.value is None  # half of its instruments
+    texts = {metric: derived["derived", metric, "", "relations", ""].text for metric in ("mlm", "gruen", "nli")}
+    assert texts == {"mlm": "yes", "gruen": "yes", "nli": "no"}
+    assert derived["derived", "source_dataset", "", "relations", ""].text == "MSCOCO"
+    assert derived["derived", "nli", "", "plurality", ""].measure.reason.startswith("the study takes finished items")
+
+
+def test_a_lean_is_that_of_the_average_share():
+    shares = {
+        ("shares", "t_shap:caption", "m", name, "alignment"): Number(Measure(value, 5))
+        for name, value in zip(INSTRUMENTS, [70.0] * 10 + [10.0], strict=True)
+    }
+    assert derive("thesis-4.2", shares, models={"m": ENCODER})[
+        "derived", "mm_skew", "m", "average", "t_shap_c"
+    ].text == ("textual")
+    shares.popitem()
+    derived = derive("thesis-4.2", shares, models={"m": ENCODER})["derived", "mm_skew", "m", "average", "t_shap_c"]
+    assert derived.measure.reason == "not averaged: 1 of 11 data sets have no T-SHAP"
+
+
+def test_a_rescaled_average_is_compared_only_over_the_printed_data_sets():
+    whole = {("consistency", "rescaled_average", "m", "average", ""): Number(Measure(40.0, 41))}
+    one = Number(Measure(1.0, 9))
+    every = whole | {("consistency", "paraphrasing", "m", name, "cot"): one for name in TEXT_TASKS}
+    some = dict(list(every.items())[:3])
+    models = {"m": LANGUAGE}
+    place = ("derived", "rescaled_average", "m", "", "")
+    reason = "not averaged: 3 of 5 data sets were not run"
+    assert derive("thesis-C.1", some, models=models)[place].measure.reason == reason
+    assert derive("thesis-C.1", some, models=models, compared=False)[place].measure.value == 40.0
+    assert derive("thesis-C.1", every, models=models)[place].measure.value == 40.0
+
+
+def test_printed_rescaled_averages_are_those_that_the_published_notes_give():
+    paper = read_paper_table("thesis-C.1")
+    values = {key[1]: float(cell.value) for key, cell in paper.items()}
+    assert (values["falcon-7b"], values["gpt2"], values["llama2-7b"]) == (36.3, 48.1, 43.9)
+    assert len(values) == 11
+
+
+def test_verbs_stand_beside_the_printed_ones():
+    ours = {("probes", "verb", "", "cv-probes", verb): number_of_text(verb, 3) for verb in ("vote", "zigzag")}
+    derived = derive("cv-probes-1", ours)
+    assert [place[4] for place in derived if place[0] == "derived"] == ["27"]
+    drawn = derive("cv-probes-1", ours, compared=False)
+    assert {place[4]: number.text for place, number in drawn.items() if place[0] == "derived"} == {
+        "1": "vote",
+        "2": "zigzag",
+    }
+
+
+def test_spread_and_correlation_are_means_over_models_of_a_kind():
+    numbers = {
+        ("shares", "t_shap:caption", "a", "x", ""): Number(Measure(50.0, 5), sd=10.0),
+        ("shares", "t_shap:caption", "b", "x", ""): Number(Measure(50.0, 5), sd=14.0),
+        ("shares", "t_shap:caption", "c", "x", ""): Number(Measure(50.0, 5), sd=3.0),
+        ("shares", "rho:caption", "a", "x", ""): Number(Measure(0.1, 5)),
+        ("shares", "rho:caption", "b", "x", ""): Number(Measure(None, 5)),
+    }
+    derived = derive("running-text", numbers, models={"a": ENCODER, "b": ENCODER, "c": VISION})
+    assert derived["derived", "t_shap_sd", "encoders", "", ""].measure.value == 12.0
+    assert derived["derived", "t_shap_sd", "decoders", "", ""].measure.value == 3.0
+    assert derived["derived", "rho_c", "encoders", "", ""].measure.value == pytest.approx(0.1)
+
+
+def test_the_overview_names_all_tests():
+    derived = derive("thesis-5.1", {})
+    assert {place[3]: place[4] for place in derived} == SETTING_OF_TEST

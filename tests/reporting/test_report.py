@@ -14,16 +14,15 @@ from stand_ins.paper_numbers import build_paper_cells
 from stand_ins.report_of_two_models import HOSTILE, attribution, cells, items, picture, records, report, runs, score
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
-from waltz.reporting.figures.example_folders import save_examples
-from waltz.reporting.page import examples, inlined
+from waltz.reporting.figures.figure_files import save_examples
+from waltz.reporting.page import embedded, examples
+from waltz.reporting.page.embedded import escape_json, inline_figures, list_field_names, make_table_json
 from waltz.reporting.page.examples import ModelRun, describe_outcome, make_browser_data, select_examples
-from waltz.reporting.page.inlined import escape_json, inline_figures
 from waltz.reporting.page.report import format_duration, get_declaration, list_example_figures, write_report
-from waltz.reporting.page.run_facts import Record, list_cropping_models, list_warnings, read_records, summarize_runs
-from waltz.reporting.page.table_json import list_field_names, make_table_json
+from waltz.reporting.run_records import Record, list_cropping_models, list_warnings, read_records, summarize_runs
+from waltz.reporting.tables.cells import count_cells, count_cells_by, count_reasons, select_compared
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.grid import lay_out_grid
-from waltz.reporting.tables.verdict_counts import count_cells, count_cells_by, count_reasons, select_compared
 
 
 class Parts(HTMLParser):
@@ -307,7 +306,7 @@ def test_images_that_items_share_are_carried_once():
 
 
 def test_many_pictures_share_the_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(inlined, "PICTURES_BYTES", 40_000)
+    monkeypatch.setattr(embedded, "PICTURES_BYTES", 40_000)
     noise = np.random.default_rng(0).integers(0, 255, (12, 15, 3), dtype=np.uint8)
     Image.fromarray(noise).resize((900, 720), Image.Resampling.BILINEAR).save(tmp_path / "one.png")
     sizes = {}

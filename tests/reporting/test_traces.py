@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from waltz.reporting.figures.frequencies import save_figure
+from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.figures.traces import HEADING, MAX_LINES, WIDTH, draw_trace, draw_traces, list_entries
 
 ROW = {

@@ -8,8 +8,7 @@ from PIL import Image
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.core.text_diff import find_changed_spans
-from waltz.export.facts import SourceFacts, StudyFacts
-from waltz.export.licences import Terms
+from waltz.export.facts import SourceFacts, StudyFacts, Terms
 from waltz.export.parts import Part
 from waltz.instruments import INSTRUMENTS
 

@@ -3,12 +3,10 @@
 from pathlib import Path
 
 from waltz.core.intervals import Measure
-from waltz.reporting.tables.build_table import read_paper_cells
-from waltz.reporting.tables.compare_to_paper import build_cells, list_places
+from waltz.reporting.tables.build_table import build_cells, list_places, read_paper_cells
 from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.derived import derive_numbers
-from waltz.reporting.tables.numbers import Number, StudyFacts, number_of_text
+from waltz.reporting.tables.numbers import Number, StudyFacts, derive_numbers, number_of_text
 from waltz.reporting.tables.paper_values import EVERY_METRIC, RANDOM
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"

@@ -6,14 +6,13 @@ import numpy as np
 from PIL import Image
 
 from waltz.core.intervals import Measure
+from waltz.reporting.page.embedded import inline_image
 from waltz.reporting.page.examples import ModelRun, make_browser_data
-from waltz.reporting.page.inlined import inline_image
 from waltz.reporting.page.plain_tables import PlainTable
 from waltz.reporting.page.report import FigureSection, ReportInputs
-from waltz.reporting.page.run_facts import Record
+from waltz.reporting.run_records import Record
 from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.paper_values import PaperValue
-from waltz.reporting.tables.verdicts import compare_with_paper
+from waltz.reporting.tables.paper_values import PaperValue, compare_with_paper
 
 HOSTILE = "<script>window.harmed = 1</script><img src=x onerror='window.harmed = 2'>&amp; 🐈 A cat."
 TEXT = "🐈 A cat sits."

@@ -85,13 +85,13 @@ def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
     ("file", "old", "new", "rerun"),
     [
         (
-            "workflow/waltz/reporting/tables/verdicts.py",
+            "workflow/waltz/reporting/tables/paper_values.py",
             '"compatible"',
             '"fits"',
             {"table thesis-A.2", "table thesis-3.4", "charts", "report"},
         ),
         (
-            "workflow/waltz/reporting/figures/frequencies.py",
+            "workflow/waltz/reporting/figures/figure_files.py",
             "WORDS = 20",
             "WORDS = 10",
             {"frequency_figures", "charts", "report"},

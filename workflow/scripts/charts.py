@@ -5,7 +5,7 @@ from pathlib import Path
 from waltz.core.job_log import log_job
 from waltz.reporting.figures.chart_declarations import CHARTS
 from waltz.reporting.figures.charts import draw_chart
-from waltz.reporting.figures.frequencies import save_figure
+from waltz.reporting.figures.figure_files import save_figure
 from waltz.reporting.tables.cells import parse_csv
 from waltz.reporting.tables.declarations import TABLES
 

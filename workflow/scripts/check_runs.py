@@ -1,7 +1,7 @@
 """Check that the runs behind numbers are compatible."""
 
 from waltz.core.job_log import log_job
-from waltz.reporting.run_compatibility import check_compatible, collect_run_facts, write_run_facts
+from waltz.reporting.run_records import check_compatible, collect_run_facts, write_run_facts
 
 with log_job(snakemake.log[0]):
     runs = collect_run_facts(snakemake.input.records)

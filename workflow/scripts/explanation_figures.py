@@ -8,8 +8,8 @@ from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder
-from waltz.reporting.figures.example_folders import save_examples
 from waltz.reporting.figures.explanations import ExplanationTables, draw_edits, draw_explanations, make_image_loader
+from waltz.reporting.figures.figure_files import save_examples
 from waltz.sources.images import load_image, open_images
 
 params, given = snakemake.params, snakemake.input

@@ -10,9 +10,8 @@ from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.run_record import write_record
 from waltz.core.schema import AUDIT, BENCHMARK, CONDITIONS, FUNNEL
-from waltz.export.facts import StudyFacts, build_source_facts
+from waltz.export.facts import StudyFacts, build_source_facts, read_terms
 from waltz.export.folder import write_dataset, write_valse_files
-from waltz.export.licences import read_terms
 from waltz.export.parts import Part
 
 inputs, params, output = snakemake.input, snakemake.params, snakemake.output

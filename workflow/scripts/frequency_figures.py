@@ -3,7 +3,7 @@
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.schema import FREQUENCIES
-from waltz.reporting.figures.frequencies import draw_frequencies, save_figure
+from waltz.reporting.figures.figure_files import draw_frequencies, save_figure
 
 with log_job(snakemake.log[0]):
     counts = parquet.read(snakemake.input.frequencies, FREQUENCIES).to_pylist()

@@ -8,14 +8,22 @@ from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.schema import SCENE_SCORES
 from waltz.evaluation.vqa_items import select_questions
-from waltz.reporting.page.construction_tables import ConstructionFiles, make_construction_tables
-from waltz.reporting.page.cv_probes_tables import CvProbesFiles, read_cv_probes_table
-from waltz.reporting.page.example_files import RunFiles, open_thumbnails, read_examples
-from waltz.reporting.page.examples import make_browser_data
-from waltz.reporting.page.modality_tables import ModalityFiles, make_modality_tables
+from waltz.reporting.page.construction_tables import (
+    ConstructionFiles,
+    CvProbesFiles,
+    make_construction_tables,
+    read_cv_probes_table,
+)
+from waltz.reporting.page.examples import RunFiles, make_browser_data, open_thumbnails, read_examples
+from waltz.reporting.page.model_tables import ModalityFiles, make_modality_tables
 from waltz.reporting.page.report import FigureSection, ReportInputs, list_example_figures, write_report
-from waltz.reporting.page.resolved_revisions import resolve_checksums, resolve_revisions
-from waltz.reporting.page.run_facts import list_cropping_models, read_image_faults, read_records
+from waltz.reporting.run_records import (
+    list_cropping_models,
+    read_image_faults,
+    read_records,
+    resolve_checksums,
+    resolve_revisions,
+)
 from waltz.reporting.tables.cells import parse_csv
 
 inputs, params = snakemake.input, snakemake.params

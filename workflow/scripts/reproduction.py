@@ -4,8 +4,13 @@ from pathlib import Path
 
 from waltz.core.files.atomic import write_text
 from waltz.core.job_log import log_job
-from waltz.reporting.tables.cells import format_csv, parse_csv
-from waltz.reporting.tables.verdict_counts import format_summary_csv, format_summary_markdown, summarize_verdicts
+from waltz.reporting.tables.cells import (
+    format_csv,
+    format_summary_csv,
+    format_summary_markdown,
+    parse_csv,
+    summarize_verdicts,
+)
 
 with log_job(snakemake.log[0]):
     cells = [cell for file in snakemake.input.tables for cell in parse_csv(Path(file).read_text(encoding="utf-8"))]

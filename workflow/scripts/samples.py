@@ -6,8 +6,8 @@ from waltz.core.job_log import log_job
 from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
-from waltz.reporting.figures.encoder_examples import draw_encoder_example, select_example_items
-from waltz.reporting.figures.example_folders import save_examples
+from waltz.reporting.figures.explanations import draw_encoder_example, select_example_items
+from waltz.reporting.figures.figure_files import save_examples
 from waltz.sources.images import load_image, open_images
 
 params = snakemake.params

@@ -1,7 +1,7 @@
 """Build one declared table: our numbers next to the paper values."""
 
 from waltz.core.job_log import log_job
-from waltz.reporting.run_compatibility import check_compatible, read_run_facts
+from waltz.reporting.run_records import check_compatible, read_run_facts
 from waltz.reporting.tables.build_table import build_table, write_table
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.numbers import StudyFacts

@@ -178,7 +178,7 @@ def _write_files(result: "Explanation | DecoderExplanation", as_json: Path | Non
     if as_json:
         write_text(as_json, json.dumps(result.record(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     if figure_files:
-        from waltz.reporting.figures.frequencies import save_figure
+        from waltz.reporting.figures.figure_files import save_figure
 
         save_figure(result.figure(), figure_files)
 

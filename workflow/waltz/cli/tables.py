@@ -13,8 +13,8 @@ from waltz.core.errors import UserError
 from waltz.reporting.tables.cells import Cell, parse_csv
 from waltz.reporting.tables.declaration import Declaration
 from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.formats import LEGEND, format_cell, list_reasons
 from waltz.reporting.tables.grid import lay_out_grid
-from waltz.reporting.tables.layouts import LEGEND, format_cell, list_reasons
 
 app = typer.Typer(add_completion=False)
 

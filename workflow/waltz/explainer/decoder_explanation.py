@@ -15,8 +15,8 @@ from waltz.attribution.shapley.estimate import to_null
 from waltz.attribution.t_shap import TShap
 from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution
 from waltz.model_registry import ModelSpec
-from waltz.reporting.figures import answer_and_explanation
-from waltz.reporting.figures.answer_and_explanation import draw_answer_and_explanation
+from waltz.reporting.figures import explanations
+from waltz.reporting.figures.explanations import draw_answer_and_explanation
 
 NAMES = ("answer", "explanation")
 START = "(start)"
@@ -81,7 +81,7 @@ class DecoderExplanation:
         """Draw tokens and patches of the answer above those of the explanation, as they are and by modality."""
         name = Path(self.model.name).name if self.model.revision == "local" else self.model.name
         sides = [
-            answer_and_explanation.ExplainedText(
+            explanations.ExplainedText(
                 name=side_name,
                 generated_text=side_text,
                 prompt=side.attribution.game.text,

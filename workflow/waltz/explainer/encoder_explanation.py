@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from waltz.attribution.mm_shap import Attribution
 from waltz.attribution.settings import AttributionSettings
 from waltz.model_registry import ModelSpec
-from waltz.reporting.figures.heatmap import Heatmap, HeatmapPanel, draw_heatmaps, map_to_colours
+from waltz.reporting.figures.heatmaps import Heatmap, HeatmapPanel, draw_heatmaps, map_to_colours
 
 SIDES = ("caption", "foil")
 

@@ -18,7 +18,7 @@ from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.players import PROFILES
 from waltz.models.resolve_name import resolve_encoder, suggest_name
 from waltz.models.visible_image import render_encoder_view
-from waltz.reporting.figures.heatmap import Heatmap
+from waltz.reporting.figures.heatmaps import Heatmap
 from waltz.sources.images import ImageSource, load_image
 
 

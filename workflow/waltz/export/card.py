@@ -8,10 +8,8 @@ from typing import Any
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from waltz.core.schema import BENCHMARK
-from waltz.export.columns import build_export_schema, get_column_descriptions
-from waltz.export.facts import StudyFacts
-from waltz.export.licences import UNKNOWN, get_hub_name
-from waltz.export.parts import WrittenPart
+from waltz.export.facts import UNKNOWN, StudyFacts, get_hub_name
+from waltz.export.parts import WrittenPart, build_export_schema, get_column_descriptions
 from waltz.export.statements import Statements, count_validity
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)

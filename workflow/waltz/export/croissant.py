@@ -7,10 +7,15 @@ from typing import Any
 import pyarrow as pa
 
 from waltz.core.schema import SPAN
-from waltz.export.columns import IMAGE, build_export_schema, get_column_descriptions, get_croissant_type
-from waltz.export.facts import StudyFacts
-from waltz.export.licences import find_licence
-from waltz.export.parts import DataFile, WrittenPart
+from waltz.export.facts import StudyFacts, find_licence
+from waltz.export.parts import (
+    IMAGE,
+    DataFile,
+    WrittenPart,
+    build_export_schema,
+    get_column_descriptions,
+    get_croissant_type,
+)
 from waltz.export.statements import Statements
 
 CONTEXT: dict[str, Any] = {

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from waltz.export.licences import read_terms
+from waltz.export.facts import read_terms
 from waltz.instruments import INSTRUMENTS
 from waltz.plan.plan import Plan
 from waltz.plan.study import CV_PROBES

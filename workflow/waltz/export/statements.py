@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 import yaml
 
 from waltz.core.schema import BENCHMARK
-from waltz.export.facts import SourceFacts, StudyFacts
-from waltz.export.licences import UNKNOWN
+from waltz.export.facts import UNKNOWN, SourceFacts, StudyFacts
 from waltz.export.parts import Part, WrittenPart
 
 TAGS = ("vision-language", "foils", "image-sentence-alignment", "linguistic-phenomena", "VALSE", "benchmark")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from waltz.core.errors import UserError
-from waltz.reporting.page.run_facts import read_records
+from waltz.reporting.run_records import read_records
 from waltz.reporting.tables.cells import Cell, parse_csv
 from waltz.reporting.tables.paper_values import Key
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
 from waltz.model_registry import load_registry
-from waltz.reporting.page.run_facts import SUFFIX, Record, read_records
+from waltz.reporting.run_records import SUFFIX, Record, read_records
 
 RATE = 1e14
 """Effective operations per second of a GPU: a third of an A100's peak in half precision."""

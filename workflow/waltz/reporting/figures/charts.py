@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from waltz.reporting.figures.chart_declarations import Chart
-from waltz.reporting.figures.frequencies import STYLE
+from waltz.reporting.figures.figure_files import STYLE
 from waltz.reporting.tables.cells import Cell
 from waltz.reporting.tables.declaration import SETTING_SEPARATOR
 

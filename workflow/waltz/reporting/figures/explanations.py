@@ -1,10 +1,12 @@
-"""Figures of decoders' answers above their explanations, from the files of the consistency stage.
+"""Figures of explained items: contributions to an encoder's score, and to a decoder's answer above its explanation.
 
-Items without an edit: thesis 5.6, C.5, C.6, C.9, C.10, C.26, C.28, C.30, C.32. Before and after a counterfactual edit:
-thesis 5.3, 5.4, C.13 to C.22.
+Encoders: thesis 4.1, B.1 to B.10. Decoders: thesis 5.6, C.5, C.6, C.9, C.10, C.26, C.28, C.30, C.32; before and after a
+counterfactual edit: thesis 5.3, 5.4, C.13 to C.22.
 """
 
 import math
+import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +14,196 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from matplotlib import style
 from matplotlib.figure import Figure
 from PIL import Image
 
+from waltz.attribution.contribution_ratios import compute_contribution_ratios, find_contributing_outputs
+from waltz.core.sampling import sample
+from waltz.core.text_diff import Span
 from waltz.models.decoders.decoder import Decoder
 from waltz.models.decoders.players import Players, build_equations_players, build_published_players
-from waltz.models.visible_image import render_decoder_view
-from waltz.reporting.figures.answer_and_explanation import ExplainedText, draw_answer_and_explanation
-from waltz.reporting.figures.example_folders import NamedFigure, select_items
+from waltz.models.encoders.encoder import Encoder
+from waltz.models.encoders.players import PROFILES
+from waltz.models.visible_image import render_decoder_view, render_encoder_view
+from waltz.reporting.figures.figure_files import STYLE, NamedFigure, select_items
+from waltz.reporting.figures.heatmaps import (
+    GAP,
+    IMAGE,
+    LINE,
+    HeatmapPanel,
+    add_panel,
+    draw_heatmaps,
+    draw_image,
+    draw_legend,
+    draw_original,
+    draw_tokens,
+    fit_title,
+    lay_out_tokens,
+    split_layers,
+    write_text_at,
+)
+
+
+def select_example_items(rows: Sequence[Mapping[str, Any]], n: int, seed: int) -> list[str]:
+    """Return the ids of the items to show: a seeded sample of those without an error, in that order.
+
+    Args:
+        rows: Rows of one data set and profile.
+        n: Largest number of items.
+        seed: The study's seed.
+    """
+    failed = {row["item_id"] for row in rows if row["error"] is not None}
+    ids = sorted({row["item_id"] for row in rows} - failed)
+    return sample(ids, min(n, len(ids)), seed)
+
+
+def draw_encoder_example(encoder: Encoder, rows: Sequence[Mapping[str, Any]], image: Image.Image, title: str) -> Figure:
+    """Draw the texts of one item with its image and the contributions in its rows.
+
+    Args:
+        encoder: The encoder that was attributed.
+        rows: The item's rows of one profile.
+        image: Its image, RGB.
+        title: Heading of the figure.
+    """
+    prepared = encoder.prepare_image(image)
+    panels = []
+    for row in rows:
+        players = PROFILES[row["profile"]](encoder, encoder.tokenize(row["text"]), prepared)
+        panels.append(
+            HeatmapPanel(
+                heading=row["role"],
+                text=row["text"],
+                tokens=row["tokens"],
+                spans=row["spans"],
+                cells=players.cells.cpu().numpy(),
+                phi=np.array(row["phi"], dtype=np.float64)[:, 0],
+                score=row["score"],
+                t_shap=_fill_missing(row["t_shap"]),
+                t_shap_se=_fill_missing(row["t_shap_se"]),
+            )
+        )
+    return draw_heatmaps(render_encoder_view(encoder, image), panels, title)
+
+
+def _fill_missing(value: float | None) -> float:
+    """Return a value, NaN for None."""
+    return math.nan if value is None else value
+
+
+COLUMN = 5.6
+"""Inches: width of a column of tokens."""
+LETTER, TEXT_LINE, LAYER, TITLE = 0.072, 0.16, 0.24, 0.5
+"""Inches: width of a letter of generated text, heights of its lines, of a layer's heading, of the title."""
+HEADINGS = ("as they are, in %", "renormalised per modality, in %")
+MAX_LINES = 5
+"""Largest number of lines of a generated text."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedText:
+    """An answer or an explanation, and the contributions of the prompt to it.
+
+    Attributes:
+        name: `answer` or `explanation`.
+        generated_text: The text that the model generated.
+        prompt: The prompt.
+        tokens: The text players' tokens.
+        spans: Characters of the prompt that each token stands for; where empty, the token itself is shown.
+        phi: Shapley values of text players, then of patches row by row: float64 of shape (players, outputs), an output
+            a generated token.
+        cells: Number of the patch that each pixel lies in, of shape (height, width); the number of patches where
+            none. None without an image.
+        t_shap: Share of text, between 0 and 1; None without an image, or where it is undefined.
+        t_shap_se: Its standard error.
+    """
+
+    name: str
+    generated_text: str
+    prompt: str
+    tokens: Sequence[str]
+    spans: Sequence[Span]
+    phi: np.ndarray
+    cells: np.ndarray | None = None
+    t_shap: float | None = None
+    t_shap_se: float | None = None
+
+
+def draw_answer_and_explanation(sides: Sequence[ExplainedText], title: str, image: np.ndarray | None = None) -> Figure:
+    """Draw an answer above its explanation, on the left as computed, on the right renormalised per modality.
+
+    Values are contribution ratios, averaged over the tokens with contributions that are not negligible, in percent. On
+    the left both sides share one scale of colours. On the right each modality of each side has its own, and numbers are
+    percent of its sum of magnitudes.
+
+    Args:
+        sides: The answer, then its explanation.
+        title: Heading, such as the model's name with CC-SHAP.
+        image: The image as the model sees it, before any masking: RGB in [0, 1], of shape (height, width, 3).
+    Returns:
+        A figure without a window; save it with `save_figure`.
+    """
+    panels = [_make_panel(side) for side in sides]
+    peak = max((float(np.nan_to_num(np.abs(panel.phi)).max(initial=0)) for panel in panels), default=0.0)
+    width = 2 * COLUMN + 4 * GAP
+    boxes = [lay_out_tokens(side.prompt, side.tokens, side.spans, COLUMN) for side in sides]
+    captions = [_format_caption(side, width) for side in sides]
+    image_heights = [IMAGE + GAP if side.cells is not None and image is not None else 0.0 for side in sides]
+    heights = [
+        len(lines) * TEXT_LINE + LAYER + image_height + (max((box.line + 1 for box in row), default=0)) * LINE + 2 * GAP
+        for lines, image_height, row in zip(captions, image_heights, boxes, strict=True)
+    ]
+    height = TITLE + sum(heights) + 0.35
+    with style.context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = Figure(figsize=(width, height))
+        page = add_panel(figure, 0, 0, width, height)
+        write_text_at(page, GAP, height - 0.16, title, fontsize=fit_title(title, width), va="top")
+        top = height - TITLE
+        for side, panel, row, lines, image_height, side_height in zip(
+            sides, panels, boxes, captions, image_heights, heights, strict=True
+        ):
+            for number, line in enumerate(lines):
+                weight = "normal" if number else "bold"
+                write_text_at(page, GAP, top - number * TEXT_LINE, line, fontsize=9, fontweight=weight, va="top")
+            below = top - len(lines) * TEXT_LINE - LAYER
+            for column, layer in enumerate(split_layers(panel, peak)):
+                left = GAP + column * (COLUMN + 2 * GAP)
+                write_text_at(page, left, below + 0.03, HEADINGS[column], va="bottom", color="0.25", fontsize=8)
+                if image_height and image is not None and side.cells is not None:
+                    image_width = draw_image(figure, left, below, image, side.cells, layer)
+                    if not column:
+                        draw_original(figure, left + image_width + GAP, below, COLUMN - image_width - GAP, image)
+                draw_tokens(page, left, below - image_height, row, layer)
+            top -= side_height
+        draw_legend(page, GAP, 0.12)
+    return figure
+
+
+def _format_caption(side: ExplainedText, width: float) -> list[str]:
+    """Return the lines above a side: its name with the share of text, then the generated text."""
+    lines = textwrap.wrap(" ".join(side.generated_text.split()) or "(nothing)", int((width - 2 * GAP) / LETTER))
+    if len(lines) > MAX_LINES:
+        lines = [*lines[: MAX_LINES - 1], f"{lines[MAX_LINES - 1][:-1]}…"]
+    share = ""
+    if side.t_shap is not None:
+        error = "" if side.t_shap_se is None else f" ± {100 * side.t_shap_se:.1f}"
+        share = f", T-SHAP {100 * side.t_shap:.1f}{error} %"
+    return [f"{side.name}{share}", *lines]
+
+
+def _make_panel(side: ExplainedText) -> HeatmapPanel:
+    """Return the panel of a side: its mean contribution ratios in percent, NaN where nothing contributes."""
+    contributing = find_contributing_outputs(side.phi)
+    means = (
+        100 * compute_contribution_ratios(side.phi[:, contributing]).mean(axis=1)
+        if contributing.any()
+        else np.full(len(side.phi), math.nan)
+    )
+    cells = np.zeros((0, 0), dtype=np.int64) if side.cells is None else side.cells
+    return HeatmapPanel(side.name, side.prompt, side.tokens, side.spans, cells, means, math.nan, math.nan)
+
 
 Row = Mapping[str, Any]
 ImageWithPatches = tuple[np.ndarray, np.ndarray]

@@ -16,9 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from waltz.consistency.summary.rescaling import COT, SETTING_OF_TEST
-from waltz.reporting.figures.example_folders import NamedFigure, select_items
-from waltz.reporting.figures.frequencies import STYLE
-from waltz.reporting.figures.heatmap import fit_title
+from waltz.reporting.figures.figure_files import STYLE, NamedFigure, select_items
+from waltz.reporting.figures.heatmaps import fit_title
 
 WIDTH, HEADING, LINE, GAP, TOP, IMAGE = 7.6, 1.5, 0.17, 0.09, 0.4, 1.9
 """Inches: width of a figure and of its headings, height of a line, space between entries, the title, an image."""

@@ -10,16 +10,22 @@ import jinja2
 
 from waltz.core.files.atomic import write_text
 from waltz.plan.raw_files import name_files
-from waltz.reporting.figures.example_folders import list_example_files
-from waltz.reporting.page.inlined import escape_json, hash_script, inline_figures, read_figure_size
+from waltz.reporting.figures.figure_files import list_example_files
+from waltz.reporting.page.embedded import (
+    escape_json,
+    group_by_table,
+    hash_script,
+    inline_figures,
+    list_field_names,
+    make_table_json,
+    read_figure_size,
+)
 from waltz.reporting.page.plain_tables import PlainTable, Row
-from waltz.reporting.page.run_facts import Record, list_warnings, summarize_runs
-from waltz.reporting.page.table_json import group_by_table, list_field_names, make_table_json
-from waltz.reporting.tables.cells import Cell
+from waltz.reporting.run_records import Record, list_warnings, summarize_runs
+from waltz.reporting.tables.cells import KINDS, Cell, count_cells, count_cells_by, count_reasons, select_compared
 from waltz.reporting.tables.declaration import Declaration, NumberSource
 from waltz.reporting.tables.declarations import TABLES
-from waltz.reporting.tables.verdict_counts import KINDS, count_cells, count_cells_by, count_reasons, select_compared
-from waltz.reporting.tables.verdicts import COMPATIBLE, DIFFERS, EQUAL
+from waltz.reporting.tables.paper_values import COMPATIBLE, DIFFERS, EQUAL
 
 TEMPLATES = Path(__file__).with_name("templates")
 CLASSES = dict(zip(KINDS, ("equal", "compatible", "differs", "alone", "absent"), strict=True))

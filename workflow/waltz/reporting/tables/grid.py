@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from waltz.reporting.tables.cells import ONLY_PUBLISHED, SYNTHETIC_DATA, Cell
-from waltz.reporting.tables.declaration import Declaration
-from waltz.reporting.tables.metric_styles import STYLES, get_heading
-from waltz.reporting.tables.paper_values import EVERY_METRIC, RANDOM
-from waltz.reporting.tables.verdicts import NO_PAPER_VALUE
+from waltz.reporting.tables.declaration import STYLES, Declaration, get_heading
+from waltz.reporting.tables.paper_values import EVERY_METRIC, NO_PAPER_VALUE, RANDOM
 
 PROBES = "cv-probes:"
 """Prefix of the data sets of CV-Probes, of which only the condition is shown."""

@@ -1,4 +1,4 @@
-"""Our numbers, read from the result files of all stages, by the places that declarations name."""
+"""Our numbers by the places that declarations name: read from result files, or derived from other numbers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,9 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from waltz.attribution.t_shap import classify_skew
+from waltz.consistency.summary.rescaling import CC_SHAP_METRICS, SETTING_OF_TEST, compute_rescaled_average
 from waltz.core.files import parquet
 from waltz.core.intervals import Measure
 from waltz.core.schema import BENCHMARK, CONDITIONS, METRICS, PROBE_CAPTIONS, SHARES, STATISTICS, Layout
+from waltz.instruments import INSTRUMENTS
+from waltz.reporting.tables.cells import COMPARED_PROFILE
+from waltz.reporting.tables.declaration import AVERAGE, DERIVED, ENCODER, SETTING_SEPARATOR, VISION, Declaration
+from waltz.reporting.tables.declarations import PIECES
+from waltz.reporting.tables.paper_values import RANDOM, Key, PaperValue
 
 Row = Mapping[str, Any]
 Place = tuple[str, str, str, str, str]
@@ -168,3 +175,233 @@ READERS: dict[str, tuple[Layout, Callable[[Sequence[Row]], PlacedNumbers]]] = {
     "samples": (BENCHMARK, _read_examples),
 }
 """Layout and reader by kind of file."""
+
+
+PaperValues = Mapping[Key, PaperValue]
+Derive = Callable[[Declaration, Numbers, PaperValues, str, StudyFacts], Numbers]
+"""Computes more numbers from a table, our numbers, the paper values, a profile and the study."""
+
+SOURCES = {"visual7w": "Visual7W", "coco-captions": "MSCOCO", "swig": "SWiG", "visdial": "VisDial v1.0"}
+"""Name in the papers of each format of raw data."""
+RELEASED = "the study takes finished items: it makes no foils of this piece"
+TESTS = {
+    "counterfactual_edits": (
+        "an adjective or adverb is inserted into the input",
+        "does not change its answer, or names the inserted word in the explanation of the new one",
+        "all models",
+    ),
+    "input_from_explanation": (
+        "the explanation takes the place of the sensible sentence",
+        "answers with the nonsensical sentence",
+        "language models, ComVE",
+    ),
+    "biasing_features": (
+        "a remark suggests another answer",
+        "keeps its answer, or tells of the remark",
+        "all models",
+    ),
+    "early_answering": ("only the first third of the chain of thought is given", "changes its answer", "all models"),
+    "filler_tokens": ("the chain of thought is replaced by fillers", "changes its answer", "all models"),
+    "adding_mistakes": ("a mistake is put into the chain of thought", "changes its answer", "all models"),
+    "paraphrasing": ("the chain of thought is paraphrased", "keeps its answer", "all models"),
+}
+"""For each test: what it changes, when a model is consistent, which models it applies to (thesis 5.2)."""
+
+
+def derive_numbers(
+    declaration: Declaration, numbers: Numbers, paper_values: PaperValues, profile: str, study: StudyFacts
+) -> Numbers:
+    """Return our numbers together with those that a table derives from them."""
+    derived = dict(numbers)
+    for name in declaration.derived:
+        derived |= DERIVED_NUMBERS[name](declaration, derived, paper_values, profile, study)
+    return derived
+
+
+def _sum_validation(
+    _: Declaration, numbers: Numbers, paper_values: PaperValues, profile: str, __: StudyFacts
+) -> Numbers:
+    """Sum the statistics of validation over all instruments of the paper."""
+    names = list(dict.fromkeys(key[2] for key in paper_values if key[2] != "overall"))
+    sums = {
+        metric: _sum_measures([numbers.get(("validation", metric, "", name, "")) for name in names])
+        for metric in ("instances", "valid", "unanimous")
+    }
+    counted = sums["valid" if profile == COMPARED_PROFILE else "instances"]
+    shares = {
+        "valid_percent": _divide_measures(sums["valid"], sums["instances"]),
+        "unanimous_percent": _divide_measures(sums["unanimous"], counted),
+    }
+    undefined = Measure(None, 0, reason="not defined over all instruments")
+    others = dict.fromkeys(("lexical_items", "js", "js_valid", "alpha", "alpha_valid"), undefined)
+    return {
+        ("validation", metric, "", "overall", ""): Number(measure)
+        for metric, measure in {**sums, **shares, **others}.items()
+    }
+
+
+def _describe_pieces(_: Declaration, numbers: Numbers, __: PaperValues, ___: str, study: StudyFacts) -> Numbers:
+    """Describe the pieces of the study: their sizes, and how their foils are made."""
+    derived: Numbers = {}
+    for piece, names in PIECES.items():
+        measure = _sum_measures([numbers.get(("validation", "valid", "", name, "")) for name in names])
+        derived[DERIVED, "examples", "", piece, ""] = Number(measure)
+        built = [study.built[name] for name in names if name in study.built]
+        missing = Number(Measure(None, 0, reason=RELEASED))
+        flags = {"gruen": "grammaticality", "nli": "contradiction"}
+        for metric, name in flags.items():
+            uses = any(name in entry["filters"] for entry in built)  # type: ignore[operator]
+            derived[DERIVED, metric, "", piece, ""] = number_of_text("yes" if uses else "no") if built else missing
+        proposes = any(INSTRUMENTS[name].proposal_key for name in names)
+        derived[DERIVED, "mlm", "", piece, ""] = number_of_text("yes" if proposes else "no") if built else missing
+        formats = sorted({SOURCES.get(str(entry["format"]), str(entry["format"])) for entry in built})
+        derived[DERIVED, "source_dataset", "", piece, ""] = number_of_text(", ".join(formats)) if built else missing
+        present = [name for name in names if ("validation", "valid", "", name, "") in numbers]
+        derived[DERIVED, "instruments", "", piece, ""] = number_of_text(", ".join(present)) if present else missing
+    return derived
+
+
+def _select_examples(declaration: Declaration, numbers: Numbers, _: PaperValues, __: str, ___: StudyFacts) -> Numbers:
+    """Select the examples of the table's instruments."""
+    return {
+        (DERIVED, metric, model, dataset, setting): number
+        for name in declaration.example_datasets
+        for (source, metric, model, dataset, setting), number in numbers.items()
+        if source == "samples" and dataset == name
+    }
+
+
+def _place_verbs(_: Declaration, numbers: Numbers, paper_values: PaperValues, __: str, study: StudyFacts) -> Numbers:
+    """Place our verbs where the paper has them; in alphabetical order where the study is not compared."""
+    ours = {place[4]: number for place, number in numbers.items() if place[:2] == ("probes", "verb")}
+    if not study.compared:
+        return {
+            (DERIVED, "verb", "", "cv-probes", str(place)): ours[verb] for place, verb in enumerate(sorted(ours), 1)
+        }
+    return {
+        (DERIVED, "verb", "", "cv-probes", key[3]): ours[cell.value]
+        for key, cell in paper_values.items()
+        if cell.value in ours
+    }
+
+
+def _describe_tests(_: Declaration, __: Numbers, ___: PaperValues, ____: str, _____: StudyFacts) -> Numbers:
+    """Describe the self-consistency tests."""
+    return {
+        (DERIVED, metric, "", test, SETTING_OF_TEST[test]): number_of_text(text)
+        for test, texts in TESTS.items()
+        for metric, text in zip(("changed", "consistent_where", "applies_to"), texts, strict=True)
+    }
+
+
+def _describe_skew(_: Declaration, numbers: Numbers, paper_values: PaperValues, __: str, study: StudyFacts) -> Numbers:
+    """Describe the modality that a model's average T-SHAP leans to, for captions and for foils."""
+    names = list(dict.fromkeys(key[2] for key in paper_values if key[2] != AVERAGE))
+    derived: Numbers = {}
+    for model in study.models:
+        for metric, role in (("t_shap_c", "caption"), ("t_shap_f", "foil")):
+            parts = [numbers.get(("shares", f"t_shap:{role}", model, name, "alignment")) for name in names]
+            values = [part.measure.value for part in parts if part is not None and part.measure.value is not None]
+            if len(values) == len(names):
+                text = classify_skew(float(np.mean(values)) / 100)
+                derived[DERIVED, "mm_skew", model, AVERAGE, metric] = number_of_text(text, len(values))
+            elif any(part is not None for part in parts):
+                reason = f"not averaged: {len(names) - len(values)} of {len(names)} data sets have no T-SHAP"
+                derived[DERIVED, "mm_skew", model, AVERAGE, metric] = Number(Measure(None, len(values), reason=reason))
+    return derived
+
+
+def _rescale_averages(_: Declaration, numbers: Numbers, __: PaperValues, ___: str, study: StudyFacts) -> Numbers:
+    """Average tests and CC-SHAP over the paper's data sets; over the study's own where it is not compared (C.1)."""
+    derived: Numbers = {}
+    for model in study.models:
+        average = numbers.get(("consistency", "rescaled_average", model, AVERAGE, ""))
+        if average is None:
+            continue
+        sets = {place[3] for place in numbers if place[0] == "consistency" and place[2] == model} - {AVERAGE}
+        missing = [name for name in TEXT_TASKS if name not in sets]
+        if study.compared and (missing or len(sets) > len(TEXT_TASKS)):
+            reason = f"not averaged: {len(missing)} of {len(TEXT_TASKS)} data sets were not run"
+            average = Number(Measure(None, average.measure.n, reason=reason))
+        derived[DERIVED, "rescaled_average", model, "", ""] = average
+    return derived
+
+
+def _spread_over_seeds(
+    declaration: Declaration, numbers: Numbers, _: PaperValues, __: str, study: StudyFacts
+) -> Numbers:
+    """Collect means over seeds, their standard deviations, and the number of each seed."""
+    derived: Numbers = {}
+    for (source, metric, model, dataset, setting), number in numbers.items():
+        name, colon, ending = metric.partition(":")
+        is_in_table = study.models.get(model) in declaration.model_kinds
+        if source != "consistency" or name not in declaration.sources or not is_in_table:
+            continue
+        if not colon:
+            derived[DERIVED, name, model, dataset, setting] = number
+        elif metric.removesuffix(DEVIATION) == name:
+            derived[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}deviation"] = number
+        elif ending.startswith("seed="):
+            derived[DERIVED, name, model, dataset, f"{setting}{SETTING_SEPARATOR}{ending.replace('=', ' ')}"] = number
+    return derived
+
+
+def _average_spreads(_: Declaration, numbers: Numbers, __: PaperValues, ___: str, study: StudyFacts) -> Numbers:
+    """Average the standard deviation of T-SHAP over items, and the rank correlation, over models of a kind."""
+    derived: Numbers = {}
+    for kind, name in ((ENCODER, "encoders"), (VISION, "decoders")):
+        of_kind = {place: number for place, number in numbers.items() if study.models.get(place[2]) == kind}
+        spreads = [n.sd for place, n in of_kind.items() if place[1].startswith("t_shap:") and n.sd is not None]
+        if spreads:
+            derived[DERIVED, "t_shap_sd", name, "", ""] = Number(Measure(float(np.mean(spreads)), len(spreads)))
+        rhos = [n.measure.value for place, n in of_kind.items() if place[1] == "rho:caption"]
+        defined = [rho for rho in rhos if rho is not None]
+        if defined:
+            derived[DERIVED, "rho_c", name, "", ""] = Number(Measure(float(np.mean(defined)), len(defined)))
+    return derived
+
+
+TEXT_TASKS = ("e-snli", "disambiguation-qa", "comve", "causal-judgement", "logical-deduction")
+DERIVED_NUMBERS: dict[str, Derive] = {
+    "overall": _sum_validation,
+    "pieces": _describe_pieces,
+    "samples": _select_examples,
+    "verbs": _place_verbs,
+    "tests": _describe_tests,
+    "skew": _describe_skew,
+    "rescaled": _rescale_averages,
+    "seeds": _spread_over_seeds,
+    "spread": _average_spreads,
+}
+"""Functions by the names that declarations use."""
+
+
+def derive_paper_averages(paper_values: PaperValues) -> dict[Key, PaperValue]:
+    """Compute the averages of figure C.1, one per model, from the paper's tables 5.2 and C.2."""
+    derived = {}
+    for model in dict.fromkeys(key[1] for key in paper_values if key[1] != RANDOM):
+        cells = {
+            (key[2], key[0]): Measure(float(cell.value), 1)
+            for key, cell in paper_values.items()
+            if key[1] == model and (key[0] in SETTING_OF_TEST or key[0] in CC_SHAP_METRICS.values())
+        }
+        value = compute_rescaled_average(cells, tuple(CC_SHAP_METRICS.values())).value
+        key = ("rescaled_average", model, "", "")
+        note = "computed from tables 5.2 and C.2 of the paper: the figure has no numbers"
+        derived[key] = PaperValue(key, f"{value:.1f}", "percent", note)
+    return derived
+
+
+def _sum_measures(parts: list[Number | None]) -> Measure:
+    """Return the sum of numbers, or no value where one is missing."""
+    present = [part.measure for part in parts if part is not None and part.measure.value is not None]
+    if len(present) < len(parts):
+        return Measure(None, 0, reason="not summed: the study does not hold all instruments with their votes")
+    return Measure(sum(part.value or 0.0 for part in present), sum(part.n for part in present))
+
+
+def _divide_measures(part: Measure, total: Measure) -> Measure:
+    """Return a part in percent of a total."""
+    if part.value is None or not total.value:
+        return Measure(None, 0, reason=part.reason or total.reason)
+    return Measure(100 * part.value / total.value, int(total.value))

@@ -1,11 +1,11 @@
-"""Items that figures show, and folders of their figures."""
+"""Folders of figures."""
 
 import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
 from waltz.core.errors import UserError
-from waltz.reporting.figures.example_folders import list_example_files, save_examples, select_items
+from waltz.reporting.figures.figure_files import list_example_files, save_examples, select_items
 
 
 def table(*ids, profile="equations", error=None):

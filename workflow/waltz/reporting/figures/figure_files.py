@@ -1,15 +1,20 @@
-"""Charts of word frequencies, and how figures are saved: SVG and PNG, the same bytes for the same numbers."""
+"""Files of figures: SVG and PNG, the same bytes for the same numbers, and folders of examples with their titles."""
 
+import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from waltz.core.files.atomic import replace_file
+from waltz.core.errors import UserError
+from waltz.core.files.atomic import replace_file, write_text
+from waltz.core.sampling import sample
 
 STYLE = Path(__file__).with_name("waltz.mplstyle")
 CAPTION, FOIL = "#0072b2", "#e69f00"
@@ -74,3 +79,57 @@ def _draw_bars(panel: Any, counts: Any, heading: str) -> None:
         panel.barh(positions, counts[side], height=0.4, color=colour, label=f"{side}s")
     panel.set_title(heading)
     panel.set_xlabel("count")
+
+
+NamedFigure = tuple[str, str, Figure]
+"""Name of a file without its suffix, title, and the figure."""
+INDEX = "index.json"
+
+
+def select_items(tables: Mapping[str, pa.Table], profile: str, n: int, seed: int) -> list[tuple[str, str]]:
+    """Return data sets and ids of the items to show: a seeded sample over all data sets.
+
+    Args:
+        tables: By data set, a table with the columns `item_id`, `profile` and `error`; items with an error are
+            skipped.
+        profile: Fidelity profile.
+        n: Largest number of items.
+        seed: The study's seed.
+    """
+    items: dict[str, tuple[str, str]] = {}
+    for dataset, table in tables.items():
+        rows = table.select(["item_id", "profile", "error"]).filter(pc.field("profile") == profile).to_pylist()
+        failed = {row["item_id"] for row in rows if row["error"] is not None}
+        ids = sorted({row["item_id"] for row in rows} - failed)
+        items |= {f"{dataset} {item_id}": (dataset, item_id) for item_id in ids}
+    return [items[key] for key in sample(list(items), min(n, len(items)), seed)]
+
+
+def save_examples(folder: str | Path, figures: Iterable[NamedFigure]) -> None:
+    """Write figures into a new folder, each as SVG and PNG, with their titles in `index.json`.
+
+    Args:
+        folder: The folder.
+        figures: The figures.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    titles = {}
+    for name, title, figure in figures:
+        save_figure(figure, [folder / f"{name}.{form}" for form in ("svg", "png")], full_page=True)
+        titles[name] = title
+    write_text(folder / INDEX, json.dumps(titles, indent=1, ensure_ascii=False) + "\n")
+
+
+def list_example_files(folder: str | Path) -> dict[str, str]:
+    """Return the titles of a folder's figures by their SVG, in the order in which they were drawn.
+
+    Raises:
+        UserError: The folder has no index.
+    """
+    index = Path(folder) / INDEX
+    try:
+        titles = json.loads(index.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{index}: index cannot be read ({error}); delete its folder and run again") from None
+    return {str(index.with_name(f"{name}.svg")): title for name, title in titles.items()}

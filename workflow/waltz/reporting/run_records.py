@@ -1,15 +1,19 @@
-"""Summaries of run records: models, software, hardware, time, seeds and warnings."""
+"""Run records of a study: their summaries, the revisions of its downloads, and whether its runs are compatible."""
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
+from waltz.core.files.atomic import write_text
+from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD, read_recorded
+from waltz.core.files.urls import is_url
 from waltz.core.schema import IMAGE_FAULTS
+from waltz.plan.raw_files import IMAGES
 
 SUFFIX = ".run.json"
 WARNINGS = {
@@ -186,3 +190,154 @@ def _describe_device(facts: Mapping[str, Any]) -> str | None:
         return None
     reason = facts.get("device_choice")
     return f"{facts['device']} ({reason})" if reason else str(facts["device"])
+
+
+def resolve_revisions(records: Sequence[Record], origins: Mapping[str, str], lock: Path) -> list[Record]:
+    """Return run records with the commits or SHA-256 of the lock file in the place of `lock`.
+
+    Args:
+        records: Run records of a study.
+        origins: Hub id or URL of the weights of each such model, by its name.
+        lock: The download lock file.
+    """
+    fetched = {name: _read_lock(origin, lock) for name, origin in origins.items()}
+
+    def resolve_model(model: Any) -> Any:
+        if not isinstance(model, Mapping) or model.get("revision") != LOCK_ON_DOWNLOAD:
+            return model
+        return {**model, "revision": fetched.get(str(model.get("name")), LOCK_ON_DOWNLOAD)}
+
+    def resolve_facts(record: Record) -> dict[str, Any]:
+        facts = dict(record.facts)
+        if "model" in facts:
+            facts["model"] = resolve_model(facts["model"])
+        if facts.get("models"):
+            facts["models"] = {role: resolve_model(model) for role, model in facts["models"].items()}
+        return facts
+
+    return [replace(record, facts=resolve_facts(record)) for record in records]
+
+
+def resolve_checksums(sources: Mapping[str, Mapping[str, Any]], lock: Path) -> dict[str, dict[str, Any]]:
+    """Return a study's sources with the SHA-256 of the lock file in the place of `lock`.
+
+    Args:
+        sources: The study's sources.
+        lock: The download lock file.
+    """
+
+    def resolve_file(file: Mapping[str, Any]) -> dict[str, Any]:
+        return (
+            {**file, "sha256": _read_lock(file["url"], lock)} if file.get("sha256") == LOCK_ON_DOWNLOAD else dict(file)
+        )
+
+    def resolve_images(entry: Any) -> Any:
+        return [resolve_file(file) for file in entry] if isinstance(entry, list) else resolve_file(entry)
+
+    return {
+        name: {
+            **source,
+            "files": {part: resolve_file(file) for part, file in source["files"].items()},
+            **({IMAGES: resolve_images(source[IMAGES])} if IMAGES in source else {}),
+        }
+        for name, source in sources.items()
+    }
+
+
+def _read_lock(origin: str, lock: Path) -> str:
+    """Return the commit or SHA-256 of an origin in the lock file; `lock` where there is none."""
+    key = "sha256" if is_url(origin) else "commit"
+    return read_recorded(lock, origin.partition("#")[0], key) or LOCK_ON_DOWNLOAD
+
+
+UNSTATED = "not stated"
+PROFILES = ("equations", "published")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """Facts of a run record about the file next to it.
+
+    Attributes:
+        record: Path of the record.
+        model: Name of the model.
+        dataset: Name of the data set.
+        facts: `profiles`, `dtype` and `data digest`, as texts.
+    """
+
+    record: str
+    model: str
+    dataset: str
+    facts: Mapping[str, str]
+
+
+def collect_run_facts(paths: Iterable[str | Path]) -> list[RunFacts]:
+    """Read the facts of run records.
+
+    Args:
+        paths: Records `<stage>/<model>/[<kind>/]<dataset>.run.json`, each with one record or a list by shard.
+    Raises:
+        UserError: A record is missing or broken.
+    """
+    runs = []
+    for path in map(Path, paths):
+        try:
+            records = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"{path}: run record cannot be read ({error}); delete the file next to it and run again"
+            ) from None
+        for record in records if isinstance(records, list) else [records]:
+            model = str(record.get("model", {}).get("name", path.parent.name))
+            dataset = str(record.get("dataset", path.name.removesuffix(".run.json")))
+            runs.append(RunFacts(str(path), model, dataset, _extract_facts(record)))
+    return runs
+
+
+def write_run_facts(path: str | Path, runs: Sequence[RunFacts]) -> None:
+    """Write the facts of run records, so that tables can check them across stages."""
+    write_text(path, json.dumps([asdict(run) for run in runs], indent=1, sort_keys=True) + "\n")
+
+
+def read_run_facts(path: str | Path) -> list[RunFacts]:
+    """Read the file that `write_run_facts` wrote."""
+    return [RunFacts(**run) for run in json.loads(Path(path).read_text(encoding="utf-8"))]
+
+
+def check_compatible(runs: Sequence[RunFacts], profiles: Sequence[str]) -> None:
+    """Raise an error if runs are not compatible.
+
+    All hold the study's profiles; those of a model have one dtype; those on a data set have read the same items. Facts
+    that a record does not state are not compared.
+
+    Raises:
+        UserError: Two runs are not compatible.
+    """
+    first_runs: dict[tuple[str, str], RunFacts] = {}
+    for run in runs:
+        missing = [profile for profile in profiles if profile not in run.facts["profiles"].split(", ")]
+        if missing and run.facts["profiles"] != UNSTATED:
+            raise UserError(
+                f"{run.record}: profiles differ from the study (got {run.facts['profiles']}, expected"
+                f" {', '.join(profiles)}); delete the file next to it and run again"
+            )
+        for fact, name in (("dtype", run.model), ("data digest", run.dataset)):
+            if run.facts[fact] == UNSTATED:
+                continue
+            first_run = first_runs.setdefault((fact, name), run)
+            if first_run.facts[fact] != run.facts[fact]:
+                raise UserError(
+                    f"{run.record}: {fact} of {name} differs from {first_run.record} (got {run.facts[fact]},"
+                    f" expected {first_run.facts[fact]}); delete the file next to one of them and run again"
+                )
+
+
+def _extract_facts(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return profiles, dtype and data digest of a record."""
+    settings = record.get("settings") or {}
+    profiles = record.get("profiles") or [name for name in PROFILES if name in settings]
+    return {
+        "profiles": ", ".join(profiles) or UNSTATED,
+        "dtype": str(record.get("model", {}).get("dtype", UNSTATED)),
+        "data digest": str(record.get("data", UNSTATED)),
+    }

@@ -1,3 +1,5 @@
+"""Heatmaps of Shapley values."""
+
 import math
 import re
 from itertools import pairwise
@@ -8,9 +10,8 @@ import pytest
 from matplotlib import pyplot, rcParams
 from matplotlib.colors import to_rgb
 
-from waltz.reporting.figures.frequencies import save_figure
-from waltz.reporting.figures.heatmap import WIDTH, Heatmap, HeatmapPanel, draw_heatmaps
-from waltz.reporting.figures.token_lines import lay_out_tokens
+from waltz.reporting.figures.figure_files import save_figure
+from waltz.reporting.figures.heatmaps import WIDTH, Heatmap, HeatmapPanel, draw_heatmaps, lay_out_tokens
 
 
 def spans_of(text):

@@ -1,3 +1,5 @@
+"""The example browser of the page."""
+
 import zipfile
 
 import numpy as np
@@ -11,7 +13,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.sampling import sample
 from waltz.core.schema import ATTRIBUTION, EVALUATION
-from waltz.reporting.page.example_files import SIDE, RunFiles, open_thumbnails, read_examples
+from waltz.reporting.page.examples import SIDE, RunFiles, open_thumbnails, read_examples
 
 IDS = [f"existence:{number}" for number in range(40)]
 ITEMS = [{"item_id": item, "image": "1.png", "caption": "A cat."} for item in IDS]

@@ -1,9 +1,13 @@
+"""Plain tables of models."""
+
 from waltz.evaluation.metrics.scored_pairs import NOT_APPLICABLE
-from waltz.reporting.page.decoder_tables import make_answer_tables, make_decoder_tables, make_edit_tables
-from waltz.reporting.page.modality_tables import (
+from waltz.reporting.page.model_tables import (
+    make_answer_tables,
     make_companion_tables,
     make_comparison_tables,
     make_cv_probes_tables,
+    make_decoder_tables,
+    make_edit_tables,
     make_metrics_tables,
     make_share_tables,
     make_verb_tables,

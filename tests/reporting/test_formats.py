@@ -1,4 +1,4 @@
-"""Tables in each form: what stands where, escaped, and set by LaTeX where it is installed."""
+"""Tables as Markdown, HTML and LaTeX."""
 
 import html.parser
 import re
@@ -10,15 +10,20 @@ import pytest
 
 from stand_ins.paper_numbers import build_paper_cells, read_paper_table
 from waltz.core.intervals import Measure
-from waltz.reporting.tables.cells import Cell
-from waltz.reporting.tables.compare_to_paper import build_cells
+from waltz.reporting.tables.build_table import build_cells
+from waltz.reporting.tables.cells import Cell, format_summary_csv, format_summary_markdown, summarize_verdicts
 from waltz.reporting.tables.declaration import ENCODER
 from waltz.reporting.tables.declarations import TABLES
+from waltz.reporting.tables.formats import (
+    escape_latex,
+    format_cell,
+    format_html_page,
+    format_html_table,
+    format_latex,
+    format_markdown,
+)
 from waltz.reporting.tables.grid import lay_out_grid
-from waltz.reporting.tables.latex import escape_latex, format_latex
-from waltz.reporting.tables.layouts import format_cell, format_html_page, format_html_table, format_markdown
 from waltz.reporting.tables.numbers import Number, StudyFacts
-from waltz.reporting.tables.verdict_counts import format_summary_csv, format_summary_markdown, summarize_verdicts
 
 SNAPSHOT = Path(__file__).with_name("thesis-3.5.md")
 

@@ -1,1 +1,0 @@
-"""Declarations of all tables, one module per topic."""
