@@ -1,17 +1,27 @@
 """Export of items to annotation platforms, and import of people's answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from waltz.benchmark.people import doccano, labelstudio, turk
-from waltz.benchmark.people.tasks import build_tasks, index_presentations, write_key
+from waltz.benchmark.people.tasks import PlatformAnswer, Task, build_tasks, index_presentations, write_key
 from waltz.benchmark.votes import ANSWERS
 from waltz.core.errors import UserError
 
-PLATFORMS: dict[str, ModuleType] = {"mturk": turk, "label-studio": labelstudio, "doccano": doccano}
+class Platform(NamedTuple):
+    """How tasks are written for an annotation platform, and its answers read."""
+
+    write_tasks: Callable[[Sequence[Task], Path], list[Path]]
+    read_answers: Callable[[Path], Iterator[PlatformAnswer]]
+
+
+PLATFORMS = {
+    "mturk": Platform(turk.write_tasks, turk.read_answers),
+    "label-studio": Platform(labelstudio.write_tasks, labelstudio.read_answers),
+    "doccano": Platform(doccano.write_tasks, doccano.read_answers),
+}
 
 
 @dataclass(frozen=True)
@@ -51,13 +61,13 @@ def export_tasks(
     Raises:
         UserError: An unknown platform, or no items.
     """
-    module = _get_module(platform)
+    exchange = _get_platform(platform)
     if not items:
         raise UserError("no items to export; build the benchmark first")
     files: list[Path] = []
     for instrument in sorted({item["instrument"] for item in items}):
         tasks = build_tasks([item for item in items if item["instrument"] == instrument], image_prefix, seed)
-        files += module.write_tasks(tasks, Path(folder) / instrument)
+        files += exchange.write_tasks(tasks, Path(folder) / instrument)
         key = [
             {"task": task.task, "item_id": task.item_id, "caption_position": task.caption_position} for task in tasks
         ]
@@ -79,12 +89,12 @@ def import_annotations(
         UserError: An unknown platform, task or answer, an annotator who answered an item twice, or a file that
             cannot be read.
     """
-    module = _get_module(platform)
+    exchange = _get_platform(platform)
     presentations = index_presentations(items, seed)
     first_answers: dict[tuple[str, str], str] = {}
     annotations, skipped = [], []
     for path in map(Path, paths):
-        for answer in module.read_answers(path):
+        for answer in exchange.read_answers(path):
             if answer.task not in presentations:
                 raise UserError(f"{answer.where}: unknown task {answer.task!r}; give the seed and items of the export")
             item_id, position = presentations[answer.task]
@@ -115,7 +125,7 @@ def import_annotations(
     )
 
 
-def _get_module(platform: str) -> ModuleType:
+def _get_platform(platform: str) -> Platform:
     if platform not in PLATFORMS:
         raise UserError(f"platform {platform!r} is none of {', '.join(PLATFORMS)}")
     return PLATFORMS[platform]
