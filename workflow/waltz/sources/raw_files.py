@@ -8,14 +8,12 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import ijson
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import TYPE_NAMES, describe_type
-
-T = TypeVar("T")
+from waltz.sources.fields import TYPE_NAMES, T, describe_type
 
 CHUNK_BYTES = 1 << 16
 PARSE_ERRORS = (ijson.JSONError, UnicodeDecodeError)
