@@ -26,7 +26,7 @@ from waltz.filters.gruen import (
 from waltz.model_registry import ModelSpec
 from waltz.models.text.classifier import Classifier, load_classifier
 from waltz.models.text.masked import MaskedModel, load_masked_model
-from waltz.sources.formats.valse import read_release
+from waltz.sources.formats.pairs import read_release
 
 MODELS = Path(__file__).parents[1] / "resources" / "scenes" / "models"
 

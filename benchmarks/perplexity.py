@@ -19,7 +19,7 @@ from waltz.core.run_record import measure_peak_memory_mb
 from waltz.model_registry import load_registry
 from waltz.models.text.causal import compute_node_losses, load_causal_model
 from waltz.models.text.prefix_trees import batch_prefix_trees, build_prefix_trees
-from waltz.sources.formats.valse import read_release
+from waltz.sources.formats.pairs import read_release
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ from waltz.model_registry import ModelSpec, resolve_model
 from waltz.models.decoders import load_decoder
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Turn
 from waltz.reporting.page.plain_tables import format_interval
-from waltz.sources.formats import comve
+from waltz.sources.formats import text_tasks
 from waltz.sources.images import load_image, open_images
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,7 +82,9 @@ def of_images(results: Path, items: int) -> Iterator[tuple[Question, Decoder, Pr
 
 def of_text(data: Path, items: int) -> Iterator[tuple[Question, Decoder, PromptTemplate, None]]:
     """Questions of ComVE, put without turn markers."""
-    rows = list(comve.read_pairs(data / "subtaskA_test_data.csv", data / "subtaskA_gold_answers.csv", "comve", "test"))
+    rows = list(
+        text_tasks.read_comve(data / "subtaskA_test_data.csv", data / "subtaskA_gold_answers.csv", "comve", "test")
+    )
     decoder = load_decoder(resolve_model("smollm2-135m-instruct", {}), Device("cpu", 1, "benchmark"))
     for question in select_questions(rows, "comve", {"form": "choice"}, "equations", items, SEED).questions:
         yield question, decoder, build_equations_template(join_turns), None

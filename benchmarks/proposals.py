@@ -20,7 +20,7 @@ from waltz.foils.candidates import Slot
 from waltz.foils.masked_proposals import propose_spans, propose_spans_with_checklist
 from waltz.model_registry import ModelSpec
 from waltz.models.text.masked import load_masked_model
-from waltz.sources.formats.valse import read_release
+from waltz.sources.formats.pairs import read_release
 
 MODEL = Path(__file__).parents[1] / "resources" / "scenes" / "models" / "masked-lm"
 LONGEST = 3

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 
 from waltz.core.files.parquet import write_rows
 from waltz.sources.formats.coco import read_captions
-from waltz.sources.layouts import CAPTIONS
+from waltz.sources.readers import CAPTIONS
 
 
 def main() -> None:

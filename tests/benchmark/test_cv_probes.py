@@ -28,7 +28,7 @@ from waltz.benchmark.oracle import answer_checks, compute_condition_shares
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
-from waltz.filters.ranking import READS_WORSE
+from waltz.filters.pipeline import READS_WORSE
 from waltz.foils.cv_probes import build_contextual_captions, select_images, select_verbs
 from waltz.foils.english.wordnet import read_verbs
 from waltz.scenes.world.sampling import draw_scenes

@@ -1,8 +1,8 @@
 from collections import Counter
 
-from waltz.benchmark.funnel import count_funnel, find_lost_step
 from waltz.benchmark.items import NOT_SELECTED, build_items, select_candidates
-from waltz.filters.ranking import find_worse_wordings, select_best_captions
+from waltz.benchmark.statistics import count_funnel, find_lost_step
+from waltz.filters.pipeline import find_worse_wordings, select_best_captions
 
 
 def row(number, caption="on", foil="in", kept=True, rejected=None):

@@ -18,7 +18,7 @@ from waltz.evaluation.prompting.prompts import PromptTemplate, build_published_t
 from waltz.evaluation.prompting.questions import Question
 from waltz.evaluation.prompting.text_questions import select_text_questions
 from waltz.models.decoders.decoder import Turn
-from waltz.sources.formats.comve import read_pairs
+from waltz.sources.formats.text_tasks import read_comve
 
 PAIR = ("dog rides table", "man rides horse")
 WORDING = {profile: read_prompt_file(profile) for profile in ("published", "equations")}
@@ -163,7 +163,7 @@ def test_a_row_has_the_finding_and_all_that_was_said():
 
 def test_real_items_of_comve(shared_data):
     folder = shared_data / "comve"
-    pairs = read_pairs(folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv", "comve", "test")
+    pairs = read_comve(folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv", "comve", "test")
     rows = [{"text": None, **pair} for pair in pairs]
     asked = select_text_questions(rows, "comve", "equations", 5, 0).questions
 

@@ -32,7 +32,7 @@ from waltz.evaluation.prompting.image_questions import (
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template, render_prompt
 from waltz.evaluation.prompting.text_questions import select_text_questions
 from waltz.models.decoders.decoder import Sampling
-from waltz.sources.formats import bbh, comve, esnli
+from waltz.sources.formats import text_tasks
 
 HOW = Resampling(200, 0.95, 0)
 PAIR = re.compile(r'\(A\): "(.*?)" or is it \(B\): "(.*?)"')
@@ -280,13 +280,15 @@ def test_each_item_draws_from_its_own_seed():
 @pytest.mark.parametrize("profile", ["equations", "published"])
 def test_who_knows_the_answers_to_real_items_is_right(shared_data, profile):
     folder = shared_data / "comve"
-    comves = comve.read_pairs(folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv", "comve", "test")
+    comves = text_tasks.read_comve(
+        folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv", "comve", "test"
+    )
     read = {
         "comve": list(comves),
-        "esnli": list(esnli.read_pairs(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test")),
+        "esnli": list(text_tasks.read_esnli(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test")),
     }
     for task in ("causal_judgement", "disambiguation_qa", "logical_deduction_five_objects"):
-        read[task] = list(bbh.read_examples(shared_data / "bbh" / f"{task}.json", task, "bbh", None))
+        read[task] = list(text_tasks.read_bbh_examples(shared_data / "bbh" / f"{task}.json", task, "bbh", None))
     for name, source in read.items():
         asked = select_text_questions(source, name, profile, 10, 0).questions
         known = {one.item_id: one for one in asked}

@@ -20,7 +20,7 @@ from waltz.evaluation.prompting.image_questions import (
     draw_published_orders,
 )
 from waltz.evaluation.prompting.questions import Question
-from waltz.sources.formats import gqa, valse, vqa
+from waltz.sources.formats import pairs, questions
 
 ITEM = {
     "item_id": "x:1",
@@ -103,7 +103,7 @@ FILES = {
 def test_as_many_released_items_are_valid_as_the_stream_says(shared_data: Path) -> None:
     assert list(PUBLISHED_VALID_ITEMS) == list(FILES)
     for piece, file in FILES.items():
-        items = [item for item in valse.read_release(shared_data / "valse" / f"{file}.json", piece, 2) if item["valid"]]
+        items = [item for item in pairs.read_release(shared_data / "valse" / f"{file}.json", piece, 2) if item["valid"]]
         assert len(items) == PUBLISHED_VALID_ITEMS[piece]
         orders = draw_published_orders([item["item_id"] for item in items], count_earlier_draws(piece))
         asked = build_pairwise_questions(items, piece, orders)
@@ -130,11 +130,11 @@ def test_whatever_an_annotator_said_is_right_the_commonest_first() -> None:
 
 
 def test_real_questions_have_an_answer(shared_data: Path) -> None:
-    rows = list(gqa.read_questions(shared_data / "gqa" / "fixture_questions_a.json", "gqa", None))
+    rows = list(questions.read_gqa(shared_data / "gqa" / "fixture_questions_a.json", "gqa", None))
     asked = build_open_questions(rows, "gqa")
     assert [(one.fields["question"], one.gold) for one in asked] == [(r["question"], (r["answer"],)) for r in rows]
     files = shared_data / "vqa_v2" / "questions.json", shared_data / "vqa_v2" / "annotations.json"
-    rows = [row for row in vqa.read_questions(*files, "vqa") if row["rejected"] is None]
+    rows = [row for row in questions.read_vqa(*files, "vqa") if row["rejected"] is None]
     asked = build_open_questions(rows, "vqa")
     assert asked
     for one, each in zip(asked, rows, strict=True):

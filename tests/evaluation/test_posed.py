@@ -25,7 +25,7 @@ from waltz.evaluation.prompting.prompt_files import check_prompts, get_prompt_fa
 from waltz.evaluation.prompting.prompts import build_equations_template
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.decoder import Turn
-from waltz.sources.layouts import QUESTIONS, TEXTS
+from waltz.sources.readers import QUESTIONS, TEXTS
 
 WHICH = {"scored": "valid", "sample": None, "seed": 3}
 PHRASES = {"caption_phrases": [], "foil_phrases": [], "kept": True}

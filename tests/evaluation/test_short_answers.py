@@ -15,7 +15,7 @@ from waltz.evaluation.prompting.generation_cache import DecoderSession
 from waltz.evaluation.prompting.prompts import build_equations_template, build_published_template
 from waltz.evaluation.vqa_items import contains_gold_answer, normalize_answer
 from waltz.models.decoders.decoder import Sampling
-from waltz.sources.formats import vqa
+from waltz.sources.formats import questions
 
 HOW = Resampling(200, 0.95, 0)
 ITEMS = [
@@ -124,7 +124,7 @@ def test_the_normal_form_is_its_own(text):
 
 def test_what_all_annotators_say_is_right_on_real_questions(shared_data):
     files = shared_data / "vqa_v2" / "questions.json", shared_data / "vqa_v2" / "annotations.json"
-    rows = [row for row in vqa.read_questions(*files, "vqa") if row["rejected"] is None]
+    rows = [row for row in questions.read_vqa(*files, "vqa") if row["rejected"] is None]
     items = [{**row, "item_id": f"vqa:{row['source_id']}"} for row in rows]
     assert items
     for item in items:

@@ -12,7 +12,7 @@ from waltz.evaluation.prompting.prompt_files import read_prompt_file
 from waltz.evaluation.prompting.prompts import build_published_template, render_prompt, render_question
 from waltz.evaluation.prompting.questions import draw_wrong_label
 from waltz.evaluation.prompting.text_questions import select_text_questions
-from waltz.sources.formats import bbh, comve, esnli
+from waltz.sources.formats import text_tasks
 
 Row = dict[str, Any]
 
@@ -116,11 +116,13 @@ def real(shared_data: Path) -> Mapping[str, list[Row]]:
     folder = shared_data / "comve"
     files = folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv"
     rows = {
-        "comve": list(comve.read_pairs(*files, "comve", "test")),
-        "esnli": list(esnli.read_pairs(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test")),
+        "comve": list(text_tasks.read_comve(*files, "comve", "test")),
+        "esnli": list(text_tasks.read_esnli(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test")),
     }
     for task in ("causal_judgment", "disambiguation_qa", "logical_deduction_five_objects"):
-        rows[task] = list(bbh.read_data(shared_data / "bbh_val_data" / task / "val_data.json", task, "bbh", None))
+        rows[task] = list(
+            text_tasks.read_bbh_data(shared_data / "bbh_val_data" / task / "val_data.json", task, "bbh", None)
+        )
     return rows
 
 
@@ -149,7 +151,7 @@ def test_the_first_real_comve_prompt(real: Mapping[str, list[Row]]) -> None:
 def test_real_items_in_the_benchmark_s_own_layout_have_letters(shared_data: Path) -> None:
     prompt_file = read_prompt_file("equations")
     for task in ("causal_judgement", "disambiguation_qa", "logical_deduction_five_objects"):
-        rows = list(bbh.read_examples(shared_data / "bbh" / f"{task}.json", task, "bbh", None))
+        rows = list(text_tasks.read_bbh_examples(shared_data / "bbh" / f"{task}.json", task, "bbh", None))
         for one in select_text_questions(rows, task, "equations", 40, 0).questions:
             lettered = [f"\n({label}) " for label in one.labels]
             words, _ = render_question(one, prompt_file)

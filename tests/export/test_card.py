@@ -14,7 +14,7 @@ from waltz.export.parts import write_part
 from waltz.export.statements import list_common_faults, list_part_faults
 from waltz.export.valse_layout import get_file_name
 from waltz.instruments import INSTRUMENTS
-from waltz.sources.formats.valse import read_release
+from waltz.sources.formats.pairs import read_release
 
 
 def read(folder):

@@ -20,7 +20,7 @@ from waltz.export.valse_layout import (
     restore_records,
 )
 from waltz.instruments import INSTRUMENTS
-from waltz.sources.formats.valse import read_release
+from waltz.sources.formats.pairs import read_release
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 

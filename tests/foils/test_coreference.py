@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from waltz.core.text_diff import slice_span
 from waltz.foils.candidates import Candidate, Refusal
 from waltz.foils.coreference import build_coreference_foil
-from waltz.sources.formats.visdial import read_turns
+from waltz.sources.formats.questions import read_visdial
 
 
 def test_a_round_is_written_as_the_release_writes_it() -> None:
@@ -71,7 +71,7 @@ def test_the_released_items_of_the_dialogues_at_hand_come_from_their_first_round
         for item in json.loads((shared_data / "valse" / "coreference-hard.json").read_text()).values()
     }
     results = {}
-    for row in read_turns(path, "visdial"):
+    for row in read_visdial(path, "visdial"):
         candidate = build_coreference_foil(row["caption"], row["question"], row["answer"], row["round"])
         if isinstance(candidate, Candidate):
             results[int(row["source_id"].split("#")[0])] = (candidate.caption, candidate.foil)

@@ -19,9 +19,8 @@ from waltz.scenes.world.sampling import draw_scenes
 from waltz.scenes.writers.coco import build_captions, build_foil_it
 from waltz.scenes.writers.visdial import build_dialogs
 from waltz.scenes.writers.visual7w import build_telling
-from waltz.sources.formats.foilit import read_pairs
-from waltz.sources.formats.visdial import read_turns
-from waltz.sources.formats.visual7w import read_questions
+from waltz.sources.formats.coco import read_foil_it
+from waltz.sources.formats.questions import read_visdial, read_visual7w
 
 SEED = 2026
 
@@ -48,7 +47,7 @@ def verdicts(graphs: list[Graph], results: Iterator[tuple[str, Outcome]]) -> lis
 
 
 def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
-    rows = list(read_questions(written(tmp_path, "telling.json", build_telling(graphs, SEED)), "visual7w"))
+    rows = list(read_visual7w(written(tmp_path, "telling.json", build_telling(graphs, SEED)), "visual7w"))
     rows = [row for row in rows if row["type"] == "how"]
     docs = list(parse(row["question"] for row in rows))
     asked = list(zip(rows, docs, strict=True))
@@ -64,7 +63,7 @@ def test_answered_questions(graphs: list[Graph], tmp_path: Path) -> None:
 
 
 def test_dialogues(graphs: list[Graph], tmp_path: Path) -> None:
-    rows = read_turns(written(tmp_path, "train.json", build_dialogs(graphs, SEED, "train")), "visdial")
+    rows = read_visdial(written(tmp_path, "train.json", build_dialogs(graphs, SEED, "train")), "visdial")
     results = verdicts(
         graphs,
         (
@@ -78,7 +77,7 @@ def test_dialogues(graphs: list[Graph], tmp_path: Path) -> None:
 
 def test_foils_of_captions(graphs: list[Graph], tmp_path: Path) -> None:
     captions = written(tmp_path, "captions.json", build_captions(graphs, SEED, "val2014"))
-    pairs = read_pairs(written(tmp_path, "foils.json", build_foil_it(graphs, SEED)), [captions], "foil-it", "test")
+    pairs = read_foil_it(written(tmp_path, "foils.json", build_foil_it(graphs, SEED)), [captions], "foil-it", "test")
     rows = [row for row in pairs if row["rejected"] is None]
     results = verdicts(
         graphs,

@@ -1,3 +1,5 @@
+"""The released VALSE benchmark, and a user's file of pairs."""
+
 import json
 
 import pandas as pd
@@ -8,7 +10,146 @@ from hypothesis import strategies as st
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import BENCHMARK
-from waltz.sources.formats.pairs import read_pairs
+from waltz.instruments import INSTRUMENTS
+from waltz.sources.formats.pairs import read_pairs, read_release
+
+ITEM = {
+    "dataset": "coco_2017",
+    "original_split": "val",
+    "dataset_idx": 212732,
+    "image_file": "000000462576.jpg",
+    "linguistic_phenomena": "relations",
+    "caption": "Juice is on the table.",
+    "foil": "Juice is off the table.",
+    "classes": "on",
+    "classes_foil": "off",
+    "grammaticality_scores": [0.87],
+    "nli_scores": {"entail": [0.01], "contradict": [0.97], "neutral": [0.02], "pred": ["contradict"]},
+    "mturk": {"foil": 0, "caption": 2, "other": 1},
+}
+FILES = {
+    "existence": ("existence", 534, 505),
+    "plurality": ("plurals", 1000, 851),
+    "counting-balanced": ("counting-hard", 1000, 868),
+    "counting-small": ("counting-small-quant", 1000, 900),
+    "counting-adversarial": ("counting-adversarial", 756, 691),
+    "relations": ("relations", 614, 535),
+    "action-replacement": ("action-replacement", 779, 648),
+    "actant-swap": ("actant-swap", 1042, 949),
+    "coreference-standard": ("coreference-standard", 916, 708),
+    "coreference-clean": ("coreference-hard", 141, 104),
+    "foil-it": ("foil-it", 1000, 943),
+}
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(content, instrument="relations"):
+        file = tmp_path / "items.json"
+        file.write_text(content if isinstance(content, str) else json.dumps(content))
+        rows = read_release(file, instrument, 2)
+        parquet.build_table(rows, BENCHMARK)
+        return rows
+
+    return run
+
+
+def test_an_item_becomes_a_row_that_keeps_the_released_record(read):
+    (row,) = read({"relations:1": ITEM})
+    assert row["item_id"] == "relations:1"
+    assert (row["instrument"], row["piece"], row["source"], row["source_id"]) == (
+        "relations",
+        "relations",
+        "coco2017",
+        "212732",
+    )
+    assert (row["caption_phrases"], row["foil_phrases"]) == (["on"], ["off"])
+    assert (row["caption_span"], row["foil_span"]) == ({"start": 9, "end": 11}, {"start": 9, "end": 12})
+    assert (row["grammaticality"], row["nli_contradiction"]) == (0.87, 0.97)
+    assert (row["votes_caption"], row["votes_other"], row["valid"]) == (2, 1, True)
+    assert json.loads(row["release"]) == ITEM
+
+
+@pytest.mark.parametrize(
+    ("classes_foil", "phrases"), [(3, ["3"]), ([2, 1, 8], ["2", "1", "8"]), ([], []), (False, ["false"]), ("a", ["a"])]
+)
+def test_lexical_items_of_every_released_type_are_read(read, classes_foil, phrases):
+    (row,) = read({"1": {**ITEM, "classes_foil": classes_foil}})
+    assert row["foil_phrases"] == phrases
+
+
+def test_both_texts_of_an_actant_swap_contain_both_fillers(read):
+    (row,) = read({"1": ITEM}, "actant-swap")
+    assert row["caption_phrases"] == row["foil_phrases"] == ["on", "off"]
+
+
+def test_a_missing_dataset_idx_is_null(read):
+    (row,) = read({"1": {key: value for key, value in ITEM.items() if key != "dataset_idx"}})
+    assert row["source_id"] is None
+
+
+def test_one_vote_is_not_enough_even_as_a_majority(read):
+    (row,) = read({"1": {**ITEM, "mturk": {"caption": 1, "foil": 0, "other": 2}}})
+    assert row["valid"] is False
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ('{"1": {"caption": ', r"items\.json: truncated: the file ends at byte 18"),
+        ("[]", "is a list, not an object"),
+        ({"7": []}, "'7' of .* is a list, not an object"),
+        ({"7": {**ITEM, "caption": None}}, "id '7': field 'caption' is null"),
+        ({"7": {key: value for key, value in ITEM.items() if key != "foil"}}, "id '7': field 'foil' is missing"),
+        ({"7": {**ITEM, "mturk": {"caption": 3}}}, "mturk: field 'foil' is missing"),
+        ({"7": {**ITEM, "classes": None}}, "field 'classes' is null"),
+        ('{"7": %s, "7": %s}' % ((json.dumps(ITEM),) * 2), "id '7': duplicate id"),
+        ({"7": {**ITEM, "dataset": "imagenet"}}, "field 'dataset' is 'imagenet'"),
+        ('{"7": {}, "7": {}}', "id '7': field 'dataset' is missing"),
+    ],
+)
+def test_a_fault_is_named_with_file_id_and_field(read, content, fault):
+    with pytest.raises(UserError, match=fault):
+        read(content)
+
+
+def test_an_unknown_instrument_is_named(read):
+    with pytest.raises(UserError, match="unknown instrument 'colours'; the release has existence"):
+        read({}, "colours")
+
+
+def test_a_file_that_is_not_text_is_named(tmp_path):
+    (tmp_path / "items.json").write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(UserError, match="byte 7"):
+        read_release(tmp_path / "items.json", "relations", 2)
+
+
+@pytest.mark.parametrize(("instrument", "facts"), FILES.items())
+def test_the_release_as_counted_in_its_readme(shared_data, instrument, facts):
+    name, items, valid = facts
+    path = shared_data / "valse" / f"{name}.json"
+    rows = read_release(path, instrument, 2)
+    parquet.build_table(rows, BENCHMARK)
+    assert (len(rows), sum(row["valid"] for row in rows)) == (items, valid)
+    released = json.loads(path.read_text())
+    assert {row["item_id"]: json.loads(row["release"]) for row in rows} == released
+
+
+def test_caption_equals_foil_in_24_items_and_none_is_valid(shared_data):
+    same = [
+        (instrument, row["valid"])
+        for instrument, (name, _, _) in FILES.items()
+        for row in read_release(shared_data / "valse" / f"{name}.json", instrument, 2)
+        if row["caption"] == row["foil"]
+    ]
+    counts = {instrument: sum(name == instrument for name, _ in same) for instrument, _ in same}
+    assert counts == {"existence": 1, "counting-balanced": 9, "actant-swap": 14}
+    assert not any(valid for _, valid in same)
+
+
+def test_every_instrument_of_the_release_is_tested_here():
+    assert list(FILES) == list(INSTRUMENTS)
+
 
 ROWS = [
     {"image": "a.png", "caption": "four, zebras", "foil": "six, zebras", "phenomenon": "counting"},

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.sources.formats import bbh, comve, esnli, gqa
+from waltz.sources.formats import questions, text_tasks
 from waltz.sources.published_samples import (
     PUBLISHED_SAMPLES,
     draw_caption_first,
@@ -76,7 +76,7 @@ def test_the_order_of_caption_and_foil_is_that_of_random_choice() -> None:
 def test_comve_begins_like_an_output_of_the_released_script(shared_data: Path) -> None:
     folder = shared_data / "comve"
     files = folder / "subtaskA_test_data.csv", folder / "subtaskA_gold_answers.csv"
-    pairs = list(comve.read_pairs(*files, "comve", "test"))
+    pairs = list(text_tasks.read_comve(*files, "comve", "test"))
     by_id = {row["source_id"]: row for row in pairs}
     first, second = (by_id[item] for item in select_published_ids("comve", pairs)[:2])
     assert first["choices"][0] == "She put the papers into the filing cabinet."
@@ -85,7 +85,7 @@ def test_comve_begins_like_an_output_of_the_released_script(shared_data: Path) -
 
 
 def test_esnli_begins_like_an_output_of_the_released_script(shared_data: Path) -> None:
-    pairs = list(esnli.read_pairs(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"))
+    pairs = list(text_tasks.read_esnli(shared_data / "esnli" / "esnli_test_rebuilt.csv", "esnli", "test"))
     by_id = {row["source_id"]: row for row in pairs}
     item_ids = select_published_ids("esnli", pairs)
     assert [(by_id[item_ids[index]]["hypothesis"], by_id[item_ids[index]]["gold"]) for index in (0, 1, 4)] == [
@@ -97,6 +97,9 @@ def test_esnli_begins_like_an_output_of_the_released_script(shared_data: Path) -
 
 def test_the_real_files_are_large_enough(shared_data: Path) -> None:
     path = shared_data / "bbh_val_data" / "causal_judgment" / "val_data.json"
-    assert len(set(select_published_ids("bbh", list(bbh.read_data(path, "causal_judgment", "bbh", None))))) == 100
-    lines = gqa.read_lines(shared_data / "gqa" / "llava_gqa_testdev_balanced.jsonl", "gqa", "testdev")
+    assert (
+        len(set(select_published_ids("bbh", list(text_tasks.read_bbh_data(path, "causal_judgment", "bbh", None)))))
+        == 100
+    )
+    lines = questions.read_gqa_lines(shared_data / "gqa" / "llava_gqa_testdev_balanced.jsonl", "gqa", "testdev")
     assert len(set(select_published_ids("gqa-decoders", list(lines)))) == 300

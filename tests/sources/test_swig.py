@@ -8,7 +8,7 @@ import pytest
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.sources.formats.swig import SituationSpace, Verb, read_frames, read_situation_space
-from waltz.sources.layouts import FRAMES
+from waltz.sources.readers import FRAMES
 
 SPACE = {
     "nouns": {

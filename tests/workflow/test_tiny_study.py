@@ -70,7 +70,7 @@ def test_a_second_run_has_nothing_to_do(after_run):
 
 
 def test_what_changes_no_code_and_no_data_reruns_nothing(after_run):
-    after_run.edit("workflow/waltz/sources/formats/valse.py", "import json\n", "# parse\nimport json\n")
+    after_run.edit("workflow/waltz/sources/formats/pairs.py", "import json\n", "# parse\nimport json\n")
     after_run.edit("workflow/waltz/benchmark/statistics.py", '"""Validation statistics', '"""All validation statistics')
     for file in (
         "workflow/scripts/perplexity.py",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.benchmark.audit import audit_blind_judges
+from waltz.benchmark.statistics import audit_blind_judges
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job, show_progress

@@ -1,6 +1,6 @@
 """Count the candidates of each instrument after each step."""
 
-from waltz.benchmark.funnel import count_funnel
+from waltz.benchmark.statistics import count_funnel
 from waltz.core.files import parquet
 from waltz.core.job_log import log_job
 from waltz.core.schema import BENCHMARK, FILTERED, FUNNEL

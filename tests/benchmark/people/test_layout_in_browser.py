@@ -15,7 +15,7 @@ import subprocess
 import pytest
 from PIL import Image
 
-from waltz.benchmark.people.exchange import export_tasks
+from waltz.benchmark.people.platforms import export_tasks
 from waltz.benchmark.votes import ANSWERS
 
 pytestmark = pytest.mark.browser

@@ -9,7 +9,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file, write_text
 from waltz.core.schema import Layout
-from waltz.sources.layouts import CAPTIONS
+from waltz.sources.readers import CAPTIONS
 
 LAYOUT = Layout(
     "zoo", pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("count", pa.int32())]), key=("id",)

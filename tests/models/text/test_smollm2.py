@@ -8,7 +8,7 @@ from waltz.core.devices import Device
 from waltz.evaluation.perplexity import score_pairs
 from waltz.model_registry import load_registry
 from waltz.models.text.causal import load_causal_model
-from waltz.sources.formats.valse import read_release
+from waltz.sources.formats.pairs import read_release
 
 
 @pytest.fixture(scope="module")

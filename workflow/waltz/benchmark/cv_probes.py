@@ -7,7 +7,7 @@ from typing import Any
 
 from waltz.benchmark.people.writing import YES_NO
 from waltz.core.errors import UserError
-from waltz.filters.ranking import READS_WORSE
+from waltz.filters.pipeline import READS_WORSE
 from waltz.foils.candidates import Refusal
 from waltz.foils.cv_probes import build_condition_rows, review_captions, select_best, simplify_caption
 from waltz.foils.english.parsing import parse

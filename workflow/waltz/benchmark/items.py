@@ -6,8 +6,7 @@ from typing import Any
 from waltz.benchmark.balance import BalanceLimits, find_lowest_cap, select_balanced
 from waltz.benchmark.votes import count_votes, read_annotations
 from waltz.core.schema import BENCHMARK
-from waltz.sources.formats.pairs import read_pairs
-from waltz.sources.formats.valse import read_release
+from waltz.sources.formats.pairs import read_pairs, read_release
 
 Rows = list[dict[str, Any]]
 

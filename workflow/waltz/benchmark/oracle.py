@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from waltz.benchmark.funnel import has_passed
+from waltz.benchmark.statistics import has_passed
 from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.scenes.oracle.truth import decide_truth, is_in_grammar
 from waltz.scenes.world.graph import Graph

@@ -7,16 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from waltz.benchmark.cv_probes import CHECK_COLUMNS, WRITTEN_COLUMNS
-from waltz.benchmark.people.exchange import PLATFORMS, export_tasks, import_annotations
-from waltz.benchmark.people.quality import (
+from waltz.benchmark.people.platforms import PLATFORMS, export_tasks, import_annotations
+from waltz.benchmark.people.writing import Rows, export_caption_tasks, export_checks, import_captions, import_checks
+from waltz.benchmark.votes import (
+    ANNOTATION_COLUMNS,
     MIN_PREFERRED_SHARE,
     compute_agreement,
     compute_annotator_quality,
     count_missing_answers,
+    count_votes,
     drop_annotators,
 )
-from waltz.benchmark.people.writing import Rows, export_caption_tasks, export_checks, import_captions, import_checks
-from waltz.benchmark.votes import ANNOTATION_COLUMNS, count_votes
 from waltz.cli.output import report_errors, write_csv
 from waltz.core.errors import UserError
 from waltz.core.files import parquet

@@ -43,7 +43,7 @@ from waltz.models.decoders.decoder import Decoder, Sampling
 from waltz.models.decoders.generation import get_published_sampling
 from waltz.models.decoders.language_model import LanguageModel
 from waltz.sources.images import load_image, open_images
-from waltz.sources.layouts import QUESTIONS, TEXTS
+from waltz.sources.readers import QUESTIONS, TEXTS
 
 IMAGES_PER_BLOCK = 32
 """Images whose questions are all asked before those of other images."""

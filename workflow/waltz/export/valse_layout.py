@@ -12,7 +12,7 @@ from waltz.core.errors import UserError
 from waltz.core.text_diff import slice_span
 from waltz.foils.english.nouns import parse_number
 from waltz.instruments import INSTRUMENTS
-from waltz.sources.formats.valse import DIRECTIONS
+from waltz.sources.formats.pairs import DIRECTIONS
 
 Row = Mapping[str, Any]
 

@@ -1,7 +1,7 @@
-"""All filters of an instrument over its candidates, one after the other; each text is scored once.
+"""All filters of an instrument over its candidates: scores, verdicts by threshold, and the best of several texts.
 
-Modules that need models are imported where they are used: most instruments have no filter, and torch takes seconds
-to import.
+Each text is scored once. Modules that need models are imported where they are used: most instruments have no filter,
+and torch takes seconds to import.
 """
 
 import math
@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waltz.core.errors import UserError
-from waltz.filters.ranking import READS_WORSE, WORDED_WORSE, find_worse_captions, find_worse_wordings
-from waltz.filters.verdicts import Thresholds, apply_thresholds
 
 if TYPE_CHECKING:
     from waltz.models.batches import ProgressCallback
     from waltz.models.text.causal import CausalModel
     from waltz.models.text.classifier import Classifier
     from waltz.models.text.masked import MaskedModel
+from collections.abc import Iterable
+
+if TYPE_CHECKING:
+    from waltz.filters.nli import Inference
+
 
 RANKING_TOKENS = 2048
 """Most tokens in one forward pass of the ranking model."""
@@ -118,3 +121,147 @@ def _rank(rows: Rows, models: FilterModels, cache_folder: Path, on_progress: "Pr
         worse_ids = find_worse([row for row in rows if row["kept"]])
         rows = [{**row, "kept": False, "rejected": reason} if row["item_id"] in worse_ids else row for row in rows]
     return rows
+
+
+CLOSE = 1e-4
+"""Distance from a threshold at which a score may fall on the other side on another machine."""
+NO_CONTRADICTION = "no contradiction"
+UNGRAMMATICAL = "grammaticality below"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for the candidates of an instrument.
+
+    Attributes:
+        grammaticality: Lowest GRUEN grammaticality that is kept; None where the score is only recorded.
+        contradiction: True where contradiction must be the most probable relation of caption to foil.
+    """
+
+    grammaticality: float | None = None
+    contradiction: bool = False
+
+    @property
+    def ungrammatical(self) -> str:
+        """Reason of a candidate that is not grammatical enough: one for all, so that it can be counted."""
+        return f"{UNGRAMMATICAL} {self.grammaticality:g}"
+
+
+def apply_thresholds(
+    rows: Iterable[Mapping[str, Any]],
+    thresholds: Thresholds,
+    grammaticality: Mapping[str, float] | None = None,
+    inferences: "Mapping[tuple[str, str], Inference] | None" = None,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return candidates with their scores and verdicts, and those whose verdict depends on the last digits.
+
+    A candidate that was rejected before keeps its reason. The first filter that rejects gives the reason:
+    grammaticality, then contradiction.
+
+    Args:
+        rows: Rows of candidates with item_id, caption, foil, rejected.
+        thresholds: Those of the instrument.
+        grammaticality: Score by foil; None where that filter did not run.
+        inferences: Relation of caption to foil by both; None where that filter did not run. A pair that is
+            rejected already may be absent.
+    Returns:
+        All rows in their order with grammaticality, nli_entailment, nli_neutral, nli_contradiction, kept and
+        rejected; and for each filter and undecided candidate nearer than 1e-4 to a threshold a dict of
+        item_id, filter, value, threshold.
+    Raises:
+        ValueError: A filter is active, and the score of a candidate that reached it is missing.
+    """
+    judged_rows: list[dict[str, Any]] = []
+    close: list[dict[str, Any]] = []
+    for row in rows:
+        score = None if grammaticality is None else grammaticality.get(row["foil"])
+        inference = None if inferences is None else inferences.get((row["caption"], row["foil"]))
+        reason = row["rejected"]
+        for name, value, threshold, failure in _list_checks(thresholds, score, inference):
+            if reason is not None:
+                break
+            if value is None:
+                raise ValueError(f"{row['item_id']}: no {name} for {row['foil']!r}")
+            if abs(value - threshold) < CLOSE:
+                close.append({"item_id": row["item_id"], "filter": name, "value": value, "threshold": threshold})
+            if value < threshold or (name == "contradiction" and value == threshold):
+                reason = failure
+        judged_rows.append(
+            {
+                **row,
+                "grammaticality": score,
+                "nli_entailment": None if inference is None else inference.entailment,
+                "nli_neutral": None if inference is None else inference.neutral,
+                "nli_contradiction": None if inference is None else inference.contradiction,
+                "kept": reason is None,
+                "rejected": reason,
+            }
+        )
+    return judged_rows, close
+
+
+def _list_checks(
+    thresholds: Thresholds, score: float | None, inference: "Inference | None"
+) -> Iterable[tuple[str, float | None, float, str]]:
+    """Yield filter, value, threshold and reason of every active filter, in order."""
+    if thresholds.grammaticality is not None:
+        yield "grammaticality", score, thresholds.grammaticality, thresholds.ungrammatical
+    if thresholds.contradiction:
+        yield "contradiction", None if inference is None else inference.margin, 0.0, NO_CONTRADICTION
+
+
+READS_WORSE = "another caption of the image reads better"
+WORDED_WORSE = "another wording of the foil reads better"
+
+
+def select_best_captions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the caption of each image with the lowest sum of its ranks by grammaticality and by perplexity.
+
+    Equal sums are decided by perplexity, then by the caption's letters.
+
+    Args:
+        rows: Candidates with image, caption, caption_grammaticality (higher is better) and caption_perplexity (lower
+            is better).
+    Returns:
+        The best caption by image.
+    """
+    captions: dict[str, dict[str, tuple[float, float]]] = {}
+    for row in rows:
+        scores = (-row["caption_grammaticality"], row["caption_perplexity"])
+        captions.setdefault(row["image"], {})[row["caption"]] = scores
+    return {image: _select_best(scores) for image, scores in captions.items()}
+
+
+def find_worse_captions(rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the ids of the candidates whose caption is not the best of its image."""
+    best = select_best_captions(rows)
+    return {row["item_id"] for row in rows if row["caption"] != best[row["image"]]}
+
+
+def find_worse_wordings(rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the ids of the candidates that are not the most grammatical of those with the same exchange in a caption.
+
+    Equal ones are decided by the foil's letters, and of equal texts the first is kept.
+    """
+    best: dict[tuple[Any, ...], tuple[float, str, str]] = {}
+    for row in rows:
+        key, order = _get_exchange(row), (-row["grammaticality"], row["foil"], row["item_id"])
+        best[key] = min(best.get(key, order), order)
+    return {row["item_id"] for row in rows if row["item_id"] != best[_get_exchange(row)][2]}
+
+
+def _get_exchange(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["image"], row["caption"], tuple(row["caption_phrases"]), tuple(row["foil_phrases"])
+
+
+def _select_best(scores: Mapping[str, tuple[float, float]]) -> str:
+    ranks = [
+        {value: rank for rank, value in enumerate(sorted({values[index] for values in scores.values()}))}
+        for index in (0, 1)
+    ]
+
+    def get_order(caption: str) -> tuple[int, float, str]:
+        grammaticality, perplexity = scores[caption]
+        return ranks[0][grammaticality] + ranks[1][perplexity], perplexity, caption
+
+    return min(scores, key=get_order)

@@ -20,8 +20,7 @@ from waltz.foils.candidates import Refusal
 from waltz.foils.english.parsing import parse
 from waltz.foils.english.wordnet import Verb
 from waltz.foils.swig import Filler, RolePosition, inflect_present, order_frame, render_complement
-from waltz.sources.fields import join_lines, read_field, read_strings
-from waltz.sources.raw_files import read_object_entries
+from waltz.sources.raw_files import join_lines, read_field, read_object_entries, read_strings
 
 VERBS = (
     "admiring", "apprehending", "autographing", "baptizing", "begging", "browsing", "buying", "celebrating", "chasing",

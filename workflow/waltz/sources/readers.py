@@ -1,14 +1,127 @@
-"""Registry of raw formats: the reader of each format, its layout and the files that it needs."""
+"""Raw formats: the layout of the rows of each, its reader and the files that it needs.
+
+`source_id` names a row within its source. `split` is null where neither the format nor the caller names one.
+`rejected` is null, or the reason why the row cannot be used; a rejected row may lack its content.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import pyarrow as pa
+
 from waltz.core.errors import UserError
 from waltz.core.schema import Layout
-from waltz.sources.formats import bbh, coco, comve, esnli, foilit, gqa, swig, visdial, visual7w, vqa
-from waltz.sources.layouts import CAPTIONS, FOIL_PAIRS, FRAMES, QUESTIONS, TEXTS, TURNS
+from waltz.sources.formats import coco, questions, swig, text_tasks
+
+
+def _build_required_field(name: str, kind: pa.DataType) -> pa.Field:
+    """Return a column without nulls."""
+    return pa.field(name, kind, nullable=False)
+
+
+def _build_layout(name: str, columns: list[pa.Field], image: bool = True) -> Layout:
+    """Return a layout of common columns and further ones."""
+    common = [
+        _build_required_field("source", pa.string()),
+        _build_required_field("source_id", pa.string()),
+        pa.field("split", pa.string()),
+        pa.field("image", pa.string(), nullable=not image),
+    ]
+    return Layout(name, pa.schema([*common, *columns, pa.field("rejected", pa.string())]), key=("source_id",))
+
+
+CAPTIONS = _build_layout("captions", [_build_required_field("caption", pa.string())])
+"""One row for each caption, on one line."""
+
+QUESTIONS = _build_layout(
+    "questions",
+    [
+        _build_required_field("question", pa.string()),
+        pa.field("answer", pa.string()),
+        _build_required_field("answers", pa.list_(pa.string())),
+        _build_required_field("choices", pa.list_(pa.string())),
+        pa.field("type", pa.string()),
+        pa.field("answer_type", pa.string()),
+        pa.field("full_answer", pa.string()),
+        pa.field("balanced", pa.bool_()),
+    ],
+)
+"""One row for each question about an image.
+
+`answer` is the right answer, `answers` those of all annotators (VQA), `choices` the wrong answers offered (Visual7W),
+`full_answer` a sentence, and `balanced` tells whether the question belongs to the balanced set (GQA)."""
+
+FILLER = pa.struct(
+    [
+        _build_required_field("role", pa.string()),
+        pa.field("noun", pa.string()),
+        pa.field("gloss", pa.string()),
+        pa.field("box", pa.list_(pa.float64())),
+    ]
+)
+"""Filler of a role: WordNet synset, its first gloss, and its box (left, top, right, bottom) in pixels."""
+
+FRAMES = _build_layout(
+    "frames",
+    [
+        _build_required_field("verb", pa.string()),
+        _build_required_field("annotator", pa.int32()),
+        pa.field("abstract", pa.string()),
+        _build_required_field("roles", pa.list_(FILLER)),
+        pa.field("width", pa.int32()),
+        pa.field("height", pa.int32()),
+    ],
+)
+"""One row for each annotator of an image. `roles` are in the verb's order; an empty role has a null `noun`.
+`abstract` is the verb's sentence with its roles in capitals; width and height are pixels."""
+
+TURN = pa.struct([_build_required_field("question", pa.string()), _build_required_field("answer", pa.string())])
+"""A question and its answer."""
+
+TURNS = _build_layout(
+    "dialogue turns",
+    [
+        _build_required_field("caption", pa.string()),
+        _build_required_field("round", pa.int32()),
+        pa.field("question", pa.string()),
+        pa.field("answer", pa.string()),
+        _build_required_field("history", pa.list_(TURN)),
+    ],
+)
+"""One row for each round, from 1; `history` holds the rounds before it."""
+
+FOIL_PAIRS = _build_layout(
+    "foil pairs",
+    [
+        _build_required_field("caption_id", pa.string()),
+        pa.field("caption", pa.string()),
+        _build_required_field("foil", pa.string()),
+        _build_required_field("target_word", pa.string()),
+        _build_required_field("foil_word", pa.string()),
+    ],
+)
+"""One row for each annotation of FOIL-it. `caption` is the COCO caption that the foil was derived from."""
+
+TEXTS = _build_layout(
+    "text tasks",
+    [
+        _build_required_field("task", pa.string()),
+        pa.field("text", pa.string()),
+        pa.field("premise", pa.string()),
+        pa.field("hypothesis", pa.string()),
+        _build_required_field("choices", pa.list_(pa.string())),
+        pa.field("gold", pa.int32()),
+        _build_required_field("explanations", pa.list_(pa.string())),
+        _build_required_field("reconstructed", pa.bool_()),
+    ],
+    image=False,
+)
+"""One row for each item without image. `gold` is the index of the answer in `choices`, so its letter is A + gold;
+`text` is the wording of the item in its file, choices included; `reconstructed` is true where the file is not the
+original release."""
+
 
 Rows = Iterator[dict[str, Any]]
 Files = Mapping[str, str]
@@ -76,7 +189,7 @@ def _read_turns(files: Files, source: str) -> Rows:
         if name.startswith(COCO_PREFIX):
             names |= coco.read_image_names(path)
     return chain.from_iterable(
-        visdial.read_turns(path, source, names if names and split == "train" else visdial.IMAGE_NAMES)
+        questions.read_visdial(path, source, names if names and split == "train" else questions.VISDIAL_IMAGE_NAMES)
         for split, path in _select_splits(files).items()
     )
 
@@ -84,12 +197,12 @@ def _read_turns(files: Files, source: str) -> Rows:
 def _read_foil_pairs(files: Files, source: str) -> Rows:
     captions = [path for name, path in files.items() if name.startswith(COCO_PREFIX)]
     splits = _select_splits(files).items()
-    return chain.from_iterable(foilit.read_pairs(path, captions, source, split) for split, path in splits)
+    return chain.from_iterable(coco.read_foil_it(path, captions, source, split) for split, path in splits)
 
 
 def _read_gqa(files: Files, source: str) -> Rows:
     return chain.from_iterable(
-        (gqa.read_lines if path.endswith(".jsonl") else gqa.read_questions)(path, source, split)
+        (questions.read_gqa_lines if path.endswith(".jsonl") else questions.read_gqa)(path, source, split)
         for split, path in _select_splits(files).items()
     )
 
@@ -115,7 +228,7 @@ def _read_single_file(read: Callable[[str, str, str], Rows]) -> Callable[[Files,
 FORMATS = {
     "coco-captions": Format(CAPTIONS, _read_captions),
     "visual7w": Format(
-        QUESTIONS, lambda files, source: visual7w.read_questions(files["telling"], source), ("telling",), splits=False
+        QUESTIONS, lambda files, source: questions.read_visual7w(files["telling"], source), ("telling",), splits=False
     ),
     "swig": Format(FRAMES, _read_frames, ("space",)),
     "imsitu": Format(FRAMES, _read_frames, ("space",)),
@@ -123,27 +236,31 @@ FORMATS = {
     "foil-it": Format(FOIL_PAIRS, _read_foil_pairs),
     "vqa": Format(
         QUESTIONS,
-        lambda files, source: vqa.read_questions(files["questions"], files["annotations"], source),
+        lambda files, source: questions.read_vqa(files["questions"], files["annotations"], source),
         ("questions", "annotations"),
         splits=False,
     ),
     "gqa": Format(QUESTIONS, _read_gqa),
-    "e-snli": Format(TEXTS, _read_single_file(lambda path, split, source: esnli.read_pairs(path, source, split))),
+    "e-snli": Format(TEXTS, _read_single_file(lambda path, split, source: text_tasks.read_esnli(path, source, split))),
     "e-snli-lines": Format(
         TEXTS,
-        lambda files, source: esnli.read_lines(files["premises"], files["hypotheses"], files["labels"], source, "test"),
+        lambda files, source: text_tasks.read_esnli_lines(
+            files["premises"], files["hypotheses"], files["labels"], source, "test"
+        ),
         ("premises", "hypotheses", "labels"),
         splits=False,
     ),
     "comve": Format(
         TEXTS,
-        lambda files, source: comve.read_pairs(files["sentences"], files["answers"], source, "test"),
+        lambda files, source: text_tasks.read_comve(files["sentences"], files["answers"], source, "test"),
         ("sentences", "answers"),
         splits=False,
     ),
-    "bbh": Format(TEXTS, _read_single_file(lambda path, task, source: bbh.read_data(path, task, source, "val"))),
+    "bbh": Format(
+        TEXTS, _read_single_file(lambda path, task, source: text_tasks.read_bbh_data(path, task, source, "val"))
+    ),
     "bbh-examples": Format(
-        TEXTS, _read_single_file(lambda path, task, source: bbh.read_examples(path, task, source, "test"))
+        TEXTS, _read_single_file(lambda path, task, source: text_tasks.read_bbh_examples(path, task, source, "test"))
     ),
 }
 """Raw formats by the name that a study gives them."""

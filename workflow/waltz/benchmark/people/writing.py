@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from waltz.benchmark.people.doccano import read_labelled_lines, write_labels, write_lines
+from waltz.benchmark.people.platforms import read_labelled_lines, write_labels, write_lines
 from waltz.benchmark.people.tasks import NOT_ANSWERED, build_image_url, compute_opaque_name, write_key
 from waltz.core.errors import UserError
 

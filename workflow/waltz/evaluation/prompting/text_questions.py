@@ -8,7 +8,7 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.prompting.questions import Question, draw_wrong_label, list_letters
-from waltz.sources.formats.bbh import CHOICES_HEADER, OPTIONS_HEADER
+from waltz.sources.formats.text_tasks import CHOICES_HEADER, OPTIONS_HEADER
 from waltz.sources.published_samples import PUBLISHED_SAMPLES
 from waltz.sources.published_samples import select_published_ids as published_ids
 

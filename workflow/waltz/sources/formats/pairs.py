@@ -1,4 +1,4 @@
-"""Pairs of a user: a JSON, CSV or Parquet file of image, caption, foil and, optionally, phenomenon."""
+"""Pairs of caption and foil in the benchmark layout: the released VALSE benchmark, or a user's file of pairs."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,122 @@ import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
 from waltz.core.text_diff import find_changed_spans, slice_span
-from waltz.sources.raw_files import read_csv_records, read_list_entries, read_object_entries, read_root_type
+from waltz.instruments import INSTRUMENTS
+from waltz.sources.raw_files import (
+    check_unique,
+    describe_type,
+    read_csv_records,
+    read_field,
+    read_list_entries,
+    read_object_entries,
+    read_optional_field,
+    read_root_type,
+)
+
+SOURCES = {
+    "visual7w": "visual7w",
+    "coco2017": "coco2017",
+    "coco_2017": "coco2017",
+    "SWiG": "swig",
+    "VisDial_v1.0": "visdial",
+    "FOIL dataset": "foil-it",
+}
+"""Name of each source in waltz, by the spellings of the release."""
+
+DIRECTIONS = {
+    "checklist method, change NP to PL": "sg2pl",
+    "checklist method, change NP to SG": "pl2sg",
+    "zero_to_something": "zero-to-something",
+    "something_to_zero": "something-to-zero",
+}
+"""Direction of a foil, by the method that the release names."""
+
+VOTE_KINDS = ("caption", "foil", "other")
+
+
+def read_release(path: str | Path, instrument: str, valid_votes: int) -> list[dict[str, Any]]:
+    """Return the items of one file of the release.
+
+    Args:
+        path: JSON object of id → item.
+        instrument: One of `waltz.instruments.INSTRUMENTS`.
+        valid_votes: Votes for the caption, of 3, that make an item valid.
+    Returns:
+        Rows of the benchmark layout; `release` holds the whole upstream record as JSON.
+    Raises:
+        UserError: Malformed JSON, a missing or mistyped field, a duplicate id or an unknown instrument;
+            the message names file, id and field.
+    """
+    if instrument not in INSTRUMENTS:
+        raise UserError(f"{path}: unknown instrument {instrument!r}; the release has {', '.join(INSTRUMENTS)}")
+    seen_ids: set[str] = set()
+    rows = []
+    for item_id, item in read_object_entries(path, ""):
+        where = f"{path}: id {item_id!r}"
+        check_unique(seen_ids, item_id, where)
+        rows.append({"item_id": item_id, **_build_released_row(item, instrument, valid_votes, where)})
+    return rows
+
+
+def _build_released_row(item: Mapping[str, Any], instrument: str, valid_votes: int, where: str) -> dict[str, Any]:
+    dataset = read_field(item, "dataset", str, where)
+    if dataset not in SOURCES:
+        raise UserError(f"{where}: field 'dataset' is {dataset!r}, which is none of {', '.join(SOURCES)}")
+    caption, foil = read_field(item, "caption", str, where), read_field(item, "foil", str, where)
+    caption_phrases, foil_phrases = _read_phrases(instrument, item, where)
+    caption_span, foil_span = find_changed_spans(caption, foil)
+    votes = read_field(item, "mturk", dict, where)
+    counts = {f"votes_{side}": _read_vote_count(votes, side, f"{where}: mturk") for side in VOTE_KINDS}
+    nli = read_optional_field(item, "nli_scores", dict, where) or {}
+    return {
+        "instrument": instrument,
+        "piece": INSTRUMENTS[instrument].piece,
+        "source": SOURCES[dataset],
+        "source_id": None if "dataset_idx" not in item else str(item["dataset_idx"]),
+        "split": item.get("original_split"),
+        "image": read_field(item, "image_file", str, where),
+        "caption": caption,
+        "foil": foil,
+        "caption_span": caption_span,
+        "foil_span": foil_span,
+        "caption_phrases": caption_phrases,
+        "foil_phrases": foil_phrases,
+        "direction": DIRECTIONS.get(item.get("foil_method") or item.get("provenance_of_foils") or ""),
+        "grammaticality": _get_first(item.get("grammaticality_scores")),
+        "nli_entailment": _get_first(nli.get("entail")),
+        "nli_neutral": _get_first(nli.get("neutral")),
+        "nli_contradiction": _get_first(nli.get("contradict")),
+        "kept": True,
+        **counts,
+        "valid": None if counts["votes_caption"] is None else counts["votes_caption"] >= valid_votes,
+        "release": json.dumps(item, ensure_ascii=False),
+    }
+
+
+def _read_vote_count(votes: Mapping[str, Any], side: str, where: str) -> int | None:
+    """Return the votes for a side; None where nobody voted, which only exports of waltz contain, not the release."""
+    return None if side in votes and votes[side] is None else read_field(votes, side, int, where)
+
+
+def _read_phrases(instrument: str, item: Mapping[str, Any], where: str) -> tuple[list[str], list[str]]:
+    """Return the lexical items of caption and foil; in an actant swap both texts contain both fillers."""
+    caption, foil = _read_phrase_field(item, "classes", where), _read_phrase_field(item, "classes_foil", where)
+    return (caption + foil, caption + foil) if instrument == "actant-swap" else (caption, foil)
+
+
+def _read_phrase_field(item: Mapping[str, Any], name: str, where: str) -> list[str]:
+    """Return the phrases of a field that is a text, a number, false, or a list of these."""
+    value = item.get(name)
+    values = value if isinstance(value, list) else [value]
+    for entry in values:
+        if not isinstance(entry, str | int):
+            raise UserError(f"{where}: field {name!r} is {'missing' if name not in item else describe_type(entry)}")
+    return [entry if isinstance(entry, str) else json.dumps(entry) for entry in values]
+
+
+def _get_first(values: list[float] | None) -> float | None:
+    return float(values[0]) if values else None
+
 
 REQUIRED = ("image", "caption", "foil")
 OPTIONAL = ("id", "phenomenon")
@@ -51,11 +166,11 @@ def read_pairs(path: str | Path, dataset: str, source: str) -> list[dict[str, An
         if item_id in seen_ids:
             raise UserError(f"{path}: item {position}: duplicate id {item_id!r}")
         seen_ids.add(item_id)
-        rows.append(_build_row(record, item_id, dataset, source))
+        rows.append(_build_pair_row(record, item_id, dataset, source))
     return rows
 
 
-def _build_row(record: Mapping[str, Any], item_id: str, dataset: str, source: str) -> dict[str, Any]:
+def _build_pair_row(record: Mapping[str, Any], item_id: str, dataset: str, source: str) -> dict[str, Any]:
     caption, foil = record["caption"], record["foil"]
     caption_span, foil_span = find_changed_spans(caption, foil)
     return {

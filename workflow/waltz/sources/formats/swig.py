@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from waltz.core.errors import UserError
-from waltz.sources.fields import check_unique, describe_type, read_field, read_optional_field, read_strings
-from waltz.sources.raw_files import read_object_entries
+from waltz.sources.raw_files import (
+    check_unique,
+    describe_type,
+    read_field,
+    read_object_entries,
+    read_optional_field,
+    read_strings,
+)
 
 NO_BOX = [-1, -1, -1, -1]
 

@@ -1,3 +1,5 @@
+"""Tasks for the annotation platforms, and the answers that come back."""
+
 import csv
 import json
 import tempfile
@@ -10,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stand_ins import annotation_platforms as platforms
-from waltz.benchmark.people.exchange import PLATFORMS, export_tasks, import_annotations
+from waltz.benchmark.people.platforms import PLATFORMS, export_tasks, import_annotations
 from waltz.benchmark.people.tasks import build_image_url, build_tasks
 from waltz.benchmark.votes import ANNOTATION_COLUMNS, ANSWERS, count_votes
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import ANNOTATIONS
-from waltz.sources.formats.valse import read_release
+from waltz.sources.formats.pairs import read_release
 
 PREFIX = "https://images.example/a folder/"
 PEOPLE = ("w1", "w2", "w3.x")
