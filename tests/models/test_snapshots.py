@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.files.download_lock import read_recorded, record_download
+from waltz.core.files.downloads import read_recorded, record_download
 
 FILES = {"config.json": b"{}", "model.safetensors": b"safe", "pytorch_model.bin": b"pickled", "tf_model.h5": b"other"}
 COMMIT, NEWER = "a" * 40, "b" * 40

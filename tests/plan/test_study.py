@@ -6,10 +6,10 @@ import pytest
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.core.files.fetch import find_local_copy
+from waltz.core.files.downloads import find_local_copy
+from waltz.plan.plan import find_skipped, remove_skipped
 from waltz.plan.raw_files import RawFiles, file_name, find_owners
 from waltz.plan.read_study import build_schema, find_study_file, read_study
-from waltz.plan.skipped import find_skipped, remove_skipped
 from waltz.plan.study import File
 
 ROOT = Path(__file__).parents[2]

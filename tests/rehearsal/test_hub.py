@@ -13,7 +13,7 @@ from rehearsal.checkpoints import vision
 from rehearsal.server import Repository, World, serving
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.core.files.fetch import ATTEMPTS, download
+from waltz.core.files.downloads import ATTEMPTS, download
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders.vision_language_model import load as load_vision
 from waltz.models.snapshots import fetch_snapshot

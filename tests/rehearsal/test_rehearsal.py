@@ -11,7 +11,7 @@ import pytest
 from rehearsal import dress
 from rehearsal.server import MIRROR
 from rehearsal.upstream import bare
-from waltz.core.files.fetch import ATTEMPTS
+from waltz.core.files.downloads import ATTEMPTS
 from waltz.reporting.figures.chart_declarations import CHARTS
 
 pytestmark = pytest.mark.rehearsal

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD, record_download
+from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, record_download
 from waltz.reporting.run_records import (
     Record,
     check_compatible,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import EVALUATION
 from waltz.evaluation.alignment import score_datasets
 from waltz.model_registry import ModelSpec

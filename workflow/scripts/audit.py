@@ -5,7 +5,7 @@ from pathlib import Path
 from waltz.benchmark.statistics import audit_blind_judges
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job, show_progress
+from waltz.core.job_records import log_job, show_progress
 from waltz.core.schema import AUDIT, BENCHMARK
 from waltz.filters.gruen import score_texts
 from waltz.filters.nli import infer_relations

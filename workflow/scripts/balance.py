@@ -4,7 +4,7 @@ import logging
 
 from waltz.benchmark.items import select_candidates
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import FILTERED
 
 with log_job(snakemake.log[0]):

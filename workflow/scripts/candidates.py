@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import write_record
+from waltz.core.job_records import log_job, show_progress, write_record
 from waltz.core.schema import CANDIDATES
 from waltz.foils.candidates import MakerOptions, build_candidate_rows, build_candidates, select_splits
 from waltz.model_registry import ModelSpec

@@ -5,7 +5,7 @@ from pathlib import Path
 from waltz.consistency.cc_shap.rows import explain_datasets
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder

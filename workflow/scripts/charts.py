@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.reporting.figures.chart_declarations import CHARTS
 from waltz.reporting.figures.charts import draw_chart
 from waltz.reporting.figures.figure_files import save_figure

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
 from waltz.core.files.atomic import replace_file
-from waltz.core.job_log import log_job
-from waltz.core.run_record import write_record
+from waltz.core.job_records import log_job, write_record
 from waltz.core.schema import IMAGE_FAULTS
 from waltz.sources.images import check_images, open_images
 

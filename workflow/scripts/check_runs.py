@@ -1,6 +1,6 @@
 """Check that the runs behind numbers are compatible."""
 
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.reporting.run_records import check_compatible, collect_run_facts, write_run_facts
 
 with log_job(snakemake.log[0]):

@@ -5,7 +5,7 @@ from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.files.group_files import list_dataset_files
 from waltz.core.intervals import Resampling
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import METRICS
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder

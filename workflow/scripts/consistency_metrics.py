@@ -4,7 +4,7 @@ from waltz.consistency.summary.metrics import AVERAGE, ConsistencyRows, build_co
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import CC_SHAP, CONSISTENCY, EDITED, METRICS
 
 params, given = snakemake.params, snakemake.input

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job
-from waltz.core.run_record import write_record
+from waltz.core.job_records import log_job, write_record
 from waltz.core.schema import PROBE_CAPTIONS
 from waltz.foils.cv_probes import IMAGES_PER_VERB, VERBS, build_contextual_captions, select_images, select_verbs
 from waltz.foils.english.wordnet import read_verbs

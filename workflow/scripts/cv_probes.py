@@ -18,8 +18,7 @@ from waltz.benchmark.oracle import answer_checks
 from waltz.core.devices import lease_device
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import write_record
+from waltz.core.job_records import log_job, show_progress, write_record
 from waltz.core.schema import CONDITIONS, PROBE_CAPTIONS
 from waltz.filters.gruen import score_texts
 from waltz.foils.cv_probes import list_scene_captions, read_descriptions

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.scenes.drawing.contact_sheet import draw_contact_sheet
 from waltz.scenes.world.sampling import draw_scenes
 from waltz.scenes.writers.sources import write_sources

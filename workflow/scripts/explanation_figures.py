@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 from waltz.core.devices import lease_device
 from waltz.core.files.group_files import read_runs
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED
 from waltz.model_registry import ModelSpec
 from waltz.models.decoders import load_decoder

@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job
-from waltz.core.run_record import write_record
+from waltz.core.job_records import log_job, write_record
 from waltz.core.schema import AUDIT, BENCHMARK, CONDITIONS, FUNNEL
 from waltz.export.facts import StudyFacts, build_source_facts, read_terms
 from waltz.export.folder import write_dataset, write_valse_files

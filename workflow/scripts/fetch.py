@@ -3,10 +3,15 @@
 from pathlib import Path
 
 from waltz.core.files.archives import extract_member
-from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
-from waltz.core.files.fetch import check_against_lock, copy_checked, fetch, find_local_copy
-from waltz.core.files.urls import get_archive_member
-from waltz.core.job_log import log_job
+from waltz.core.files.downloads import (
+    LOCK_ON_DOWNLOAD,
+    check_against_lock,
+    copy_checked,
+    fetch,
+    find_local_copy,
+    get_archive_member,
+)
+from waltz.core.job_records import log_job
 
 params = snakemake.params
 file, target = params.file, Path(snakemake.output.raw)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.models.snapshots import fetch_snapshot
 
 with log_job(snakemake.log[0]):

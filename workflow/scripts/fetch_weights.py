@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from waltz.core.files.fetch import fetch
-from waltz.core.job_log import log_job
+from waltz.core.files.downloads import fetch
+from waltz.core.job_records import log_job
 
 target = Path(snakemake.output.file)
 url, said = snakemake.params.origin

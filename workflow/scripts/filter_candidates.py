@@ -6,8 +6,7 @@ from typing import Any
 
 from waltz.core.devices import Device, lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job, show_progress
-from waltz.core.run_record import write_record
+from waltz.core.job_records import log_job, show_progress, write_record
 from waltz.core.schema import CANDIDATES, FILTERED
 from waltz.filters.pipeline import FilterModels, filter_candidates
 from waltz.model_registry import ModelSpec

@@ -1,7 +1,7 @@
 """Draw the frequencies of words and pronouns in captions and foils."""
 
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import FREQUENCIES
 from waltz.reporting.figures.figure_files import draw_frequencies, save_figure
 

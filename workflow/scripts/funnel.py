@@ -2,7 +2,7 @@
 
 from waltz.benchmark.statistics import count_funnel
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import BENCHMARK, FILTERED, FUNNEL
 
 with log_job(snakemake.log[0]):

@@ -2,7 +2,7 @@
 
 from waltz.benchmark.items import read_items
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK
 
 with log_job(snakemake.log[0]):

@@ -3,7 +3,7 @@
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import COMPARISONS, EVALUATION, METRICS
 from waltz.evaluation.metrics.summary import build_comparison_rows
 

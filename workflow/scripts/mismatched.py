@@ -5,8 +5,7 @@ import time
 import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job
-from waltz.core.run_record import write_record
+from waltz.core.job_records import log_job, write_record
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.mismatched import build_mismatched_items
 

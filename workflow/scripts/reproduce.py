@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.job_log import log_job, show_progress
+from waltz.core.job_records import log_job, show_progress
 from waltz.core.schema import MISSES, REPRODUCTION
 from waltz.foils.reproduction import measure_reproduction, render_markdown
 

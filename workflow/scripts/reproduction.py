@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from waltz.core.files.atomic import write_text
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.reporting.tables.cells import (
     format_csv,
     format_summary_csv,

@@ -2,7 +2,7 @@
 
 from waltz.core.devices import lease_device
 from waltz.core.files.group_files import read_runs
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import ATTRIBUTION
 from waltz.model_registry import ModelSpec
 from waltz.models.encoders import load_encoder

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job, show_progress
+from waltz.core.job_records import log_job, show_progress
 from waltz.core.schema import SCENE_SCORES
 from waltz.scenes.training.scores import is_sufficient, measure_model
 

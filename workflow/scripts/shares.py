@@ -4,7 +4,7 @@ from waltz.attribution.summary import build_ablation_rows, build_share_rows, bui
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_runs
 from waltz.core.intervals import Resampling
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import ATTRIBUTION, CONDITIONS, EVALUATION, METRICS, SHARES
 
 params = snakemake.params

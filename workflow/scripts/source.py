@@ -3,8 +3,7 @@
 import time
 
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job
-from waltz.core.run_record import write_record
+from waltz.core.job_records import log_job, write_record
 from waltz.sources.readers import read_source
 
 params = snakemake.params

@@ -1,6 +1,6 @@
 """Build one declared table: our numbers next to the paper values."""
 
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.reporting.run_records import check_compatible, read_run_facts
 from waltz.reporting.tables.build_table import build_table, write_table
 from waltz.reporting.tables.declarations import TABLES

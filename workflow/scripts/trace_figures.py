@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from waltz.core.files.group_files import read_runs
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import CONSISTENCY
 from waltz.reporting.figures.figure_files import save_examples
 from waltz.reporting.figures.traces import draw_traces

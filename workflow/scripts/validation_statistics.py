@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from waltz.benchmark.statistics import compute_validation_statistics, count_frequencies
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK, FREQUENCIES, STATISTICS
 
 params = snakemake.params

@@ -3,7 +3,7 @@
 from waltz.benchmark.items import build_items
 from waltz.benchmark.votes import count_votes, read_annotations
 from waltz.core.files import parquet
-from waltz.core.job_log import log_job
+from waltz.core.job_records import log_job
 from waltz.core.schema import ANNOTATIONS, BENCHMARK, FILTERED
 from waltz.scenes.oracle.votes import VOTER, cast_votes
 from waltz.scenes.world.sampling import draw_scenes

@@ -22,7 +22,7 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_log import show_progress
+from waltz.core.job_records import show_progress
 from waltz.core.sampling import rank
 from waltz.evaluation.decoder_tasks import build_template, choose_sampling
 from waltz.evaluation.prompting.generation_cache import LoadImage
@@ -31,8 +31,7 @@ from waltz.evaluation.prompting.label_tokens import choose_label
 from waltz.evaluation.prompting.prompts import PromptTemplate, RenderedPrompt, render_prompt
 from waltz.evaluation.prompting.questions import Question
 from waltz.fidelity import get_fidelity
-from waltz.model_files import compute_fingerprint
-from waltz.model_registry import select_decisive_fields
+from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 from waltz.models.decoders.generation import generate_texts
 from waltz.models.visible_image import crops_to_middle_square

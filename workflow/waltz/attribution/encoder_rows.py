@@ -17,12 +17,12 @@ from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_log import show_progress
+from waltz.core.job_records import show_progress
 from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.items import list_texts
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT
 from waltz.evaluation.vqa_items import SETTING
-from waltz.model_files import compute_fingerprint
+from waltz.model_registry import compute_fingerprint
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.vqa import AnsweringEncoder, answer_question, build_answer_probability

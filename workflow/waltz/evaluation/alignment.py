@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_log import show_progress
+from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK, CONDITIONS
 from waltz.evaluation.items import list_texts, select_items
 from waltz.evaluation.metrics.scored_pairs import (

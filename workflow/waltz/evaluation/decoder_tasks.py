@@ -14,7 +14,7 @@ from typing import Any
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_log import show_progress
+from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation import vqa_items
 from waltz.evaluation.items import select_items

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_log import show_progress
+from waltz.core.job_records import show_progress
 from waltz.evaluation.vqa_items import SETTING, normalize_case, select_questions
 from waltz.models.batches import ProgressCallback, ignore_progress
 from waltz.models.encoders.alignment import Pair, PairScore, compute_pair_scores, select_answer

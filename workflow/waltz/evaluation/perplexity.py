@@ -18,7 +18,7 @@ import numpy as np
 
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_log import show_progress
+from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import select_items
 from waltz.evaluation.metrics.scored_pairs import PERPLEXITY

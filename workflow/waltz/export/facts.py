@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from waltz.core.errors import UserError
-from waltz.core.files.download_lock import compute_sha256
+from waltz.core.files.downloads import compute_sha256
 
 LICENCES_FILE = Path(__file__).with_name("licences.yaml")
 UNKNOWN = "unknown"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from waltz.core.errors import UserError
 from waltz.core.files.atomic import replace_file
-from waltz.core.files.download_lock import compute_sha256
+from waltz.core.files.downloads import compute_sha256
 from waltz.core.schema import BENCHMARK, CONDITIONS, SPAN, Layout
 from waltz.sources.images import ImageFault, ImageSource, check_images, find_image_path, open_images
 

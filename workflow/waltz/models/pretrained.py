@@ -13,8 +13,7 @@ import torch
 import transformers
 
 from waltz.core.errors import UserError
-from waltz.model_files import find_package_gguf
-from waltz.model_registry import ModelSpec
+from waltz.model_registry import ModelSpec, find_package_gguf
 from waltz.models.checkpoint_file import format_keys, is_allowed
 
 log = logging.getLogger(__name__)

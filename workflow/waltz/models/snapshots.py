@@ -10,8 +10,7 @@ import huggingface_hub
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
 from waltz.core.errors import UserError
-from waltz.core.files.download_lock import compute_sha256, read_recorded, record_download
-from waltz.core.files.fetch import ATTEMPTS, WAIT_SECONDS
+from waltz.core.files.downloads import ATTEMPTS, WAIT_SECONDS, compute_sha256, read_recorded, record_download
 
 log = logging.getLogger(__name__)
 

@@ -6,18 +6,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
-from waltz.core.files.urls import get_archive_member
-from waltz.model_files import is_hub_snapshot, list_detector_files, list_downloads, list_weight_files, set_local_paths
+from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, get_archive_member
 from waltz.model_registry import (
     DECODER_KINDS,
     DETECTOR_KIND,
     ModelSpec,
     get_encoder_module,
+    is_hub_snapshot,
+    list_detector_files,
+    list_downloads,
     list_encoder_kinds,
+    list_weight_files,
     load_registry,
     resolve_model,
     select_decisive_fields,
+    set_local_paths,
 )
 from waltz.plan.study import Study
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from waltz.core.errors import UserError
-from waltz.core.files.urls import get_archive_member, get_file_name, is_url
+from waltz.core.files.downloads import get_archive_member, get_file_name, is_url
 from waltz.plan.study import File, Study
 
 IMAGES = "images"

@@ -6,8 +6,7 @@
 import importlib
 from pathlib import Path
 
-from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD
-from waltz.core.files.urls import is_url
+from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url
 from waltz.model_registry import ModelSpec, estimate_gpu_memory, get_encoder_module, list_encoder_kinds, load_registry
 from waltz.reporting.tables.declarations import TABLES
 from waltz.reporting.tables.paper_values import read_paper_values

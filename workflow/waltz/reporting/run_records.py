@@ -10,8 +10,7 @@ from typing import Any
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD, read_recorded
-from waltz.core.files.urls import is_url
+from waltz.core.files.downloads import LOCK_ON_DOWNLOAD, is_url, read_recorded
 from waltz.core.schema import IMAGE_FAULTS
 from waltz.plan.raw_files import IMAGES
 

@@ -9,8 +9,7 @@ from safetensors.torch import save_file
 
 from stand_ins.tiny_detector import CONFIG, save_tiny, tiny_weights
 from waltz.core.errors import UserError
-from waltz.model_files import compute_fingerprint, list_detector_files
-from waltz.model_registry import ModelSpec, select_decisive_fields
+from waltz.model_registry import ModelSpec, compute_fingerprint, list_detector_files, select_decisive_fields
 from waltz.models.networks.detector.checkpoint import load_configured_detector, load_detector
 from waltz.models.networks.detector.settings import DetectorSettings, read_config
 

@@ -15,7 +15,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.files.group_files import DatasetFiles
 from waltz.core.intervals import Measure, Resampling
-from waltz.core.job_log import show_progress
+from waltz.core.job_records import show_progress
 from waltz.core.schema import BENCHMARK
 from waltz.evaluation.items import list_texts, select_items
 from waltz.models.encoders.encoder import Encoder

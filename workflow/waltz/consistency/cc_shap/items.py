@@ -31,8 +31,7 @@ from waltz.core.files import result_cache
 from waltz.evaluation.prompting.generation_cache import LoadImage
 from waltz.evaluation.prompting.prompts import PromptTemplate, render_prompt
 from waltz.evaluation.prompting.questions import Question
-from waltz.model_files import compute_fingerprint
-from waltz.model_registry import select_decisive_fields
+from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.decoders.decoder import Decoder, PreparedImage
 
 

@@ -27,7 +27,7 @@ from waltz.consistency.edit_tests.counterfactual import NAME
 from waltz.consistency.item_selection import get_setting, select_questions
 from waltz.core.errors import UserError
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_log import show_progress
+from waltz.core.job_records import show_progress
 from waltz.evaluation.decoder_tasks import build_template
 from waltz.evaluation.encoder_vqa import ROLE
 from waltz.evaluation.prompting.generation_cache import LoadImage

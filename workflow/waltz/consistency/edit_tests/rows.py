@@ -16,7 +16,7 @@ from waltz.consistency.edit_tests.settings import EditTestSettings, Profile
 from waltz.consistency.edit_tests.tests import TESTS, build_row, run_item_tests
 from waltz.consistency.item_selection import get_setting, select_questions, select_shared_pair
 from waltz.core.files.group_files import DatasetFiles, DatasetResult
-from waltz.core.job_log import show_progress
+from waltz.core.job_records import show_progress
 from waltz.evaluation.prompting.generation_cache import DecoderSession
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from waltz.core.files import parquet
 from waltz.core.files.atomic import write_text
-from waltz.core.files.download_lock import compute_sha256
-from waltz.core.run_record import build_record
+from waltz.core.files.downloads import compute_sha256
+from waltz.core.job_records import build_record
 from waltz.core.schema import Layout
 
 Run = tuple[str, str]

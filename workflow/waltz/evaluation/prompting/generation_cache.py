@@ -16,8 +16,7 @@ from waltz.core.errors import UserError
 from waltz.core.files import result_cache
 from waltz.evaluation.prompting.label_tokens import CACHE_NAMES, FindTokens, find_continuation_tokens
 from waltz.evaluation.prompting.prompts import PromptTemplate
-from waltz.model_files import compute_fingerprint
-from waltz.model_registry import select_decisive_fields
+from waltz.model_registry import compute_fingerprint, select_decisive_fields
 from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt, Sampling
 from waltz.models.decoders.outcomes import score_targets

@@ -13,8 +13,7 @@ from PIL import Image
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
-from waltz.model_files import compute_fingerprint
-from waltz.model_registry import get_encoder_module
+from waltz.model_registry import compute_fingerprint, get_encoder_module
 from waltz.models.batches import ProgressCallback, compute_in_halves, ignore_progress
 from waltz.models.encoders.encoder import Encoder, States, TokenizedText
 from waltz.models.regions import ImageOrRegions

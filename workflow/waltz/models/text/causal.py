@@ -16,8 +16,7 @@ import transformers
 from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.files import result_cache
-from waltz.model_files import compute_fingerprint
-from waltz.model_registry import ModelSpec
+from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.memory import run_in_halves
 from waltz.models.pretrained import load_pretrained
 from waltz.models.text.prefix_trees import PrefixTrees, Tokens, batch_prefix_trees, build_prefix_trees

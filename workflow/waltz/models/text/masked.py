@@ -13,8 +13,7 @@ import transformers
 from waltz.core.devices import Device
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
-from waltz.model_files import compute_fingerprint
-from waltz.model_registry import ModelSpec
+from waltz.model_registry import ModelSpec, compute_fingerprint
 from waltz.models.batches import ProgressCallback, compute_in_batches, ignore_progress
 from waltz.models.pretrained import get_max_positions, load_pretrained
 from waltz.models.text.prefix_trees import Tokens

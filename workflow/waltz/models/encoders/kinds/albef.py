@@ -12,8 +12,7 @@ from PIL import Image
 
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
-from waltz.model_files import TOKENIZER_FILES
-from waltz.model_registry import ModelSpec
+from waltz.model_registry import TOKENIZER_FILES, ModelSpec
 from waltz.models import checkpoint_file
 from waltz.models.encoders.base import BaseEncoder, has_no_vocabulary
 from waltz.models.encoders.encoder import States, TokenizedText, compute_log_odds

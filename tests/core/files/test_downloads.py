@@ -1,12 +1,23 @@
+"""TODO"""
+
 import hashlib
 import http.server
+import multiprocessing
 import threading
 
 import pytest
+import yaml
 
 from waltz.core.errors import UserError
-from waltz.core.files import fetch
-from waltz.core.files.download_lock import read_recorded
+from waltz.core.files import downloads
+from waltz.core.files.downloads import (
+    apply_mirror,
+    get_archive_member,
+    get_copy_path,
+    get_file_name,
+    read_recorded,
+    record_download,
+)
 
 CONTENT = bytes(range(256)) * 4000
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -58,7 +69,7 @@ def get(server, tmp_path):
         server.plan = plan
         waits = []
         target = tmp_path / "data.bin"
-        fetch.download(f"http://127.0.0.1:{server.server_port}/d", target, expected, "put it by hand", waits.append)
+        downloads.download(f"http://127.0.0.1:{server.server_port}/d", target, expected, "put it by hand", waits.append)
         assert target.read_bytes() == CONTENT
         assert [file.name for file in tmp_path.iterdir()] == ["data.bin"]
         return server.ranges, waits
@@ -74,7 +85,7 @@ def test_an_interrupted_download_continues_where_it_ended(get):
     (first, second), waits = get("cut", "whole")
     arrived = int(second.removeprefix("bytes=").removesuffix("-"))
     assert first is None
-    assert len(CONTENT) // 3 - fetch.CHUNK_BYTES < arrived <= len(CONTENT) // 3
+    assert len(CONTENT) // 3 - downloads.CHUNK_BYTES < arrived <= len(CONTENT) // 3
     assert waits == [1.0]
 
 
@@ -103,7 +114,7 @@ def test_a_wrong_checksum_in_every_attempt_is_an_error_with_both(get):
 
 def test_a_missing_server_is_an_error_of_connection(tmp_path):
     with pytest.raises(UserError, match=r"no connection to 127\.0\.0\.1:9"):
-        fetch.download("http://127.0.0.1:9/d", tmp_path / "d", SHA, "by hand", lambda _: None)
+        downloads.download("http://127.0.0.1:9/d", tmp_path / "d", SHA, "by hand", lambda _: None)
 
 
 def test_a_later_run_continues_the_download_of_an_earlier_one(get, server, tmp_path):
@@ -114,12 +125,12 @@ def test_a_later_run_continues_the_download_of_an_earlier_one(get, server, tmp_p
 def test_a_local_copy_is_checked_before_it_is_copied(tmp_path):
     source = tmp_path / "own.bin"
     source.write_bytes(CONTENT)
-    fetch.copy_checked(source, tmp_path / "raw" / "own.bin", SHA)
+    downloads.copy_checked(source, tmp_path / "raw" / "own.bin", SHA)
     assert (tmp_path / "raw" / "own.bin").read_bytes() == CONTENT
     with pytest.raises(UserError, match="sha256 is"):
-        fetch.copy_checked(source, tmp_path / "raw" / "other.bin", "0" * 64)
+        downloads.copy_checked(source, tmp_path / "raw" / "other.bin", "0" * 64)
     with pytest.raises(UserError, match="no such file"):
-        fetch.copy_checked(tmp_path / "none", tmp_path / "raw" / "none", None)
+        downloads.copy_checked(tmp_path / "none", tmp_path / "raw" / "none", None)
     assert [file.name for file in (tmp_path / "raw").iterdir()] == ["own.bin"]
 
 
@@ -128,7 +139,7 @@ def locked(server, tmp_path):
     def run(*plan, size=None, checksum="lock", name="data.bin"):
         server.plan, server.ranges = plan, ()
         url = f"http://127.0.0.1:{server.server_port}/d#in/it.json"
-        fetch.fetch(url, tmp_path / name, checksum, tmp_path / "lock.yaml", "by hand", size, lambda _: None)
+        downloads.fetch(url, tmp_path / name, checksum, tmp_path / "lock.yaml", "by hand", size, lambda _: None)
         return url.partition("#")[0]
 
     return run
@@ -172,5 +183,69 @@ def test_a_known_checksum_is_not_recorded(locked, tmp_path):
 
 def test_files_are_requested_from_the_mirror(server, tmp_path, monkeypatch):
     monkeypatch.setenv("WALTZ_MIRROR", f"http://127.0.0.1:{server.server_port}/mirror")
-    fetch.download("https://example.org/d", tmp_path / "d", SHA, "by hand", lambda _: None)
+    downloads.download("https://example.org/d", tmp_path / "d", SHA, "by hand", lambda _: None)
     assert (tmp_path / "d").read_bytes() == CONTENT
+
+
+URL = "https://example.org/a.zip"
+
+
+def test_the_first_download_is_recorded_and_an_equal_second_one_changes_nothing(tmp_path):
+    file = tmp_path / "locks" / "mine.yaml"
+    assert read_recorded(file, URL, "sha256") is None
+    record_download(file, URL, {"sha256": "a" * 64, "size": 3})
+    content = file.read_bytes()
+    record_download(file, URL, {"sha256": "a" * 64, "size": 3})
+    assert file.read_bytes() == content
+    assert read_recorded(file, URL, "sha256") == "a" * 64
+    (entry,) = yaml.safe_load(file.read_text()).values()
+    assert set(entry) == {"sha256", "size", "date"}
+
+
+def test_a_different_checksum_is_an_error_that_names_both(tmp_path):
+    file = tmp_path / "mine.yaml"
+    record_download(file, URL, {"sha256": "a" * 64, "size": 3})
+    with pytest.raises(
+        UserError, match=f"^{URL}: sha256 is b{{64}}, .*mine.yaml says a{{64}} .recorded 20.*get the same"
+    ):
+        record_download(file, URL, {"sha256": "b" * 64, "size": 3})
+    assert read_recorded(file, URL, "sha256") == "a" * 64
+
+
+@pytest.mark.parametrize("text", ["- a\n", "a: b\n", "a: [\n"])
+def test_a_file_of_another_kind_is_an_error_with_its_name(tmp_path, text):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(UserError, match=r"mine\.yaml: not a lock file"):
+        read_recorded(tmp_path / "mine.yaml", URL, "sha256")
+
+
+def _record(task):
+    file, number = task
+    for entry in range(10):
+        record_download(file, f"https://example.org/{number}/{entry}", {"sha256": "c" * 64, "size": entry})
+
+
+def test_concurrent_jobs_lose_no_entry(tmp_path):
+    file = tmp_path / "mine.yaml"
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        pool.map(_record, [(file, number) for number in range(4)])
+    assert len(yaml.safe_load(file.read_text())) == 40
+
+
+@pytest.mark.parametrize(
+    ("url", "file", "member", "copy"),
+    [
+        ("https://a.org/x/y.pth", "y.pth", "", "a.org/x/y.pth"),
+        ("http://a.org/y.zip?dl=1#in/it.json", "y.zip", "in/it.json", "a.org/y.zip_dl_1"),
+        ("https://a.org:80/../e%20f/g", "g", "", "a.org_80/_/e_20f/g"),
+    ],
+)
+def test_parts_of_a_url(url, file, member, copy):
+    assert (get_file_name(url), get_archive_member(url), get_copy_path(url)) == (file, member, copy)
+
+
+def test_a_mirror_replaces_the_scheme(monkeypatch):
+    monkeypatch.delenv("WALTZ_MIRROR", raising=False)
+    assert apply_mirror("https://a.org/y.zip?dl=1#b") == "https://a.org/y.zip?dl=1"
+    monkeypatch.setenv("WALTZ_MIRROR", "http://127.0.0.1:1/mirror/")
+    assert apply_mirror("https://a.org/y.zip?dl=1#b") == "http://127.0.0.1:1/mirror/a.org/y.zip?dl=1"

@@ -1,21 +1,27 @@
-"""Raw files from a local copy or the network, checked before they are used."""
+"""Raw files from a local copy or the network, checked against the study or the download lock file.
+
+The download lock file of a study holds checksums and commits recorded at first downloads, which later ones must
+match. Jobs that fetch read and write it. It is no input of any rule, so that a new entry reruns nothing.
+"""
 
 import hashlib
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urldefrag, urlsplit
 
 import requests
+import yaml
+from filelock import FileLock
 
 from waltz.core.errors import UserError
-from waltz.core.files.atomic import replace_file
-from waltz.core.files.download_lock import LOCK_ON_DOWNLOAD, compute_sha256, read_recorded, record_download
-from waltz.core.files.urls import apply_mirror
+from waltz.core.files.atomic import replace_file, write_text
 
 log = logging.getLogger(__name__)
 
@@ -190,3 +196,101 @@ def _continue_download(url: str, part: Path) -> None:
         arrived = part.stat().st_size - (received if resumed else 0)
         if length and "Content-Encoding" not in response.headers and arrived < int(length):
             raise OSError(f"the connection ended after {arrived} of {length} bytes")
+
+
+LOCK_ON_DOWNLOAD = "lock"
+"""Stands for a checksum or commit that is not known: it is recorded at the first download."""
+LOCK_FILE_HEADER = "# What was first fetched where no checksum is documented; later downloads must give the same.\n"
+
+
+def compute_sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_recorded(file: Path, origin: str, key: str) -> str | None:
+    """Return what the lock file records about an origin, or None if it records nothing.
+
+    Args:
+        file: The lock file, which need not exist.
+        origin: A url, or an id on the hub.
+        key: `sha256` or `commit`.
+    Raises:
+        UserError: The file is not a lock file.
+    """
+    value = _read_lock_file(file).get(origin, {}).get(key)
+    return None if value is None else str(value)
+
+
+def record_download(file: Path, origin: str, facts: Mapping[str, str | int]) -> None:
+    """Record what an origin gave, with today's date, or check it against the existing entry.
+
+    Several processes may call this at the same time.
+
+    Args:
+        file: The lock file.
+        origin: A url, or an id on the hub.
+        facts: `sha256` and `size` (bytes) of a file, or the `commit` of a repository.
+    Raises:
+        UserError: The entry of the origin differs.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_name(f".{file.name}.lock")):
+        entries = _read_lock_file(file)
+        entry = entries.get(origin)
+        if entry is None:
+            entries[origin] = {**facts, "date": datetime.now(UTC).date().isoformat()}
+            write_text(file, LOCK_FILE_HEADER + yaml.safe_dump(entries, sort_keys=True, allow_unicode=True, width=1000))
+            return
+    for key, value in facts.items():
+        if entry.get(key) != value:
+            raise UserError(
+                f"{origin}: {key} is {value}, {file} says {entry.get(key)} (recorded {entry.get('date')}); get the same"
+                " file again, or delete the entry of the lock file if the origin has changed for good"
+            )
+
+
+def _read_lock_file(file: Path) -> dict[str, dict[str, str | int]]:
+    if not file.is_file():
+        return {}
+    try:
+        entries = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise UserError(f"{file}: not a lock file: {str(error).splitlines()[0]}; correct or delete it") from None
+    if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+        raise UserError(f"{file}: not a lock file: expected a mapping of origins to facts; correct or delete it")
+    return entries
+
+
+MIRROR_VARIABLE = "WALTZ_MIRROR"
+"""Environment variable with the address of a mirror, which replaces the scheme of every url."""
+
+
+def is_url(text: str) -> bool:
+    """Return True if a text is the address of a file on the web."""
+    return text.startswith(("http://", "https://"))
+
+
+def get_archive_member(url: str) -> str:
+    """Return the path inside an archive, which a url gives after `#`; empty if the url denotes the whole file."""
+    return urldefrag(url).fragment if is_url(url) else ""
+
+
+def get_file_name(url: str) -> str:
+    """Return the name of the file at a url without its query: the archive's name for a file inside one."""
+    return urlsplit(url).path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def get_copy_path(url: str) -> str:
+    """Return the relative path at which a copy of a url's file is stored: host, path and query."""
+    parts = urlsplit(url)
+    query = f"_{parts.query}" if parts.query else ""
+    return re.sub(r"[^\w./-]|\.\.", "_", f"{parts.netloc}{parts.path}{query}")
+
+
+def apply_mirror(url: str) -> str:
+    """Return the url without the part after `#`, below the mirror of `$WALTZ_MIRROR` if that is set."""
+    file_url = urldefrag(url).url
+    mirror = os.environ.get(MIRROR_VARIABLE)
+    return f"{mirror.rstrip('/')}/{file_url.partition('://')[2]}" if mirror else file_url

@@ -1,3 +1,5 @@
+"""TODO"""
+
 import errno
 import json
 import logging
@@ -6,8 +8,7 @@ import os
 import pytest
 
 from waltz.core.errors import UserError
-from waltz.core.job_log import log_job
-from waltz.core.run_record import write_record
+from waltz.core.job_records import log_job, write_record
 
 
 def test_a_user_error_is_one_line_without_traceback(tmp_path, capsys):
