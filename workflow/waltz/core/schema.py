@@ -1,4 +1,4 @@
-"""Arrow schemas of what is built and passes between stages; those of what models give: `model_schema`."""
+"""Layouts of all Parquet files that pass between stages: columns, types and keys."""
 
 from dataclasses import dataclass
 
@@ -6,15 +6,19 @@ import pyarrow as pa
 
 SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
 """Half-open range of characters."""
+REASON_COUNT = pa.struct([("reason", pa.string()), ("count", pa.int64())])
+"""Number of items with a reason."""
+EXCHANGE = pa.struct([("kind", pa.string()), ("seed", pa.int64()), ("given", pa.string()), ("reply", pa.string())])
+"""A prompt and what the model generated."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The declared form of one kind of Parquet file.
+    """Layout of one kind of Parquet file.
 
     Attributes:
-        name: What the file is, for error messages.
-        schema: Columns in order; a field that is not nullable holds no null.
+        name: Name for error messages.
+        schema: Columns in order.
         key: Columns that together are unique.
     """
 
@@ -24,58 +28,56 @@ class Layout:
 
     def with_dataset(self) -> "Layout":
         """Return the layout of files that hold the rows of several data sets."""
-        schema = pa.schema([required_field("dataset", pa.string()), *self.schema])
+        schema = pa.schema([*build_required(pa.string(), "dataset"), *self.schema])
         return Layout(self.name, schema, ("dataset", *self.key))
 
 
-def required_field(name: str, kind: pa.DataType) -> pa.Field:
-    """A column that holds no null."""
-    return pa.field(name, kind, nullable=False)
+def build_required(kind: pa.DataType, *names: str) -> list[pa.Field]:
+    """Return columns of one type without nulls."""
+    return [pa.field(name, kind, nullable=False) for name in names]
+
+
+def build_nullable(kind: pa.DataType, *names: str) -> list[pa.Field]:
+    """Return columns of one type in which nulls may stand."""
+    return [pa.field(name, kind) for name in names]
 
 
 CANDIDATE_FIELDS = [
-    required_field("item_id", pa.string()),
-    required_field("instrument", pa.string()),
-    required_field("piece", pa.string()),
-    required_field("source", pa.string()),
-    pa.field("source_id", pa.string()),
-    pa.field("split", pa.string()),
-    required_field("image", pa.string()),
-    required_field("caption", pa.string()),
-    required_field("foil", pa.string()),
-    pa.field("caption_span", SPAN),
-    pa.field("foil_span", SPAN),
-    required_field("caption_phrases", pa.list_(pa.string())),
-    required_field("foil_phrases", pa.list_(pa.string())),
-    pa.field("direction", pa.string()),
-    pa.field("proposal_rank", pa.int32()),
-    pa.field("proposal_score", pa.float64()),
+    *build_required(pa.string(), "item_id", "instrument", "piece", "source"),
+    *build_nullable(pa.string(), "source_id", "split"),
+    *build_required(pa.string(), "image", "caption", "foil"),
+    *build_nullable(SPAN, "caption_span", "foil_span"),
+    *build_required(pa.list_(pa.string()), "caption_phrases", "foil_phrases"),
+    *build_nullable(pa.string(), "direction"),
+    *build_nullable(pa.int32(), "proposal_rank"),
+    *build_nullable(pa.float64(), "proposal_score"),
 ]
 
 CANDIDATES = Layout("candidates", pa.schema([*CANDIDATE_FIELDS, pa.field("rejected", pa.string())]), key=("item_id",))
-"""One row a candidate; `rejected` says why the rules of its instrument cannot use it."""
+"""One row per candidate. `rejected` is the reason why the rules of its instrument cannot use it."""
 
 FILTER_FIELDS = [
-    pa.field("grammaticality", pa.float64()),
-    pa.field("caption_grammaticality", pa.float64()),
-    pa.field("caption_perplexity", pa.float64()),
-    pa.field("nli_entailment", pa.float64()),
-    pa.field("nli_neutral", pa.float64()),
-    pa.field("nli_contradiction", pa.float64()),
-    required_field("kept", pa.bool_()),
-    pa.field("rejected", pa.string()),
+    *build_nullable(
+        pa.float64(),
+        "grammaticality",
+        "caption_grammaticality",
+        "caption_perplexity",
+        "nli_entailment",
+        "nli_neutral",
+        "nli_contradiction",
+    ),
+    *build_required(pa.bool_(), "kept"),
+    *build_nullable(pa.string(), "rejected"),
 ]
 
 FILTERED = Layout("filtered candidates", pa.schema([*CANDIDATE_FIELDS, *FILTER_FIELDS]), key=("item_id",))
-"""One row a candidate with what the filters say. `grammaticality` is the foil's; that of the caption, and its
-perplexity, are there where alternatives of one caption are ranked."""
+"""One row per candidate with the scores of the filters. `grammaticality` is the foil's; the caption's grammaticality
+and perplexity are null unless alternatives of one caption are ranked."""
 
 VOTE_FIELDS = [
-    pa.field("voter", pa.string()),
-    pa.field("votes_caption", pa.int32()),
-    pa.field("votes_foil", pa.int32()),
-    pa.field("votes_other", pa.int32()),
-    pa.field("valid", pa.bool_()),
+    *build_nullable(pa.string(), "voter"),
+    *build_nullable(pa.int32(), "votes_caption", "votes_foil", "votes_other"),
+    *build_nullable(pa.bool_(), "valid"),
 ]
 
 BENCHMARK = Layout(
@@ -83,98 +85,64 @@ BENCHMARK = Layout(
     pa.schema([*CANDIDATE_FIELDS, *FILTER_FIELDS, *VOTE_FIELDS, pa.field("release", pa.string())]),
     key=("item_id",),
 )
-"""One row an item. `valid` is null where nobody voted; `voter` is `people` or `oracle`; `release` is the
-upstream record as JSON."""
+"""One row per item. `valid` is null without votes; `voter` is `people` or `oracle`; `release` is the upstream record as
+JSON."""
 
 ANNOTATIONS = Layout(
     "annotations",
-    pa.schema(
-        [
-            required_field("item_id", pa.string()),
-            required_field("annotator", pa.string()),
-            required_field("answer", pa.string()),
-            required_field("caption_position", pa.string()),
-        ]
-    ),
+    pa.schema(build_required(pa.string(), "item_id", "annotator", "answer", "caption_position")),
     key=("item_id", "annotator"),
 )
-"""One row an answer, as it was presented: see `benchmark.votes`."""
+"""One row per answer of an annotator; see `benchmark.votes`."""
 
 MEASURE_FIELDS = [
-    pa.field("value", pa.float64()),
-    required_field("n", pa.int64()),
-    pa.field("ci_low", pa.float64()),
-    pa.field("ci_high", pa.float64()),
-    pa.field("reason", pa.string()),
+    *build_nullable(pa.float64(), "value"),
+    *build_required(pa.int64(), "n"),
+    *build_nullable(pa.float64(), "ci_low", "ci_high"),
+    *build_nullable(pa.string(), "reason"),
 ]
-"""The fields of `core.measure.Measure`."""
+"""The fields of `intervals.Measure`."""
 
 STATISTICS = Layout(
     "validation statistics",
-    pa.schema(
-        [
-            required_field("dataset", pa.string()),
-            required_field("metric", pa.string()),
-            *MEASURE_FIELDS,
-        ]
-    ),
+    pa.schema([*build_required(pa.string(), "dataset", "metric"), *MEASURE_FIELDS]),
     key=("dataset", "metric"),
 )
-"""One row a data set and metric; `reason` says why a value is null."""
+"""One row per data set and metric. `reason` says why a value is null."""
 
 FREQUENCIES = Layout(
     "frequencies",
     pa.schema(
-        [
-            required_field("dataset", pa.string()),
-            required_field("kind", pa.string()),
-            required_field("items", pa.string()),
-            required_field("side", pa.string()),
-            required_field("word", pa.string()),
-            required_field("count", pa.int64()),
-        ]
+        [*build_required(pa.string(), "dataset", "kind", "items", "side", "word"), *build_required(pa.int64(), "count")]
     ),
     key=("dataset", "kind", "items", "side", "word"),
 )
-"""How often a word stands in captions or foils (`side`), of all or of the valid `items`."""
+"""Number of times that a word occurs in captions or foils (`side`) of all or of the valid `items`."""
 
 FUNNEL = Layout(
     "funnel",
     pa.schema(
         [
-            required_field("instrument", pa.string()),
-            required_field("step", pa.string()),
-            required_field("count", pa.int64()),
-            required_field("lost", pa.list_(pa.struct([("reason", pa.string()), ("count", pa.int64())]))),
+            *build_required(pa.string(), "instrument", "step"),
+            *build_required(pa.int64(), "count"),
+            *build_required(pa.list_(REASON_COUNT), "lost"),
         ]
     ),
     key=("instrument", "step"),
 )
-"""How many candidates of an instrument are left after each step, and why the others are not."""
+"""Number of candidates of an instrument after each step, and the reasons why the others were lost."""
 
 ORACLE = Layout(
     "oracle's verdicts",
-    pa.schema(
-        [
-            required_field("instrument", pa.string()),
-            required_field("candidates", pa.string()),
-            required_field("metric", pa.string()),
-            *MEASURE_FIELDS,
-        ]
-    ),
+    pa.schema([*build_required(pa.string(), "instrument", "candidates", "metric"), *MEASURE_FIELDS]),
     key=("instrument", "candidates", "metric"),
 )
-"""Shares of captions that are true, foils that are false and sentences inside the grammar, by the scenes' oracle."""
+"""Shares of true captions, of false foils and of sentences inside the grammar, by the scenes' oracle."""
 
 AUDIT = Layout(
     "blind audit",
     pa.schema(
-        [
-            required_field("instrument", pa.string()),
-            required_field("judge", pa.string()),
-            *MEASURE_FIELDS,
-            pa.field("warning", pa.string()),
-        ]
+        [*build_required(pa.string(), "instrument", "judge"), *MEASURE_FIELDS, *build_nullable(pa.string(), "warning")]
     ),
     key=("instrument", "judge"),
 )
@@ -184,45 +152,33 @@ PROBE_CAPTIONS = Layout(
     "CV-Probes' captions",
     pa.schema(
         [
-            required_field("caption_id", pa.string()),
-            required_field("kind", pa.string()),
-            required_field("verb", pa.string()),
-            required_field("image", pa.string()),
-            required_field("writer", pa.string()),
-            pa.field("caption", pa.string()),
-            pa.field("simplified", pa.string()),
-            pa.field("not_simplified", pa.string()),
-            pa.field("plain_image", pa.string()),
-            pa.field("grammaticality", pa.float64()),
-            pa.field("rejected", pa.string()),
+            *build_required(pa.string(), "caption_id", "kind", "verb", "image", "writer"),
+            *build_nullable(pa.string(), "caption", "simplified", "not_simplified", "plain_image"),
+            *build_nullable(pa.float64(), "grammaticality"),
+            *build_nullable(pa.string(), "rejected"),
         ]
     ),
     key=("caption_id",),
 )
-"""One row a caption that was made or written for an image with an action; `rejected` says why it is not used, and
-`not_simplified` why it has no simplified form. `kind` is `contextual` or `plain`; `writer` is `rule`, the name of a
-model, an annotator or `scenes`; `plain_image` shows what a plain caption says without the action."""
+"""One row per caption of an image with an action. `rejected` says why it is not used, `not_simplified` why it has no
+simplified form. `kind` is `contextual` or `plain`; `writer` is `rule`, the name of a model, an annotator or `scenes`;
+`plain_image` shows what a plain caption says without the action."""
 
 CONDITIONS = Layout(
     "CV-Probes",
     pa.schema(
         [
-            required_field("item_id", pa.string()),
-            required_field("form", pa.string()),
-            required_field("condition", pa.string()),
-            required_field("verb", pa.string()),
-            required_field("image", pa.string()),
-            required_field("image_kind", pa.string()),
-            required_field("caption", pa.string()),
-            required_field("caption_kind", pa.string()),
-            pa.field("verb_span", SPAN),
-            required_field("match", pa.bool_()),
-            required_field("group", pa.string()),
+            *build_required(
+                pa.string(), "item_id", "form", "condition", "verb", "image", "image_kind", "caption", "caption_kind"
+            ),
+            *build_nullable(SPAN, "verb_span"),
+            *build_required(pa.bool_(), "match"),
+            *build_required(pa.string(), "group"),
         ]
     ),
     key=("item_id",),
 )
-"""One row an image beside a caption. `form` is `original` or `simplified`, `condition` one of `PROBE_CONDITIONS`;
+"""One row per image and caption. `form` is `original` or `simplified`, `condition` one of `PROBE_CONDITIONS`;
 `group` is the image with the action that an item goes back to; `match` is false where the caption names an action
 that the image does not show."""
 PROBE_CONDITIONS = ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
@@ -230,183 +186,128 @@ PROBE_CONDITIONS = ("+img+cap", "+img-cap", "-img+cap", "-img-cap")
 
 REPRODUCTION = Layout(
     "construction fidelity",
-    pa.schema([required_field("instrument", pa.string()), required_field("metric", pa.string()), *MEASURE_FIELDS]),
+    pa.schema([*build_required(pa.string(), "instrument", "metric"), *MEASURE_FIELDS]),
     key=("instrument", "metric"),
 )
-"""Percent of released items that the foiling functions make again."""
+"""Percent of released items that the foiling functions reproduce."""
 
 MISSES = Layout(
-    "released items not made",
-    pa.schema(
-        [
-            required_field("instrument", pa.string()),
-            required_field("item_id", pa.string()),
-            required_field("caption", pa.string()),
-            required_field("foil", pa.string()),
-            required_field("cause", pa.string()),
-        ]
-    ),
+    "released items not reproduced",
+    pa.schema(build_required(pa.string(), "instrument", "item_id", "caption", "foil", "cause")),
     key=("instrument", "item_id"),
 )
-"""Why the foiling functions do not make a released item."""
+"""Released items that the foiling functions do not reproduce, with the cause."""
 
 IMAGE_FAULTS = Layout(
     "image faults",
-    pa.schema([required_field("image", pa.string()), required_field("fault", pa.string())]),
+    pa.schema(build_required(pa.string(), "image", "fault")),
     key=("image",),
 )
-"""One row an image that is missing or cannot be opened, and why."""
+"""One row per image that is missing or cannot be opened, with the fault."""
 
 SCENE_SCORES = Layout(
     "scene model scores",
     pa.schema(
-        [
-            required_field("model", pa.string()),
-            required_field("metric", pa.string()),
-            *MEASURE_FIELDS,
-            pa.field("enough", pa.bool_()),
-        ]
+        [*build_required(pa.string(), "model", "metric"), *MEASURE_FIELDS, *build_nullable(pa.bool_(), "enough")]
     ),
     key=("model", "metric"),
 )
-"""One row a scene model and metric; `enough` is null where nothing is asked of it."""
-
-
-pass
+"""One row per scene model and metric. `enough` is null for a metric without a threshold."""
 
 EVALUATION = Layout(
     "evaluation",
     pa.schema(
         [
-            required_field("item_id", pa.string()),
-            required_field("role", pa.string()),
-            required_field("profile", pa.string()),
-            required_field("setting", pa.string()),
-            pa.field("image", pa.string()),
-            pa.field("score", pa.float64()),
-            pa.field("tokens", pa.int32()),
-            pa.field("probability", pa.float64()),
-            pa.field("prediction", pa.string()),
-            pa.field("correct", pa.bool_()),
-            pa.field("order", pa.string()),
-            pa.field("reasoning", pa.string()),
-            pa.field("error", pa.string()),
+            *build_required(pa.string(), "item_id", "role", "profile", "setting"),
+            *build_nullable(pa.string(), "image"),
+            *build_nullable(pa.float64(), "score"),
+            *build_nullable(pa.int32(), "tokens"),
+            *build_nullable(pa.float64(), "probability"),
+            *build_nullable(pa.string(), "prediction"),
+            *build_nullable(pa.bool_(), "correct"),
+            *build_nullable(pa.string(), "order", "reasoning", "error"),
         ]
     ),
     key=("item_id", "role", "profile", "setting"),
 )
-"""One row an item, role (caption, foil, mismatched), profile and setting. A higher `score` means
-that the model likes the text better; `error` says why it is null."""
+"""One row per item, role (caption, foil, mismatched), profile and setting. A higher `score` means that the model
+prefers the text; `error` says why it is null."""
 
 ATTRIBUTION = Layout(
     "attribution",
     pa.schema(
         [
-            required_field("item_id", pa.string()),
-            required_field("role", pa.string()),
-            required_field("profile", pa.string()),
-            required_field("setting", pa.string()),
-            pa.field("image", pa.string()),
-            required_field("text", pa.string()),
-            pa.field("explained", pa.string()),
-            pa.field("outputs", pa.list_(pa.string())),
-            pa.field("score", pa.float64()),
-            pa.field("tokens", pa.list_(pa.string())),
-            pa.field("spans", pa.list_(SPAN)),
-            pa.field("grid", pa.int32()),
-            pa.field("phi", pa.list_(pa.list_(pa.float64()))),
-            pa.field("base_value", pa.list_(pa.float64())),
-            pa.field("value", pa.list_(pa.float64())),
-            pa.field("t_shap", pa.float64()),
-            pa.field("t_shap_se", pa.float64()),
-            pa.field("reason", pa.string()),
-            pa.field("estimator", pa.string()),
-            pa.field("asked", pa.int64()),
-            pa.field("evaluated", pa.int64()),
-            pa.field("residual", pa.float64()),
-            pa.field("without_text", pa.list_(pa.float64())),
-            pa.field("without_image", pa.list_(pa.float64())),
-            pa.field("seed", pa.int64()),
-            pa.field("error", pa.string()),
+            *build_required(pa.string(), "item_id", "role", "profile", "setting"),
+            *build_nullable(pa.string(), "image"),
+            *build_required(pa.string(), "text"),
+            *build_nullable(pa.string(), "explained"),
+            *build_nullable(pa.list_(pa.string()), "outputs"),
+            *build_nullable(pa.float64(), "score"),
+            *build_nullable(pa.list_(pa.string()), "tokens"),
+            *build_nullable(pa.list_(SPAN), "spans"),
+            *build_nullable(pa.int32(), "grid"),
+            *build_nullable(pa.list_(pa.list_(pa.float64())), "phi"),
+            *build_nullable(pa.list_(pa.float64()), "base_value", "value"),
+            *build_nullable(pa.float64(), "t_shap", "t_shap_se"),
+            *build_nullable(pa.string(), "reason", "estimator"),
+            *build_nullable(pa.int64(), "asked", "evaluated"),
+            *build_nullable(pa.float64(), "residual"),
+            *build_nullable(pa.list_(pa.float64()), "without_text", "without_image"),
+            *build_nullable(pa.int64(), "seed"),
+            *build_nullable(pa.string(), "error"),
         ]
     ),
     key=("item_id", "role", "profile", "setting"),
 )
-"""One row an item, role, profile and setting. `explained` is the value of the game, such as `probability` or `logit`;
-`outputs` are the tokens of a decoder that it is of, or the one answer of an encoder that answers. `tokens` and `spans`
-are the text players', which come first in `phi` (players x outputs); grid x grid patches follow, row by row.
+"""One row per item, role, profile and setting. `explained` is the value of the game, such as `probability` or `logit`;
+`outputs` are the explained tokens of a decoder, or the one answer of an encoder with an answering head. `tokens` and
+`spans` belong to the text players, which come first in `phi` (players x outputs); grid x grid patches follow, row by
+row. `budget` is the number of coalitions that the estimator may evaluate, `evaluated` that of distinct inputs.
 `without_text` is the value of the patches alone. `t_shap` and its standard error are shares; `reason` says why one of
-them is null, `error` why there is nothing at all. Settings of encoders: `alignment`, and `answering` for questions,
-with `:regions` behind it where regions found before play in the place of patches. Of decoders: `pairwise` and `single`
-for answers; in stage consistency `post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and `cot:explanation`, of
-edited items `post-hoc-edited:answer` and `post-hoc-edited:explanation`."""
+them is null, `error` why all numbers are. Settings of encoders: `alignment`, and `answering` for questions, followed by
+`:regions` where precomputed regions are the players. Of decoders: `pairwise` and `single` for answers; in stage
+consistency `post-hoc:answer`, `post-hoc:explanation`, `cot:answer` and `cot:explanation`, of edited items
+`post-hoc-edited:answer` and `post-hoc-edited:explanation`."""
 OF_REGIONS = ":regions"
 """Ends the setting of an attribution whose image players are regions."""
 
 METRICS = Layout(
     "metrics",
-    pa.schema(
-        [
-            required_field("model", pa.string()),
-            required_field("dataset", pa.string()),
-            required_field("profile", pa.string()),
-            required_field("setting", pa.string()),
-            required_field("metric", pa.string()),
-            *MEASURE_FIELDS,
-        ]
-    ),
+    pa.schema([*build_required(pa.string(), "model", "dataset", "profile", "setting", "metric"), *MEASURE_FIELDS]),
     key=("model", "dataset", "profile", "setting", "metric"),
 )
-"""One row a model, data set, profile, setting and metric, in percent unless the metric says otherwise."""
+"""One row per model, data set, profile, setting and metric, in percent unless the metric says otherwise."""
 
 COMPARISONS = Layout(
     "paired comparisons",
     pa.schema(
         [
-            required_field("profile", pa.string()),
-            required_field("dataset", pa.string()),
-            required_field("setting", pa.string()),
-            required_field("metric", pa.string()),
-            required_field("model_a", pa.string()),
-            required_field("model_b", pa.string()),
-            required_field("test", pa.string()),
-            pa.field("difference", pa.float64()),
-            pa.field("ci_low", pa.float64()),
-            pa.field("ci_high", pa.float64()),
-            pa.field("p", pa.float64()),
-            pa.field("p_holm", pa.float64()),
-            required_field("n", pa.int64()),
-            pa.field("reason", pa.string()),
+            *build_required(pa.string(), "profile", "dataset", "setting", "metric", "model_a", "model_b", "test"),
+            *build_nullable(pa.float64(), "difference", "ci_low", "ci_high", "p", "p_holm"),
+            *build_required(pa.int64(), "n"),
+            *build_nullable(pa.string(), "reason"),
         ]
     ),
     key=("profile", "dataset", "setting", "metric", "model_a", "model_b"),
 )
-"""One row two models on the items that both scored: a less b, in percentage points. `setting`: `single` compares what
-each makes of each text for itself (an encoder's `alignment`, a language model's `perplexity`, a decoder's `single`),
-`pairwise` which of caption and foil decoders choose; either as well `-after-cot`."""
+"""One row per pair of models on the items that both scored: a minus b, in percentage points. `setting`: `single`
+compares scores of single texts (an encoder's `alignment`, a language model's `perplexity`, a decoder's `single`),
+`pairwise` the choices of decoders between caption and foil; both also with `-after-cot`."""
 
 SHARES = Layout(
     "shares of text",
     pa.schema(
         [
-            required_field("model", pa.string()),
-            required_field("dataset", pa.string()),
-            required_field("role", pa.string()),
-            required_field("profile", pa.string()),
-            required_field("setting", pa.string()),
-            required_field("items", pa.int64()),
+            *build_required(pa.string(), "model", "dataset", "role", "profile", "setting"),
+            *build_required(pa.int64(), "items"),
             *MEASURE_FIELDS,
-            pa.field("sd", pa.float64()),
-            pa.field("standard_error", pa.float64()),
-            required_field("standard_error_n", pa.int64()),
-            pa.field("noise", pa.float64()),
-            pa.field("mm_skew", pa.string()),
-            required_field("missing", pa.list_(pa.struct([("reason", pa.string()), ("count", pa.int64())]))),
-            pa.field("rho", pa.float64()),
-            pa.field("rho_low", pa.float64()),
-            pa.field("rho_high", pa.float64()),
-            pa.field("rho_p", pa.float64()),
-            pa.field("rho_reason", pa.string()),
+            *build_nullable(pa.float64(), "sd", "standard_error"),
+            *build_required(pa.int64(), "standard_error_n"),
+            *build_nullable(pa.float64(), "noise"),
+            *build_nullable(pa.string(), "mm_skew"),
+            *build_required(pa.list_(REASON_COUNT), "missing"),
+            *build_nullable(pa.float64(), "rho", "rho_low", "rho_high", "rho_p"),
+            *build_nullable(pa.string(), "rho_reason"),
         ]
     ),
     key=("model", "dataset", "role", "profile", "setting"),
@@ -418,111 +319,78 @@ CONSISTENCY = Layout(
     "self-consistency tests",
     pa.schema(
         [
-            required_field("item_id", pa.string()),
-            required_field("profile", pa.string()),
-            required_field("setting", pa.string()),
-            required_field("test", pa.string()),
-            required_field("seed", pa.int64()),
-            pa.field("image", pa.string()),
-            required_field("text", pa.string()),
-            pa.field("verdict", pa.int32()),
-            pa.field("score", pa.float64()),
-            pa.field("answer", pa.string()),
-            pa.field("edited_answer", pa.string()),
-            pa.field("reason", pa.string()),
-            pa.field("explanation", pa.string()),
-            pa.field("edited_input", pa.string()),
-            pa.field("edited_explanation", pa.string()),
-            pa.field("inserted", pa.string()),
-            pa.field("flipped", pa.bool_()),
-            pa.field(
-                "exchanges",
-                pa.list_(
-                    pa.struct(
-                        [
-                            ("kind", pa.string()),
-                            ("seed", pa.int64()),
-                            ("given", pa.string()),
-                            ("reply", pa.string()),
-                        ]
-                    )
-                ),
+            *build_required(pa.string(), "item_id", "profile", "setting", "test"),
+            *build_required(pa.int64(), "seed"),
+            *build_nullable(pa.string(), "image"),
+            *build_required(pa.string(), "text"),
+            *build_nullable(pa.int32(), "verdict"),
+            *build_nullable(pa.float64(), "score"),
+            *build_nullable(
+                pa.string(),
+                "answer",
+                "edited_answer",
+                "reason",
+                "explanation",
+                "edited_input",
+                "edited_explanation",
+                "inserted",
             ),
-            pa.field("error", pa.string()),
+            *build_nullable(pa.bool_(), "flipped"),
+            *build_nullable(pa.list_(EXCHANGE), "exchanges"),
+            *build_nullable(pa.string(), "error"),
         ]
     ),
     key=("item_id", "profile", "setting", "test", "seed"),
 )
-"""One row an item, test and seed. `setting` is how the item is asked: `pairwise`, `open` or `choice`; `text` is the
-item in words, as it is before any edit. `verdict` is 1 where the model is consistent; `reason` says why there is none
-or what decided it, `error` why the item could not be asked. `flipped` says whether the counterfactual edit told of
-changed the answer; where none did, it is the first that was tried. `exchanges` are all requests and replies, what a
-prompt needed beside the question as JSON in `given`."""
+"""One row per item, test and seed. `setting` is the form of the question: `pairwise`, `open` or `choice`; `text` is the
+item in words before any edit. `verdict` is 1 if the model is consistent; `reason` says why there is none or what
+decided it, `error` why the item has no prompt. `flipped` says whether the counterfactual edit of the row changed the
+answer; if none did, the row holds the first edit. `exchanges` are all prompts and generations; `given` holds what a
+prompt contains besides the question, as JSON."""
 
 CC_SHAP = Layout(
     "CC-SHAP",
     pa.schema(
         [
-            required_field("item_id", pa.string()),
-            required_field("profile", pa.string()),
-            required_field("setting", pa.string()),
-            required_field("kind", pa.string()),
-            required_field("seed", pa.int64()),
-            pa.field("image", pa.string()),
-            pa.field("value", pa.float64()),
-            pa.field("standard_error", pa.float64()),
-            pa.field("correlation", pa.float64()),
-            pa.field("mse", pa.float64()),
-            pa.field("variance", pa.float64()),
-            pa.field("kl", pa.float64()),
-            pa.field("js", pa.float64()),
-            pa.field("with_weak", pa.float64()),
-            pa.field("weak_answer", pa.int32()),
-            pa.field("weak_explanation", pa.int32()),
-            pa.field("ratios_answer", pa.list_(pa.float64())),
-            pa.field("ratios_explanation", pa.list_(pa.float64())),
-            pa.field("t_shap_answer", pa.float64()),
-            pa.field("t_shap_answer_se", pa.float64()),
-            pa.field("t_shap_explanation", pa.float64()),
-            pa.field("t_shap_explanation_se", pa.float64()),
-            pa.field("answer", pa.string()),
-            pa.field("explanation", pa.string()),
-            pa.field("evaluated", pa.int64()),
-            pa.field("reason", pa.string()),
-            pa.field("error", pa.string()),
+            *build_required(pa.string(), "item_id", "profile", "setting", "kind"),
+            *build_required(pa.int64(), "seed"),
+            *build_nullable(pa.string(), "image"),
+            *build_nullable(
+                pa.float64(), "value", "standard_error", "correlation", "mse", "variance", "kl", "js", "with_weak"
+            ),
+            *build_nullable(pa.int32(), "weak_answer", "weak_explanation"),
+            *build_nullable(pa.list_(pa.float64()), "ratios_answer", "ratios_explanation"),
+            *build_nullable(
+                pa.float64(), "t_shap_answer", "t_shap_answer_se", "t_shap_explanation", "t_shap_explanation_se"
+            ),
+            *build_nullable(pa.string(), "answer", "explanation"),
+            *build_nullable(pa.int64(), "evaluated"),
+            *build_nullable(pa.string(), "reason", "error"),
         ]
     ),
     key=("item_id", "profile", "setting", "kind", "seed"),
 )
-"""One row an item, kind of explanation (`post-hoc`, `cot`) and seed. `value` is CC-SHAP, the five after its standard
-error its companions, `with_weak` CC-SHAP with the tokens to which next to nothing contributes; `weak_answer` and
-`weak_explanation` count those. `t_shap_explanation` is null for text tasks."""
+"""One row per item, kind of explanation (`post-hoc`, `cot`) and seed. `value` is CC-SHAP, the five columns after its
+standard error are other distances, `with_weak` is CC-SHAP with the tokens to which next to nothing contributes;
+`weak_answer` and `weak_explanation` count those. `t_shap_explanation` is null for text tasks."""
 
 EDITED = Layout(
     "contributions under edits",
     pa.schema(
         [
-            required_field("item_id", pa.string()),
-            required_field("profile", pa.string()),
-            required_field("setting", pa.string()),
-            required_field("seed", pa.int64()),
-            pa.field("image", pa.string()),
-            pa.field("answer", pa.float64()),
-            pa.field("explanation", pa.float64()),
-            pa.field("inserted_answer", pa.float64()),
-            pa.field("inserted_explanation", pa.float64()),
-            pa.field("edited_input", pa.string()),
-            pa.field("inserted", pa.string()),
-            pa.field("flipped", pa.bool_()),
-            pa.field("edited_answer", pa.string()),
-            pa.field("edited_explanation", pa.string()),
-            pa.field("cc_shap", pa.float64()),
-            pa.field("reason", pa.string()),
-            pa.field("error", pa.string()),
+            *build_required(pa.string(), "item_id", "profile", "setting"),
+            *build_required(pa.int64(), "seed"),
+            *build_nullable(pa.string(), "image"),
+            *build_nullable(pa.float64(), "answer", "explanation", "inserted_answer", "inserted_explanation"),
+            *build_nullable(pa.string(), "edited_input", "inserted"),
+            *build_nullable(pa.bool_(), "flipped"),
+            *build_nullable(pa.string(), "edited_answer", "edited_explanation"),
+            *build_nullable(pa.float64(), "cc_shap"),
+            *build_nullable(pa.string(), "reason", "error"),
         ]
     ),
     key=("item_id", "profile", "setting", "seed"),
 )
-"""One row an item with a counterfactual edit, which changed the answer (`flipped`) or not: how far contributions to the
-answer and to the explanation moved (cosine distance), and what share of them the inserted players carry.
-`edited_answer`, `edited_explanation` and `cc_shap` are of the edited item."""
+"""One row per item with a counterfactual edit, which changed the answer (`flipped`) or not. `answer` and `explanation`
+are cosine distances between the contributions before and after the edit, `inserted_answer` and `inserted_explanation`
+the shares of the inserted players. `edited_answer`, `edited_explanation` and `cc_shap` belong to the edited item."""

@@ -12,40 +12,31 @@ from typing import Any
 import pyarrow as pa
 
 from waltz.core.errors import UserError
-from waltz.core.schema import Layout
+from waltz.core.schema import Layout, build_nullable, build_required
 from waltz.sources.formats import coco, questions, swig, text_tasks
-
-
-def _build_required_field(name: str, kind: pa.DataType) -> pa.Field:
-    """Return a column without nulls."""
-    return pa.field(name, kind, nullable=False)
 
 
 def _build_layout(name: str, columns: list[pa.Field], image: bool = True) -> Layout:
     """Return a layout of common columns and further ones."""
     common = [
-        _build_required_field("source", pa.string()),
-        _build_required_field("source_id", pa.string()),
-        pa.field("split", pa.string()),
+        *build_required(pa.string(), "source", "source_id"),
+        *build_nullable(pa.string(), "split"),
         pa.field("image", pa.string(), nullable=not image),
     ]
     return Layout(name, pa.schema([*common, *columns, pa.field("rejected", pa.string())]), key=("source_id",))
 
 
-CAPTIONS = _build_layout("captions", [_build_required_field("caption", pa.string())])
+CAPTIONS = _build_layout("captions", build_required(pa.string(), "caption"))
 """One row for each caption, on one line."""
 
 QUESTIONS = _build_layout(
     "questions",
     [
-        _build_required_field("question", pa.string()),
-        pa.field("answer", pa.string()),
-        _build_required_field("answers", pa.list_(pa.string())),
-        _build_required_field("choices", pa.list_(pa.string())),
-        pa.field("type", pa.string()),
-        pa.field("answer_type", pa.string()),
-        pa.field("full_answer", pa.string()),
-        pa.field("balanced", pa.bool_()),
+        *build_required(pa.string(), "question"),
+        *build_nullable(pa.string(), "answer"),
+        *build_required(pa.list_(pa.string()), "answers", "choices"),
+        *build_nullable(pa.string(), "type", "answer_type", "full_answer"),
+        *build_nullable(pa.bool_(), "balanced"),
     ],
 )
 """One row for each question about an image.
@@ -55,10 +46,9 @@ QUESTIONS = _build_layout(
 
 FILLER = pa.struct(
     [
-        _build_required_field("role", pa.string()),
-        pa.field("noun", pa.string()),
-        pa.field("gloss", pa.string()),
-        pa.field("box", pa.list_(pa.float64())),
+        *build_required(pa.string(), "role"),
+        *build_nullable(pa.string(), "noun", "gloss"),
+        *build_nullable(pa.list_(pa.float64()), "box"),
     ]
 )
 """Filler of a role: WordNet synset, its first gloss, and its box (left, top, right, bottom) in pixels."""
@@ -66,28 +56,26 @@ FILLER = pa.struct(
 FRAMES = _build_layout(
     "frames",
     [
-        _build_required_field("verb", pa.string()),
-        _build_required_field("annotator", pa.int32()),
-        pa.field("abstract", pa.string()),
-        _build_required_field("roles", pa.list_(FILLER)),
-        pa.field("width", pa.int32()),
-        pa.field("height", pa.int32()),
+        *build_required(pa.string(), "verb"),
+        *build_required(pa.int32(), "annotator"),
+        *build_nullable(pa.string(), "abstract"),
+        *build_required(pa.list_(FILLER), "roles"),
+        *build_nullable(pa.int32(), "width", "height"),
     ],
 )
 """One row for each annotator of an image. `roles` are in the verb's order; an empty role has a null `noun`.
 `abstract` is the verb's sentence with its roles in capitals; width and height are pixels."""
 
-TURN = pa.struct([_build_required_field("question", pa.string()), _build_required_field("answer", pa.string())])
+TURN = pa.struct(build_required(pa.string(), "question", "answer"))
 """A question and its answer."""
 
 TURNS = _build_layout(
     "dialogue turns",
     [
-        _build_required_field("caption", pa.string()),
-        _build_required_field("round", pa.int32()),
-        pa.field("question", pa.string()),
-        pa.field("answer", pa.string()),
-        _build_required_field("history", pa.list_(TURN)),
+        *build_required(pa.string(), "caption"),
+        *build_required(pa.int32(), "round"),
+        *build_nullable(pa.string(), "question", "answer"),
+        *build_required(pa.list_(TURN), "history"),
     ],
 )
 """One row for each round, from 1; `history` holds the rounds before it."""
@@ -95,11 +83,9 @@ TURNS = _build_layout(
 FOIL_PAIRS = _build_layout(
     "foil pairs",
     [
-        _build_required_field("caption_id", pa.string()),
-        pa.field("caption", pa.string()),
-        _build_required_field("foil", pa.string()),
-        _build_required_field("target_word", pa.string()),
-        _build_required_field("foil_word", pa.string()),
+        *build_required(pa.string(), "caption_id"),
+        *build_nullable(pa.string(), "caption"),
+        *build_required(pa.string(), "foil", "target_word", "foil_word"),
     ],
 )
 """One row for each annotation of FOIL-it. `caption` is the COCO caption that the foil was derived from."""
@@ -107,14 +93,12 @@ FOIL_PAIRS = _build_layout(
 TEXTS = _build_layout(
     "text tasks",
     [
-        _build_required_field("task", pa.string()),
-        pa.field("text", pa.string()),
-        pa.field("premise", pa.string()),
-        pa.field("hypothesis", pa.string()),
-        _build_required_field("choices", pa.list_(pa.string())),
-        pa.field("gold", pa.int32()),
-        _build_required_field("explanations", pa.list_(pa.string())),
-        _build_required_field("reconstructed", pa.bool_()),
+        *build_required(pa.string(), "task"),
+        *build_nullable(pa.string(), "text", "premise", "hypothesis"),
+        *build_required(pa.list_(pa.string()), "choices"),
+        *build_nullable(pa.int32(), "gold"),
+        *build_required(pa.list_(pa.string()), "explanations"),
+        *build_required(pa.bool_(), "reconstructed"),
     ],
     image=False,
 )
