@@ -26,7 +26,7 @@ rule balance:
     input:
         filtered="<results>/filters/{instrument}.parquet",
     output:
-        chosen="<results>/benchmark/chosen/{instrument}.parquet",
+        balanced="<results>/benchmark/balanced/{instrument}.parquet",
     log:
         "<logs>/balance/{instrument}.log",
     conda:
@@ -42,9 +42,9 @@ rule balance:
 
 
 rule vote:
-    """The chosen items of one instrument with the votes of people, of the scenes' oracle, or without any."""
+    """The balanced items of one instrument with the votes of people, of the scenes' oracle, or without any."""
     input:
-        chosen="<results>/benchmark/chosen/{instrument}.parquet",
+        balanced="<results>/benchmark/balanced/{instrument}.parquet",
         annotations=lambda w: STUDY.benchmark.annotations.get(w.instrument, []),
         world=WORLD if STUDY.benchmark.oracle else [],
     output:
@@ -66,8 +66,8 @@ rule vote:
 
 use rule vote as vote_next_to_released with:
     output:
-        pairs="<results>/benchmark/built/{instrument}.parquet",
-        annotations="<results>/benchmark/built/annotations/{instrument}.parquet",
+        pairs="<results>/benchmark/rebuilt/{instrument}.parquet",
+        annotations="<results>/benchmark/rebuilt/annotations/{instrument}.parquet",
     wildcard_constraints:
         instrument=PLAN.pattern(set(STUDY.instruments) & set(PLAN.item_sets)),
 
@@ -75,8 +75,8 @@ use rule vote as vote_next_to_released with:
 rule funnel:
     """How many candidates of each instrument each step leaves, and why the others go."""
     input:
-        chosen=expand(
-            "<results>/benchmark/chosen/{instrument}.parquet",
+        balanced=expand(
+            "<results>/benchmark/balanced/{instrument}.parquet",
             instrument=STUDY.instruments,
         ),
         pairs=[PLAN.built_file(instrument) for instrument in STUDY.instruments],
@@ -96,8 +96,8 @@ rule funnel:
 rule oracle:
     """What the scenes' oracle says of candidates before and after each filter, and of the items."""
     input:
-        chosen=expand(
-            "<results>/benchmark/chosen/{instrument}.parquet",
+        balanced=expand(
+            "<results>/benchmark/balanced/{instrument}.parquet",
             instrument=STUDY.instruments,
         ),
         world=WORLD,

@@ -143,7 +143,7 @@ def test_the_published_profile_draws_ten_permutations_and_keeps_special_tokens(e
         words = len(row["tokens"])
         assert row["tokens"][0] == "[CLS]"
         assert row["grid"] == int(np.ceil(np.sqrt(words)))
-        assert row["asked"] == 10 * (2 * (words + row["grid"] ** 2) + 1)
+        assert row["budget"] == 10 * (2 * (words + row["grid"] ** 2) + 1)
         phi = np.array(row["phi"])[:, 0]
         assert phi[[0, words - 1]].tolist() == [0, 0]
         assert phi.sum() == pytest.approx(row["value"][0] - row["base_value"][0], abs=1e-6)

@@ -274,7 +274,7 @@ def test_nothing_is_skipped_of_what_is_there(thesis, tmp_path, monkeypatch):
     (tmp_path / "resources/cv-probes").mkdir()
     (tmp_path / "resources/cv-probes/written.csv").write_text("")
     assert list(find_skipped(read_study(thesis))) == ["mplug-owl3"]
-    del thesis["left_out"]
+    del thesis["skipped"]
     study = read_study(thesis)
     assert remove_skipped(study, find_skipped(study)) == study
 
@@ -292,8 +292,8 @@ def test_a_url_is_fetched_by_the_first_that_names_it(thesis):
 
 
 def test_a_model_that_is_left_out_must_be_named(study):
-    study["left_out"] = {"smollm2-135m-instrukt": "no time"}
-    with pytest.raises(UserError, match=r"left_out: nothing is called 'smollm2-135m-instrukt' \(did you mean"):
+    study["skipped"] = {"smollm2-135m-instrukt": "no time"}
+    with pytest.raises(UserError, match=r"skipped: nothing is called 'smollm2-135m-instrukt' \(did you mean"):
         read_study(study)
 
 

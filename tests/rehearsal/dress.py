@@ -80,7 +80,7 @@ def study(whole: bool = True) -> dict[str, Any]:
     """
     base, overlay = (yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in (STUDY, OVERLAY))
     settings = merged(base, overlay)
-    return settings if whole else merged(settings, {"left_out": select_skipped(settings)})
+    return settings if whole else merged(settings, {"skipped": select_skipped(settings)})
 
 
 def select_skipped(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -94,7 +94,7 @@ def select_skipped(settings: Mapping[str, Any]) -> dict[str, str]:
         if name in settings["evaluation"]["models"] and name not in needed:
             families.setdefault(spec.kind if spec.kind in ("text", "vision") else "encoder", []).append(name)
     return {
-        name: f"not rehearsed (left_out.{name}): pytest -m rehearsal --whole runs it"
+        name: f"not rehearsed (skipped.{name}): pytest -m rehearsal --whole runs it"
         for names in families.values()
         for place, name in enumerate(names)
         if place % 3
@@ -103,7 +103,7 @@ def select_skipped(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def models(settings: Mapping[str, Any]) -> dict[str, ModelSpec]:
     """Every model that a study runs, by name."""
-    taken = {name: entry for name, entry in settings["models"].items() if name not in settings["left_out"]}
+    taken = {name: entry for name, entry in settings["models"].items() if name not in settings["skipped"]}
     return {name: resolve_model(name, entry) for name, entry in taken.items()}
 
 
@@ -136,7 +136,7 @@ def dressed(folder: Path, settings: Mapping[str, Any]) -> Iterator[Dress]:
             shutil.copytree(source, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         else:
             shutil.copy2(source, copy / part)
-    (copy / SKIPPED).write_text(yaml.safe_dump({"left_out": settings["left_out"]}), encoding="utf-8")
+    (copy / SKIPPED).write_text(yaml.safe_dump({"skipped": settings["skipped"]}), encoding="utf-8")
     provide(settings, copy)
     world = outside(settings, folder / "world")
     kept = {

@@ -56,7 +56,7 @@ def test_the_page_shows_sheet_sources_scores_and_what_was_built(results):
 def test_every_candidate_is_an_item_or_says_why_not(results, instrument):
     candidates = pq.read_table(results / f"foils/{instrument}.parquet").to_pylist()
     filtered = pq.read_table(results / f"filters/{instrument}.parquet").to_pylist()
-    chosen = pq.read_table(results / f"benchmark/chosen/{instrument}.parquet").to_pylist()
+    chosen = pq.read_table(results / f"benchmark/balanced/{instrument}.parquet").to_pylist()
     items = pq.read_table(results / f"benchmark/{instrument}.parquet").to_pylist()
     ids = [row["item_id"] for row in candidates]
     for rows in (filtered, chosen):
@@ -157,7 +157,7 @@ def test_an_edited_table_of_the_world_draws_it_anew(scenes_run):
 
 def built(checkout, instruments):
     """Content of the Parquet files of some instruments in the stages foils, filters and benchmark."""
-    stages = ("foils", "filters", "benchmark", "benchmark/chosen")
+    stages = ("foils", "filters", "benchmark", "benchmark/balanced")
     names = [f"tiny/{stage}/{instrument}.parquet" for stage in stages for instrument in instruments]
     files = checkout.parquet()
     return {name: files[name] for name in names}
@@ -177,7 +177,7 @@ def test_one_core_or_two_give_the_same_bytes_and_another_seed_another_choice(sce
     copy.snakemake(*tables)
     other = built(copy, pair)
     moved = {name for name in again if other[name] != again[name]}
-    assert "tiny/benchmark/chosen/plurality.parquet" in moved
+    assert "tiny/benchmark/balanced/plurality.parquet" in moved
     assert all(name.startswith("tiny/benchmark/") for name in moved)
 
 
@@ -297,10 +297,10 @@ def test_a_larger_budget_begins_with_the_values_of_the_smaller(copied):
     again = rows()
     for ours, other in zip(large, again, strict=True):  # alike but for what is computed beside what
         assert np.array(ours["phi"]) == pytest.approx(np.array(other["phi"]), abs=1e-5)
-        exact = ("item_id", "role", "profile", "estimator", "asked", "evaluated", "tokens", "error")
+        exact = ("item_id", "role", "profile", "estimator", "budget", "evaluated", "tokens", "error")
         assert [ours[name] for name in exact] == [other[name] for name in exact]
-    asked = [[row["asked"] for row in rows if row["profile"] == "equations"] for rows in (small, large)]
-    assert all(fewer < more for fewer, more in zip(*asked, strict=True))
+    budgets = [[row["budget"] for row in rows if row["profile"] == "equations"] for rows in (small, large)]
+    assert all(fewer < more for fewer, more in zip(*budgets, strict=True))
 
 
 def test_an_answering_head_answers_from_stored_regions_which_are_attributed(copied):

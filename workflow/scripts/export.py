@@ -51,4 +51,4 @@ with log_job(snakemake.log[0]):
     for fault in faults:
         logging.warning("%s; it is null in the export", fault)
     items, seconds = sum(part.items.num_rows for part in parts), time.monotonic() - started
-    write_record(output.run, rows_in=items, rows_out=items, seconds=seconds, valse=files, images_left_out=faults)
+    write_record(output.run, rows_in=items, rows_out=items, seconds=seconds, valse=files, images_skipped=faults)

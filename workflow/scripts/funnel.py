@@ -8,7 +8,7 @@ from waltz.core.schema import BENCHMARK, FILTERED, FUNNEL
 with log_job(snakemake.log[0]):
     rows = []
     for instrument, candidates_file, items_file in zip(
-        snakemake.params.instruments, snakemake.input.chosen, snakemake.input.pairs, strict=True
+        snakemake.params.instruments, snakemake.input.balanced, snakemake.input.pairs, strict=True
     ):
         candidates = parquet.read(candidates_file, FILTERED).to_pylist()
         rows += count_funnel(instrument, candidates, parquet.read(items_file, BENCHMARK).to_pylist())

@@ -14,7 +14,7 @@ params = snakemake.params
 with log_job(snakemake.log[0]), show_progress(len(params.instruments), "instrument", "oracle") as bar:
     graphs = draw_scenes(params.scenes["count"], params.scenes["seed"])
     rows = []
-    for instrument, candidates_file in zip(params.instruments, snakemake.input.chosen, strict=True):
+    for instrument, candidates_file in zip(params.instruments, snakemake.input.balanced, strict=True):
         rows += compute_oracle_shares(
             instrument,
             parquet.read(candidates_file, FILTERED).to_pylist(),

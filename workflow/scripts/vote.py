@@ -12,7 +12,7 @@ from waltz.scenes.writers.images import find_scene
 params = snakemake.params
 
 with log_job(snakemake.log[0]):
-    candidates = [row for row in parquet.read(snakemake.input.chosen, FILTERED).to_pylist() if row["kept"]]
+    candidates = [row for row in parquet.read(snakemake.input.balanced, FILTERED).to_pylist() if row["kept"]]
     answers, votes, voter = [], {}, None
     if snakemake.input.annotations:
         answers = read_annotations(snakemake.input.annotations, (row["item_id"] for row in candidates))

@@ -163,7 +163,7 @@ def _build_columns(attribution: Attribution) -> Row:
         "t_shap_se": to_null(attribution.t_shap_se),
         "reason": attribution.reason,
         "estimator": attribution.estimator,
-        "asked": attribution.requested,
+        "budget": attribution.requested,
         "evaluated": attribution.evaluated,
         "residual": attribution.residual,
         "without_text": attribution.without_text.tolist(),
@@ -175,7 +175,7 @@ def _build_columns(attribution: Attribution) -> Row:
 def count_outcomes(rows: Sequence[Row]) -> dict[str, int]:
     """Return counts of evaluations and failures of a data set, for its run record."""
     return {
-        "evaluations_asked": sum(row.get("asked") or 0 for row in rows),
+        "budget": sum(row.get("budget") or 0 for row in rows),
         "evaluations": sum(row.get("evaluated") or 0 for row in rows),
         "rows_with_error": sum(row.get("error") is not None for row in rows),
         "rows_without_t_shap": sum(row.get("t_shap") is None for row in rows),

@@ -180,7 +180,7 @@ class AttributionColumns(TypedDict, total=False):
     t_shap_se: float | None
     reason: str | None
     estimator: str
-    asked: int
+    budget: int
     evaluated: int
     residual: float
     seed: int
@@ -346,7 +346,7 @@ def build_columns(decoder: Decoder, attribution: PromptAttribution, seed: int) -
         "t_shap_se": to_null(t_shap.standard_error),
         "reason": t_shap.reason or t_shap.standard_error_reason,
         "estimator": attribution.estimator,
-        "asked": estimate.requested,
+        "budget": estimate.requested,
         "evaluated": attribution.evaluated,
         "residual": estimate.residual,
         "seed": seed,

@@ -250,7 +250,7 @@ ATTRIBUTION = Layout(
             *build_nullable(pa.list_(pa.float64()), "base_value", "value"),
             *build_nullable(pa.float64(), "t_shap", "t_shap_se"),
             *build_nullable(pa.string(), "reason", "estimator"),
-            *build_nullable(pa.int64(), "asked", "evaluated"),
+            *build_nullable(pa.int64(), "budget", "evaluated"),
             *build_nullable(pa.float64(), "residual"),
             *build_nullable(pa.list_(pa.float64()), "without_text", "without_image"),
             *build_nullable(pa.int64(), "seed"),

@@ -257,7 +257,7 @@ class Plan:
 
     def built_file(self, instrument: str) -> str:
         """Return the items of an instrument that is built, apart from released ones of the same name."""
-        folder = "benchmark/built" if instrument in self.item_sets else "benchmark"
+        folder = "benchmark/rebuilt" if instrument in self.item_sets else "benchmark"
         return f"{self.results}/{folder}/{instrument}.parquet"
 
     @cached_property
@@ -648,10 +648,10 @@ def _sources(entries: Mapping[Any, Any]) -> dict[str, str]:
 def find_skipped(study: Study) -> dict[str, str]:
     """Return the reason of each model, and of CV-Probes, that is skipped here.
 
-    A model is skipped where the study says so (`left_out`) or where its regions are missing; CV-Probes where the
+    A model is skipped where the study says so (`skipped`) or where its regions are missing; CV-Probes where the
     captions that people write for it are missing.
     """
-    reasons = dict(study.left_out)
+    reasons = dict(study.skipped)
     for name, entry in study.models.items():
         if entry.regions and not Path(entry.regions).exists():
             reasons.setdefault(

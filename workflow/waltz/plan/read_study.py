@@ -132,7 +132,7 @@ def _check_names(study: Study, datasets: Collection[str]) -> None:
         *((f"evaluation.only.{name}", groups, study.evaluation.groups) for name, groups in only.items()),
         ("consistency.cc_shap.edits", edited, consistency.models),
         ("consistency.helper", [consistency.helper] if consistency.helper else [], models),
-        ("left_out", study.left_out, models),
+        ("skipped", study.skipped, models),
         ("reporting.pronouns", study.reporting.pronouns, datasets),
         ("benchmark.annotations", study.benchmark.annotations, study.instruments),
         *((f"filters.{key}", [name], models) for key, name in (study.filters.models if study.filters else {}).items()),

@@ -582,7 +582,7 @@ class Study(Section):
     relative to where snakemake runs."""
     weights: Text = "resources/weights"
     """Folder of weights that are fetched by url or at the lock file's commit; resources/weights by default."""
-    left_out: dict[str, Text] = {}
+    skipped: dict[str, Text] = {}
     """Models that this study does not run, by name, each with the reason that their cells give."""
     export: Export = Export()
     """Metadata of the exported data set; omit what is not known."""

@@ -190,7 +190,7 @@ def read_side(side: StoredSide) -> SharedEstimate:
         np.array(columns["phi"], dtype=np.float64),
         np.array(columns["base_value"], dtype=np.float64),
         np.array(columns["value"], dtype=np.float64),
-        columns["asked"],
+        columns["budget"],
     )
     return SharedEstimate(estimate, np.array(side["shared"], dtype=np.int64))
 

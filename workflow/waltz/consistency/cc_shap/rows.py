@@ -253,7 +253,7 @@ def explain_datasets(
                     contributions += attributions if number == seeds[0] else []
         if tests is None:
             skipped = {profile: dict(items.skipped) for profile, items in selected.items()}
-            facts: dict[str, Any] = {"left_out": skipped, **count_outcomes(rows)}
+            facts: dict[str, Any] = {"skipped": skipped, **count_outcomes(rows)}
         else:
             facts = {"rows_with_error": sum(row.get("error") is not None for row in rows)}
         read = len(source) if tests is None else len(tested)

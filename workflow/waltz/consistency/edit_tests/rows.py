@@ -170,5 +170,5 @@ def run_tests(
                 rows += build_test_rows(questions, tests, runs, runner)
                 questions_run, skipped[profile] = questions_run + len(questions), dict(selected.skipped)
         yield DatasetResult(
-            dataset, {"rows": rows}, questions_run * len(seeds), {"left_out": skipped, **count_missing_verdicts(rows)}
+            dataset, {"rows": rows}, questions_run * len(seeds), {"skipped": skipped, **count_missing_verdicts(rows)}
         )
