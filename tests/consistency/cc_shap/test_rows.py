@@ -8,10 +8,10 @@ import torch
 from PIL import Image
 
 from stand_ins import scripted_decoders, tiny_decoders
-from waltz.consistency.cc_shap import items
 from waltz.consistency.cc_shap.dialogue import generate_pairs
 from waltz.consistency.cc_shap.items import build_setup, load_or_attribute_item, read_side
 from waltz.consistency.cc_shap.measure import compute_cc_shap
+from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
 from waltz.consistency.cc_shap.rows import compute_cc_shap_rows, compute_edit_rows
 from waltz.consistency.summary.edit_claim import judge_claim_of_rows
 from waltz.core.errors import UserError
@@ -25,6 +25,7 @@ from waltz.fidelity import Profile
 
 torch.set_num_threads(1)
 
+ATTRIBUTE_PAIRS = "waltz.consistency.cc_shap.items.attribute_pairs"
 SHORT = """
 forms:
   comve: {text: "A {first} B {second} ?"}
@@ -147,7 +148,7 @@ def test_items_are_found_again_and_seeds_stand_apart(how_of, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(items, "attribute_pairs", refuse)
+    monkeypatch.setattr(ATTRIBUTE_PAIRS, refuse)
     assert rows_of(how, TEXT) == (rows, beside)
     for changed in (how_of(TEXT, "equations", 2), how_of(TEXT, "equations", 1, value="probability")):
         with pytest.raises(AssertionError, match="computed again"):
@@ -161,14 +162,14 @@ def test_what_cannot_be_explained_says_so_and_takes_nothing_else_with_it(how_of,
     rows, beside = rows_of(how_of(PAIR, "equations"), PAIR, load=missing)
     assert [row["error"] for row in rows] == ["image '0.png': is missing"] * 2
     assert [row["error"] for row in beside] == ["image '0.png': is missing"] * 4
-    whole = items.attribute_pairs
+    whole = attribute_pairs
 
     def long_chain(decoder, picture, pairs, rules, grid):
         if any(pair[1].text.endswith("what is this ?") for pair in pairs):
             raise UserError("the chain is too long")
         return whole(decoder, picture, pairs, rules, grid)
 
-    monkeypatch.setattr(items, "attribute_pairs", long_chain)
+    monkeypatch.setattr(ATTRIBUTE_PAIRS, long_chain)
     rows, beside = rows_of(how_of(TEXT, "equations"), TEXT)
     assert rows[0]["value"] is not None
     assert rows[1]["error"] == "the chain is too long"
@@ -248,13 +249,13 @@ def test_edits_that_change_nothing_move_nothing_and_others_do(how_of, question, 
     still = edited_of(how, question, an_edit(question, edited_input=words, inserted="big", flipped=False))
     assert still["answer"] == pytest.approx(0, abs=1e-9)
     assert still["inserted_answer"] == pytest.approx(0, abs=1e-9)
-    whole, grids = items.attribute_pairs, []
+    whole, grids = attribute_pairs, []
 
     def watched(decoder, picture, pairs, rules, grid):
         grids.append(grid)
         return whole(decoder, picture, pairs, rules, grid)
 
-    monkeypatch.setattr(items, "attribute_pairs", watched)
+    monkeypatch.setattr(ATTRIBUTE_PAIRS, watched)
     changed = words.replace("B", "red B")
     moved = edited_of(how, question, an_edit(question, edited_input=changed, inserted="red", flipped=True))
     assert (moved["edited_input"], moved["inserted"]) == (changed, "red")
