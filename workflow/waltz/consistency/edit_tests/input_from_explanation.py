@@ -36,7 +36,7 @@ def run_input_from_explanation(
     """
     if question.form != "comve":
         raise UserError(
-            f"{NAME}: wrong task: {question.item_id} (got {question.form}, expected comve); remove the test there"
+            f"{NAME}: wrong task: {question.item_id} (got {question.form}, expected comve); remove the test"
         )
     own = (question.fields["first"], question.fields["second"])
     sentences = settings.pair if settings.profile == "published" else own
