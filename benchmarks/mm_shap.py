@@ -29,10 +29,9 @@ from PIL import Image
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from waltz.attribution.mm_shap import attribute_texts, choose_outcome
-from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.shapley.estimate import run_in_step
+from waltz.attribution.shapley.estimate import AttributionSettings, run_in_step
 from waltz.attribution.shapley.estimators import begin_estimation
-from waltz.attribution.shapley.factorised import compute_exact_factorised, compute_factorised_permutations
+from waltz.attribution.shapley.late_fusion import compute_exact_factorised, compute_factorised_permutations
 from waltz.core.devices import Device
 from waltz.core.job_records import measure_peak_memory_mb
 from waltz.model_registry import ModelSpec

@@ -21,7 +21,7 @@ from waltz.attribution.prompt_attribution import (
     build_columns,
     choose_budget,
 )
-from waltz.attribution.settings import AttributionSettings
+from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import build_share_rows
 from waltz.core.errors import UserError
 from waltz.core.files import parquet

@@ -14,7 +14,7 @@ from stand_ins.paper_numbers import read_paper_table
 from stand_ins.tiny_encoders import ANSWERS, REGIONS, WIDTH, build
 from waltz.attribution.encoder_rows import compute_answer_rows
 from waltz.attribution.item_selection import select_attributed_questions
-from waltz.attribution.settings import AttributionSettings
+from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.summary import build_share_rows
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling

@@ -1,6 +1,6 @@
 """EMAP and perceptual score of one encoder on every data set of pairs in a group."""
 
-from waltz.attribution.companions.encoder_companions import compute_companions
+from waltz.attribution.companions import compute_companions
 from waltz.core.devices import lease_device
 from waltz.core.files import parquet
 from waltz.core.files.group_files import list_dataset_files

@@ -1,14 +1,28 @@
-"""Estimators by name, and on rulers whose share of text is known."""
+"""Estimators by name: against closed forms, shap, brute force, and on rulers whose share of text is known."""
+
+from itertools import pairwise
+from itertools import permutations as orders
+from math import factorial
 
 import numpy as np
 import pytest
+import shap
+import shapiq
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
-from stand_ins.games import additive, play, random_terms, unanimity
-from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.shapley.estimators import begin_estimation
-from waltz.attribution.shapley.shapiq_estimators import MIN_EVALUATIONS
-from waltz.attribution.t_shap import measure_t_shap
+from stand_ins.games import additive, play, random_terms, unanimity, unanimity_phi
+from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.attribution.shapley.estimators import (
+    MIN_SHAPIQ_EVALUATIONS,
+    begin_estimation,
+    begin_exact,
+    begin_permutations,
+    begin_shapiq,
+    count_published_evaluations,
+)
+from waltz.attribution.t_shap import compute_t_shap_error, measure_t_shap
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec
@@ -44,11 +58,11 @@ def test_rulers_get_their_share(name, text, profile, share):
     assert found.residual <= 1e-5 * abs(found.value - found.base_value).max()
 
 
-@pytest.mark.parametrize("name", MIN_EVALUATIONS)
+@pytest.mark.parametrize("name", MIN_SHAPIQ_EVALUATIONS)
 def test_rulers_get_their_share_from_shapiq(name):
     # SVARM and unbiased KernelSHAP are not exact on additive games before they have all coalitions
     slow = name in ("SVARM", "UnbiasedKernelSHAP")
-    evaluations = None if slow else max(150, MIN_EVALUATIONS[name](24))
+    evaluations = None if slow else max(150, MIN_SHAPIQ_EVALUATIONS[name](24))
     found, share_of_text = found_by(name, SHORT if slow else LONG, "equations", 0.25, evaluations)
     assert share_of_text.value == pytest.approx(0.25, abs=0.02)
     assert np.isnan(share_of_text.standard_error) != found.exact
@@ -75,7 +89,7 @@ def test_a_standard_error_can_stop_permutations_only():
         begin_estimation("SVARM", 4, 2, wanted)
 
 
-@pytest.mark.parametrize("name", ["permutation", "exact", *MIN_EVALUATIONS])
+@pytest.mark.parametrize("name", ["permutation", "exact", *MIN_SHAPIQ_EVALUATIONS])
 def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
     games = [unanimity(random_terms(players, players)) for players in (6, 9)]
     wanted = AttributionSettings("equations", evaluations=200, seed=5)
@@ -98,7 +112,7 @@ def test_estimations_that_advance_in_step_do_not_mind_each_other(name):
         np.testing.assert_array_equal(together[players].phi, found.phi)
 
 
-@pytest.mark.parametrize("name", ["permutation", *MIN_EVALUATIONS])
+@pytest.mark.parametrize("name", ["permutation", *MIN_SHAPIQ_EVALUATIONS])
 def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
     asked = {
         (seed, evaluations): np.concatenate(
@@ -112,3 +126,347 @@ def test_the_seed_and_the_evaluations_are_those_of_the_settings(name):
     }
     assert not np.array_equal(asked[1, 200], asked[2, 200])
     assert len(asked[1, 200]) <= 200 < len(asked[1, 260]) <= 260
+
+
+def row_by_row(game, players, seed, evaluations):
+    """The pattern of the released code: a masker that multiplies, a function that takes one row after the other."""
+
+    def masker(mask, x):
+        return (np.where(mask, x, 0).reshape(1, -1),)
+
+    def predict(rows):
+        return np.array([game(row.reshape(1, -1) > 0)[0, 0] for row in rows])
+
+    explainer = shap.PermutationExplainer(predict, masker, seed=seed)
+    found = explainer(np.ones((1, players)), max_evals=evaluations, silent=True)
+    return found.values[0]
+
+
+@pytest.mark.parametrize(("players", "seed"), [(2, 0), (7, 3), (26, 11)])
+def test_the_values_are_those_of_shap_driven_row_by_row(players, seed):
+    game = unanimity(random_terms(players, seed, longest=min(5, players)))
+    found, asked = play(begin_permutations(players, count_published_evaluations(players), seed), game)
+    expected = row_by_row(game, players, seed, 10 * (2 * players + 1))
+    np.testing.assert_allclose(found.phi[:, 0], expected, rtol=0, atol=1e-12)
+    assert [len(masks) for masks in asked] == [2 * players + 1] * 10
+    assert found.requested == 10 * (2 * players + 1)
+
+
+def test_permutations_are_drawn_as_the_published_code_draws_them():
+    # one shuffle of the same array after another, from numpy's global generator as the seed leaves it
+    np.random.seed(5)
+    order = np.arange(6)
+    drawn = []
+    for _ in range(10):
+        np.random.shuffle(order)
+        drawn.append(order.copy())
+    _, asked = play(begin_permutations(6, count_published_evaluations(6), 5), additive(np.ones(6)))
+    for masks, expected in zip(asked, drawn, strict=True):
+        assert not masks[0].any()
+        assert not masks[12].any()
+        assert masks[6].all()
+        changed = [np.flatnonzero(after ^ before).tolist() for before, after in pairwise(masks)]
+        assert changed == [[player] for player in [*expected, *expected]]
+
+
+def test_each_output_is_attributed_on_its_own():
+    first, second = (unanimity(random_terms(8, seed)) for seed in (1, 2))
+    together, _ = play(begin_permutations(8, 51, 4), lambda masks: np.hstack([first(masks), second(masks)]))
+    alone = [play(begin_permutations(8, 51, 4), game)[0].phi for game in (first, second)]
+    np.testing.assert_array_equal(together.phi, np.hstack(alone))
+    assert together.parts.shape == (3, 8, 2)
+
+
+def test_interactions_of_two_are_exact_and_those_of_three_are_not():
+    pairs = {(0, 1): 2.0, (1, 4): -1.5, (2,): 1.0, (3, 5): 0.25}
+    found, _ = play(begin_permutations(6, 13, 0), unanimity(pairs))
+    np.testing.assert_allclose(found.phi, unanimity_phi(6, pairs), atol=1e-12)
+    triple = {**pairs, (0, 2, 5): 1.0}
+    found, _ = play(begin_permutations(6, 13, 0), unanimity(triple))
+    assert np.abs(found.phi - unanimity_phi(6, triple)).max() > 0.1
+
+
+def test_parts_are_unbiased_and_their_mean_is_phi():
+    terms = random_terms(7, 9)
+    found, _ = play(begin_permutations(7, 15 * 1000, 1), unanimity(terms))
+    assert found.parts.shape == (1000, 7, 1)
+    np.testing.assert_allclose(found.parts.mean(axis=0), found.phi, atol=1e-12)
+    error = found.parts.std(axis=0, ddof=1) / np.sqrt(1000)
+    assert (np.abs(found.phi - unanimity_phi(7, terms)) <= 4 * error + 1e-12).all()
+    span = found.value - found.base_value
+    np.testing.assert_allclose(found.parts.sum(axis=1), np.tile(span, (1000, 1)), atol=1e-12)  # each is efficient
+
+
+def test_a_larger_budget_begins_with_the_rounds_of_a_smaller_one():
+    game = unanimity(random_terms(9, 0))
+    few, asked_first = play(begin_permutations(9, 19 * 4 + 18, 7), game)
+    more, asked_next = play(begin_permutations(9, 19 * 80, 7), game)
+    assert (len(asked_first), len(asked_next)) == (4, 80)
+    np.testing.assert_allclose(more.phi[:, 0], row_by_row(game, 9, 7, 19 * 80), rtol=0, atol=1e-12)
+    for first, again in zip(asked_first, asked_next, strict=False):
+        np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(few.parts, more.parts[:4])
+
+
+def test_numpys_global_generator_is_left_as_it_was():
+    game = additive(np.arange(5.0))
+    np.random.seed(99)
+    expected = np.random.random(5)
+    np.random.seed(99)
+    drawn = [np.random.random()]
+
+    def drawing(masks):
+        drawn.append(np.random.random())
+        return game(masks)
+
+    play(begin_permutations(5, 33, 3), drawing)
+    drawn.append(np.random.random())
+    np.testing.assert_array_equal(drawn, expected)
+
+
+def test_what_numpys_generator_holds_does_not_matter():
+    game = unanimity(random_terms(6, 2))
+    np.random.seed(0)
+    one, _ = play(begin_permutations(6, 39, 8), game)
+    np.random.seed(12345)
+    two, _ = play(begin_permutations(6, 39, 8), game)
+    np.testing.assert_array_equal(one.phi, two.phi)
+
+
+def test_one_player_gets_everything_and_none_get_nothing():
+    one, asked = play(begin_permutations(1, 7, 0), additive(np.array([3.0])))
+    assert (one.phi.item(), one.base_value.item(), one.value.item()) == (3.0, 0.5, 3.5)
+    assert [masks[:, 0].tolist() for masks in asked] == [[False, True, False]] * 2
+    nobody, asked = play(begin_permutations(0, 1, 0), lambda masks: np.full((len(masks), 2), 4.0))
+    assert nobody.phi.shape == (0, 2)
+    assert nobody.residual == 0.0
+    assert [masks.shape for masks in asked] == [(1, 0)]
+
+
+def test_the_values_sum_to_what_all_add_to_nobody():
+    for players in (3, 26):
+        game = unanimity(random_terms(players, players, longest=3))
+        found, _ = play(begin_permutations(players, 5 * (2 * players + 1), 0), game)
+        assert found.residual <= 1e-5 * abs(found.value - found.base_value).max()
+
+
+def test_too_few_evaluations_and_a_bad_seed_say_what_to_do():
+    with pytest.raises(
+        UserError, match=r"evaluations: too small for one permutation of 26 players .got 52, expected at least 53."
+    ):
+        begin_permutations(26, 52, 0)
+    with pytest.raises(UserError, match=r"seed: -1"):
+        begin_permutations(3, 70, -1)
+
+
+def test_sampling_stops_at_the_wanted_standard_error():
+    game = unanimity(random_terms(12, 3, longest=6))
+    loose, _ = play(begin_permutations(12, 25 * 400, 1, 4, 0.02), game)
+    assert loose.stopped_by == "standard error"
+    assert 5 <= len(loose.parts) < 400
+    assert measure_t_shap(loose, 4).standard_error <= 0.02
+    assert all(compute_t_shap_error(loose.parts[:count], 4) > 0.02 for count in range(5, len(loose.parts)))
+    tight, _ = play(begin_permutations(12, 25 * 12, 1, 4, 1e-6), game)
+    assert (tight.stopped_by, len(tight.parts)) == ("evaluations", 12)
+    sure, _ = play(begin_permutations(12, 25 * 12, 1, 4, 1e-6), additive(np.arange(12.0)))
+    assert (sure.stopped_by, len(sure.parts)) == ("standard error", 5)
+    free, _ = play(begin_permutations(12, 25 * 12, 1), game)
+    assert (free.stopped_by, len(free.parts)) == (None, 12)
+    np.testing.assert_array_equal(loose.phi, play(begin_permutations(12, 25 * len(loose.parts), 1), game)[0].phi)
+
+
+def table_game(values):
+    """A game by its table; coalition number = sum of 2**player."""
+    values = np.asarray(values, dtype=np.float64)
+    return lambda masks: values[masks @ (1 << np.arange(masks.shape[1]))].reshape(-1, 1)
+
+
+def by_orders(players, game):
+    """The mean over all orders, another form of the definition."""
+    phi = np.zeros(players)
+    for order in orders(range(players)):
+        masks = np.tri(players + 1, players, -1, dtype=bool)[:, np.argsort(order)]
+        phi[list(order)] += np.diff(game(masks)[:, 0])
+    return phi / factorial(players)
+
+
+def test_two_players_worked_by_hand():
+    # v() = 1, v(a) = 3, v(b) = 2, v(ab) = 8: a adds 2 to nobody and 6 to b, b adds 1 and 5
+    found, asked = play(begin_exact(2), table_game([1, 3, 2, 8]))
+    np.testing.assert_allclose(found.phi, [[4.0], [3.0]])
+    assert (found.base_value.item(), found.value.item(), found.requested, found.exact) == (1.0, 8.0, 4, True)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("players", [0, 1, 5, 12])
+def test_additive_games_give_their_weights(players):
+    weights = np.random.default_rng(players).normal(size=(players, 2))
+    found, _ = play(begin_exact(players), additive(weights) if players else lambda masks: np.ones((len(masks), 2)))
+    np.testing.assert_allclose(found.phi, weights, atol=1e-13)
+    assert found.residual <= 1e-12
+
+
+def test_unanimity_games_share_equally_in_the_team():
+    terms = random_terms(10, 4, longest=10)
+    found, _ = play(begin_exact(10), unanimity(terms))
+    np.testing.assert_allclose(found.phi, unanimity_phi(10, terms), atol=1e-12)
+
+
+def test_symmetric_games_give_equal_values():
+    found, _ = play(begin_exact(9), lambda masks: np.sqrt(masks.sum(axis=1, keepdims=True)))
+    np.testing.assert_allclose(found.phi, np.full((9, 1), 3 / 9), atol=1e-14)
+
+
+def test_a_glove_market():
+    # one left glove, two right ones, a pair is worth 1: 2/3 to the left glove, 1/6 to each right one
+    found, _ = play(
+        begin_exact(3), lambda masks: (masks[:, :1] & masks[:, 1:].any(axis=1, keepdims=True)).astype(float)
+    )
+    np.testing.assert_allclose(found.phi[:, 0], [2 / 3, 1 / 6, 1 / 6])
+
+
+tables = st.integers(1, 5).flatmap(
+    lambda players: st.lists(st.floats(-1e3, 1e3), min_size=2**players, max_size=2**players)
+)
+
+
+@given(tables)
+@settings(max_examples=60, deadline=None)
+def test_random_games_agree_with_all_orders(values):
+    players = len(values).bit_length() - 1
+    found, _ = play(begin_exact(players), table_game(values))
+    np.testing.assert_allclose(found.phi[:, 0], by_orders(players, table_game(values)), atol=1e-9)
+    assert found.residual <= 1e-9
+    assert found.residual <= 1e-5 * max(1e-3, np.abs(found.value - found.base_value).max())
+
+
+@given(tables, st.floats(-10, 10))
+@settings(max_examples=40, deadline=None)
+def test_a_dummy_gets_its_own_worth_and_changes_nobody_else(values, worth):
+    players = len(values).bit_length() - 1
+    alone, _ = play(begin_exact(players), table_game(values))
+    found, _ = play(begin_exact(players + 1), table_game([*values, *(value + worth for value in values)]))
+    np.testing.assert_allclose(found.phi[:players], alone.phi, atol=1e-9)
+    assert found.phi[players].item() == pytest.approx(worth, abs=1e-9)
+
+
+@given(st.integers(2, 4).flatmap(lambda n: st.tuples(*[st.lists(st.floats(-9, 9), min_size=2**n, max_size=2**n)] * 2)))
+@settings(max_examples=30, deadline=None)
+def test_values_of_a_sum_are_the_sum_of_values(both):
+    first, second = both
+    players = len(first).bit_length() - 1
+    summed, _ = play(begin_exact(players), table_game(np.add(first, second)))
+    parts = [play(begin_exact(players), table_game(values))[0].phi for values in both]
+    np.testing.assert_allclose(summed.phi, sum(parts), atol=1e-11)
+    swapped = np.array(second).reshape((2,) * players).transpose().ravel()  # players in reverse order
+    reverse, _ = play(begin_exact(players), table_game(swapped))
+    np.testing.assert_allclose(reverse.phi[::-1], parts[1], atol=1e-11)
+
+
+def test_it_agrees_with_shapiq_and_with_all_permutations_of_the_sampler():
+    values = np.random.default_rng(0).normal(size=2**6)
+    found, _ = play(begin_exact(6), table_game(values))
+    other = shapiq.ExactComputer(n_players=6, game=lambda masks: table_game(values)(masks.astype(bool))[:, 0])("SV")
+    np.testing.assert_allclose(found.phi[:, 0], [other[(player,)] for player in range(6)], atol=1e-12)
+    sampled, _ = play(begin_permutations(6, 13 * 800, 0), table_game(values))
+    assert np.abs(sampled.phi - found.phi).max() < 0.08
+
+
+def test_thirteen_players_are_refused():
+    with pytest.raises(UserError, match=r"got 13 players, expected at most 12"):
+        begin_exact(13)
+
+
+EXACT_IF_ADDITIVE = ("KernelSHAP", "PermutationSamplingSV", "StratifiedSamplingSV", "OwenSamplingSV")
+EFFICIENT = ("KernelSHAP", "UnbiasedKernelSHAP", "PermutationSamplingSV")
+
+
+@pytest.mark.parametrize("name", EXACT_IF_ADDITIVE)
+@pytest.mark.parametrize("players", [2, 9, 26])
+def test_additive_games_are_found_with_few_evaluations(name, players):
+    weights = np.random.default_rng(players).normal(size=(players, 2))
+    least = MIN_SHAPIQ_EVALUATIONS[name](players)
+    found, asked = play(begin_shapiq(name, players, least, 1), additive(weights))
+    # shapiq puts 1e8 for the infinite weights of KernelSHAP, so that it is right to about six digits
+    np.testing.assert_allclose(found.phi, weights, atol=1e-4 if name == "KernelSHAP" else 1e-12)
+    assert found.residual <= 1e-9
+    assert found.requested == sum(map(len, asked)) <= least
+    np.testing.assert_allclose(found.base_value, [0.5, 0.5])
+    np.testing.assert_allclose(found.value, weights.sum(axis=0) + 0.5)
+
+
+@pytest.mark.parametrize("name", [name for name in MIN_SHAPIQ_EVALUATIONS if name != "OwenSamplingSV"])
+def test_the_mean_over_seeds_nears_the_truth(name):
+    # OwenSamplingSV integrates at ten points, whose error does not go away with the mean
+    terms = random_terms(6, 5, longest=4, count=12)
+    budget = max(40, MIN_SHAPIQ_EVALUATIONS[name](6))
+    found = np.stack([play(begin_shapiq(name, 6, budget, seed), unanimity(terms))[0].phi[:, 0] for seed in range(60)])
+    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    # KernelSHAP's regression is biased a little
+    assert (np.abs(found.mean(axis=0) - unanimity_phi(6, terms)[:, 0]) <= 4 * error + 0.02).all()
+    assert found.std(axis=0).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["KernelSHAP", "UnbiasedKernelSHAP", "SVARM"])
+def test_all_coalitions_give_exact_values(name):
+    terms = random_terms(6, 2)
+    found, _ = play(begin_shapiq(name, 6, 70, 0), unanimity(terms))
+    np.testing.assert_allclose(found.phi, unanimity_phi(6, terms), atol=1e-5)
+    assert found.exact
+    assert found.requested == 64
+
+
+@pytest.mark.parametrize("name", MIN_SHAPIQ_EVALUATIONS)
+def test_the_residual_says_what_is_missing(name):
+    game = unanimity(random_terms(10, 3))
+    found, _ = play(begin_shapiq(name, 10, MIN_SHAPIQ_EVALUATIONS[name](10) + 20, 4), game)
+    ends = game(np.array([[False] * 10, [True] * 10]))[:, 0]
+    assert found.residual == pytest.approx(abs(found.phi.sum() - (ends[1] - ends[0])), abs=1e-12)
+    assert (found.residual < 1e-6) == (name in EFFICIENT)
+    assert found.parts is None
+    assert not found.exact
+
+
+@pytest.mark.parametrize("name", MIN_SHAPIQ_EVALUATIONS)
+def test_it_is_shapiq_run_directly(name):
+    game = unanimity(random_terms(8, 6))
+    found, _ = play(begin_shapiq(name, 8, 165, 11), game)
+    paired = {"pairing_trick": True} if name == "KernelSHAP" else {}
+    budget = 164 if name == "OwenSamplingSV" else 165
+    direct = getattr(shapiq, name)(n=8, random_state=11, **paired).approximate(
+        budget, lambda masks: game(np.atleast_2d(masks))[:, 0]
+    )
+    np.testing.assert_array_equal(found.phi[:, 0], [direct[(player,)] for player in range(8)])
+
+
+@pytest.mark.parametrize("name", MIN_SHAPIQ_EVALUATIONS)
+def test_no_global_generator_matters_or_is_touched(name):
+    game = unanimity(random_terms(7, 1))
+    np.random.seed(3)
+    before = np.random.get_state()[1].copy()
+    first, _ = play(begin_shapiq(name, 7, 142, 2), game)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+    np.random.seed(4)
+    again, _ = play(begin_shapiq(name, 7, 142, 2), game)
+    np.testing.assert_array_equal(first.phi, again.phi)
+
+
+def test_few_players_and_few_evaluations():
+    one, _ = play(begin_shapiq("SVARM", 1, 2, 0), additive(np.array([2.0])))
+    assert (one.phi.item(), one.exact) == (2.0, True)
+    with pytest.raises(UserError, match=r"too small for KernelSHAP and 20 players \(got 79, expected at least 80\)"):
+        begin_shapiq("KernelSHAP", 20, 79, 0)
+    with pytest.raises(UserError, match=r"StratifiedSamplingSV and 18 players \(got 370, expected at least 614\)"):
+        begin_shapiq("StratifiedSamplingSV", 18, 370, 0)
+
+
+def test_a_regression_that_its_coalitions_do_not_determine_is_refused(monkeypatch):
+    whole = shapiq.KernelSHAP
+
+    def all_or_nobody(*, n, **kwargs):
+        approximator = whole(n=n, **kwargs)
+        return type("Poor", (), {"approximate": lambda self, budget, value: approximator.approximate(4, value)})()
+
+    monkeypatch.setattr("shapiq.KernelSHAP", all_or_nobody)
+    with pytest.raises(UserError, match="do not determine 8 players"):
+        next(begin_shapiq("KernelSHAP", 8, 40, 0))

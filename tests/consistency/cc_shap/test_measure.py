@@ -14,8 +14,8 @@ from scipy.spatial import distance
 
 from stand_ins.games import play, random_terms, unanimity
 from waltz.attribution.shapley.estimate import Estimate
+from waltz.attribution.shapley.estimators import begin_permutations
 from waltz.attribution.shapley.partition import compute_owen_values
-from waltz.attribution.shapley.permutations import begin_permutations
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap, compute_mean_ratios
 
 

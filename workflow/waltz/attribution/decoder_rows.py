@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from waltz.attribution.encoder_rows import count_outcomes
+from waltz.attribution.encoder_rows import StoredCoalitions, count_outcomes
 from waltz.attribution.item_selection import select_decoder_items
 from waltz.attribution.prompt_attribution import (
     LOG_PROBABILITY,
@@ -15,9 +15,8 @@ from waltz.attribution.prompt_attribution import (
     attribute_prompts,
     build_columns,
 )
-from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.shapley.permutations import PUBLISHED_PERMUTATIONS
-from waltz.attribution.stored_coalitions import StoredCoalitions
+from waltz.attribution.shapley.estimate import AttributionSettings
+from waltz.attribution.shapley.estimators import PUBLISHED_PERMUTATIONS
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache

@@ -5,14 +5,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from waltz.attribution import mm_shap
 from waltz.attribution.item_selection import select_attributed_items, select_attributed_questions
 from waltz.attribution.mm_shap import Attribution, attribute_texts, name_explained_value
-from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.shapley.estimate import to_null
-from waltz.attribution.stored_coalitions import StoredCoalitions
+from waltz.attribution.shapley.estimate import AttributionSettings, to_null
 from waltz.core.digest import digest
 from waltz.core.errors import UserError
 from waltz.core.files import result_cache
@@ -26,6 +25,7 @@ from waltz.model_registry import compute_fingerprint
 from waltz.models.encoders.coalitions import Outcome
 from waltz.models.encoders.encoder import Encoder
 from waltz.models.encoders.vqa import AnsweringEncoder, answer_question, build_answer_probability
+from waltz.models.games import pack_values, unpack_values
 from waltz.models.regions import ImageOrRegions, label_setting, load_image_or_regions
 from waltz.models.visible_image import crops_to_middle_square
 from waltz.sources.images import ImageSource, load_image, open_images
@@ -320,3 +320,27 @@ def attribute_questions(
                 settings = AttributionSettings(profile, seed=seed, **estimation[profile])
                 rows += compute_answer_rows(encoder, selected, images, settings, cache, bar.update)
         yield DatasetResult(dataset, {"rows": rows}, total, count_outcomes(rows))
+
+
+class StoredCoalitions:
+    """The coalitions of one item's games in a folder of stored results."""
+
+    def __init__(self, folder: Path, content: Mapping[str, Any]) -> None:
+        """Name the item.
+
+        Args:
+            folder: Folder of stored results.
+            content: Everything that decides the values but the number of evaluations; see `result_cache`.
+        """
+        self._folder, self._key = folder, result_cache.compute_key(**content)
+
+    def load(self, games: int) -> list[dict[bytes, np.ndarray]]:
+        """Return the stored values of each game by coalition; none where none are stored."""
+        packed = [result_cache.load(self._folder, f"{self._key}-{game}") for game in range(games)]
+        return [{} if values is None else unpack_values(values) for values in packed]
+
+    def save(self, known_values: Sequence[Mapping[bytes, np.ndarray]]) -> None:
+        """Store the values of each game that has any."""
+        for game, values in enumerate(known_values):
+            if values:
+                result_cache.save(self._folder, f"{self._key}-{game}", pack_values(values))

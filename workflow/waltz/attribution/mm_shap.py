@@ -1,31 +1,33 @@
 """MM-SHAP of encoders: contributions of tokens and patches to the score of a text with an image (thesis 4.3)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 from PIL import Image
 
-from waltz.attribution.companions.ablation import compute_ablated_values
-from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.shapley.estimate import Estimate, run_in_step
-from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
-from waltz.attribution.shapley.factorised import (
+from waltz.attribution.shapley.estimate import AttributionSettings, Estimate, run_in_step
+from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation, count_published_evaluations
+from waltz.attribution.shapley.late_fusion import (
     choose_estimator,
     compute_exact_factorised,
     compute_factorised_permutations,
 )
-from waltz.attribution.shapley.permutations import count_published_evaluations
 from waltz.attribution.t_shap import TShap, measure_t_shap
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
+from waltz.evaluation.metrics.scored_pairs import RIGHT_PREDICTION, THRESHOLD, predict_pair_text
 from waltz.fidelity import get_fidelity
 from waltz.models.encoders.coalitions import Coalitions, Outcome
 from waltz.models.encoders.encoder import Encoder, LateEncoder
 from waltz.models.encoders.players import Players
 from waltz.models.regions import ImageOrRegions, get_players_function
+
+if TYPE_CHECKING:
+    from waltz.models.encoders.coalitions import Coalitions
+    from waltz.models.encoders.players import Players
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,3 +232,70 @@ def choose_outcome(encoder: Encoder) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def _keep_logits(logits: torch.Tensor) -> torch.Tensor:
     return logits
+
+
+MASKED_PARTS = ("nothing", "text", "image")
+"""What is masked, in the order of the masks."""
+SETTINGS = {masked: f"without {masked}" for masked in ("text", "image")}
+"""Names of the ablated scores among the settings of the evaluation layout."""
+
+
+def build_masks(game: "Players") -> np.ndarray:
+    """Return the coalitions of all players, of the patches alone and of the text alone.
+
+    Returns:
+        bool of shape (3, players), true where a player takes part; rows as in `MASKED_PARTS`.
+    """
+    text = np.arange(len(game)) < game.words
+    return np.array([np.ones_like(text), ~text, text])
+
+
+def compute_ablated_values(coalitions: "Coalitions") -> list[np.ndarray]:
+    """Compute the values of each game unmasked, without its text and without the image.
+
+    All three are coalitions of MM-SHAP's game, so values that its estimator has requested are not computed again. Each
+    text and each patch grid is encoded at most twice: unmasked and masked.
+
+    Args:
+        coalitions: The games of an image's texts, under either profile.
+    Returns:
+        For each game, float64 of shape (3,); entries as in `MASKED_PARTS`.
+    """
+    return [values[:, 0] for values in coalitions.values([build_masks(game) for game in coalitions.players])]
+
+
+def build_ablated_rows(
+    item: Mapping[str, Any], roles: Sequence[str], profile: str, values: Sequence[np.ndarray], probability: bool
+) -> list[dict[str, Any]]:
+    """Build rows of the evaluation layout for one item, to which the metrics of whole inputs apply.
+
+    A caption and a foil of equal length are the same once their texts are masked: they tie, which is wrong in acc_r.
+
+    Args:
+        item: Its item_id and image.
+        roles: Role of each text: caption, foil, mismatched.
+        profile: Profile whose masking rules apply.
+        values: Result of `compute_ablated_values`, text by text.
+        probability: Whether the values are the model's own probabilities of a match.
+    """
+    rows = []
+    for column, masked in list(enumerate(MASKED_PARTS))[1:]:
+        for role, value in zip(roles, values, strict=True):
+            score = float(value[column])
+            prediction = predict_pair_text(score - THRESHOLD, score, profile) if probability else None
+            rows.append(
+                {
+                    "item_id": item["item_id"],
+                    "role": role,
+                    "profile": profile,
+                    "setting": SETTINGS[masked],
+                    "image": item["image"],
+                    "score": score,
+                    "tokens": None,
+                    "probability": score if probability else None,
+                    "prediction": prediction,
+                    "correct": None if prediction is None else prediction == RIGHT_PREDICTION[role],
+                    "error": None,
+                }
+            )
+    return rows

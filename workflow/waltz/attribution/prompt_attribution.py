@@ -10,14 +10,15 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from waltz.attribution.contribution_ratios import MIN_CONTRIBUTION
-from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.shapley.estimate import Estimate, Estimation, run_in_step, to_null
-from waltz.attribution.shapley.estimators import FACTORISED_ESTIMATORS, begin_estimation
-from waltz.attribution.shapley.exact import MAX_PLAYERS
+from waltz.attribution.shapley.estimate import AttributionSettings, Estimate, Estimation, run_in_step, to_null
+from waltz.attribution.shapley.estimators import (
+    FACTORISED_ESTIMATORS,
+    MAX_EXACT_PLAYERS,
+    begin_estimation,
+    begin_permutations,
+)
 from waltz.attribution.shapley.partition import PUBLISHED_ROWS, compute_owen_values
-from waltz.attribution.shapley.permutations import begin_permutations
-from waltz.attribution.t_shap import TShap, measure_t_shap_of_outputs
+from waltz.attribution.t_shap import MIN_CONTRIBUTION, TShap, measure_t_shap_of_outputs
 from waltz.core.errors import UserError
 from waltz.core.text_diff import Span
 from waltz.fidelity import Fidelity, Profile, get_fidelity
@@ -301,7 +302,7 @@ def begin_prompt_estimation(players: Players, settings: PromptSettings) -> tuple
     if evaluations is None:
         evaluations = settings.permutations * (2 * count + 1)
     if name == "auto":
-        is_small = count <= MAX_PLAYERS and 2**count <= evaluations
+        is_small = count <= MAX_EXACT_PLAYERS and 2**count <= evaluations
         name = "exact" if is_small and settings.standard_error is None else "permutation"
     own_settings = AttributionSettings(settings.profile, name, evaluations, settings.seed, settings.standard_error)
     return name, begin_estimation(name, count, players.words, own_settings)

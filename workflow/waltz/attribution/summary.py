@@ -1,15 +1,17 @@
 """Summary of the attributions of one model on one data set: text shares, ablations, the verbs of CV-Probes."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
-from waltz.attribution.companions.ablation import build_ablated_rows
-from waltz.attribution.correlation import correlate_correctness_with_t_shap
-from waltz.attribution.shares import GROUP_COLUMNS, summarize_attributions
+from waltz.attribution.mm_shap import build_ablated_rows
+from waltz.attribution.t_shap import classify_skew
 from waltz.attribution.verbs import build_verb_table
-from waltz.core.intervals import Resampling
+from waltz.core.intervals import Measure, Resampling, compute_interval, compute_mean, resample
 from waltz.core.schema import OF_REGIONS
 from waltz.evaluation.metrics.pair_metrics import compute_pair_metrics
 from waltz.evaluation.metrics.scored_pairs import pair_scores
@@ -137,3 +139,158 @@ def _collect_correctness(scores: Sequence[Row]) -> dict[tuple[str, ...], bool | 
             ]
             right[key] = None if None in both else both[0] > both[1]  # type: ignore[operator]
     return right
+
+
+GROUP_COLUMNS = ("role", "profile", "setting")
+
+
+def compute_mean_t_shap(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> Measure:
+    """Compute mean T-SHAP of one role of a data set, with an interval that draws images.
+
+    Args:
+        rows: Attributions; those without a T-SHAP are skipped.
+        label: Name of the data set, which separates its bootstrap draws from others'.
+        how: Resamples, coverage, seed.
+    Returns:
+        Percent.
+    Source:
+        MM-SHAP (Parcalabescu & Frank, ACL 2023); thesis 4.3.
+    """
+    defined_rows = [row for row in rows if row["t_shap"] is not None]
+    if not defined_rows:
+        return Measure(None, 0, reason=f"none of {len(rows)} items has a T-SHAP")
+    return compute_mean(
+        [100.0 * row["t_shap"] for row in defined_rows], [str(row["image"]) for row in defined_rows], label, how
+    )
+
+
+def summarize_attributions(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> list[dict[str, Any]]:
+    """Return a row for each role, profile and setting of a model's attributions of one data set.
+
+    The interval covers both the variation between images and the estimator's sampling noise, since it resamples the
+    estimates as they are. The sampling noise is also reported separately.
+
+    Args:
+        rows: Rows of the attribution layout.
+        label: Name of the data set.
+        how: Resamples, coverage, seed.
+    Returns:
+        Rows of role, profile, setting; items; value, n, ci_low, ci_high and reason of mean T-SHAP in percent; sd, the
+        population standard deviation over items, in percentage points; standard_error, the root of the mean squared
+        standard error of an item's T-SHAP, in percentage points, over standard_error_n items that have one (0 for exact
+        values); noise, the share of the variance over those items that it makes up, 0 to 1; mm_skew; missing, how many
+        items have no T-SHAP for which reason.
+    """
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in GROUP_COLUMNS), []).append(row)
+    return [
+        {**dict(zip(GROUP_COLUMNS, names, strict=True)), "items": len(group), **_summarize_group(group, label, how)}
+        for names, group in groups.items()
+    ]
+
+
+def _summarize_group(rows: Sequence[Mapping[str, Any]], label: str, how: Resampling) -> dict[str, Any]:
+    measure = compute_mean_t_shap(rows, label, how)
+    defined_rows = [row for row in rows if row["t_shap"] is not None]
+    sampled = [row for row in defined_rows if row["t_shap_se"] is not None]
+    squares = float(np.mean([row["t_shap_se"] ** 2 for row in sampled])) if sampled else None
+    variance = float(np.var([row["t_shap"] for row in sampled])) if sampled else 0.0
+    missing = Counter(
+        row.get("error") or row.get("reason") or "no reason stated" for row in rows if row["t_shap"] is None
+    )
+    return {
+        **vars(measure),
+        "sd": 100 * float(np.std([row["t_shap"] for row in defined_rows])) if defined_rows else None,
+        "standard_error": None if squares is None else 100 * squares**0.5,
+        "standard_error_n": len(sampled),
+        "noise": squares / variance if squares is not None and variance else None,
+        "mm_skew": None if measure.value is None else classify_skew(measure.value / 100),
+        "missing": [{"reason": reason, "count": count} for reason, count in sorted(missing.items())],
+    }
+
+
+DECIMALS = 9
+"""Decimal places of T-SHAP that are ranked."""
+MOST_WEIGHTS = 1 << 22
+"""Largest number of weights in memory at once."""
+
+
+@dataclass(frozen=True)
+class RankCorrelation:
+    """A rank correlation.
+
+    Attributes:
+        rho: Spearman's rho, -1 to 1, on items that have both numbers.
+        p: Two-sided p value for no correlation (Student's t, items taken as independent); None without a rho.
+    """
+
+    rho: Measure
+    p: float | None
+
+
+def correlate_correctness_with_t_shap(
+    rows: Sequence[Mapping[str, Any]], label: str, how: Resampling
+) -> RankCorrelation:
+    """Compute Spearman's correlation of correctness and T-SHAP over the items of one role.
+
+    The interval draws images and ranks each resample anew; resamples in which all items are right, wrong or equal have
+    no correlation.
+
+    Args:
+        rows: `correct`, `t_shap` and `image` of each item; those where one of the two is null are skipped.
+        label: Name of the data set, which separates its bootstrap draws from others'.
+        how: Resamples, coverage, seed.
+    Returns:
+        The correlation, or the reason why there is none.
+    Source:
+        Thesis B.2.1.
+    """
+    complete_rows = [row for row in rows if row["correct"] is not None and row["t_shap"] is not None]
+    correct = np.array([bool(row["correct"]) for row in complete_rows])
+    # Shares that differ by rounding alone tie.
+    shares = np.round(np.array([row["t_shap"] for row in complete_rows], dtype=np.float64), DECIMALS)
+    reason = _explain_undefined_correlation(correct, shares, len(rows))
+    if reason:
+        return RankCorrelation(Measure(None, len(complete_rows), reason=reason), None)
+    correlation = spearmanr(correct, shares)
+    images = [str(row["image"]) for row in complete_rows]
+    draws = np.concatenate([_compute_rho(correct, shares, counts) for counts in _draw_resamples(images, label, how)])
+    ends = compute_interval(draws, how.confidence, len(set(images)), (-1.0, 1.0))
+    return RankCorrelation(Measure(float(correlation.statistic), len(complete_rows), *ends), float(correlation.pvalue))
+
+
+def _explain_undefined_correlation(correct: np.ndarray, shares: np.ndarray, item_count: int) -> str | None:
+    if len(correct) < 3:
+        return f"{len(correct)} of {item_count} items have both correctness and T-SHAP; three are needed"
+    if correct.all() or not correct.any():
+        return f"all {len(correct)} items are {'right' if correct.all() else 'wrong'}"
+    if np.all(shares == shares[0]):
+        return f"all {len(correct)} items have the same T-SHAP"
+    return None
+
+
+def _draw_resamples(images: Sequence[str], label: str, how: Resampling) -> Iterator[np.ndarray]:
+    """Yield the number of times that each item is in each resample of images, float64 of shape (batch, n)."""
+    resamples = resample(images, resamples=how.resamples, seed=how.seed, label=label)
+    size = max(1, MOST_WEIGHTS // len(images))
+    for first in range(0, how.resamples, size):
+        yield resamples.counts[first : first + size][:, resamples.cluster]
+
+
+def _compute_rho(correct: np.ndarray, shares: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Compute Spearman's rho of each resample: Pearson's of middle ranks, each item weighted by its count."""
+    order = np.argsort(shares, kind="stable")
+    _, firsts = np.unique(shares[order], return_index=True)
+    weights = np.add.reduceat(counts[:, order], firsts, axis=1)
+    right = np.add.reduceat(counts[:, order] * correct[order], firsts, axis=1)
+    ranks = np.cumsum(weights, axis=1) - weights / 2
+    total, hits = weights.sum(axis=1), right.sum(axis=1)
+    mean_rank = (weights * ranks).sum(axis=1) / total
+    deviations = ranks - mean_rank[:, None]
+    covariance = (right * deviations).sum(axis=1)
+    variance = (weights * deviations**2).sum(axis=1) * hits * (total - hits) / total
+    defined = variance > 0
+    rho: np.ndarray = np.full(len(counts), np.nan)
+    rho[defined] = covariance[defined] / np.sqrt(variance[defined])
+    return rho

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from waltz.attribution.contribution_ratios import compute_contribution_ratios, find_contributing_outputs
 from waltz.attribution.prompt_attribution import PromptAttribution, PromptSettings
 from waltz.attribution.shapley.estimate import to_null
-from waltz.attribution.t_shap import TShap
+from waltz.attribution.t_shap import TShap, compute_contribution_ratios, find_contributing_outputs
 from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution
 from waltz.model_registry import ModelSpec
 from waltz.reporting.figures import explanations

@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from waltz.attribution.mm_shap import Attribution
-from waltz.attribution.settings import AttributionSettings
+from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.model_registry import ModelSpec
 from waltz.reporting.figures.heatmaps import Heatmap, HeatmapPanel, draw_heatmaps, map_to_colours
 

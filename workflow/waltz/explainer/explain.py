@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from waltz.attribution.companions.attention_relevance import compute_clip_relevance
+from waltz.attribution.attention_relevance import compute_clip_relevance
 from waltz.attribution.mm_shap import Attribution, attribute_texts
-from waltz.attribution.settings import AttributionSettings
+from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.shapley.estimators import ESTIMATORS
 from waltz.core.devices import Device, lease_device
 from waltz.core.errors import UserError

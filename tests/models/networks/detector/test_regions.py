@@ -10,7 +10,7 @@ from PIL import Image
 from stand_ins.tiny_detector import CONFIG, save_tiny, tiny_weights
 from stand_ins.tiny_encoders import WIDTH, build
 from waltz.attribution.mm_shap import attribute_texts
-from waltz.attribution.settings import AttributionSettings
+from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.core.devices import Device
 from waltz.core.errors import UserError
 from waltz.model_registry import ModelSpec

@@ -1,29 +1,276 @@
-"""The estimators of Shapley values by name."""
+"""The estimators of Shapley values by name: permutations, all coalitions, and those of shapiq."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from math import factorial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from waltz.attribution import t_shap
+from waltz.attribution.shapley.estimate import Estimate, Estimation
+from waltz.core.errors import UserError
+
+if TYPE_CHECKING:
+    from shapiq import InteractionValues
 from functools import partial
 
-from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.shapley.estimate import Estimation
-from waltz.attribution.shapley.exact import begin_exact
-from waltz.attribution.shapley.permutations import begin_permutations, count_published_evaluations
-from waltz.attribution.shapley.shapiq_estimators import MIN_EVALUATIONS, begin_shapiq
-from waltz.core.errors import UserError
+from waltz.attribution.shapley.estimate import AttributionSettings
+
+PUBLISHED_PERMUTATIONS = 10
+"""Permutations of one explanation in the fork of `shap` that MM-SHAP was released with, whatever the budget."""
+MIN_PERMUTATIONS = 5
+"""Permutations before a standard error is trusted to stop the sampling."""
+
+
+def count_published_evaluations(players: int) -> int:
+    """Return the evaluations of the released MM-SHAP scripts: ten permutations of 2 * players + 1 coalitions."""
+    return PUBLISHED_PERMUTATIONS * (2 * players + 1)
+
+
+def begin_permutations(
+    players: int, evaluations: int, seed: int, text_players: int = 0, standard_error: float | None = None
+) -> Estimation:
+    """Return an estimation by permutation sampling; a round evaluates one permutation.
+
+    A permutation adds the players one by one to the empty coalition and removes them in the same order: 2 * players + 1
+    coalitions, and two differences for each player, whose mean is exact where no three players interact. A larger
+    budget with the same seed begins with the rounds of a smaller one. The permutations are those that shap draws after
+    `numpy.random.seed(seed)`, from a generator of its own.
+
+    Args:
+        players: Number of players, text first.
+        evaluations: Most coalitions; floor(evaluations / (2 * players + 1)) permutations are drawn.
+        seed: Seed of the permutations, 0 to 2**32 - 1.
+        text_players: Number of text players, for `standard_error`.
+        standard_error: Stop once the standard error of T-SHAP, a share, is at most this, after at least five
+            permutations; None draws them all.
+    Returns:
+        An estimation whose parts are the permutations.
+    Raises:
+        UserError: The evaluations do not suffice for one permutation, or the seed is out of range.
+    Source:
+        `shap.PermutationExplainer`, against which tests hold the values; MM-SHAP's released scripts use it with ten
+        permutations.
+    """
+    least = 2 * players + 1
+    if evaluations < least:
+        raise UserError(
+            f"attribution.evaluations: too small for one permutation of {players} players (got {evaluations}, expected"
+            f" at least {least}); set at least {least}"
+        )
+    if not 0 <= seed < 2**32:
+        raise UserError(f"seed: {seed} is no seed of numpy's global generator; take 0 to {2**32 - 1}")
+    if players == 0:
+        return _estimate_without_players()
+    return _estimate_by_permutations(players, evaluations // least, seed, text_players, standard_error)
+
+
+def _estimate_by_permutations(
+    players: int, permutations: int, seed: int, text_players: int, standard_error: float | None
+) -> Estimation:
+    values: list[np.ndarray] = []
+    parts: list[np.ndarray] = []
+    reached = False
+    for order in _draw_orders(players, permutations, seed):
+        values.append(np.asarray((yield _build_walk(order)), dtype=np.float64))
+        parts.append(_compute_part(order, values[-1]))
+        if standard_error is not None and len(parts) >= MIN_PERMUTATIONS:
+            reached = t_shap.compute_t_shap_error(np.stack(parts), text_players) <= standard_error
+            if reached:
+                break
+    return Estimate(
+        phi=np.mean(parts, axis=0),
+        base_value=values[0][0],
+        value=values[0][players],
+        requested=sum(map(len, values)),
+        parts=np.stack(parts),
+        stopped_by=None if standard_error is None else "standard error" if reached else "evaluations",
+    )
+
+
+def _draw_orders(players: int, permutations: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield orders of the players, each shuffled from the one before, as by numpy's global generator with this seed."""
+    generator = np.random.RandomState(seed)
+    order = np.arange(players)
+    for _ in range(permutations):
+        generator.shuffle(order)
+        yield order.copy()
+
+
+def _build_walk(order: np.ndarray) -> np.ndarray:
+    """Return the coalitions from the empty one to all players and back: bool of shape (2 * players + 1, players)."""
+    rank = order.argsort()
+    joined = rank < np.arange(len(order) + 1)[:, None]
+    return np.concatenate([joined, ~joined[1:]])
+
+
+def _compute_part(order: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the Shapley values by one permutation: the mean of its two differences of each player."""
+    players = len(order)
+    steps = np.diff(values, axis=0)
+    part = np.empty((players, values.shape[1]))
+    part[order] = (steps[:players] - steps[players:]) / 2
+    return part
+
+
+def _estimate_without_players() -> Estimation:
+    """Return the estimation of a game without players."""
+    values = np.asarray((yield np.zeros((1, 0), dtype=bool)), dtype=np.float64)
+    return Estimate(np.zeros((0, values.shape[1])), values[0], values[0], requested=1, exact=True)
+
+
+MAX_EXACT_PLAYERS = 12
+"""4,096 coalitions."""
+
+
+def begin_exact(players: int) -> Estimation:
+    """Return an estimation of Shapley values by their definition, in one round of all 2**players coalitions.
+
+    phi_i = sum over coalitions S without i of s! (n - s - 1)! / n! * (v(S and i) - v(S)), with s players in S.
+
+    Args:
+        players: Number of players, at most 12.
+    Raises:
+        UserError: There are more players.
+    Source:
+        Shapley (1953).
+    """
+    if players > MAX_EXACT_PLAYERS:
+        raise UserError(
+            f"attribution.estimator: exact needs 2**{players} coalitions (got {players} players, expected at most"
+            f" {MAX_EXACT_PLAYERS}); take permutation, or exact-factorised for encoders of late fusion"
+        )
+    return _estimate_exactly(players)
+
+
+def _estimate_exactly(players: int) -> Estimation:
+    numbers = np.arange(2**players)
+    masks = (numbers[:, None] >> np.arange(players) & 1).astype(bool)
+    values = np.asarray((yield masks.copy()), dtype=np.float64)
+    sizes = masks.sum(axis=1)
+    weights = np.array([factorial(s) * factorial(players - s - 1) / factorial(players) for s in range(players)])
+    phi = np.empty((players, values.shape[1]))
+    for player in range(players):
+        without = numbers[~masks[:, player]]
+        phi[player] = weights[sizes[without]] @ (values[without | 1 << player] - values[without])
+    return Estimate(phi, values[0], values[-1], requested=len(masks), exact=True)
+
+
+CoalitionValue = Callable[[np.ndarray], np.ndarray]
+"""From coalitions, bool of shape (k, players) or (players,), to values of shape (k,)."""
+
+MIN_SHAPIQ_EVALUATIONS: dict[str, Callable[[int], int]] = {
+    "KernelSHAP": lambda players: 4 * players,
+    "UnbiasedKernelSHAP": lambda players: 4 * players,
+    "SVARM": lambda players: 4 * players,
+    "PermutationSamplingSV": lambda players: 4 * players,
+    "StratifiedSamplingSV": lambda players: max(4 * players, 2 * players * (players - 1) + 2),
+    "OwenSamplingSV": lambda players: 20 * players + 2,
+}
+"""Classes of shapiq 1.4.1 that estimate the index SV for any value function, with the fewest evaluations that are
+accepted for a number of players. The last two skip strata that they have not drawn, which moves T-SHAP by up to 0.2:
+they need each stratum, or each of ten points, of each player once."""
+
+
+def begin_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estimation:
+    """Return an estimation by an approximator of shapiq, in one round.
+
+    Its coalitions depend on the seed alone, so that a first run records them and a second takes their values. There
+    are no independent parts, hence no standard error; the values of SVARM, StratifiedSamplingSV and OwenSamplingSV
+    need not sum to v(all) - v(none); the residual says by how much. KernelSHAP draws coalitions with their complements.
+
+    Args:
+        name: A name in `MIN_EVALUATIONS`.
+        players: Number of players; below two the values are exact.
+        evaluations: Most coalitions.
+        seed: Seed of the approximator.
+    Raises:
+        UserError: The evaluations are too few, or those that were drawn do not determine KernelSHAP's regression.
+    """
+    if players < 2:
+        return begin_exact(players)
+    least = MIN_SHAPIQ_EVALUATIONS[name](players)
+    if evaluations < least:
+        raise UserError(
+            f"attribution.evaluations: too small for {name} and {players} players (got {evaluations}, expected at least"
+            f" {least}); set at least {least}"
+        )
+    return _estimate_by_shapiq(name, players, evaluations, seed)
+
+
+def _estimate_by_shapiq(name: str, players: int, evaluations: int, seed: int) -> Estimation:
+    ends = np.array([[False] * players, [True] * players])
+    recorded: list[np.ndarray] = []
+
+    def record(masks: np.ndarray) -> np.ndarray:
+        recorded.append(np.array(masks, dtype=bool, ndmin=2))
+        return np.zeros(len(recorded[-1]))
+
+    # both ends are evaluated always, and OwenSamplingSV may request one of them only
+    _approximate(name, players, evaluations - (name == "OwenSamplingSV"), seed, record)
+    masks = np.concatenate(recorded)
+    missing = ends[[not (masks == end).all(axis=1).any() for end in ends]]
+    masks = np.concatenate([masks, missing])
+    if name == "KernelSHAP" and np.linalg.matrix_rank(masks) < players:
+        raise UserError(
+            f"attribution.evaluations: too small for {name}: {evaluations} coalitions with seed {seed} do not determine"
+            f" {players} players; set more"
+        )
+    values = np.asarray((yield masks.copy()), dtype=np.float64)
+    outputs = [
+        _approximate(name, players, evaluations - (name == "OwenSamplingSV"), seed, _replay(masks, column))
+        for column in values.T
+    ]
+    return Estimate(
+        phi=np.array([[output[(player,)] for output in outputs] for player in range(players)]),
+        base_value=values[(masks == ends[0]).all(axis=1).argmax()],
+        value=values[(masks == ends[1]).all(axis=1).argmax()],
+        requested=len(masks),
+        exact=not any(output.estimated for output in outputs),
+    )
+
+
+def _approximate(name: str, players: int, budget: int, seed: int, value: CoalitionValue) -> "InteractionValues":
+    import shapiq  # takes a second, and few studies name one of its estimators
+
+    paired = {"pairing_trick": True} if name == "KernelSHAP" else {}
+    approximator = getattr(shapiq, name)(n=players, random_state=seed, **paired)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Not all budget is required")  # more than 2**players are allowed
+        values: InteractionValues = approximator.approximate(budget, value)
+    return values
+
+
+def _replay(masks: np.ndarray, values: np.ndarray) -> CoalitionValue:
+    """Return a value function that gives the values of the same coalitions, requested in the same order."""
+    position = 0
+
+    def value(coalitions: np.ndarray) -> np.ndarray:
+        nonlocal position
+        rows = slice(position, position + len(np.atleast_2d(coalitions)))
+        if not np.array_equal(masks[rows], np.atleast_2d(coalitions)):
+            raise RuntimeError("shapiq requested other coalitions than with the same seed before")
+        position = rows.stop
+        return values[rows]
+
+    return value
+
 
 EstimationBuilder = Callable[[int, int, AttributionSettings], Estimation]
 """From the numbers of players and of text players to an estimation."""
 
 
-def _begin_permutations(players: int, text_players: int, settings: AttributionSettings) -> Estimation:
+def _begin_named_permutations(players: int, text_players: int, settings: AttributionSettings) -> Estimation:
     evaluations = count_published_evaluations(players) if settings.evaluations is None else settings.evaluations
     return begin_permutations(players, evaluations, settings.seed, text_players, settings.standard_error)
 
 
-def _begin_exact(players: int, text_players: int, settings: AttributionSettings) -> Estimation:
+def _begin_named_exact(players: int, text_players: int, settings: AttributionSettings) -> Estimation:
     return begin_exact(players)
 
 
-def _begin_shapiq(name: str, players: int, text_players: int, settings: AttributionSettings) -> Estimation:
+def _begin_named_shapiq(name: str, players: int, text_players: int, settings: AttributionSettings) -> Estimation:
     if settings.standard_error is not None:
         raise UserError(
             f"attribution.standard_error: {name} has no standard error to stop at; leave it out or take permutation"
@@ -33,9 +280,9 @@ def _begin_shapiq(name: str, players: int, text_players: int, settings: Attribut
 
 
 COALITION_ESTIMATORS: dict[str, EstimationBuilder] = {
-    "permutation": _begin_permutations,
-    "exact": _begin_exact,
-    **{name: partial(_begin_shapiq, name) for name in MIN_EVALUATIONS},
+    "permutation": _begin_named_permutations,
+    "exact": _begin_named_exact,
+    **{name: partial(_begin_named_shapiq, name) for name in MIN_SHAPIQ_EVALUATIONS},
 }
 """Estimators of any game, which need the values of coalitions."""
 

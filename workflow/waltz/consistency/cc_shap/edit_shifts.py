@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from waltz.attribution.contribution_ratios import MIN_CONTRIBUTION
 from waltz.attribution.shapley.estimate import to_null
+from waltz.attribution.t_shap import MIN_CONTRIBUTION
 from waltz.consistency.cc_shap.companions import compute_cosine
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_mean_ratios
 from waltz.consistency.cc_shap.shared_players import SharedPlayers, find_unchanged_players

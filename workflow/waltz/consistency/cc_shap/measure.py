@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from waltz.attribution.contribution_ratios import (
+from waltz.attribution.shapley.estimate import Estimate
+from waltz.attribution.t_shap import (
     MIN_CONTRIBUTION,
+    average_leaving_one_out,
     compute_contribution_ratios,
+    compute_jackknife_error,
     find_contributing_outputs,
 )
-from waltz.attribution.shapley.estimate import Estimate
-from waltz.attribution.t_shap import average_leaving_one_out, compute_jackknife_error
 from waltz.consistency.cc_shap.companions import Companions, compute_companions, compute_cosine
 from waltz.fidelity import Fidelity, Profile, get_fidelity
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from waltz.attribution.contribution_ratios import MIN_CONTRIBUTION
-from waltz.attribution.t_shap import measure_t_shap_of_outputs
+from waltz.attribution.t_shap import MIN_CONTRIBUTION, measure_t_shap_of_outputs
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
 from waltz.core.intervals import Measure, Resampling, compute_mean
 from waltz.fidelity import Profile

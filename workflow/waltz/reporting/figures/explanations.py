@@ -18,7 +18,7 @@ from matplotlib import style
 from matplotlib.figure import Figure
 from PIL import Image
 
-from waltz.attribution.contribution_ratios import compute_contribution_ratios, find_contributing_outputs
+from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs
 from waltz.core.sampling import sample
 from waltz.core.text_diff import Span
 from waltz.models.decoders.decoder import Decoder

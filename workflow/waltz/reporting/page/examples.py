@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from waltz.attribution.contribution_ratios import compute_contribution_ratios, find_contributing_outputs
+from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs
 from waltz.core.errors import UserError
 from waltz.core.sampling import rank
 from waltz.evaluation.metrics.scored_pairs import ALIGNMENT, FOILS, MISMATCHED, PAIRWISE, PERPLEXITY, SINGLE

@@ -9,20 +9,17 @@ import pytest
 
 from stand_ins.toy_encoders import Toy, game, picture
 from waltz.attribution.mm_shap import choose_outcome
-from waltz.attribution.settings import AttributionSettings
-from waltz.attribution.shapley.bilinear import (
+from waltz.attribution.shapley.estimate import AttributionSettings, run_in_step
+from waltz.attribution.shapley.estimators import begin_estimation
+from waltz.attribution.shapley.late_fusion import (
     Side,
     average_all_orders,
     average_sampled_orders,
-    compute_interleaving,
-    compute_shapley_values,
-)
-from waltz.attribution.shapley.estimate import run_in_step
-from waltz.attribution.shapley.estimators import begin_estimation
-from waltz.attribution.shapley.factorised import (
     choose_estimator,
     compute_exact_factorised,
     compute_factorised_permutations,
+    compute_interleaving,
+    compute_shapley_values,
 )
 from waltz.attribution.t_shap import compute_t_shap
 from waltz.models.encoders.coalitions import Coalitions

@@ -1,10 +1,12 @@
+"""Attention relevance of CLIP."""
+
 import numpy as np
 import pytest
 import torch
 from transformers.models.clip import modeling_clip
 
 from stand_ins import tiny_clip
-from waltz.attribution.companions.attention_relevance import compute_clip_relevance, propagate_relevance
+from waltz.attribution.attention_relevance import compute_clip_relevance, propagate_relevance
 
 IDS = torch.tensor([48, 3, 17, 5, 49])
 END = 49

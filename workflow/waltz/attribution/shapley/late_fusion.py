@@ -1,5 +1,18 @@
-"""Shapley values of late fusion: image and text are encoded alone, each over its own subsets or orders (`bilinear`)."""
+"""Shapley values of late fusion: image and text are encoded alone, each over its own subsets or orders.
 
+Let v(S ∪ U) = scale · ⟨f(S), g(U)⟩ + bias for patches S and tokens U. In a random order of all n = a + b players, the
+order of the a patches, that of the b tokens and how both interleave are independent. The patch that comes after s
+patches has u tokens before it with probability
+
+    P(s, u) = C(s + u, u) C(a − s − 1 + b − u, b − u) / C(a + b, b),
+
+so its Shapley value is Σ P(s, u) ⟨gain of f at s, mean of g after u⟩, and that of a token the same with both sides
+exchanged. Over all orders this is Σ w(s + u) ⟨D, G⟩ with w(k) = k! (n − k − 1)! / n! and sums D and G over subsets,
+from 2^a + 2^b encoder passes instead of 2^(a + b). Over sampled orders each order of patches meets each order of
+tokens, in all their interleavings, without another pass. A player that is never masked changes no value and is skipped.
+"""
+
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -7,20 +20,139 @@ from functools import partial
 import numpy as np
 import torch
 
-from waltz.attribution.shapley.bilinear import (
-    Side,
-    Vectors,
-    average_orders_within,
-    compute_parts,
-    compute_shapley_values,
-    compute_sides_error,
-)
 from waltz.attribution.shapley.estimate import Estimate
-from waltz.attribution.shapley.exact import MAX_PLAYERS
+from waltz.attribution.shapley.estimators import MAX_EXACT_PLAYERS
+from waltz.attribution.t_shap import compute_t_shap_error
 from waltz.models.encoders.coalitions import cut_evenly, join_states
 from waltz.models.encoders.encoder import Encoder, LateEncoder, States
 from waltz.models.encoders.players import Players
 from waltz.models.memory import run_in_halves
+
+Vectors = Callable[[np.ndarray], np.ndarray]
+"""From masks of one side's maskable players, bool (k, players), to float64 vectors (k, width)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The vectors of one side, over all or sampled orders of its maskable players.
+
+    Attributes:
+        gains: Mean over orders of what the player at a position adds, float64 (players, positions, width): zero in the
+            orders where another player stands there.
+        means: Mean vector of the first s players, float64 (players + 1, width).
+        passes: Encoder passes.
+        orders: Sampled orders, each with its reverse, (pairs, 2, players); None where all orders count.
+        prefixes: Vectors along them, float64 (pairs, 2, players + 1, width).
+    """
+
+    gains: np.ndarray
+    means: np.ndarray
+    passes: int
+    orders: np.ndarray | None = None
+    prefixes: np.ndarray | None = None
+
+
+def average_all_orders(vectors: Vectors, players: int, batch: int = 4096) -> Side:
+    """Return a side over all subsets of its players, whose vectors are summed batch by batch."""
+    inside: np.ndarray = np.zeros(())
+    total: np.ndarray = np.zeros(())
+    for first in range(0, 2**players, batch):
+        numbers = np.arange(first, min(first + batch, 2**players))
+        masks = (numbers[:, None] >> np.arange(players)) & 1 == 1
+        of_size = np.eye(players + 1)[masks.sum(axis=1)]
+        batch_vectors = vectors(masks)
+        total = total + of_size.T @ batch_vectors
+        inside = inside + np.array([(of_size * masks[:, [player]]).T @ batch_vectors for player in range(players)])
+    sizes = np.array([math.comb(players, size) for size in range(players + 1)], dtype=np.float64)
+    means = total / sizes[:, None]
+    if not players:
+        return Side(np.zeros((0, 0, means.shape[1])), means, 1)
+    contributions = inside[:, 1:] - (total[None, :-1] - inside[:, :-1])
+    times = np.array([players * math.comb(players - 1, size) for size in range(players)], dtype=np.float64)
+    return Side(contributions / times[:, None], means, 2**players)
+
+
+def average_sampled_orders(vectors: Vectors, players: int, pairs: int, seed: Sequence[int]) -> Side:
+    """Return a side over sampled orders of its players, each with its reverse."""
+    generator = np.random.default_rng(seed)
+    one_way = np.stack([generator.permutation(players) for _ in range(pairs)])
+    orders = np.stack([one_way, one_way[:, ::-1]], axis=1)
+    ranks = orders.argsort(axis=-1)
+    masks = ranks[:, :, None, :] < np.arange(players + 1)[:, None]
+    distinct, rows = np.unique(masks.reshape(-1, players), axis=0, return_inverse=True)
+    prefixes = vectors(distinct)[rows.reshape(-1)].reshape(pairs, 2, players + 1, -1)
+    contributions = np.diff(prefixes, axis=2)
+    gains = np.zeros((players, players, contributions.shape[-1]))
+    np.add.at(gains, (orders, np.arange(players)), contributions / (2 * pairs))
+    return Side(gains, prefixes.mean(axis=(0, 1)), len(distinct), orders, prefixes)
+
+
+def average_orders_within(vectors: Vectors, players: int, passes: int, seed: Sequence[int]) -> Side:
+    """Return a side over all orders where the passes suffice, else over as many pairs of orders as they allow."""
+    if players < 2 or 2**players <= passes:
+        return average_all_orders(vectors, players)
+    return average_sampled_orders(vectors, players, max(1, (passes - 2) // (2 * (players - 1))), seed)
+
+
+def compute_interleaving(own: int, others: int) -> np.ndarray:
+    """Return the probability that the player after s of its own side has u of the other side before it.
+
+    Args:
+        own: Players of its own side.
+        others: Players of the other side.
+    Returns:
+        float64 of shape (own, others + 1), whose rows sum to 1.
+    """
+    ways = math.comb(own + others, others)
+    return np.array(
+        [
+            [math.comb(s + u, u) * math.comb(own - s - 1 + others - u, others - u) / ways for u in range(others + 1)]
+            for s in range(own)
+        ]
+    ).reshape(own, others + 1)
+
+
+def compute_shapley_values(text: Side, image: Side) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of maskable tokens and patches where v is the dot product of both sides."""
+    return _compute_values(text.gains, image.means), _compute_values(image.gains, text.means)
+
+
+def compute_parts(text: Side, image: Side) -> list[np.ndarray]:
+    """Return for each sampled side the values from single pairs with all of the other: (pairs, tokens + patches)."""
+    parts = []
+    for side, other_side, text_first in ((text, image, True), (image, text, False)):
+        if side.orders is None or side.prefixes is None:
+            continue
+        players = side.orders.shape[-1]
+        meets = compute_interleaving(players, len(other_side.means) - 1) @ other_side.means
+        dots = np.einsum("pksd,sd->pks", np.diff(side.prefixes, axis=2), meets)
+        own = np.take_along_axis(dots, side.orders.argsort(axis=-1), axis=-1).mean(axis=1)
+        before = compute_interleaving(len(other_side.gains), players)
+        gains = np.einsum("jud,us->jsd", other_side.gains, before)
+        theirs = np.einsum("jsd,psd->pj", gains, side.prefixes.mean(axis=1))
+        parts.append(np.concatenate([own, theirs] if text_first else [theirs, own], axis=1))
+    return parts
+
+
+def compute_sides_error(sides: Sequence[np.ndarray], words: int) -> float:
+    """Return the standard error of T-SHAP by the jackknife: each side's pairs of orders are omitted in turn.
+
+    Args:
+        sides: For each sampled side, the estimates of single pairs, shape (pairs, players).
+        words: Number of text players.
+    Returns:
+        The root of the sum of both sides' variances, which counts what they have in common twice; NaN where a side has
+        a single pair.
+    """
+    if any(len(single) < 2 for single in sides):
+        return math.nan
+    return math.hypot(*(compute_t_shap_error(single[:, :, None], words) for single in sides))
+
+
+def _compute_values(gains: np.ndarray, means: np.ndarray) -> np.ndarray:
+    meets = compute_interleaving(len(gains), len(means) - 1) @ means
+    values: np.ndarray = np.einsum("isd,sd->i", gains, meets)
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +182,7 @@ def choose_estimator(encoder: Encoder, players: Players, budget: int) -> str:
     if encoder.late and 2 ** len(words) + 2 ** len(patches) <= budget:
         return "exact-factorised"
     free = len(words) + len(patches)
-    if free <= MAX_PLAYERS and 2**free <= budget:
+    if free <= MAX_EXACT_PLAYERS and 2**free <= budget:
         return "exact"
     return "factorised-permutation" if encoder.late else "permutation"
 

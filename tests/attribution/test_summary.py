@@ -1,0 +1,213 @@
+"""Text shares and rank correlations of a data set."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from waltz.attribution.item_selection import select_published_sample
+from waltz.attribution.summary import (
+    _compute_rho,
+    _draw_resamples,
+    compute_mean_t_shap,
+    correlate_correctness_with_t_shap,
+    summarize_attributions,
+)
+from waltz.core.intervals import Resampling, bootstrap_means
+from waltz.evaluation.metrics.pair_metrics import average_measures
+
+HOW = Resampling(resamples=2000, confidence=0.95, seed=1)
+PUBLISHED = Path(__file__).parents[2] / "resources/published"
+
+
+def row(share, se=None, image="one", role="caption", profile="published", **more):
+    return {
+        "role": role,
+        "profile": profile,
+        "setting": "alignment",
+        "image": image,
+        "t_shap": share,
+        "t_shap_se": se,
+        "reason": None,
+        "error": None,
+        **more,
+    }
+
+
+def test_a_summary_worked_by_hand():
+    rows = [
+        row(0.4, 0.03, "a"),
+        row(0.6, 0.04, "b"),
+        row(0.8, None, "c"),
+        row(None, image="d", error="too long"),
+        row(None, image="e", error="too long"),
+        row(None, image="f", reason="every value is 0"),
+    ]
+    (found,) = summarize_attributions(rows, "existence", HOW)
+    assert found["value"] == pytest.approx(60)
+    assert (found["items"], found["n"]) == (6, 3)
+    assert found["sd"] == pytest.approx(100 * np.sqrt(0.08 / 3))
+    assert found["standard_error"] == pytest.approx(100 * np.sqrt((0.0009 + 0.0016) / 2))
+    assert found["standard_error_n"] == 2
+    assert found["noise"] == pytest.approx(0.00125 / 0.01)
+    assert found["mm_skew"] == "textual"
+    assert found["missing"] == [{"reason": "every value is 0", "count": 1}, {"reason": "too long", "count": 2}]
+    assert 40 <= found["ci_low"] < 60 < found["ci_high"] <= 80
+
+
+def test_roles_profiles_and_settings_stand_apart():
+    rows = [row(0.2), row(0.4, role="foil"), row(0.6, profile="equations"), row(0.4)]
+    found = {(part["role"], part["profile"]): part["value"] for part in summarize_attributions(rows, "d", HOW)}
+    assert found == {
+        ("caption", "published"): pytest.approx(30),
+        ("foil", "published"): pytest.approx(40),
+        ("caption", "equations"): pytest.approx(60),
+    }
+
+
+def test_nothing_to_sum_up_says_so():
+    (found,) = summarize_attributions([row(None, error="too long")], "d", HOW)
+    assert found["value"] is found["sd"] is found["standard_error"] is found["mm_skew"] is found["noise"] is None
+    assert found["reason"] == "none of 1 items has a T-SHAP"
+    (exact,) = summarize_attributions([row(0.3, 0.0), row(0.3, 0.0)], "d", HOW)
+    assert exact["standard_error"] == 0
+    assert exact["noise"] is None  # no variance that anything could be a share of
+
+
+def test_items_of_one_image_are_drawn_together():
+    noise = np.random.default_rng(0).normal(0.5, 0.1, 50)
+    alone = compute_mean_t_shap([row(share, image=str(place)) for place, share in enumerate(noise)], "d", HOW)
+    four = [row(share, image=str(place)) for place, share in enumerate(noise) for _ in range(4)]
+    shared = compute_mean_t_shap(four, "d", HOW)
+    assert (shared.ci_low, shared.ci_high) == pytest.approx((alone.ci_low, alone.ci_high))
+    half = 1.96 * 100 * noise.std() / np.sqrt(50)
+    assert (alone.ci_high - alone.ci_low) / 2 == pytest.approx(half, rel=0.1)
+
+
+def test_means_average_over_data_sets():
+    parts = [compute_mean_t_shap([row(0.2)], "a", HOW), compute_mean_t_shap([row(0.6), row(0.8)], "b", HOW)]
+    assert average_measures(parts).value == pytest.approx(45)
+
+
+IDS = [f"item {place}" for place in range(1000)]
+
+
+def test_the_scripts_draw_before_they_pass_over_invalid_items():
+    valid = [place % 5 > 0 for place in range(1000)]
+    found = select_published_sample(IDS, valid, 100)
+    # as they do it: seed the global generator, draw from the items of a dictionary, then look at the votes
+    state = random.getstate()
+    random.seed(1520)
+    drawn = random.sample(list(dict(zip(IDS, valid, strict=True)).items()), 100)
+    random.setstate(state)
+    assert found == [name for name, fits in drawn if fits]
+    assert 70 < len(found) < 90
+
+
+def test_all_of_an_instrument_are_its_valid_items():
+    valid = [place % 2 == 0 for place in range(1000)]
+    assert select_published_sample(IDS, valid, None) == IDS[::2]
+    assert select_published_sample(IDS[:90], valid[:90], 100) == IDS[:90:2]
+
+
+CORRELATION_RESAMPLING = Resampling(resamples=2000, confidence=0.95, seed=3)
+
+
+def rows(correct, shares, images=None):
+    images = images or [str(place) for place in range(len(correct))]
+    return [
+        {"correct": right, "t_shap": share, "image": image}
+        for right, share, image in zip(correct, shares, images, strict=True)
+    ]
+
+
+def draw_items(count, effect, seed=0):
+    noise = np.random.default_rng(seed)
+    correct = noise.random(count) < 0.6
+    return correct.tolist(), (0.5 + 0.1 * (noise.normal(size=count) + effect * correct)).tolist()
+
+
+def test_four_items_worked_by_hand():
+    # ranks of correctness 1.5 1.5 3.5 3.5, of T-SHAP 1 2 3 4: Pearson 4 / sqrt(4 x 5)
+    found = correlate_correctness_with_t_shap(
+        rows([False, False, True, True], [0.1, 0.2, 0.3, 0.9]), "d", CORRELATION_RESAMPLING
+    )
+    assert found.rho.value == pytest.approx(4 / np.sqrt(20))
+    assert found.rho.n == 4
+
+
+def test_items_without_either_number_are_left_out():
+    given = rows([True, False, True, None, False], [0.3, 0.1, 0.2, 0.9, None])
+    found = correlate_correctness_with_t_shap(given, "d", CORRELATION_RESAMPLING)
+    assert found.rho.n == 3
+    assert found.rho.value == pytest.approx(spearmanr([1, 0, 1], [0.3, 0.1, 0.2]).statistic)
+
+
+@pytest.mark.parametrize(
+    ("correct", "shares", "reason"),
+    [
+        ([True] * 4, [0.1, 0.2, 0.3, 0.4], "all 4 items are right"),
+        ([False] * 4, [0.1, 0.2, 0.3, 0.4], "all 4 items are wrong"),
+        ([True, False, True], [0.5, 0.5, 0.5], "the same T-SHAP"),
+        ([True, False, None], [0.1, 0.2, 0.3], "2 of 3 items"),
+        ([], [], "0 of 0 items"),
+    ],
+)
+def test_what_is_undefined_says_why(correct, shares, reason):
+    found = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING)
+    assert found.rho.value is None
+    assert found.rho.ci_low is None
+    assert found.p is None
+    assert reason in found.rho.reason
+
+
+def test_each_resample_has_the_rho_of_its_items_written_out():
+    correct, shares = draw_items(30, 0.5)
+    shares = np.round(shares, 1)  # many ties
+    counts = np.random.default_rng(1).integers(0, 4, size=(20, 30)).astype(float)
+    found = _compute_rho(np.array(correct), shares, counts)
+    for draw, rho in zip(counts.astype(int), found, strict=True):
+        assert rho == pytest.approx(spearmanr(np.repeat(correct, draw), np.repeat(shares, draw)).statistic)
+
+
+def test_a_resample_without_a_correlation_is_not_a_number():
+    counts = np.array([[2.0, 1.0, 0.0], [0.0, 0.0, 3.0], [1.0, 1.0, 1.0]])
+    found = _compute_rho(np.array([True, True, False]), np.array([0.1, 0.2, 0.3]), counts)
+    assert np.isnan(found).tolist() == [True, True, False]
+
+
+def test_resamples_are_those_of_the_house():
+    images, values = ["a", "a", "b", "c"], [1.0, 0.0, 1.0, 5.0]
+    counts = np.concatenate(list(_draw_resamples(images, "d", CORRELATION_RESAMPLING)))
+    means = bootstrap_means(
+        values, images, resamples=CORRELATION_RESAMPLING.resamples, seed=CORRELATION_RESAMPLING.seed, label="d"
+    )
+    assert counts @ values / counts.sum(axis=1) == pytest.approx(means)
+
+
+def test_the_interval_of_independent_items_is_that_of_fisher():
+    correct, shares = draw_items(400, 0)
+    found = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING).rho
+    assert (found.ci_high - found.ci_low) / 2 == pytest.approx(1.96 / np.sqrt(397), rel=0.1)
+    assert found.ci_low < found.value < found.ci_high
+
+
+def test_items_that_share_an_image_say_no_more_than_one_of_them():
+    correct, shares = draw_items(100, 0.3)
+    alone = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING).rho
+    images = [str(place // 4) for place in range(400)]
+    shared = correlate_correctness_with_t_shap(
+        rows(np.repeat(correct, 4).tolist(), np.repeat(shares, 4).tolist(), images), "d", CORRELATION_RESAMPLING
+    ).rho
+    assert shared.value == pytest.approx(alone.value)
+    assert shared.ci_high - shared.ci_low == pytest.approx(alone.ci_high - alone.ci_low, rel=0.1)
+
+
+def test_p_is_that_of_scipy():
+    correct, shares = draw_items(80, 0.4)
+    expected = spearmanr(correct, shares)
+    found = correlate_correctness_with_t_shap(rows(correct, shares), "d", CORRELATION_RESAMPLING)
+    assert found.p == pytest.approx(expected.pvalue)
+    assert 0 < found.p < 1

@@ -1,1 +1,0 @@
-"""Measures next to MM-SHAP: ablation, perceptual score, EMAP, attention relevance."""
