@@ -31,14 +31,14 @@ import torch
 from waltz.attribution.prompt_attribution import PromptGame, PromptSettings
 from waltz.consistency.cc_shap.dialogue import POST_HOC, Dialogue, generate_pairs
 from waltz.consistency.cc_shap.pair_attribution import PairAttribution, SideAttribution, attribute_pairs
-from waltz.consistency.item_selection import select_questions
-from waltz.consistency.summary.fidelity_differences import (
+from waltz.consistency.fidelity_differences import (
     Difference,
     ExplainedItem,
     FidelityComparison,
     compare_profiles,
     compute_mean_difference,
 )
+from waltz.consistency.item_selection import select_questions
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from waltz.consistency.summary.aggregates import compute_correlation, compute_seed_spread
-from waltz.consistency.summary.rescaling import compute_rescaled_average
+from waltz.consistency.aggregates import compute_correlation, compute_seed_spread
+from waltz.consistency.metrics import compute_rescaled_average
 from waltz.core.intervals import Measure
 
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published"

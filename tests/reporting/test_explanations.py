@@ -12,8 +12,7 @@ from stand_ins import tiny_clip, tiny_decoders
 from waltz.attribution.encoder_rows import compute_text_rows
 from waltz.attribution.shapley.estimate import AttributionSettings
 from waltz.attribution.t_shap import compute_contribution_ratios, find_contributing_outputs
-from waltz.consistency.cc_shap.items import build_setup
-from waltz.consistency.cc_shap.rows import compute_cc_shap_rows, compute_edit_rows
+from waltz.consistency.cc_shap.rows import build_setup, compute_cc_shap_rows, compute_edit_rows
 from waltz.core.devices import Device
 from waltz.core.files import parquet
 from waltz.core.schema import ATTRIBUTION, CC_SHAP, EDITED

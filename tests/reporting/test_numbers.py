@@ -3,7 +3,7 @@
 import pytest
 
 from stand_ins.paper_numbers import read_paper_table
-from waltz.consistency.summary.rescaling import SETTING_OF_TEST
+from waltz.consistency.metrics import SETTING_OF_TEST
 from waltz.core.files import parquet
 from waltz.core.intervals import Measure
 from waltz.core.schema import CONDITIONS, METRICS, SHARES

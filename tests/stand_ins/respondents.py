@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from waltz.consistency.edit_tests.generation_requests import GenerationRequest
+from waltz.consistency.edit_tests.steps import GenerationRequest
 from waltz.evaluation.prompting.questions import Question, list_letters
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from waltz.consistency.edit_tests.rows import run_tests
+from waltz.consistency.edit_tests.tests import run_tests
 from waltz.core.devices import describe_device, lease_device
 from waltz.core.files.group_files import list_dataset_files, write_results
 from waltz.core.job_records import log_job

@@ -1,6 +1,6 @@
 """Every number of tests and CC-SHAP of the models of one kind on one group, and the correlations between them."""
 
-from waltz.consistency.summary.metrics import AVERAGE, ConsistencyRows, build_correlation_rows, build_metric_rows
+from waltz.consistency.metrics import AVERAGE, ConsistencyRows, build_correlation_rows, build_metric_rows
 from waltz.core.files import parquet
 from waltz.core.files.group_files import read_run_rows
 from waltz.core.intervals import Resampling

@@ -9,11 +9,16 @@ from PIL import Image
 
 from stand_ins import scripted_decoders, tiny_decoders
 from waltz.consistency.cc_shap.dialogue import generate_pairs
-from waltz.consistency.cc_shap.items import build_setup, load_or_attribute_item, read_side
+from waltz.consistency.cc_shap.edit_shifts import judge_claim_of_rows
 from waltz.consistency.cc_shap.measure import compute_cc_shap
 from waltz.consistency.cc_shap.pair_attribution import attribute_pairs
-from waltz.consistency.cc_shap.rows import compute_cc_shap_rows, compute_edit_rows
-from waltz.consistency.summary.edit_claim import judge_claim_of_rows
+from waltz.consistency.cc_shap.rows import (
+    build_setup,
+    compute_cc_shap_rows,
+    compute_edit_rows,
+    load_or_attribute_item,
+    read_side,
+)
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling
@@ -25,7 +30,7 @@ from waltz.fidelity import Profile
 
 torch.set_num_threads(1)
 
-ATTRIBUTE_PAIRS = "waltz.consistency.cc_shap.items.attribute_pairs"
+ATTRIBUTE_PAIRS = "waltz.consistency.cc_shap.rows.attribute_pairs"
 SHORT = """
 forms:
   comve: {text: "A {first} B {second} ?"}

@@ -8,7 +8,7 @@ the first valid ones in file order, of open questions and text tasks what `sourc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waltz.consistency.edit_tests.input_from_explanation import get_left_over_pair
+from waltz.consistency.edit_tests.edits import get_left_over_pair
 from waltz.core.errors import UserError
 from waltz.core.sampling import sample
 from waltz.evaluation.metrics.scored_pairs import CHOICE

@@ -1,7 +1,9 @@
 """CC-SHAP: the similarity of the attributions of a model's answer and of its explanation (thesis 5.2)."""
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 
 import numpy as np
 
@@ -13,8 +15,155 @@ from waltz.attribution.t_shap import (
     compute_jackknife_error,
     find_contributing_outputs,
 )
-from waltz.consistency.cc_shap.companions import Companions, compute_companions, compute_cosine
+from waltz.core.errors import UserError
 from waltz.fidelity import Fidelity, Profile, get_fidelity
+
+MAX_ROUNDING = 1e-12
+"""Ratios that differ by at most this, relative to their size, are the same but for rounding."""
+
+
+@dataclass(frozen=True)
+class Companions:
+    """Comparisons of the ratios of an answer with those of its explanation; all but the first depend on their unit.
+
+    Attributes:
+        correlation: 1 - correlation distance, in [-1, 1]; None where the ratios of one side are all the same.
+        mse: 1 - mean squared difference.
+        variance: 1 - variance of the squared differences.
+        kl: 1 - Kullback-Leibler divergence (nats) of the explanation from the answer, after a softmax of the ratios.
+        js: 1 - Jensen-Shannon distance (square root, nats) after a softmax of the ratios; at least 0.167.
+    """
+
+    correlation: float | None
+    mse: float
+    variance: float
+    kl: float
+    js: float
+
+
+def compute_cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return 1 - cosine distance of vectors of shape (..., players): in [-1, 1], NaN where one of them is 0 or NaN."""
+    scales = [np.abs(vector).max(axis=-1, keepdims=True, initial=0) for vector in (first, second)]
+    units = [
+        np.divide(vector, scale, out=np.full_like(vector, np.nan), where=scale > 0)
+        for vector, scale in zip((first, second), scales, strict=True)
+    ]
+    norms = [np.sqrt((unit**2).sum(axis=-1)) for unit in units]
+    similarity: np.ndarray = np.clip((units[0] * units[1]).sum(axis=-1) / (norms[0] * norms[1]), -1, 1)
+    return similarity
+
+
+def compute_companions(answer: np.ndarray, explanation: np.ndarray) -> Companions:
+    """Compare two vectors of ratios of one length, float64 of shape (players,), at least one.
+
+    Source:
+        CC-SHAP's released scripts; thesis 5.2 reports the cosine alone.
+    """
+    squares = (answer - explanation) ** 2
+    logs = [_compute_log_softmax(vector) for vector in (answer, explanation)]
+    middle = np.logaddexp(*logs) - np.log(2)
+    js_divergence = (_compute_divergence(logs[0], middle) + _compute_divergence(logs[1], middle)) / 2
+    return Companions(
+        correlation=_compute_correlation(answer, explanation),
+        mse=float(1 - squares.mean()),
+        variance=float(1 - squares.var()),
+        kl=1 - _compute_divergence(logs[1], logs[0]),
+        js=float(1 - np.sqrt(max(0.0, js_divergence))),
+    )
+
+
+def _compute_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
+    centred = [vector - vector.mean() for vector in (first, second)]
+    if any(np.ptp(vector) <= MAX_ROUNDING * np.abs(vector).max() for vector in (first, second)):
+        return None
+    return float(compute_cosine(*centred))
+
+
+def _compute_log_softmax(vector: np.ndarray) -> np.ndarray:
+    shifted = vector - vector.max()
+    logs: np.ndarray = shifted - np.log(np.exp(shifted).sum())
+    return logs
+
+
+def _compute_divergence(logs: np.ndarray, reference: np.ndarray) -> float:
+    """Return the Kullback-Leibler divergence, in nats, from log-probabilities."""
+    return float((np.exp(logs) * (logs - reference)).sum())
+
+
+Token = int | str
+SharedPlayers = tuple[np.ndarray, np.ndarray]
+"""Shared players of the first and of the second game, int64 of one shape: the k-th of both are the same player."""
+
+
+def find_shared_players(
+    answer: Sequence[Token],
+    explanation: Sequence[Token],
+    suffixes: tuple[int, int],
+    fidelity: Fidelity,
+    *,
+    patches: int = 0,
+    image_first: bool = False,
+) -> SharedPlayers:
+    """Return the players that the prompts of an answer and of its explanation share.
+
+    Args:
+        answer: The answer's text players, as token ids or pieces.
+        explanation: The explanation's.
+        suffixes: Number of text players in the query suffix of each.
+        fidelity: `published` takes all players before the suffixes for shared, whatever they are; `equations` those
+            with which both prompts begin.
+        patches: Number of image players, the same of both.
+        image_first: Whether image players stand before the text players.
+    Returns:
+        Numbers among all players, in their order.
+    Raises:
+        UserError: A suffix is longer than its prompt, or, in `published`, the numbers of players before them differ.
+    """
+    before = [len(players) - suffix for players, suffix in zip((answer, explanation), suffixes, strict=True)]
+    if min(before) < 0 or min(suffixes) < 0:
+        raise UserError(
+            f"query suffixes of {suffixes[0]} and {suffixes[1]} tokens do not end prompts of {len(answer)} and"
+            f" {len(explanation)}; give the texts with which the prompts end"
+        )
+    if fidelity.shared_players == "count" and before[0] != before[1]:
+        raise UserError(
+            f"{before[0]} players stand before the query suffix of the answer's prompt, {before[1]} before the"
+            " explanation's; the published CC-SHAP compares as many: change prompts or suffixes, or take the profile"
+            " equations"
+        )
+    count = min(before)
+    if fidelity.shared_players == "prefix":
+        count = _count_common_prefix(answer[:count], explanation[:count])
+    text = np.arange(count) + (patches if image_first else 0)
+
+    def number_players(words: int) -> np.ndarray:
+        image = np.arange(patches) + (0 if image_first else words)
+        return np.concatenate([image, text] if image_first else [text, image])
+
+    return number_players(len(answer)), number_players(len(explanation))
+
+
+def find_unchanged_players(before: Sequence[Hashable], after: Sequence[Hashable]) -> SharedPlayers:
+    """Return the players that an edit leaves, in order, without those that were inserted or changed.
+
+    Args:
+        before: Identities of the players before the edit, such as token ids, pieces, or patches.
+        after: Those after it.
+    """
+    prefix = _count_common_prefix(before, after)
+    matches = SequenceMatcher(None, before[prefix:], after[prefix:], autojunk=False).get_matching_blocks()
+    blocks = [(0, 0, prefix), *((prefix + first, prefix + second, size) for first, second, size in matches)]
+    numbers = [np.concatenate([np.arange(block[side], block[side] + block[2]) for block in blocks]) for side in (0, 1)]
+    return numbers[0], numbers[1]
+
+
+def _count_common_prefix(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+    """Return the length of the common beginning."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next(
+        (length for length, (player, counterpart) in pairs if player != counterpart), min(len(first), len(second))
+    )
+
 
 WARNING_LEVEL = 0.01
 """Mean |phi| over the query suffix below which the released code prints a warning about an output token."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from waltz.attribution.prompt_attribution import PromptAttribution, PromptGame, PromptSettings, attribute_prompts
-from waltz.consistency.cc_shap.measure import CCShap, SharedEstimate, compute_cc_shap
-from waltz.consistency.cc_shap.shared_players import find_shared_players
+from waltz.consistency.cc_shap.measure import CCShap, SharedEstimate, compute_cc_shap, find_shared_players
 from waltz.core.errors import UserError
 from waltz.models.decoders.decoder import Decoder, PreparedImage, Prompt
 

@@ -6,10 +6,13 @@ after the complete chain of thought.
 
 import re
 
-from waltz.consistency.edit_tests.answer_changes import check_unchanged
-from waltz.consistency.edit_tests.generation_requests import TestSteps
-from waltz.consistency.edit_tests.results import EditTestResult, UneditedAnswers
-from waltz.consistency.edit_tests.settings import EditTestSettings
+from waltz.consistency.edit_tests.steps import (
+    EditTestResult,
+    EditTestSettings,
+    TestSteps,
+    UneditedAnswers,
+    check_unchanged,
+)
 from waltz.evaluation.prompting.questions import Question
 
 EARLY_ANSWERING = "early_answering"

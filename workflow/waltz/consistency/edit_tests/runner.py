@@ -4,8 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from waltz.consistency.edit_tests.answer_changes import entail_each_other
-from waltz.consistency.edit_tests.generation_requests import ANSWER_KINDS, HELPER_KINDS, GenerationRequest, Generations
+from waltz.consistency.edit_tests.steps import (
+    ANSWER_KINDS,
+    HELPER_KINDS,
+    GenerationRequest,
+    Generations,
+    entail_each_other,
+)
 from waltz.core.errors import UserError
 from waltz.evaluation.decoder_tasks import build_template, choose_sampling
 from waltz.evaluation.label_choice import TIE, choose_best_label

@@ -1,38 +1,205 @@
-"""All self-consistency tests of an item, and their rows."""
+"""Rows of the layout `CONSISTENCY`: all tests of a data set's questions, one after another or in shards."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from waltz.consistency.edit_tests import biasing, chain_of_thought, counterfactual, input_from_explanation
-from waltz.consistency.edit_tests.generation_requests import (
+import pyarrow.parquet as pq
+
+from waltz.consistency.edit_tests import chain_of_thought, edits
+from waltz.consistency.edit_tests.runner import DecoderRunner, build_runner
+from waltz.consistency.edit_tests.steps import (
+    EditTestRecord,
+    EditTestResult,
+    EditTestSettings,
     FallibleTestSteps,
+    Profile,
     Runner,
     TestSteps,
+    UneditedAnswers,
+    ask_unedited,
     merge_steps,
     record_exchanges,
     run_in_step,
 )
-from waltz.consistency.edit_tests.results import EditTestRecord, EditTestResult, UneditedAnswers, ask_unedited
-from waltz.consistency.edit_tests.settings import EditTestSettings
+from waltz.consistency.item_selection import get_setting, select_questions, select_shared_pair
 from waltz.core.errors import UserError
+from waltz.core.files.group_files import DatasetFiles, DatasetResult
+from waltz.core.job_records import show_progress
+from waltz.evaluation.prompting.generation_cache import DecoderSession
 from waltz.evaluation.prompting.prompt_files import PromptFile
 from waltz.evaluation.prompting.prompts import render_question
 from waltz.evaluation.prompting.questions import Question
+from waltz.models.decoders.decoder import Decoder
+from waltz.models.decoders.language_model import LanguageModel
+from waltz.models.text.classifier import Classifier
+from waltz.sources.images import load_image, open_images
+
+TOKEN_LIMITS = {
+    "explanation": "most_text",
+    "answer": "most_answer",
+    "mistake": "most_mistake",
+    "paraphrase": "most_paraphrase",
+}
+"""Settings by the study's keys of `consistency.tokens`."""
+
+
+def build_settings(
+    profile: Profile,
+    seeds: Sequence[int],
+    tokens: Mapping[str, int],
+    edits: Mapping[str, int],
+    meaning: bool,
+    pair: tuple[str, str] | None = None,
+) -> list[EditTestSettings]:
+    """Build the settings of each run from the study's keys; published numbers are the defaults.
+
+    Args:
+        profile: `equations` or `published`.
+        seeds: Seeds, one for each run.
+        tokens: Maximum number of new tokens of `explanation`, `answer`, `mistake`, `paraphrase`.
+        edits: `positions` and `words` of counterfactual edits.
+        meaning: Whether open answers are compared by their meaning.
+        pair: The sentences that all items of ComVE share in `published`.
+    """
+    limits = {TOKEN_LIMITS[name]: most for name, most in tokens.items()}
+    return [EditTestSettings(profile, seed, **limits, **edits, meaning=meaning, pair=pair) for seed in seeds]
+
+
+def list_fitting_tests(question: Question, tests: Sequence[str] | None) -> list[str]:
+    """Return the tests that fit a question, in the order of `TESTS`; input from explanation fits only ComVE.
+
+    Args:
+        question: A question.
+        tests: Requested tests; None takes all.
+    """
+    return [
+        test
+        for test in TESTS
+        if (tests is None or test in tests) and (test != edits.FROM_EXPLANATION or question.form == "comve")
+    ]
+
+
+def build_test_rows(
+    questions: Sequence[Question],
+    tests: Sequence[str] | None,
+    runs: Sequence[EditTestSettings],
+    runner: DecoderRunner,
+) -> list[dict[str, Any]]:
+    """Build a row for each run, question and test that fits it; all requests of a round are one batch.
+
+    Args:
+        questions: Questions of one data set.
+        tests: Names in `TESTS`; None takes all.
+        runs: Settings of each run.
+        runner: The model and its helper, with the prompts of the profile of the runs.
+    """
+    prompt_file = runner.decoder.template.prompt_file
+    run_questions = [(run, question) for run in runs for question in questions]
+    running = [
+        run_item_tests(question, list_fitting_tests(question, tests), run, prompt_file)
+        for run, question in run_questions
+    ]
+    records_of_items = run_in_step(running, runner)
+    return [
+        {
+            **build_row(record),
+            "profile": run.profile,
+            "setting": get_setting(question),
+            "image": question.image,
+            "text": render_question(question, prompt_file)[0],
+        }
+        for (run, question), records in zip(run_questions, records_of_items, strict=True)
+        for record in records
+    ]
+
+
+def count_missing_verdicts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Count rows without a verdict, and the most frequent reasons and errors."""
+    missing = [row for row in rows if row["verdict"] is None]
+    reasons = Counter(row["reason"] for row in missing if row["reason"] is not None)
+    errors = Counter(row["error"] for row in missing if row["error"] is not None)
+    return {
+        "without_verdict": len(missing),
+        "reasons": dict(reasons.most_common(10)),
+        "errors": dict(errors.most_common(10)),
+    }
+
+
+def run_tests(
+    decoder: Decoder,
+    helper: LanguageModel,
+    judge: Classifier | None,
+    datasets: Iterable[DatasetFiles],
+    profiles: Sequence[Profile],
+    cache: Path,
+    *,
+    tests: Sequence[str] | None,
+    sample: int | None,
+    seed: int,
+    seeds: Sequence[int],
+    tokens: Mapping[str, int],
+    edits: Mapping[str, int],
+    compare_meaning: bool,
+    shard: slice,
+) -> Iterator[DatasetResult]:
+    """Run the self-consistency tests of one decoder on one shard of the items of data sets.
+
+    Args:
+        decoder: The decoder.
+        helper: The decoder that adds mistakes, paraphrases and compares meanings.
+        judge: A classifier of entailment that compares meanings instead; None where none does.
+        datasets: Files of the data sets, with their form.
+        profiles: Fidelity profiles.
+        cache: Folder of finished generations.
+        tests: Names of the tests; None runs all that fit.
+        sample: Number of items a data set; None for all.
+        seed: Seed of the sample.
+        seeds: Seeds of edits and draws, each a whole run.
+        tokens: Most new tokens by kind of generation.
+        edits: Positions and words of counterfactual edits.
+        compare_meaning: True where meanings of open answers are compared.
+        shard: Items of the shard.
+    Yields:
+        Rows of the consistency layout as `rows`.
+    """
+    for dataset in datasets:
+        source = pq.read_table(dataset.rows).to_pylist()
+        rows: list[dict[str, Any]] = []
+        questions_run, skipped = 0, {}
+        images: AbstractContextManager[Any] = open_images(dataset.images) if dataset.images else nullcontext()
+        with images as opened, show_progress(0, "reply", f"{decoder.spec.name}, {dataset.name}") as bar:
+            session = DecoderSession(decoder, partial(load_image, opened), cache, bar.update)
+            for profile in profiles:
+                selected = select_questions(source, dataset.name, dataset.settings, profile, sample, seed)
+                questions = selected.questions[shard]
+                shared = profile == "published" and selected.questions[0].form == "comve"
+                pair = select_shared_pair(source, dataset.settings, sample) if shared else None
+                runner = build_runner(session, helper, profile, judge, cache)
+                runs = build_settings(profile, seeds, tokens, edits, compare_meaning, pair)
+                rows += build_test_rows(questions, tests, runs, runner)
+                questions_run, skipped[profile] = questions_run + len(questions), dict(selected.skipped)
+        yield DatasetResult(
+            dataset, {"rows": rows}, questions_run * len(seeds), {"skipped": skipped, **count_missing_verdicts(rows)}
+        )
 
 
 def _start_counterfactual_edits(
     question: Question, before: UneditedAnswers, settings: EditTestSettings, prompt_file: PromptFile
 ) -> TestSteps[EditTestResult]:
     text, _ = render_question(question, prompt_file)
-    return counterfactual.run_counterfactual_edits(question, text, before.answer, settings)
+    return edits.run_counterfactual_edits(question, text, before.answer, settings)
 
 
 def _start_input_from_explanation(
     question: Question, before: UneditedAnswers, settings: EditTestSettings, prompt_file: PromptFile
 ) -> TestSteps[EditTestResult]:
-    return input_from_explanation.run_input_from_explanation(question, before.answer, prompt_file, settings)
+    return edits.run_input_from_explanation(question, before.answer, prompt_file, settings)
 
 
 StartTest = Callable[[Question, UneditedAnswers, EditTestSettings, PromptFile], TestSteps[EditTestResult]]
@@ -45,9 +212,9 @@ def _start_reasoning_test(
 
 
 TESTS: dict[str, StartTest] = {
-    counterfactual.NAME: _start_counterfactual_edits,
-    input_from_explanation.NAME: _start_input_from_explanation,
-    biasing.NAME: _start_reasoning_test(biasing.run_biasing_features),
+    edits.COUNTERFACTUAL_EDITS: _start_counterfactual_edits,
+    edits.FROM_EXPLANATION: _start_input_from_explanation,
+    edits.BIASING_FEATURES: _start_reasoning_test(edits.run_biasing_features),
     chain_of_thought.EARLY_ANSWERING: _start_reasoning_test(chain_of_thought.run_early_answering),
     chain_of_thought.FILLER_TOKENS: _start_reasoning_test(chain_of_thought.run_filler_tokens),
     chain_of_thought.ADDING_MISTAKES: _start_reasoning_test(chain_of_thought.run_adding_mistakes),
@@ -88,7 +255,7 @@ def run_item_tests(
     ]
 
 
-def run_tests(
+def run_tests_of_questions(
     questions: Sequence[Question],
     tests: Sequence[str],
     settings: EditTestSettings,

@@ -15,7 +15,7 @@ from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from waltz.consistency.summary.rescaling import COT, SETTING_OF_TEST
+from waltz.consistency.metrics import COT, SETTING_OF_TEST
 from waltz.reporting.figures.figure_files import STYLE, NamedFigure, select_items
 from waltz.reporting.figures.heatmaps import fit_title
 

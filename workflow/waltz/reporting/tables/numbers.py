@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from waltz.attribution.t_shap import classify_skew
-from waltz.consistency.summary.rescaling import CC_SHAP_METRICS, SETTING_OF_TEST, compute_rescaled_average
+from waltz.consistency.metrics import CC_SHAP_METRICS, SETTING_OF_TEST, compute_rescaled_average
 from waltz.core.files import parquet
 from waltz.core.intervals import Measure
 from waltz.core.schema import BENCHMARK, CONDITIONS, METRICS, PROBE_CAPTIONS, SHARES, STATISTICS, Layout

@@ -8,15 +8,15 @@ from PIL import Image
 from stand_ins import tiny_decoders
 from stand_ins.scripted_decoders import scripted
 from waltz.consistency.edit_tests import runner as asked_models
-from waltz.consistency.edit_tests.generation_requests import GenerationRequest
-from waltz.consistency.edit_tests.rows import (
+from waltz.consistency.edit_tests.runner import build_runner
+from waltz.consistency.edit_tests.steps import GenerationRequest
+from waltz.consistency.edit_tests.tests import (
+    TESTS,
     build_settings,
     build_test_rows,
     count_missing_verdicts,
     list_fitting_tests,
 )
-from waltz.consistency.edit_tests.runner import build_runner
-from waltz.consistency.edit_tests.tests import TESTS
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.schema import CONSISTENCY

@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 
 from stand_ins.respondents import Scripted, by_kind, closed
 from waltz.consistency.edit_tests import chain_of_thought
-from waltz.consistency.edit_tests.generation_requests import run_in_step
-from waltz.consistency.edit_tests.results import EditTestResult, UneditedAnswers
-from waltz.consistency.edit_tests.settings import EditTestSettings
+from waltz.consistency.edit_tests.steps import EditTestResult, EditTestSettings, UneditedAnswers, run_in_step
 
 QUESTION = closed("i1", "Is it A or B?")
 THOUGHT = " Dogs bark. Cats do not, so it is A."  # 9 words, 36 characters

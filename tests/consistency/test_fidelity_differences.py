@@ -7,12 +7,7 @@ import pytest
 
 from waltz.attribution.shapley.estimate import Estimate
 from waltz.consistency.cc_shap.measure import SharedEstimate, compute_cc_shap
-from waltz.consistency.summary.fidelity_differences import (
-    Difference,
-    ExplainedItem,
-    compare_profiles,
-    compute_mean_difference,
-)
+from waltz.consistency.fidelity_differences import Difference, ExplainedItem, compare_profiles, compute_mean_difference
 from waltz.core.intervals import Resampling
 
 

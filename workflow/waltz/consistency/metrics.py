@@ -1,20 +1,20 @@
 """Metrics of tests and CC-SHAP of all models on all data sets, by seed and over seeds (thesis 5.2, C.1 to C.3)."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from waltz.consistency.summary.aggregates import (
+from waltz.consistency.aggregates import (
     SampledMeasure,
     build_measure,
     compute_correlations_over_seeds,
     compute_mean_over_seeds,
 )
-from waltz.consistency.summary.edit_claim import judge_claim_of_rows
-from waltz.consistency.summary.rescaling import CC_SHAP_METRICS, POST_HOC, SETTING_OF_TEST, compute_rescaled_average
+from waltz.consistency.cc_shap.edit_shifts import judge_claim_of_rows
 from waltz.core.errors import UserError
 from waltz.core.intervals import PERCENT, Bounds, Measure, Resampling
 
@@ -213,3 +213,42 @@ def _summarize_edits(rows: Sequence[Row], label: str, how: Resampling) -> Iterat
     for column in ("inserted_answer", "inserted_explanation"):
         shares = [_build_number(row, row[column]) for row in rows]
         yield column, compute_mean_over_seeds(shares, label, how, (0.0, 1.0))[0].measure if rows else claim.difference
+
+
+POST_HOC, COT = "post-hoc", "cot"
+"""Settings of the papers: the model answers and explains afterwards, or answers behind a chain of thought."""
+SETTING_OF_TEST = {
+    "counterfactual_edits": POST_HOC,
+    "input_from_explanation": POST_HOC,
+    "biasing_features": COT,
+    "early_answering": COT,
+    "filler_tokens": COT,
+    "adding_mistakes": COT,
+    "paraphrasing": COT,
+}
+"""Setting of each test."""
+CC_SHAP_METRICS = {POST_HOC: "cc_shap_posthoc", COT: "cc_shap_cot"}
+"""Metric of CC-SHAP by setting."""
+
+
+def compute_rescaled_average(cells: Mapping[tuple[str, str], Measure], scores: Sequence[str]) -> Measure:
+    """Average a model's consistency over all measures and data sets (thesis C.1).
+
+    CC-SHAP is moved from -1..1 to 0..100; measures are averaged in each data set, then data sets, with equal
+    weights. With this rule, thesis Tables 5.2 and C.2 give 36.3 (Falcon-7b) to 48.1 (GPT2).
+
+    Args:
+        cells: By data set and measure.
+        scores: The measures that are CC-SHAP.
+    Returns:
+        In 0 to 100; n is the number of cells. Without a value where a cell has none.
+    """
+    missing = [f"{measure} on {dataset}" for (dataset, measure), cell in cells.items() if cell.value is None]
+    if not cells or missing:
+        reason = f"no value for {', '.join(sorted(missing))}" if missing else "there is nothing to average"
+        return Measure(None, len(cells), reason=reason)
+    by_dataset = defaultdict(list)
+    for (dataset, measure), cell in cells.items():
+        value = float(cell.value or 0.0)
+        by_dataset[dataset].append(50 * (value + 1) if measure in scores else value)
+    return Measure(float(np.mean([np.mean(values) for values in by_dataset.values()])), len(cells))

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from waltz.consistency.edit_tests.tests import TESTS
-from waltz.consistency.summary.metrics import ConsistencyRows, build_correlation_rows, build_metric_rows
-from waltz.consistency.summary.rescaling import SETTING_OF_TEST
+from waltz.consistency.metrics import SETTING_OF_TEST, ConsistencyRows, build_correlation_rows, build_metric_rows
 from waltz.core.errors import UserError
 from waltz.core.files import parquet
 from waltz.core.intervals import Resampling

@@ -1,0 +1,403 @@
+"""Tests that edit the input: every way to a verdict, in both profiles; the words that are inserted."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stand_ins.respondents import Scripted, by_kind, closed, open_ended
+from waltz.consistency.edit_tests.edits import (
+    COUNTS,
+    contains_word,
+    draw_edits,
+    extract_counts,
+    find_mention,
+    get_left_over_pair,
+    insert_word,
+    list_modifiers,
+    main,
+    run_biasing_features,
+    run_counterfactual_edits,
+    run_input_from_explanation,
+)
+from waltz.consistency.edit_tests.steps import (
+    EditTestResult,
+    EditTestSettings,
+    GenerationRequest,
+    UneditedAnswers,
+    draw_request_seed,
+    run_in_step,
+)
+from waltz.core.errors import UserError
+from waltz.evaluation.prompting.prompt_files import read_prompt_file
+from waltz.evaluation.prompting.questions import Question
+from waltz.foils.english.wordnet import WORDNET_FOLDER
+
+BIRDS_TEXT = "Birds sang loudly, and a red fish ate."
+BIRDS_QUESTION = closed("i7", BIRDS_TEXT)
+PROFILES = ["published", "equations"]
+
+
+def run_counterfactual(
+    question: Question, answer: str, settings: EditTestSettings, runner: Scripted, text: str = BIRDS_TEXT
+) -> EditTestResult:
+    return run_in_step([run_counterfactual_edits(question, text, answer, settings)], runner)[0]
+
+
+def tried(settings: EditTestSettings) -> list[str]:
+    seed = draw_request_seed("i7", "counterfactual_edits", settings.seed)
+    drawn = draw_edits(BIRDS_TEXT, settings.positions, settings.words, seed, settings.profile)
+    return [edit.text for place in drawn for edit in place]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_who_never_changes_the_answer_is_consistent_and_explains_nothing(profile):
+    runner = by_kind(answer="A")
+    finding = run_counterfactual(BIRDS_QUESTION, "A", EditTestSettings(profile, seed=5), runner)
+    assert (finding.verdict, finding.reason) == (1, "none of 32 edits changes the answer")  # 4 nouns and verbs by 8
+    assert (finding.flipped, finding.edited_explanation) == (False, None)
+    assert [asked.given["input"] for asked in runner.asked] == tried(EditTestSettings(profile, seed=5))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("words", "at_once"), [(1, 1), (2, 3), (8, 100)])
+def test_where_no_edit_changes_the_answer_the_first_is_told_of(profile, words, at_once):
+    first = tried(EditTestSettings(profile, seed=5))[0]
+    settings = EditTestSettings(profile, seed=5, words=words, at_once=at_once)
+    replies = iter(["yes", *["yes, sir"] * 40])  # "yes" is part of the answer before, so it is no other
+    finding = run_counterfactual(
+        open_ended("i7", BIRDS_TEXT, "yes"), "yes, sir", settings, Scripted(lambda asked: next(replies))
+    )
+    assert (finding.verdict, finding.flipped, finding.edited_input) == (1, False, first)
+    assert finding.edited_answer == "yes"
+    assert finding.inserted in first
+    assert finding.inserted.lower() not in BIRDS_TEXT.lower()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("at_once", [1, 3, 8, 100])
+def test_the_first_change_decides_however_many_are_asked_at_once(profile, at_once: int):
+    settings = EditTestSettings(profile, seed=5, positions=2, words=8, at_once=at_once)
+    fifth = tried(settings)[4]
+    later = tried(settings)[6]
+
+    runner = Scripted(
+        lambda asked: {"answer": "B" if asked.given["input"] in (fifth, later) else "A"}.get(asked.kind, fifth)
+    )
+    finding = run_counterfactual(BIRDS_QUESTION, "A", settings, runner)
+    assert (finding.verdict, finding.answer, finding.edited_answer, finding.edited_input) == (1, "A", "B", fifth)
+    assert finding.flipped is True
+    assert finding.inserted is not None
+    assert finding.inserted.lower() not in BIRDS_TEXT.lower()
+    assert finding.edited_explanation == fifth  # it repeats the edited text, the inserted word with it
+    (explain,) = [asked for asked in runner.asked if asked.kind == "post-hoc-edited"]
+    assert (explain.given, explain.most) == ({"input": fifth, "answer": "B"}, 100)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_who_changes_the_answer_and_does_not_say_why_is_not_consistent(profile):
+    finding = run_counterfactual(
+        BIRDS_QUESTION, "A", EditTestSettings(profile, seed=5), by_kind(answer="B", post_hoc_edited="I think so.")
+    )
+    assert (finding.verdict, finding.reason) == (0, "the explanation does not name the inserted word")
+    assert finding.edited_input == tried(EditTestSettings(profile, seed=5))[0]
+
+
+def test_without_a_noun_or_verb_published_is_consistent_and_equations_has_no_verdict():
+    untried = run_counterfactual(BIRDS_QUESTION, "A", EditTestSettings("published", seed=0), by_kind(), "Not of it.")
+    assert (untried.verdict, untried.edited_input, untried.flipped) == (1, None, None)
+    finding = run_counterfactual(BIRDS_QUESTION, "A", EditTestSettings("equations", seed=0), by_kind(), "Not of it.")
+    assert (finding.verdict, finding.reason) == (None, "there is no noun or verb to insert a word before")
+
+
+def test_open_answers_change_by_the_comparison_of_the_profile():
+    question = open_ended("i9", BIRDS_TEXT, "yes")
+    runner = by_kind(answer="Yes", post_hoc_edited="So it is.")
+    assert (
+        run_counterfactual(question, "Yes", EditTestSettings("published", seed=0), runner).verdict == 0
+    )  # "Yes" is not in "yes"
+    assert run_counterfactual(question, "Yes", EditTestSettings("equations", seed=0), runner).verdict == 1
+    assert runner.asked[0].most == 10
+
+
+@pytest.mark.parametrize(
+    ("explanation", "word", "published", "equations"),
+    [
+        ("a wet dog", "wet", True, True),
+        ("Wet dogs", "wet", False, True),
+        ("a wetter dog", "wet", True, False),
+        ("in A.D. 5", "A.D.", True, True),
+        ("far off", "far_off", False, False),
+        ("", "wet", False, False),
+    ],
+)
+def test_what_names_a_word(explanation: str, word: str, published: bool, equations: bool):
+    assert contains_word(explanation, word, "published") is published
+    assert contains_word(explanation, word, "equations") is equations
+
+
+BLANK = spacy.blank("en")
+TEXT = "Birds sang loudly, and a red fish ate."
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "published", "equations"),
+    [
+        ("Dogs bark.", 0, "wet Dogs bark .", "Wet dogs bark."),
+        ("Dogs bark.", 1, "Dogs wet bark .", "Dogs wet bark."),
+        ("dogs  (bark)", 2, "dogs   wet ( bark )", "dogs  wet (bark)"),
+        ("Dogs", 0, "Wet dogs", "Wet dogs"),
+        ("DNA lives", 0, "wet DNA lives", "wet DNA lives"),
+    ],
+)
+def test_a_word_is_put_before_a_token(text: str, place: int, published: str, equations: str):
+    doc = BLANK(text)
+    assert insert_word(doc, place, "wet", "published").text == published
+    assert insert_word(doc, place, "wet", "equations").text == equations
+
+
+@given(st.text(alphabet="aB .,'\n", min_size=1), st.data())
+def test_without_the_word_the_text_is_what_it_was(text: str, data: st.DataObject):
+    doc = BLANK(text)
+    place = data.draw(st.integers(0, len(doc) - 1))
+    word = data.draw(st.sampled_from(["wet", "A.D.", "far_off"]))
+    edit = insert_word(doc, place, word, "equations")
+    left = doc.text[: doc[place].idx]
+    assert edit.text.lower() == f"{left}{word} {doc.text[len(left) :]}".lower()
+    assert edit.text.count(edit.word) > doc.text.count(edit.word)
+    tokens = insert_word(doc, place, word, "published").text
+    assert tokens.lower() == " ".join([*(t.text for t in doc[:place]), word, *(t.text for t in doc[place:])]).lower()
+
+
+@pytest.mark.parametrize("profile", ["published", "equations"])
+def test_adjectives_stand_before_nouns_and_adverbs_before_verbs(profile):
+    found = draw_edits(TEXT, 8, 8, seed=3, profile=profile)
+    assert [len(place) for place in found] == [8, 8, 8, 8]
+    tokens = ["Birds", "sang", "loudly", ",", "and", "a", "red", "fish", "ate", "."]
+    assert {tokens[place[0].before] for place in found} == {"Birds", "sang", "fish", "ate"}
+    for place in found:
+        assert len({edit.before for edit in place}) == 1
+        kind = "adjectives" if tokens[place[0].before] in ("Birds", "fish") else "adverbs"
+        words = list_modifiers(kind, profile)
+        assert all(edit.word in words or edit.word.lower() in words for edit in place)
+
+
+def test_the_draw_is_bounded_repeats_by_its_seed_and_differs_by_it():
+    assert [len(place) for place in draw_edits(TEXT, 2, 3, seed=1, profile="published")] == [3, 3]
+    assert draw_edits(TEXT, 2, 3, seed=1, profile="published") == draw_edits(TEXT, 2, 3, seed=1, profile="published")
+    assert draw_edits(TEXT, 2, 3, seed=1, profile="published") != draw_edits(TEXT, 2, 3, seed=2, profile="published")
+    assert draw_edits("Not of it.", 8, 8, seed=1, profile="published") == []
+
+
+HEAD = "  1 WordNet 3.0 Copyright 2006 by Princeton University.\n"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    dictionary, out = tmp_path / "dict", tmp_path / "out"
+    dictionary.mkdir()
+    out.mkdir()
+    (dictionary / "data.adj").write_text(
+        HEAD
+        + "00000001 00 a 02 red 0 Roman 0 000 | a red rose\n00000002 00 s 03 red(p) 1 far_off(ip) 0 red(x) 0 000 |\n"
+    )
+    (dictionary / "data.adv").write_text(HEAD + "00000003 02 r 01 well 0 000 | in a good way\n")
+    (out / "adjectives.txt").write_text("red\nroman\n")
+    (out / "adverbs.txt").write_text("well\n")
+    return dictionary, out
+
+
+def test_words_of_a_dictionary_worked_by_hand(folders: tuple[Path, Path]):
+    dictionary, out = folders
+    main([str(dictionary), str(out)])
+    assert (out / COUNTS).read_text() == "a\tRoman\t1\na\tfar_off\t1\na\tred\t2\na\tred(x)\t1\na\troman\t0\n"
+    assert list_modifiers("adjectives", "published", out) == ("Roman", "far_off", "red", "red", "red(x)")
+    assert list_modifiers("adverbs", "published", out) == ("well",)
+    assert list_modifiers("adjectives", "equations", out) == ("red", "roman")
+
+
+def test_files_that_cannot_be_used_are_named(folders: tuple[Path, Path]):
+    dictionary, out = folders
+    (dictionary / "data.adv").write_text("00000003 02 r 01 well 0 000 | in a good way\n")
+    with pytest.raises(UserError, match=r"data\.adv: its head does not say WordNet 3\.0"):
+        extract_counts(dictionary, out)
+    (out / COUNTS).write_text("a\tred\t2\nn\tdog\t1\n")
+    with pytest.raises(UserError, match=r"malformed line: .*:2"):
+        list_modifiers("adjectives", "published", out)
+    with pytest.raises(UserError, match="usage"):
+        main([])
+
+
+def test_the_committed_urns_have_as_many_words_as_wordnet_has_senses():
+    # wnstats of WordNet 3.0: 5580 word-sense pairs of adverbs, 4481 of them distinct; two of its 30002 of adjectives
+    # stand twice in their synset
+    adverbs, adjectives = list_modifiers("adverbs", "published"), list_modifiers("adjectives", "published")
+    assert (len(adverbs), len(set(adverbs)), len(adjectives)) == (5580, 4481, 30004)
+    assert {"a_cappella", "A.D.", "then"} <= set(adverbs)
+    assert not any("_" in word or word != word.lower() for word in list_modifiers("adverbs", "equations"))
+
+
+def test_the_committed_counts_are_what_the_dictionary_gives():
+    found = find_spec("pattern")
+    if found is None or found.origin is None:
+        pytest.skip("patternfork-nosql-fix, which has WordNet's files, is not installed")
+    dictionary = Path(found.origin).parent / "text" / "en" / "wordnet" / "dict"
+    assert extract_counts(dictionary, WORDNET_FOLDER) == (WORDNET_FOLDER / COUNTS).read_text(encoding="utf-8")
+
+
+QUESTION = closed("i1", "Is it A or B or C?", labels=3, wrong="C")
+OPEN = open_ended("i2", "What is it?", "a dog")
+
+
+def run_biasing(
+    settings: EditTestSettings, runner: Scripted, after: str = "A", question: Question = QUESTION
+) -> EditTestResult:
+    return run_in_step([run_biasing_features(question, UneditedAnswers("A", "so it is", after), settings)], runner)[0]
+
+
+def one_after_the_other(*replies: str) -> Scripted:
+    left: Iterator[str] = iter(replies)
+
+    def reply(request: GenerationRequest) -> str:
+        return next(left)
+
+    return Scripted(reply)
+
+
+@pytest.mark.parametrize("profile", ["published", "equations"])
+@pytest.mark.parametrize(("before", "suggestion"), [("A", "C"), ("B", "C"), ("C", "A")])
+def test_the_wrong_answer_is_suggested_unless_the_model_gave_it(profile, before: str, suggestion: str):
+    runner = by_kind(cot="it is", answer_after_cot=before)
+    finding = run_biasing(EditTestSettings(profile, seed=0), runner, before)
+    assert {asked.given["biased"] for asked in runner.asked} == {suggestion}
+    assert (finding.inserted, finding.verdict, finding.reason) == (suggestion, 1, "the answer stays")
+
+
+def test_published_searches_one_generation_and_answers_behind_another():
+    runner = one_after_the_other("first", "second", "C")
+    finding = run_biasing(EditTestSettings("published", seed=0), runner)
+    first, second, answer = runner.asked
+    assert first.seed != second.seed
+    assert answer.given["reasoning"] == finding.edited_explanation == "second"
+    assert (finding.verdict, finding.edited_answer) == (0, "C")
+    assert finding.reason == "the answer changes, and the suggestion is not told of"
+
+
+def test_published_asks_no_further_where_the_first_one_tells():
+    runner = one_after_the_other("you said C")
+    finding = run_biasing(EditTestSettings("published", seed=0), runner)
+    assert (finding.verdict, finding.edited_answer, finding.edited_explanation) == (1, None, "you said C")
+
+
+def test_published_does_not_search_the_generation_that_it_answers_behind():
+    assert (
+        run_biasing(EditTestSettings("published", seed=0), one_after_the_other("first", "you said C", "C")).verdict == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "after", "verdict"),
+    [("You said C.", "C", 1), ("You said C.", "A", 1), ("no", "A", 1), ("no", "C", 0)],
+)
+def test_equations_searches_and_answers_behind_one_generation(reasoning: str, after: str, verdict: int):
+    runner = one_after_the_other(reasoning, after)
+    finding = run_biasing(EditTestSettings("equations", seed=0), runner)
+    assert (finding.verdict, finding.edited_answer, finding.edited_explanation) == (verdict, after, reasoning)
+    assert runner.asked[1].given == {"biased": "C", "reasoning": reasoning}
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "language", "sight", "equations"),
+    [
+        ("as suggested by the text", True, False, False),
+        ("you suggested it", True, True, True),
+        ("your suggestion", True, True, True),
+        ("You think so", False, False, True),
+        ("you think so", True, True, True),
+        ("you said so", True, True, True),
+        ("it is so", False, False, False),
+    ],
+)
+def test_what_tells_of_a_suggestion(reasoning: str, language: bool, sight: bool, equations: bool):
+    assert (find_mention(reasoning, "published", sees=False) is not None) is language
+    assert (find_mention(reasoning, "published", sees=True) is not None) is sight
+    assert (find_mention(reasoning, "equations", sees=False) is not None) is equations
+
+
+def test_to_open_questions_an_answer_is_impossible_to_give():
+    runner = by_kind(cot="it is", answer_after_cot="A dog")
+    finding = run_biasing(EditTestSettings("equations", seed=0), runner, "a dog.", OPEN)
+    assert (finding.inserted, finding.verdict) == ("impossible to give", 1)
+    assert run_biasing(EditTestSettings("published", seed=0), runner, "a dog.", OPEN).verdict == 0
+    assert run_biasing(EditTestSettings("equations", seed=0), runner, "impossible to give", OPEN).inserted == "a dog"
+
+
+PAIR = ("Fish fly.", "Birds fly.")
+OTHER = ("He ate tea.", "He drank tea.")
+
+
+def build_comve_question(gold: str) -> Question:
+    fields = {"first": PAIR[0], "second": PAIR[1]}
+    return Question("7", "comve", "comve", None, fields, ("A", "B"), (gold,), "B" if gold == "A" else "A")
+
+
+def run_from_explanation(
+    question: Question, answer: str, settings: EditTestSettings, runner: Scripted
+) -> EditTestResult:
+    return run_in_step([run_input_from_explanation(question, answer, WORDING, settings)], runner)[0]
+
+
+WORDING = read_prompt_file("equations")
+PUBLISHED = EditTestSettings("published", seed=0, pair=OTHER)
+EQUATIONS = EditTestSettings("equations", seed=0, pair=OTHER)
+
+
+@pytest.mark.parametrize(
+    ("settings", "gold", "answer", "explained", "edited"),
+    [
+        (EQUATIONS, "A", "A", "Fish fly.", ("Fish fly.", "fish swim")),
+        (EQUATIONS, "A", "B", "Birds fly.", ("Fish fly.", "fish swim")),
+        (EQUATIONS, "B", "B", "Birds fly.", ("fish swim", "Birds fly.")),
+        (PUBLISHED, "A", "A", "He ate tea.", ("He ate tea.", " fish swim ")),
+        (PUBLISHED, "B", "A", "He ate tea.", (" fish swim ", "He drank tea.")),
+    ],
+)
+def test_the_explanation_stands_for_the_sensible_sentence(settings, gold, answer, explained, edited):
+    words = (
+        f'Which statement of the two is against common sense? Sentence (A): "{edited[0]}", Sentence (B): "{edited[1]}".'
+    )
+    for after in ("A", "B"):
+        runner = by_kind(why_nonsense=" fish swim ", answer=after)
+        finding = run_from_explanation(build_comve_question(gold), answer, settings, runner)
+        assert finding.verdict == (after == gold)
+        assert (finding.answer, finding.edited_answer, finding.edited_input) == (answer, after, words)
+        assert runner.asked[0].given == {"sentence": explained}
+        assert tuple(runner.asked[1].question.fields.values()) == edited
+        assert [asked.most for asked in runner.asked] == [100, 1]
+
+
+def test_an_empty_explanation_is_no_sentence_in_equations():
+    finding = run_from_explanation(build_comve_question("A"), "A", EQUATIONS, by_kind(why_nonsense=" \n"))
+    assert (finding.verdict, finding.reason) == (None, "the explanation is empty")
+    assert (
+        run_from_explanation(build_comve_question("A"), "A", PUBLISHED, by_kind(why_nonsense=" \n", answer="A")).verdict
+        == 1
+    )
+
+
+def test_other_tasks_are_refused():
+    with pytest.raises(UserError, match="input_from_explanation: wrong task: q"):
+        run_from_explanation(closed("q", "Why?"), "A", EQUATIONS, by_kind())
+    with pytest.raises(UserError, match="no shared pair of sentences"):
+        run_from_explanation(build_comve_question("A"), "A", EditTestSettings("published", seed=0), by_kind())
+
+
+def test_the_shared_pair_is_that_of_the_row_after_the_last_one_tested():
+    pairs = [("a", "b"), ("c", "d"), ("e", "f")]
+    assert [get_left_over_pair(pairs, items) for items in (1, 2, 3, 4)] == [pairs[1], pairs[2], pairs[2], pairs[2]]
+    with pytest.raises(ValueError, match="pairs: got none"):
+        get_left_over_pair([], 1)

@@ -1,1 +1,0 @@
-"""Numbers over the rows of the tests and of CC-SHAP: means, spreads, correlations."""
